@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from tree_handler.hierarchy import Hierarchy, Membership
-from tree_handler.member import MemberRecord, Place
+from tree_handler.members.hierarchy import Hierarchy, Membership
+from tree_handler.members.member import MemberRecord, Place
 
 Scope = tuple[str, str]
 """Domain and group; `WHOLE`, ``(domain, "")`` or ``(domain, group)``."""

@@ -12,7 +12,7 @@ import json
 from typing import Any, Final
 
 from gateway import build
-from tree_handler import remote_message
+from tree_handler.remote import message as remote_message
 from tree_handler.routing import direct
 
 _BYTES: Final = ("b", "z", "y")
@@ -22,7 +22,7 @@ _TEXT, _BASE64 = "t", "b"
 
 
 class JsonMessages:
-    """In the place of the `msgpack` of `tree_handler.remote_message`."""
+    """In the place of the `msgpack` of `tree_handler.remote.message`."""
 
     UnpackException = UnicodeDecodeError
 

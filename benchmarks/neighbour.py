@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from gateway import event_loop
-from gateway.config import TreeSection
+from gateway.configuration.config import TreeSection
 from gateway.links.handshake import Credentials
 from gateway.links.link_tls import LinkTls
 from gateway.links.neighbours import Address

@@ -34,8 +34,8 @@ from benchmarks.query_client import NoAnswerError, QueryClient, request_options
 from benchmarks.query_fleet import GatewayKind, QueryGateway, running
 from coap_engine import codes, option_numbers
 from coap_engine.message import value_of
-from tree_handler.remote_message import Answer, Query
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+from tree_handler.remote.message import Answer, Query
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.routing.direct import HOPS
 
 EXIT_FAILED = 1

@@ -3,10 +3,10 @@
     python deploy/role_variables.py            write all that is made
     python deploy/role_variables.py --check    exit 1 where a file is another one
 
-Each key of a gateway's configuration (gateway/config.py) is a variable of the role `gateway`: its
-type, choices, range and default are those of the key, and its description is the comment that
-stands beside it in docs/configuration.md. `OWN` says where the role knows better. The table of all
-roles' variables is made of their argument specifications.
+Each key of a gateway's configuration (gateway/configuration/config.py) is a variable of the role
+`gateway`: its type, choices, range and default are those of the key, and its description is the
+comment that stands beside it in docs/configuration.md. `OWN` says where the role knows better.
+The table of all roles' variables is made of their argument specifications.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from gateway import config_checks  # noqa: E402  # run as a program, its folder is deploy
 from gateway.broker import limits  # noqa: E402
-from gateway.config import GatewaySettings  # noqa: E402
-from gateway.config_file import IS_THE_FILE  # noqa: E402
+from gateway.configuration import checks as config_checks  # noqa: E402  # run as a program, its folder is deploy
+from gateway.configuration.config import GatewaySettings  # noqa: E402
+from gateway.configuration.toml_file import IS_THE_FILE  # noqa: E402
 
 ROLES = ROOT / "deploy/ansible/roles"
 ROLE = ROLES / "gateway"
@@ -39,7 +39,7 @@ KEYS = ROLE / "vars/main/configuration.yml"
 SPECIFICATIONS = ROLE / "meta/argument_specs.yml"
 TABLE = ROOT / "deploy/ansible/VARIABLES.md"
 MARK = "      # Made by deploy/role_variables.py from here on: the keys of the configuration.\n"
-MADE = "---\n# Made by deploy/role_variables.py of gateway/config.py.\n"
+MADE = "---\n# Made by deploy/role_variables.py of gateway/configuration/config.py.\n"
 
 _TLS = "{{{{ _gateway_config_dir ~ '/tls/{}' if {} else '' }}}}"
 _FILES = {
@@ -128,7 +128,7 @@ class Key:
 
     @property
     def is_port(self) -> bool:
-        """Whether it is a port, or "off" (see gateway/config_file.py)."""
+        """Whether it is a port, or "off" (see gateway/configuration/toml_file.py)."""
         return self.is_optional and self.kind is int
 
     @property

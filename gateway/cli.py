@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import json
 import logging
-import math
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
-from gateway import build, config_place
+from gateway import build
 from gateway.commands import (
     clients,
     cloud,
@@ -34,6 +33,8 @@ from gateway.commands import (
     simulating,
 )
 from gateway.commands.errors import FailedError, WrongUseError
+from gateway.commands.gateway_arguments import add_config, add_gateway, add_host, add_own_gateway
+from gateway.configuration import place as config_place
 from gateway.flashing import errors as card_errors
 
 EXIT_FAILED = 1
@@ -80,7 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from gateway import config, event_loop, service  # noqa: PLC0415  # `hedgerow get` needs no broker
+    from gateway import event_loop  # noqa: PLC0415  # `hedgerow get` needs no broker
+    from gateway.configuration import config  # noqa: PLC0415  # `hedgerow get` needs no broker
+    from gateway.process import service  # noqa: PLC0415  # `hedgerow get` needs no broker
 
     file = _config_file(options)
     logging.basicConfig(
@@ -208,14 +211,18 @@ def command_line() -> argparse.ArgumentParser:
     )
     for add in (*adders, simulating.add_to):
         add(commands)
-    place.add(commands, _add_config, lambda options: place.run(options, _config_file(options)))
-    policy_arguments.add(commands, _add_config)
-    doctor.add(commands, _add_own_gateway, _doctor)
-    clients.add(commands, _add_gateway, _asks("clients"))
-    resource_arguments.add(commands, _add_host, _about_resources)
-    members.add(commands, _add_gateway, _asks("members"))
-    directory.add(commands, _add_host, _asks("rd"))
-    sensors.add(commands, _add_host, _asks("sensors"))
+    place.add(
+        commands,
+        add_config,
+        lambda options: place.run(options, _config_file(options)),
+    )
+    policy_arguments.add(commands, add_config)
+    doctor.add(commands, add_own_gateway, _doctor)
+    clients.add(commands, add_gateway, _asks("clients"))
+    resource_arguments.add(commands, add_host, _about_resources)
+    members.add(commands, add_gateway, _asks("members"))
+    directory.add(commands, add_host, _asks("rd"))
+    sensors.add(commands, add_host, _asks("sensors"))
     messages.add(commands)
     keys.add(commands)
     flash.add(commands)
@@ -228,7 +235,7 @@ def _add_run(commands: _Commands) -> None:
     run = commands.add_parser(
         "run", help="run a gateway", description="Run a gateway until SIGTERM or SIGINT."
     )
-    _add_config(run)
+    add_config(run)
     run.add_argument(
         "--log-level", default="info", choices=["debug", "info", "warning"], help="default: info"
     )
@@ -243,7 +250,7 @@ def _add_check(commands: _Commands) -> None:
         "is wrong, with its line and what is allowed. Exits with 2 if there is any. Nothing is "
         "listened on, so that the gateway may run meanwhile; sensors are made, and not read.",
     )
-    _add_config(check)
+    add_config(check)
     check.add_argument("--json", action="store_true", help="for scripts")
     check.set_defaults(command=_check)
 
@@ -254,7 +261,7 @@ def _add_status(commands: _Commands) -> None:
         help="show a gateway's neighbours, roles and counters",
         description="Show what a running gateway says of itself and its neighbours.",
     )
-    _add_gateway(status)
+    add_gateway(status)
     clients.add_watch(status)
     status.set_defaults(command=_asks("status"))
 
@@ -266,7 +273,7 @@ def _add_tree(commands: _Commands) -> None:
         description="Ask a running gateway, and through it all others it knows, and draw the "
         "tree: parents and children, the links that stand by, and who does not answer.",
     )
-    _add_gateway(tree)
+    add_gateway(tree)
     clients.add_watch(tree)
     tree.set_defaults(command=_asks("tree"))
 
@@ -279,7 +286,7 @@ def _add_hierarchy(commands: _Commands) -> None:
         "draw it from the root down: whose child each gateway is, whose it would be next, and who "
         "is out of reach.",
     )
-    _add_gateway(hierarchy)
+    add_gateway(hierarchy)
     clients.add_watch(hierarchy)
     hierarchy.set_defaults(command=_asks("hierarchy"))
 
@@ -291,7 +298,7 @@ def _add_drain(commands: _Commands) -> None:
         description="Send a gateway's clients elsewhere and wait until its neighbours have "
         "all its messages; then it ends. Needs the right to write (--psk-file).",
     )
-    _add_gateway(drain, timeout_s=60.0)
+    add_gateway(drain, timeout_s=60.0)
     drain.set_defaults(command=_asks("drain"))
 
 
@@ -327,71 +334,6 @@ def _add_demo(commands: _Commands) -> None:
         help="where to leave the report and the page (default demo-report)",
     )
     demo.set_defaults(command=_demo)
-
-
-def _add_config(command: argparse._ActionsContainer) -> None:
-    command.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help=f"the gateway's TOML file (default: {config_place.IN_WORDS})",
-    )
-
-
-def _add_gateway(command: argparse.ArgumentParser, *, timeout_s: float = 10.0) -> None:
-    which = command.add_mutually_exclusive_group()
-    which.add_argument(
-        "gateway",
-        nargs="?",
-        metavar="HOST[:PORT]",
-        help="its CoAP address (default: that of --config, or 127.0.0.1)",
-    )
-    _add_config(which)
-    _add_client_options(command, timeout_s)
-
-
-def _add_own_gateway(command: argparse.ArgumentParser) -> None:
-    _add_config(command)
-    _add_client_options(command, 5.0)
-
-
-def _add_host(command: argparse.ArgumentParser) -> None:
-    which = command.add_mutually_exclusive_group()
-    which.add_argument(
-        "--host",
-        dest="gateway",
-        metavar="HOST[:PORT]",
-        help="a gateway's CoAP address (default: that of --config, or 127.0.0.1)",
-    )
-    _add_config(which)
-    _add_client_options(command)
-
-
-def _add_client_options(command: argparse.ArgumentParser, timeout_s: float = 10.0) -> None:
-    command.add_argument(
-        "--psk-file", type=Path, metavar="FILE", help="IDENTITY:HEXKEY lines, for coaps"
-    )
-    command.add_argument(
-        "--psk-identity", metavar="ID", help="which identity of the file (default: the first)"
-    )
-    command.add_argument(
-        "--timeout",
-        type=_seconds,
-        default=timeout_s,
-        metavar="S",
-        help=f"how long to wait, in seconds (default: {timeout_s:g})",
-    )
-    command.add_argument("--json", action="store_true", help="for scripts")
-
-
-def _seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time in seconds")
-    return number
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from gateway import event_loop
-from gateway.config import MODES
+from gateway.configuration.config import MODES
 
 # How long one example takes says something of the machine, not of the code.
 settings.register_profile("hedgerow", deadline=None)

@@ -17,19 +17,19 @@ from coap_engine.message import CoapPeer
 from coap_engine.option_numbers import REQUEST_ID
 from dtls.keystore import Keystore
 from gateway.coap.access import CoapAccess, Introduction
-from gateway.coap.execution import LocalExecution
-from gateway.coap.forward_proxy import ForwardProxy
-from gateway.coap.named_answers import NamedAnswers
-from gateway.coap.remote import RemoteAnswers
-from gateway.coap.remote_exchange import RemoteExchange
-from gateway.coap.remote_parts import RemoteParts
+from gateway.coap.remote.answers import RemoteAnswers
+from gateway.coap.remote.exchange import RemoteExchange
+from gateway.coap.remote.execution import LocalExecution
+from gateway.coap.remote.forward_proxy import ForwardProxy
+from gateway.coap.remote.named_answers import NamedAnswers
+from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.policy.action import Where
 from gateway.policy.policy import Policy, PolicyRules
 from tests.policies import open_access
-from tree_handler.hierarchy import MemberRecord, Membership
-from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
-from tree_handler.remote_query import RemoteQueries
+from tree_handler.members.hierarchy import MemberRecord, Membership
+from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
+from tree_handler.remote.query import RemoteQueries
 from tree_handler.routing.locator import WayThere
 
 PLACES = {"gw-root": ("", ""), "gw-north": ("campus", "north"), "gw-dead": ("campus", "north")}

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import msgpack
 
 from tree_handler.errors import ProtocolError
-from tree_handler.member import MAX_ADDRESS_CHARACTERS, check_name
+from tree_handler.members.member import MAX_ADDRESS_CHARACTERS, check_name
 from tree_handler.rate_limit import RateLimit
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cloud_ingest.collector.broker_session import SessionSettings
-from gateway import config_checks as checks
 from gateway.certificates import credentials
-from gateway.config import ConfigError, LogSection
-from gateway.config_file import Fault, hold
+from gateway.configuration import checks
+from gateway.configuration.config import ConfigError, LogSection
+from gateway.configuration.toml_file import Fault, hold
 from gateway.mqtt import FilterError, Version, check_topic_filter
 from tree_handler.errors import ProtocolError
-from tree_handler.member import check_name
+from tree_handler.members.member import check_name
 
 PASSWORD = "hedgerow-broker-password"  # noqa: S105  # a credential's name
 

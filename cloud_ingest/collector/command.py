@@ -30,13 +30,11 @@ from cloud_ingest.collector import keeping as spool_keeping
 from cloud_ingest.collector.broker_settings import BrokerCollectorSettings
 from cloud_ingest.collector.from_broker import BrokerCollector
 from cloud_ingest.spool import receipts
-from gateway import event_loop, replaced_file, tree_mode
-from gateway.attachment import Attachment
-from gateway.certificate_files import TlsFileError
+from gateway import event_loop, replaced_file
 from gateway.certificates import stores
-from gateway.config import ConfigError, LogSection, TreeSection, load
-from gateway.crl import Crl
-from gateway.identity import next_boot_epoch
+from gateway.configuration.config import ConfigError, LogSection, TreeSection, load
+from gateway.credentials.certificate_files import TlsFileError
+from gateway.credentials.crl import Crl
 from gateway.links.handshake import Credentials
 from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
@@ -44,13 +42,16 @@ from gateway.links.part import Unheeded
 from gateway.links.retained_part import TOPIC as RETAINED_TOPIC
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import LogError, MessageLog
+from gateway.process import tree_mode
+from gateway.process.attachment import Attachment
 from gateway.signing.fleet_keys import SigningFiles
 from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations, Revoking
+from gateway.state_folder.identity import next_boot_epoch
 from gateway.tls.context import ClientCertificate, TlsFiles
 from tree_handler.batch import Entry, Header
 from tree_handler.errors import ProtocolError
-from tree_handler.member import check_name
+from tree_handler.members.member import check_name
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 _log = logging.getLogger(__name__)

@@ -21,10 +21,10 @@ from cloud_ingest.collector.broker_settings import BrokerCollectorSettings
 from cloud_ingest.collector.numbering import BatchNumbering
 from cloud_ingest.spool import receipts
 from gateway import replaced_file
-from gateway.config import ConfigError
-from gateway.identity import next_boot_epoch
+from gateway.configuration.config import ConfigError
 from gateway.links.commit import GroupCommit
 from gateway.log.message_log import MessageLog
+from gateway.state_folder.identity import next_boot_epoch
 
 _log = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from cloud_ingest.dashboard.export import export
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.server import Server
 from cloud_ingest.query.lake import Lake
-from gateway.access_faults import AccessFileError, read_access_file
-from gateway.access_files import DEFAULT_ROLES
+from gateway.access.faults import AccessFileError, read_access_file
+from gateway.access.files import DEFAULT_ROLES
 from gateway.broker.access.passwords import Passwords
-from gateway.certificate_files import TlsFileError
-from gateway.config_checks import is_loopback
+from gateway.configuration.checks import is_loopback
+from gateway.credentials.certificate_files import TlsFileError
 from gateway.policy import policy_file
 from gateway.policy.policy import Policy, PolicyRules
 from gateway.tls.context import Tls, TlsFiles

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from cloud_ingest.dashboard.web_sessions import WebSessions
+from gateway.access.failed_attempts import FailedAttempts
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.limits import Limits
-from gateway.failed_attempts import FailedAttempts
 from gateway.policy.action import CONSOLE, Action, Where
 from gateway.policy.policy import Policy
 from gateway.policy.principal import CONSOLE as CONSOLE_USER

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from cryptography import x509
 
-from gateway import audit
 from gateway.certificates import authority_folder as files
 from gateway.certificates import private_keys
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority_folder import AuthorityError, CertifyingKey
 from gateway.certificates.issued import IssuedCertificate, IssuedIndex
 from gateway.certificates.names import is_file_name
+from gateway.event_log import audit
 from gateway.signing.keys import PublicKey
 
 DAYS = 730

@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from dtls import private_file
-from gateway.certificate_files import TlsFileError, read
 from gateway.certificates import credentials, pkcs12_files
 from gateway.certificates.pkcs12_files import Pkcs12Error
+from gateway.credentials.certificate_files import TlsFileError, read
 from gateway.tls.context import TlsFiles
 
 STORES = (".p12", ".pfx")

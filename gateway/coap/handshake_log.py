@@ -12,7 +12,7 @@ import logging
 from dtls.datagrams import PeerAddress, host_of, join_host_port
 from dtls.endpoint import TOO_MANY
 from dtls.identity import PeerIdentity
-from gateway.bounded_lines import SUM_UP_S, Allowance, LeftOut, LineShares
+from gateway.event_log.bounded_lines import SUM_UP_S, Allowance, LeftOut, LineShares
 from gateway.printable import printable
 from gateway.timers import Timers
 from tree_handler.rate_limit import RateLimit

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
 from dtls.endpoint import EndpointLimits
-from gateway import config_checks as checks
-from gateway.config_file import hold
+from gateway.configuration import checks
+from gateway.configuration.toml_file import hold
 
 _SHARES = DEFAULT_LIMITS.shares
 _MOST = 1_000_000_000

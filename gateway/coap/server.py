@@ -39,8 +39,8 @@ from gateway.policy.policy import Policy
 from gateway.tls.context import Tls
 
 if TYPE_CHECKING:
-    from gateway.coap.oscore import OscoreAnswers
-    from gateway.coap.oscore_context import OscoreContext
+    from gateway.coap.oscore.answers import OscoreAnswers
+    from gateway.coap.oscore.context import OscoreContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +319,7 @@ class CoapServer:
         if self._oscore is not None:
             self._oscore.follow(contexts)
         elif contexts:
-            from gateway.coap.oscore import OscoreAnswers  # noqa: PLC0415  # only where it is used
+            from gateway.coap.oscore.answers import OscoreAnswers  # noqa: PLC0415  # only where it is used
 
             clock = asyncio.get_running_loop().time
             self._oscore = OscoreAnswers(contexts, self._answers, clock)

@@ -10,43 +10,43 @@ from typing import Any, Protocol
 
 from aiocoap import resource
 
-from gateway.clients import ClientRoll
-from gateway.coap import clients as clients_resource
-from gateway.coap import drain as drain_resource
-from gateway.coap import members as members_resource
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers
 from gateway.coap.at_hand import AtHand
-from gateway.coap.directory import GatewayDirectory
-from gateway.coap.directory_answers import DirectoryAnswers
-from gateway.coap.execution import LocalExecution
-from gateway.coap.fleet_lookup import DEADLINE_S, SCOPES, FleetLookUps
-from gateway.coap.fleet_observing import Told
-from gateway.coap.forward_proxy import ForwardProxy
-from gateway.coap.hierarchy import PATH as HIERARCHY_PATH
-from gateway.coap.hierarchy import HierarchyAnswers, HierarchyResource, HierarchyView
-from gateway.coap.lookup_turns import LookUpTurns
-from gateway.coap.named_answers import NamedAnswers
-from gateway.coap.remote import RemoteAnswers
-from gateway.coap.remote_exchange import RemoteExchange, Send
-from gateway.coap.remote_parts import Reach, RemoteParts
-from gateway.coap.sensor_answers import PATH as SENSORS_PATH
-from gateway.coap.sensor_resources import SensorResources
-from gateway.coap.sensor_roll import SensorRoll
-from gateway.coap.status import PATH as STATUS_PATH
-from gateway.coap.status import StatusResource, StatusSummary
+from gateway.coap.directory.answers import DirectoryAnswers
+from gateway.coap.directory.fleet_lookup import DEADLINE_S, SCOPES, FleetLookUps
+from gateway.coap.directory.fleet_observing import Told
+from gateway.coap.directory.lookup_turns import LookUpTurns
+from gateway.coap.directory.own import GatewayDirectory
+from gateway.coap.operations import clients as clients_resource
+from gateway.coap.operations import drain as drain_resource
+from gateway.coap.operations import members as members_resource
+from gateway.coap.operations.hierarchy import PATH as HIERARCHY_PATH
+from gateway.coap.operations.hierarchy import HierarchyAnswers, HierarchyResource, HierarchyView
+from gateway.coap.operations.status import PATH as STATUS_PATH
+from gateway.coap.operations.status import StatusResource, StatusSummary
+from gateway.coap.remote.answers import RemoteAnswers
+from gateway.coap.remote.exchange import RemoteExchange, Send
+from gateway.coap.remote.execution import LocalExecution
+from gateway.coap.remote.forward_proxy import ForwardProxy
+from gateway.coap.remote.named_answers import NamedAnswers
+from gateway.coap.remote.parts import Reach, RemoteParts
+from gateway.coap.sensors.answers import PATH as SENSORS_PATH
+from gateway.coap.sensors.resources import SensorResources
+from gateway.coap.sensors.roll import SensorRoll
 from gateway.coap.well_known import CountedSite, WellKnownCore
-from gateway.member_roll import MemberRoll
+from gateway.members.roll import MemberRoll
 from gateway.policy.principal import NAMELESS
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
+from gateway.status.clients import ClientRoll
 from resource_directory.resources import ResourceDirectory
-from tree_handler.member import MemberRecord, Place
-from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
-from tree_handler.remote_query import RemoteQueries
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
-from tree_handler.remote_seals import RemoteSeals
-from tree_handler.remote_watches import WatchKey
+from tree_handler.members.member import MemberRecord, Place
+from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
+from tree_handler.remote.query import RemoteQueries
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
+from tree_handler.remote.seals import RemoteSeals
+from tree_handler.remote.watches import WatchKey
 
 
 class Carrier(Reach, Protocol):
@@ -163,7 +163,7 @@ class GatewaySite:
     def subscribe(
         self, record: MemberRecord, request: ResourceRequest, told: Told
     ) -> Callable[[], None]:
-        """See `gateway.coap.fleet_lookup.Follows`."""
+        """See `gateway.coap.directory.fleet_lookup.Follows`."""
         if record.id != self._gateway_id:
             return self._remote.watching.follow(WatchKey(record.id, request), told)
         soon = asyncio.get_running_loop().call_soon
@@ -174,7 +174,7 @@ class GatewaySite:
         return self._execution.begin(request, "", tell, observes=True)
 
     def in_reach(self, gateway_id: str) -> bool:
-        """See `gateway.coap.fleet_lookup.Follows`."""
+        """See `gateway.coap.directory.fleet_lookup.Follows`."""
         return gateway_id == self._gateway_id or self._reach.epoch_of(gateway_id) is not None
 
     @property

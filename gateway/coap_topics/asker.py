@@ -15,7 +15,7 @@ from gateway.coap.access import CoapAccess, Introduction
 from gateway.coap.answers import RequestAnswers, Router
 from gateway.coap.peers import VouchedAddress
 from gateway.coap_topics.topics import CoapTarget
-from tree_handler.hierarchy import Membership
+from tree_handler.members.hierarchy import Membership
 
 Told = Callable[[CoapResponse, bool], None]
 """Takes a response, and whether it is the last one."""

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway import config_checks as checks
 from gateway.coap_topics.shares import TopicLimits
-from gateway.config_file import Fault, hold
-from tree_handler.remote_resource import MAX_PAYLOAD_BYTES
+from gateway.configuration import checks
+from gateway.configuration.toml_file import Fault, hold
+from tree_handler.remote.resource import MAX_PAYLOAD_BYTES
 
 _DEFAULT = TopicLimits()
 _NUMBER_MOST, _BYTES_MOST = 100_000, 1 << 30

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from tree_handler.remote_resource import MAX_PAYLOAD_BYTES
+from tree_handler.remote.resource import MAX_PAYLOAD_BYTES
 
 
 @dataclass(frozen=True, slots=True)

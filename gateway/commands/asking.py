@@ -15,12 +15,12 @@ from urllib.parse import quote
 from dtls import keystore
 from dtls.datagrams import join_host_port
 from dtls.errors import KeystoreError
-from gateway import config_place
 from gateway.coap import client
 from gateway.coap.client import CoapClient, Response
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import complain, print_json
 from gateway.commands.own_gateway import OwnGateway
+from gateway.configuration import place as config_place
 from gateway.printable import printable
 from resource_directory.link_format import LinkFormatError, WebLink, parse
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 def status(options: argparse.Namespace) -> int:
     """Show what a gateway says of itself."""
-    from gateway.status_text import as_text  # noqa: PLC0415  # `hedgerow get` shows no table
+    from gateway.status.text import as_text  # noqa: PLC0415  # `hedgerow get` shows no table
 
     async def ask() -> dict[str, Any]:
         told: dict[str, Any] = json.loads(
@@ -52,7 +52,7 @@ def status(options: argparse.Namespace) -> int:
 
 def tree(options: argparse.Namespace) -> int:
     """Show the whole tree, as its gateways tell it."""
-    from gateway.tree_view import TreeView, collect  # noqa: PLC0415
+    from gateway.status.tree_view import TreeView, collect  # noqa: PLC0415
 
     async def ask_all() -> TreeView:
         uri = gateway_uri(options)
@@ -68,7 +68,7 @@ def tree(options: argparse.Namespace) -> int:
 
 def hierarchy(options: argparse.Namespace) -> int:
     """Show who heads what, as one gateway sees it."""
-    from gateway.hierarchy_view import DrawnHierarchy  # noqa: PLC0415
+    from gateway.status.hierarchy_view import DrawnHierarchy  # noqa: PLC0415
 
     async def ask() -> dict[str, Any]:
         told: dict[str, Any] = json.loads(

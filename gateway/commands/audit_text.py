@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 
-from gateway.audit import AuditedChange
+from gateway.event_log.audit import AuditedChange
 from gateway.printable import printable
 
 

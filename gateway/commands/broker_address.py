@@ -14,9 +14,9 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway import config_place
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.own_gateway import OwnGateway
+from gateway.configuration import place as config_place
 
 PORT, TLS_PORT = 1883, 8883
 
@@ -104,8 +104,8 @@ def _own_certificate(own: OwnGateway) -> Path | None:
     mqtt = own.settings.mqtt
     if mqtt.certificate_file is None or mqtt.certificate_file.suffix.lower() == ".pem":
         return mqtt.certificate_file
-    from gateway import secure_files  # noqa: PLC0415  # of use with a key store alone
-    from gateway.certificate_files import TlsFileError  # noqa: PLC0415
+    from gateway.credentials import secure_files  # noqa: PLC0415  # of use with a key store alone
+    from gateway.credentials.certificate_files import TlsFileError  # noqa: PLC0415
 
     try:
         files = secure_files.tls_files(mqtt, own.settings.keys.password_file)

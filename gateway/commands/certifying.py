@@ -13,7 +13,7 @@ from pathlib import Path
 from cryptography import x509
 
 from dtls.errors import KeystoreError
-from gateway import config_place, replaced_file
+from gateway import replaced_file
 from gateway.certificates import credentials, founding, pkcs12_files, private_keys
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority, NotIssuedError, ends_within
@@ -33,6 +33,7 @@ from gateway.certificates.pkcs12_files import KeystoreContent, Pkcs12Error, as_p
 from gateway.columns import columns
 from gateway.commands import output, psk_lines
 from gateway.commands.errors import WrongUseError
+from gateway.configuration import place as config_place
 from gateway.printable import printable
 from gateway.signing.keys import PrivateKey
 
@@ -236,8 +237,8 @@ def roll_over(options: argparse.Namespace) -> int:
 
 def show_log(options: argparse.Namespace) -> int:
     """Show the audit trail."""
-    from gateway.audit import AuditTrail  # noqa: PLC0415
     from gateway.commands import audit_text  # noqa: PLC0415
+    from gateway.event_log.audit import AuditTrail  # noqa: PLC0415
 
     with named_errors():
         changes = list(AuditTrail(_trail(options)).changes())
@@ -251,7 +252,8 @@ def show_log(options: argparse.Namespace) -> int:
 def _trail(options: argparse.Namespace) -> Path:
     if options.config is None:
         return _folder(options) / AUDIT
-    from gateway import access_audit, config  # noqa: PLC0415  # of use here alone
+    from gateway.access import changes as access_audit  # noqa: PLC0415  # of use here alone
+    from gateway.configuration import config  # noqa: PLC0415  # of use here alone
 
     try:
         own = config.load(options.config, config.GatewaySettings).gateway

@@ -10,17 +10,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway import access_files, secure_files, state
+from gateway.access import files as access_files
 from gateway.commands.errors import WrongUseError
 from gateway.commands.output import print_json
-from gateway.config import ConfigError, GatewaySettings
-from gateway.config_file import ConfigReading, Fault, byte_fault, read
+from gateway.configuration.config import ConfigError, GatewaySettings
+from gateway.configuration.toml_file import ConfigReading, Fault, byte_fault, read
+from gateway.configuration.toml_lines import KeyLines
+from gateway.credentials import secure_files
 from gateway.home_assistant import announcements
 from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.mqtt_form import JSON
 from gateway.sensors.options import SensorConfigError
 from gateway.signing.revocations import Revocations
-from gateway.toml_lines import KeyLines
+from gateway.state_folder import state
 
 _PLACE = re.compile(r" \(at line (\d+), column \d+\)")
 _VALUE = re.compile(r"'([^']+)'")

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace, file: Path) -> int:
         WrongUseError: the file of keys is wrong, or the configuration can't be read.
 
     """
-    from gateway.doctor import Weight, findings  # noqa: PLC0415  # of use here alone
+    from gateway.status.doctor import Weight, findings  # noqa: PLC0415  # of use here alone
 
     found = findings(_examined(options, file))
     is_wrong = any(one.weight is Weight.WRONG for one in found)
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace, file: Path) -> int:
 def _examined(options: argparse.Namespace, file: Path) -> Any:
     from gateway.broker.durability.lasting_clock import KernelClocks  # noqa: PLC0415
     from gateway.commands import check  # noqa: PLC0415
-    from gateway.doctor import Examined  # noqa: PLC0415
+    from gateway.status.doctor import Examined  # noqa: PLC0415
 
     try:
         faults = check.faults_of(file.read_bytes(), file)
@@ -139,7 +139,7 @@ def _broker(file: Path, timeout_s: float) -> str:
 
 
 def _free_bytes(file: Path) -> int | None:
-    from gateway import config  # noqa: PLC0415
+    from gateway.configuration import config  # noqa: PLC0415
 
     try:
         state_dir = config.load(file, config.GatewaySettings).gateway.state_dir

@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 
 from dtls.datagrams import join_host_port
-from gateway import audit, replaced_file
+from gateway import replaced_file
 from gateway.certificates import private_keys
 from gateway.certificates.authority_folder import OPEN, SECRET
 from gateway.commands import certifying, output
 from gateway.commands.errors import FailedError, WrongUseError
-from gateway.config_checks import host_and_port
+from gateway.configuration.checks import host_and_port
 from gateway.enrolment.client import EnrolmentClient, ServiceError, vouched_by
 from gateway.enrolment.desk import EnrolmentDesk
 from gateway.enrolment.requests import TrustedNow
@@ -28,6 +28,7 @@ from gateway.enrolment.tokens import (
     TokenGrant,
     fingerprint_of,
 )
+from gateway.event_log import audit
 from gateway.signing.keys import PrivateKey
 
 HOUR_S = 3600.0

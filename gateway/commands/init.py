@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway import config_place
 from gateway.commands import next_steps, output
 from gateway.commands.errors import WrongUseError
+from gateway.configuration import place as config_place
 
 if TYPE_CHECKING:
     from gateway.provisioning.files import Machine

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway import config_place
+from gateway.configuration import place as config_place
 
 if TYPE_CHECKING:
     from gateway.provisioning.plan import GatewayPlan

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.commands.errors import FailedError, WrongUseError
 
 if TYPE_CHECKING:
-    from gateway.config import GatewaySettings
+    from gateway.configuration.config import GatewaySettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class OwnGateway:
             FailedError: it is not running, or another user's.
 
         """
-        from gateway import config, listeners_file  # noqa: PLC0415  # of use on its own machine
+        from gateway.configuration import config  # noqa: PLC0415  # of use on its own machine
+        from gateway.state_folder import listeners_file  # noqa: PLC0415  # of use on its own machine
 
         try:
             settings = config.load(file, config.GatewaySettings)
@@ -60,7 +61,7 @@ class OwnGateway:
 
     def near(self, scheme: str) -> tuple[str, int] | None:
         """Host and port at which it is reached from here; None without such a listener."""
-        from gateway import listeners_file  # noqa: PLC0415
+        from gateway.state_folder import listeners_file  # noqa: PLC0415
 
         return listeners_file.near(self.told, scheme)
 

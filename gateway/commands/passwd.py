@@ -7,7 +7,7 @@ import getpass
 import sys
 from pathlib import Path
 
-from gateway.access_faults import AccessFileError
+from gateway.access.faults import AccessFileError
 from gateway.commands import password_lines
 from gateway.commands.errors import FailedError, WrongUseError
 

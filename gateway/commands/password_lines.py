@@ -7,7 +7,7 @@ from pathlib import Path
 from argon2 import PasswordHasher
 
 from gateway import replaced_file
-from gateway.access_faults import read_access_file
+from gateway.access.faults import read_access_file
 from gateway.broker.access.passwords import Passwords
 
 PASSWORD_BYTES_MAX = 65_535

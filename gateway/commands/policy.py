@@ -7,11 +7,12 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gateway import access_files, config_place
-from gateway.access_faults import AccessFileError, read_access_file
+from gateway.access import files as access_files
+from gateway.access.faults import AccessFileError, read_access_file
 from gateway.commands.errors import WrongUseError
 from gateway.commands.output import print_json
-from gateway.config import AccessSection, ConfigError, GatewaySettings, load
+from gateway.configuration import place as config_place
+from gateway.configuration.config import AccessSection, ConfigError, GatewaySettings, load
 from gateway.policy import policy_file
 from gateway.policy.action import HERE, TOPIC_VERBS, Action, ActionError
 from gateway.policy.findings import Finding, findings

@@ -93,7 +93,7 @@ def _add_instead(simulate: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from gateway import simulate  # noqa: PLC0415  # it loads all that can be simulated
+    from gateway.commands import simulate  # noqa: PLC0415  # it loads all that can be simulated
 
     held = True
     if options.exhaustive is not None:

@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from gateway.coap.server import CoapCounts
 from gateway.console.exposition import by_label, counter, gauge
-from gateway.edge import GatewayEdge
+from gateway.status.edge import GatewayEdge
 
 
 def collect(edge: GatewayEdge) -> Iterator[Metric]:

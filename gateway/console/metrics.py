@@ -26,10 +26,10 @@ from gateway.log.histogram import BOUNDS_S
 
 if TYPE_CHECKING:
     from gateway.broker.data_plane import DataPlane
-    from gateway.edge import GatewayEdge
     from gateway.links.node import TreeNode
     from gateway.links.routed_part import RoutedPart
     from gateway.log.message_log import MessageLog
+    from gateway.status.edge import GatewayEdge
 
 _process = psutil.Process()
 

@@ -6,17 +6,17 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.config import ConfigError
+from gateway.configuration.config import ConfigError
 from gateway.console import health, metrics
 from gateway.console.server import Console
 from gateway.console.visitors import Visitors
 
 if TYPE_CHECKING:
     from gateway.broker.data_plane import DataPlane
-    from gateway.config import ConsoleSection
-    from gateway.edge import GatewayEdge
+    from gateway.configuration.config import ConsoleSection
     from gateway.links.node import TreeNode
     from gateway.links.routed_part import RoutedPart
+    from gateway.status.edge import GatewayEdge
     from gateway.tls.context import Tls
 
 

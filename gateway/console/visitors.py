@@ -16,10 +16,10 @@ from collections.abc import Awaitable
 from http import HTTPStatus
 from typing import Final
 
+from gateway.access.failed_attempts import FailedAttempts
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.limits import Limits
 from gateway.console.exchange import HttpRequest
-from gateway.failed_attempts import FailedAttempts
 from gateway.policy.action import CONSOLE, Action
 from gateway.policy.policy import Policy
 from gateway.policy.principal import CERTIFICATE, LOCAL, NAMELESS, STRANGER, Principal

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gateway import listeners_file
 from gateway.certificates import founding
 from gateway.coap.client import ClientError, request
+from gateway.state_folder import listeners_file
 
 COLLECTOR = "collector"
 ROOT = "gw-root"

@@ -16,7 +16,7 @@ from gateway.directory_simulation.world import SETTLE_S, DirectoryOptions, Direc
 from gateway.fleet_directory.kept import FRESH_S
 from resource_directory.digest import AFTER_S
 from resource_directory.link_format import WebLink
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 STEP_S: Final = 0.005
 PATIENCE_S: Final = 30.0

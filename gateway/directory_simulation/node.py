@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from gateway.coap.execution import QUERY_SEGMENT
+from gateway.coap.remote.execution import QUERY_SEGMENT
 from gateway.fleet_directory.searches import DirectorySearches
 from gateway.fleet_directory.targets import LookedUp, links_of, targets
 from resource_directory.digest import DigestTimes, DirectoryDigest
@@ -29,11 +29,11 @@ from resource_directory.registry import Registry
 from resource_directory.scoped import ScopedQuery
 from resource_directory.service import RESOURCES, DirectoryService
 from tree_handler.errors import ProtocolError
-from tree_handler.hierarchy import Membership
-from tree_handler.member import MemberRecord, Place
-from tree_handler.remote_gather import AnswerGathering
-from tree_handler.remote_limits import DEFAULT_LIMITS
-from tree_handler.remote_query import (
+from tree_handler.members.hierarchy import Membership
+from tree_handler.members.member import MemberRecord, Place
+from tree_handler.remote.gather import AnswerGathering
+from tree_handler.remote.limits import DEFAULT_LIMITS
+from tree_handler.remote.query import (
     Answered,
     Execute,
     Publication,
@@ -41,8 +41,8 @@ from tree_handler.remote_query import (
     TimedOut,
     TooManyError,
 )
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
-from tree_handler.remote_seals import RemoteSeals
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
+from tree_handler.remote.seals import RemoteSeals
 from tree_handler.routing.direct import Direct, Passed
 from tree_handler.simulation.heads import HeadedGateway
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner

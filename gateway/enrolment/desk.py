@@ -10,6 +10,7 @@ from http import HTTPStatus
 
 from cryptography import x509
 
+from gateway.access.failed_attempts import FailedAttempts
 from gateway.certificates import authority_folder as files
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority, NotIssuedError
@@ -17,7 +18,6 @@ from gateway.certificates.issued import IssuedCertificate
 from gateway.enrolment import requests
 from gateway.enrolment.requests import EnrolmentRequestError, TrustedNow
 from gateway.enrolment.tokens import TokenBook, TokenError
-from gateway.failed_attempts import FailedAttempts
 from gateway.signing.keys import PublicKey
 
 FAILURES_AT_ONCE = 10

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway import config_checks as checks
-from gateway.config_file import Fault, hold
+from gateway.configuration import checks
+from gateway.configuration.toml_file import Fault, hold
 
 
 @dataclass(frozen=True, slots=True)

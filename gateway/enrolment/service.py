@@ -22,12 +22,12 @@ from typing import Any
 
 import h11
 
+from gateway.access.failed_attempts import network_of
 from gateway.certificates import authority_folder as files
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority, AuthorityError, ends_within
 from gateway.enrolment import requests
 from gateway.enrolment.desk import Asker, EnrolmentDesk, RefusedRequestError
-from gateway.failed_attempts import network_of
 
 NAME = "enrolment"
 DAYS = 90

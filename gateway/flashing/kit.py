@@ -15,8 +15,8 @@ from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from gateway import config_place
 from gateway.certificates.authority_folder import CA_KEY
+from gateway.configuration import place as config_place
 from gateway.enrolment.tokens import EnrolmentToken, TokenError
 from gateway.flashing import cloud_config, first_run
 from gateway.flashing.device import SERVICE_USER, CardDevice

@@ -15,7 +15,7 @@ from gateway.fleet_directory.partial import partial_link
 from gateway.fleet_directory.search import WayTo
 from gateway.fleet_directory.targets import PAGE_LINKS, LookedUp, serving
 from resource_directory.link_format import WebLink
-from tree_handler.member import MemberRecord
+from tree_handler.members.member import MemberRecord
 
 GATEWAYS_MAX: Final = 64
 """Subscriptions of one look-up; what other gateways have is missing."""

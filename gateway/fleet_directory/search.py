@@ -18,7 +18,7 @@ from gateway.fleet_directory.targets import PAGE_LINKS, LookedUp, serving
 from resource_directory.errors import InvalidParameterError
 from resource_directory.link_format import WebLink, serialise
 from resource_directory.search import MAX_CHARACTERS
-from tree_handler.member import MemberRecord
+from tree_handler.members.member import MemberRecord
 
 AT_ONCE: Final = 32
 """Gateways that are asked at one time for one look-up ..."""

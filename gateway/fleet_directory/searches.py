@@ -14,7 +14,7 @@ from gateway.fleet_directory.kept import KeptLookUps
 from gateway.fleet_directory.search import DirectoryQuestion, DirectorySearch, WayTo
 from gateway.fleet_directory.targets import LookedUp
 from resource_directory.link_format import WebLink
-from tree_handler.member import MemberRecord
+from tree_handler.members.member import MemberRecord
 
 UNDER_WAY: Final = 8
 PER_HOST: Final = 2

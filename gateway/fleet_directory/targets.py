@@ -10,9 +10,9 @@ from resource_directory.digest import may_have
 from resource_directory.exchange import LINK_FORMAT
 from resource_directory.link_format import LinkFormatError, WebLink, parse
 from resource_directory.scoped import LookUpScope, ScopedQuery, ServingGateway
-from tree_handler.hierarchy import ANY, Membership
-from tree_handler.member import MemberRecord, Place
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+from tree_handler.members.hierarchy import ANY, Membership
+from tree_handler.members.member import MemberRecord, Place
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 PAGE_LINKS: Final = 200
 """Links that a gateway is asked for at one time."""

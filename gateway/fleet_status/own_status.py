@@ -20,8 +20,8 @@ from gateway.fleet_status.machine import MachineReading
 from gateway.fleet_status.pace import StatusPace, TreePlace
 from gateway.links.node import TreeNode
 from gateway.sensors.sampler import Sampler
-from tree_handler.hierarchy import Membership
-from tree_handler.member import Place
+from tree_handler.members.hierarchy import Membership
+from tree_handler.members.member import Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Final
 
 from cloud_ingest.status_record import SUFFIX, StatusError
-from gateway.config import GatewaySection
+from gateway.configuration.config import GatewaySection
 from gateway.fleet_status.machine import MachineFiles, MachineReading
 from gateway.fleet_status.own_status import OwnStatus
 from gateway.fleet_status.pace import StatusPace
 from gateway.sensors.threads import DriverBusyError, DriverThreads
 from tree_handler.batch import Entry
-from tree_handler.member import Place
+from tree_handler.members.member import Place
 
 Accept = Callable[[Entry], None]
 READ_TIMEOUT_S: Final = 2.0

@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 
-from gateway.config_file import Fault, hold
+from gateway.configuration.toml_file import Fault, hold
 from gateway.home_assistant.entities import AnnouncingGateway, describe, object_id
 from gateway.home_assistant.section import HomeAssistantSection
 from gateway.sensors import mqtt_form

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from gateway.failed_attempts import FailedAttempts
+from gateway.access.failed_attempts import FailedAttempts
 from gateway.links.handshake import NoPlaceError
 from gateway.links.link_tls import LinkTls
 from gateway.links.refusal import Refusal, RefusedError, reason

@@ -15,8 +15,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from gateway import crl as crls
-from gateway.certificate_files import TlsFileError
+from gateway.credentials import crl as crls
+from gateway.credentials.certificate_files import TlsFileError
 from gateway.links.handshake import HandshakeError
 from gateway.tls.certificates import CertificateError, PeerCertificate, identify
 from gateway.tls.context import Tls, TlsFiles

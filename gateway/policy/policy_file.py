@@ -29,7 +29,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from gateway.access_faults import AccessFileError, hold
+from gateway.access.faults import AccessFileError, hold
+from gateway.configuration.toml_lines import KeyLines
 from gateway.policy import built_in
 from gateway.policy.action import DELIVER, READS, RIGHTS, SUBSCRIBE, VERBS, WRITES
 from gateway.policy.built_in import PolicyRole
@@ -39,7 +40,6 @@ from gateway.policy.policy import PolicyRules
 from gateway.policy.principal import NAMED, NAMELESS, NO_ROLES, Principal, PrincipalError
 from gateway.policy.rule import ALLOW, CONCEAL, DENY, EVERYBODY, Rule
 from gateway.policy.targets import RuleError, check_target
-from gateway.toml_lines import KeyLines
 
 VERSION = 1
 _KEYS = ("version", "principals", "roles", "rules", "vouch")

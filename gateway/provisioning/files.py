@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway import config_place
 from gateway.certificates import founding
+from gateway.configuration import place as config_place
 from gateway.provisioning import texts
 from gateway.provisioning.new_folder import write
 from gateway.provisioning.plan import GatewayPlan

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from gateway.failed_attempts import network_of
+from gateway.access.failed_attempts import network_of
 from gateway.shares.fair_turns import FairTurns
 
 AT_ONCE: Final = 2

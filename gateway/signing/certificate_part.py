@@ -21,7 +21,7 @@ from gateway.signing.fleet_keys import FleetKeys
 from gateway.signing.ring import FINGERPRINT_BYTES
 from gateway.signing.trust import MAX_CERTIFICATE_BYTES, MAX_CHAIN, Chain, UntrustedError
 from tree_handler.errors import ProtocolError
-from tree_handler.member import check_name
+from tree_handler.members.member import check_name
 from tree_handler.rate_limit import RateLimit
 
 TOPIC = b"$hedgerow/certificates"

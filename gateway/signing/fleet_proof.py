@@ -16,7 +16,7 @@ from gateway.signing.revocation_part import RevocationPart
 from gateway.signing.revocations import Revocations, Revoking
 from tree_handler.batch import Entry, Header
 from tree_handler.proof import Verdict
-from tree_handler.remote_seals import RemoteSeals
+from tree_handler.remote.seals import RemoteSeals
 from tree_handler.replication.actions import Refuse
 from tree_handler.seal import Seals
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import msgpack
 
-from gateway.crl import NAME_BYTES, NO_NUMBER, NUMBER_BYTES, Edition
+from gateway.credentials.crl import NAME_BYTES, NO_NUMBER, NUMBER_BYTES, Edition
 from gateway.links.node import TreeNode
 from gateway.signing.revocations import MAX_AUTHORITIES, MAX_BYTES, Revocations
 from gateway.signing.trust import UntrustedError

@@ -18,10 +18,11 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from gateway import certificate_files, replaced_file
-from gateway import crl as crls
-from gateway.certificate_files import TlsFileError
-from gateway.crl import Crl, Edition
+from gateway import replaced_file
+from gateway.credentials import certificate_files
+from gateway.credentials import crl as crls
+from gateway.credentials.certificate_files import TlsFileError
+from gateway.credentials.crl import Crl, Edition
 from gateway.signing.trust import UntrustedError
 from gateway.tls.context import TlsFiles
 

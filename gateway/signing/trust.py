@@ -17,12 +17,12 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from OpenSSL import crypto
 
-from gateway import certificate_files
+from gateway.credentials import certificate_files
 from gateway.signing.keys import PublicKey, is_for_signing
 from gateway.tls.certificates import CertificateError, identify
 from gateway.tls.context import TlsFiles, revocations
 from tree_handler.errors import ProtocolError
-from tree_handler.member import check_name
+from tree_handler.members.member import check_name
 
 ROLE = "gateway"
 MAX_CHAIN = 4

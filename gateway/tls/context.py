@@ -22,15 +22,15 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from dtls import private_file
-from gateway import crl as crls
-from gateway.certificate_files import (
+from gateway.credentials import crl as crls
+from gateway.credentials.certificate_files import (
     TlsFaults,
     TlsFileError,
     certificates,
     read,
     revocation_lists,
 )
-from gateway.crl import Crl
+from gateway.credentials.crl import Crl
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class TlsFiles:
         client_certificate: whether clients show one.
         client_ca: the authorities whose certificates clients may show.
         client_crl: what those have revoked.
-        spread: lists of them that neighbours handed over: `gateway.crl.united`.
+        spread: lists of them that neighbours handed over: `gateway.credentials.crl.united`.
 
     Raises:
         ValueError: clients show certificates, and there are no authorities.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_SERVE = ("gateway/service.py", "    os.umask(PRIVATE)\n")
+_SERVE = ("gateway/process/service.py", "    os.umask(PRIVATE)\n")
 CRASHES = (_SERVE[0], (_SERVE[1], '    raise RuntimeError("this release crashes")\n'))
 """It ends as soon as it has begun."""
 IS_NEVER_HEALTHY = (
@@ -14,7 +14,7 @@ IS_NEVER_HEALTHY = (
 )
 """It says that it is ready, keeps the watchdog quiet, and does nothing."""
 READS_OTHER_STATE = (
-    "gateway/state_format.py",
+    "gateway/state_folder/state_format.py",
     ("WRITTEN = 1", "WRITTEN = 2"),
     ("frozenset({1})", "frozenset({2})"),
 )

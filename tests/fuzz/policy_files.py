@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from gateway.access_faults import AccessFileError
+from gateway.access.faults import AccessFileError
 from gateway.policy import policy_file
 from gateway.policy.action import Action, Where
 from gateway.policy.findings import findings

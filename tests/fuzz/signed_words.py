@@ -15,9 +15,9 @@ from tree_handler import batch
 from tree_handler.batch import FRAME, Entry, Flags
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.proof import Verdict
-from tree_handler.remote_query import Execute, Publication, RemoteQueries
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
-from tree_handler.remote_seals import RemoteSeals
+from tree_handler.remote.query import Execute, Publication, RemoteQueries
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
+from tree_handler.remote.seals import RemoteSeals
 from tree_handler.seal import Seals
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from amqtt.plugins.authentication import Argon2Hasher
 
-from gateway import config
 from gateway.broker.limits import Limits
-from gateway.process import GatewayProcess
+from gateway.configuration import config
+from gateway.process.gateway_process import GatewayProcess
 
 pytestmark = [
     pytest.mark.peer("mosquitto_pub", "mosquitto-clients"),

@@ -21,9 +21,9 @@ import aiocoap
 import pytest
 from aiocoap import Code, Message
 
-from gateway.coap.oscore_context import OscoreContext
-from gateway.coap.oscore_keys import OscoreKeys
-from gateway.coap.oscore_numbers import SenderNumbers
+from gateway.coap.oscore.context import OscoreContext
+from gateway.coap.oscore.keys import OscoreKeys
+from gateway.coap.oscore.numbers import SenderNumbers
 
 SECRET = "0102030405060708090a0b0c0d0e0f10"
 LIMIT_S = 30

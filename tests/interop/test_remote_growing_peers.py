@@ -8,7 +8,7 @@ import json
 import pytest
 from remote_fleet import Fleet, asking
 
-from gateway.coap import remote_gathering
+from gateway.coap.remote import gathering as remote_gathering
 
 LIMIT_S = 60
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from remote_fleet import NORTH, Fleet, asking
 
-from tree_handler.remote_executing import REPLY_TOPIC
+from tree_handler.remote.executing import REPLY_TOPIC
 
 
 @pytest.mark.peer("coap-client-notls", "libcoap3-bin")

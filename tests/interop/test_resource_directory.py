@@ -16,7 +16,7 @@ from aiocoap import resource
 from dtls.identity import ANONYMOUS
 from dtls.keystore import Keystore
 from gateway.coap.access import identity_of
-from gateway.coap.sensor_resources import SensorResources
+from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.server import CoapListener, CoapServer
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.switch import Switch
@@ -26,7 +26,7 @@ from resource_directory.registry import Registry
 from resource_directory.resources import ResourceDirectory
 from resource_directory.service import DirectoryService
 from tests.policies import keys_may_all, open_access
-from tree_handler.member import Place
+from tree_handler.members.member import Place
 
 KEYS = {"meter-1": b"0123456789abcdef", "meter-2": b"fedcba9876543210"}
 REFUSED = "4.01 this needs a key (coaps)"

@@ -17,8 +17,8 @@ from aiocoap import Code, Message, resource
 from dtls.context import ClientContext
 from dtls.keystore import Keystore
 from gateway.coap.client import _attach
-from gateway.coap.directory_answers import DirectoryAnswers
-from gateway.coap.lookup_turns import LookUpTurns
+from gateway.coap.directory.answers import DirectoryAnswers
+from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.server import CoapListener, CoapServer
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry

@@ -10,8 +10,8 @@ from benchmarks import directory_digests
 from benchmarks.digest_copies import Copies, Feed
 from benchmarks.digest_keepers import Keepers
 from benchmarks.digest_work import ASKED, DIGESTS, Figures, measure
-from tree_handler.hierarchy import Membership
-from tree_handler.member import MemberRecord
+from tree_handler.members.hierarchy import Membership
+from tree_handler.members.member import MemberRecord
 
 places = st.sampled_from(
     [("", ""), ("d0", ""), ("d1", ""), ("d0", "g0"), ("d0", "g1"), ("d1", "g0")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tree_handler.members.suspicion import Suspicion
 from tree_handler.simulation.heads import PATIENCE, HeadedFleet
-from tree_handler.suspicion import Suspicion
 
 NOTICED_S = 2.0
 """Three hellos are missed, and the locators have told each other."""

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tree_handler.asked_before import AskedBefore
-from tree_handler.remote_answered import SentAnswers
-from tree_handler.remote_asking import Outstanding
-from tree_handler.remote_executing import Executions
-from tree_handler.remote_repeats import Repeats
-from tree_handler.remote_watches import _Watch
+from tree_handler.remote.answered import SentAnswers
+from tree_handler.remote.asked_before import AskedBefore
+from tree_handler.remote.asking import Outstanding
+from tree_handler.remote.executing import Executions
+from tree_handler.remote.repeats import Repeats
+from tree_handler.remote.watches import _Watch
 from tree_handler.simulation.querying_gateway import RemoteOutcome
 from tree_handler.simulation.remote import RemoteWorld
 

@@ -12,9 +12,9 @@ import pytest
 from argon2 import PasswordHasher
 from mqtt_peer import Peer
 
-from gateway import config
+from gateway.configuration import config
 from gateway.mqtt import Disconnect, ReasonCode, Version
-from gateway.process import GatewayProcess
+from gateway.process.gateway_process import GatewayProcess
 from tests import policies
 
 pytestmark = pytest.mark.timeout(120)

@@ -16,9 +16,9 @@ import pytest
 from fleet_gateway import Fleet, FleetGateway, until
 
 from tree_handler.batch import Entry
-from tree_handler.remote_message import Query
-from tree_handler.remote_query import QUERY_TOPIC
-from tree_handler.remote_resource import ResourceRequest
+from tree_handler.remote.message import Query
+from tree_handler.remote.query import QUERY_TOPIC
+from tree_handler.remote.resource import ResourceRequest
 from tree_handler.routing.direct import Passed
 
 pytestmark = pytest.mark.timeout(60)

@@ -23,14 +23,14 @@ from dtls_clients import CertificateClientContext, DtlsPeer
 from mqtt_peer import Peer
 from policy_oracle import NAMES, PLACES, PUBLIC, everybody, file, may
 
-from gateway import config
 from gateway.coap.client import CoapClient
-from gateway.coap.oscore_context import OscoreContext
-from gateway.coap.oscore_keys import OscoreKeys
-from gateway.coap.oscore_numbers import SenderNumbers
-from gateway.drain import Drain
+from gateway.coap.oscore.context import OscoreContext
+from gateway.coap.oscore.keys import OscoreKeys
+from gateway.coap.oscore.numbers import SenderNumbers
+from gateway.configuration import config
 from gateway.mqtt import PingReq, PingResp, Publish
-from gateway.process import GatewayProcess
+from gateway.process.drain import Drain
+from gateway.process.gateway_process import GatewayProcess
 
 LIMIT_S = 20.0
 KEY, PASSWORD = b"0123456789abcdef", b"open sesame"

@@ -13,9 +13,9 @@ import aiocoap
 import pytest
 from aiocoap.numbers.codes import Code
 
-from gateway import config
 from gateway.coap.client import CoapClient
-from gateway.process import GatewayProcess
+from gateway.configuration import config
+from gateway.process.gateway_process import GatewayProcess
 
 LIMIT_S = 20.0
 KEY = b"0123456789abcdef"

@@ -212,7 +212,7 @@ def test_the_unit_is_exposed_less_than_2_of_10(provisioned: Provisioned, device:
 @pytest.mark.peer("mmdebstrap", "mmdebstrap")
 def test_the_installed_gateway_accepts_the_configuration(provisioned: Provisioned) -> None:
     program = (
-        "import pathlib; from gateway.config import GatewaySettings, load; "
+        "import pathlib; from gateway.configuration.config import GatewaySettings, load; "
         "s = load(pathlib.Path('/etc/hedgerow/hedgerow.toml'), GatewaySettings); "
         "from gateway import access_files; tls = access_files.read(s).links is not None; "
         "print(s.gateway.id, s.gateway.place.domain, s.tree.key().hex(), s.sensors[0]['type'], tls)"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway import config
 from gateway.coap.client import CoapClient
-from gateway.process import GatewayProcess
+from gateway.configuration import config
+from gateway.process.gateway_process import GatewayProcess
 from tests import policies
 
 pytestmark = pytest.mark.timeout(120)

@@ -15,8 +15,8 @@ from fleet_gateway import FleetGateway, until
 from mqtt_peer import Peer
 from ports import free_port
 
-from gateway import service
 from gateway.mqtt import Disconnect, ReasonCode
+from gateway.process import service
 
 
 async def test_after_a_byte_that_is_no_utf_8_the_next_sighup_revokes_a_certificate(
@@ -54,7 +54,10 @@ client_crl_file = "{revoked}"
         await client.nothing_came()
         (line,) = complaints()
         place = f"{gateway.config}:{text.count(chr(10)) + 1}"
-        assert f"ERROR gateway.process: nothing is read again: {place}: byte 0xFC" in line
+        assert (
+            f"ERROR gateway.process.gateway_process: nothing is read again: {place}: byte 0xFC"
+            in line
+        )
 
         revoked.write_bytes(authority.revoke(alice))
         gateway.config.write_text(text)

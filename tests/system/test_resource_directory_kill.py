@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.coap.client import CoapClient
-from gateway.coap.directory_file import NAME
+from gateway.coap.directory.file import NAME
 from gateway.demo.fleet import OPERATOR, Fleet
 from resource_directory.link_format import parse
 

@@ -20,7 +20,7 @@ from typing import Final
 import msgpack
 
 from tree_handler.errors import ProtocolError
-from tree_handler.member import check_name
+from tree_handler.members.member import check_name
 
 MAX_EPOCH: Final = 1 << 63
 MAX_BEHIND: Final = 10_000

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from tree_handler.hierarchy import Membership
-from tree_handler.member import MemberRecord
-from tree_handler.remote_query import Publication
+from tree_handler.members.hierarchy import Membership
+from tree_handler.members.member import MemberRecord
+from tree_handler.members.suspicion import Patience, Question, Suspicion
+from tree_handler.remote.query import Publication
 from tree_handler.routing.locator import Behind, Locator
 from tree_handler.simulation.gateway import Gateway, Start, Watch
 from tree_handler.simulation.growth import regular_network
 from tree_handler.simulation.network import DATA, Clock, Edge, End, Network
 from tree_handler.spanning.spanning_tree import Identity, Parameters, SpanningTree
-from tree_handler.suspicion import Patience, Question, Suspicion
 
 DELAY_S, JITTER_S = 0.002, 0.0002
 LINKED_WITHIN_S = 0.2

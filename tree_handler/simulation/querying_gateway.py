@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from tree_handler.errors import ProtocolError
-from tree_handler.remote_asking import Lease
-from tree_handler.remote_query import (
+from tree_handler.remote.asking import Lease
+from tree_handler.remote.query import (
     SERVICE_UNAVAILABLE,
     Answered,
     Execute,
@@ -16,9 +16,9 @@ from tree_handler.remote_query import (
     Stop,
     TimedOut,
 )
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
-from tree_handler.remote_seals import RemoteSeals
-from tree_handler.remote_watches import (
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
+from tree_handler.remote.seals import RemoteSeals
+from tree_handler.remote.watches import (
     BeginWatch,
     EndWatch,
     Notify,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from tree_handler.remote_query import Publication
+from tree_handler.remote.query import Publication
 from tree_handler.routing.direct import Passed
 from tree_handler.routing.locator import Behind
 from tree_handler.simulation.querying_gateway import QueryingGateway, RemoteOutcome

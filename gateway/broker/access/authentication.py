@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
+from gateway.access.failed_attempts import FailedAttempts
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import AuthPlugins
 from gateway.broker.hooks import MADE_UP, Client, Verdict
 from gateway.broker.limits import Limits, Refusals
-from gateway.failed_attempts import FailedAttempts
 from gateway.shares.password_checks import PasswordChecks
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from gateway.access.failed_attempts import network_of
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.limits import Limits, Refusals
-from gateway.failed_attempts import network_of
 from gateway.shares.connection_room import ConnectionRoom
 from tree_handler.rate_limit import RateLimit
 

@@ -13,9 +13,9 @@ from benchmarks import json_forms
 from benchmarks.query_client import QueryClient
 from benchmarks.query_fleet import running
 from benchmarks.request_forms import JSON_KIND, LINE, SENML_JSON, Way
-from tree_handler import remote_message
-from tree_handler.remote_message import Answer, Cancel, Query, opened, sealed
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+from tree_handler.remote import message as remote_message
+from tree_handler.remote.message import Answer, Cancel, Query, opened, sealed
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.routing import direct
 from tree_handler.routing.direct import Passed
 

@@ -14,8 +14,8 @@ from fleet_gateway import Fleet, until
 from cloud_ingest.collector import command as collecting
 from cloud_ingest.collector.command import Collector, CollectorSettings
 from cloud_ingest.spool.segments import read_mark, segments
-from gateway import config
-from gateway.config import ConfigError
+from gateway.configuration import config
+from gateway.configuration.config import ConfigError
 from gateway.links.settings import NodeSettings
 from tree_handler import batch
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import fleet_keys
 import pytest
 
-from gateway import access_audit, cli, config
-from gateway.audit import AuditTrail
+from gateway import cli
+from gateway.access import changes as access_audit
 from gateway.commands import psk_lines
+from gateway.configuration import config
+from gateway.event_log.audit import AuditTrail
 
 CONFIGURATION = """
 [gateway]

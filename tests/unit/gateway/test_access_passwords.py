@@ -12,8 +12,8 @@ from argon2 import PasswordHasher
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway import password_hashes
-from gateway.access_faults import AccessFileError
+from gateway.access import password_hashes
+from gateway.access.faults import AccessFileError
 from gateway.broker.access.passwords import Passwords
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.access_faults import AccessFileError
+from gateway.access.faults import AccessFileError
 from gateway.policy import policy_file
 from gateway.policy.action import RIGHTS, TOPIC_VERBS, VERBS, Action, Where
 from gateway.policy.built_in import ROLES

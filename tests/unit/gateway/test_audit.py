@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gateway.audit import AuditTrail
+from gateway.event_log.audit import AuditTrail
 
 
 def test_changes_come_back_in_order(tmp_path: Path) -> None:
@@ -59,7 +59,8 @@ def test_no_file_is_no_change(tmp_path: Path) -> None:
 
 def test_processes_that_append_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    program = "import sys; from gateway.audit import AuditTrail; from pathlib import Path; "
+    program = "import sys; from gateway.event_log.audit import AuditTrail; "
+    program += "from pathlib import Path; "
     program += "t = AuditTrail(Path(sys.argv[1]), 10_000); "
     program += "[t.append(sys.argv[2], 'changed', number=n) for n in range(100)]"
     writers = [

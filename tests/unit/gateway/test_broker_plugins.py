@@ -15,10 +15,10 @@ from amqtt.plugins.authentication import Argon2Hasher
 from amqtt.plugins.base import BaseAuthPlugin, BasePlugin, BaseTopicPlugin
 from mqtt_peer import LIMIT_S, Bench, Peer
 
-from gateway import config
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.limits import Limits
+from gateway.configuration import config
 from gateway.mqtt import PingReq, Publish, ReasonCode, Unsubscribe
 from gateway.policy.older import AccessPolicy, Rules
 from gateway.policy.policy import Policy

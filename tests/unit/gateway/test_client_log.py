@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from loop_clock import Clock
 from mqtt_peer import Bench
 
-from gateway.bounded_lines import SUM_UP_S
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.hooks import Client
-from gateway.client_log import CLIENT, EVERYBODY, ClientLog
+from gateway.event_log.bounded_lines import SUM_UP_S
+from gateway.event_log.client_log import CLIENT, EVERYBODY, ClientLog
 from gateway.mqtt import Disconnect, ReasonCode, Version
 from gateway.tls.certificates import PeerCertificate
+
+LOGGER = "gateway.event_log.client_log"
 
 
 def client(client_id: str, **fields: object) -> Client:
@@ -28,8 +30,8 @@ def client(client_id: str, **fields: object) -> Client:
 
 @pytest.fixture
 def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    caplog.set_level(logging.INFO, logger="gateway.client_log")
-    return lambda: [one.getMessage() for one in caplog.records if one.name == "gateway.client_log"]
+    caplog.set_level(logging.INFO, logger=LOGGER)
+    return lambda: [one.getMessage() for one in caplog.records if one.name == LOGGER]
 
 
 def test_a_line_names_client_address_user_version_and_proof(
@@ -97,7 +99,7 @@ def test_whatever_a_client_calls_itself_a_line_stays_a_printable_line(
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("gateway.client_log")
+    logger = logging.getLogger("gateway.event_log.client_log")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:

@@ -11,12 +11,12 @@ from coap_engine.message import CoapPeer, CoapRequest
 from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.coap.access import CoapAccess, identity_of
-from gateway.coap.execution import LocalExecution
 from gateway.coap.peers import OscoreAddress, UdpPeers, session_peer
+from gateway.coap.remote.execution import LocalExecution
 from gateway.policy.policy import Policy, PolicyRules
 from gateway.policy.rule import ALLOW, DENY, Rule
 from tests.policies import access_of, open_access
-from tree_handler.remote_resource import ResourceRequest
+from tree_handler.remote.resource import ResourceRequest
 
 AT = PeerAddress(("192.0.2.1", 40_000))
 METER = session_peer(1, AT, PeerIdentity(Proof.PSK, "meter-1"))

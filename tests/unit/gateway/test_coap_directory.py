@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.coap import directory_file
-from gateway.coap.directory import GatewayDirectory
-from gateway.coap.directory_file import NAME
+from gateway.coap.directory import file as directory_file
+from gateway.coap.directory.file import NAME
+from gateway.coap.directory.own import GatewayDirectory
 from resource_directory.link_format import parse
 from resource_directory.query import LookupQuery
 from resource_directory.registry import RegistryLimits

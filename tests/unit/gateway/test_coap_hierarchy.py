@@ -14,12 +14,17 @@ from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
-from gateway.coap.hierarchy import CBOR, HierarchyAnswers, HierarchyResource, HierarchyView
+from gateway.coap.operations.hierarchy import (
+    CBOR,
+    HierarchyAnswers,
+    HierarchyResource,
+    HierarchyView,
+)
 from gateway.coap.peers import UdpPeers
-from gateway.hierarchy_view import DrawnHierarchy
+from gateway.status.hierarchy_view import DrawnHierarchy
 from tests.policies import keys_may_all, open_access
-from tree_handler.hierarchy import Membership
-from tree_handler.member import MemberRecord
+from tree_handler.members.hierarchy import Membership
+from tree_handler.members.member import MemberRecord
 
 ELSEWHERE = UdpPeers().of(PeerAddress(("192.0.2.1", 40_000)))
 PATH = (11, b"hierarchy")

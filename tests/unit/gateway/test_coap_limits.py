@@ -16,16 +16,16 @@ from aiocoap import resource
 
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
 from dtls.keystore import Keystore
-from gateway import config
 from gateway.coap.limits import CoapLimits
-from gateway.coap.queries_section import QueriesSection
+from gateway.coap.remote.queries_section import QueriesSection
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.coap_topics.section import TopicsSection
 from gateway.coap_topics.shares import TopicLimits
-from gateway.config_file import ConfigError
-from gateway.listener_sections import CoapSection
+from gateway.configuration import config
+from gateway.configuration.listener_sections import CoapSection
+from gateway.configuration.toml_file import ConfigError
 from tests.policies import keys_may_all
-from tree_handler.remote_limits import QueryLimits
+from tree_handler.remote.limits import QueryLimits
 
 
 def server_of(engine: EngineLimits) -> CoapServer:

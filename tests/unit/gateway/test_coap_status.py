@@ -15,14 +15,14 @@ from coap_engine.message import CoapPeer, CoapRequest
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from gateway.coap.client import ClientError, Response
-from gateway.coap.execution import LocalExecution
+from gateway.coap.operations.status import StatusResource, StatusSummary
 from gateway.coap.peers import UdpPeers, session_peer
+from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.requester import plain_requester
-from gateway.coap.status import StatusResource, StatusSummary
-from gateway.status_text import as_text
-from gateway.tree_view import collect
+from gateway.status.text import as_text
+from gateway.status.tree_view import collect
 from tests.policies import access_of
-from tree_handler.remote_resource import ResourceRequest
+from tree_handler.remote.resource import ResourceRequest
 
 WHOLE = {"id": "gw", "version": "1.0", "up_s": 2.5, "boot_epoch": 7, "members": ["gw", "gw-b"]}
 SHORT = {"id": "gw", "version": "1.0", "up_s": 2.5}

@@ -11,7 +11,7 @@ from gateway import cli
 cli.command_line()
 print(*sorted(sys.modules))
 """
-DEAR = ("msgspec", "cryptography", "gateway.config", "gateway.broker", "gateway.coap")
+DEAR = ("msgspec", "cryptography", "gateway.configuration.config", "gateway.broker", "gateway.coap")
 
 
 def test_the_command_line_is_read_without_what_only_some_commands_need() -> None:

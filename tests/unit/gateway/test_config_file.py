@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config_file import IS_THE_FILE, ConfigError, Fault, hold, load, read
+from gateway.configuration.toml_file import IS_THE_FILE, ConfigError, Fault, hold, load, read
 
 
 @dataclass(frozen=True)

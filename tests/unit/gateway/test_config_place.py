@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config_place import SYSTEM, NoConfigError, find
+from gateway.configuration.place import SYSTEM, NoConfigError, find
 
 
 def made(path: Path) -> Path:

@@ -16,14 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway import config
 from gateway.broker.limits import RANGES, Limits
+from gateway.configuration import config
 from gateway.console import health, server
 from gateway.console.exchange import HEAD_BYTES_MAX, HttpExchange, Page, RequestError, plain
 from gateway.console.exposition import CONTENT_TYPE, by_label, gauge, histogram, render
 from gateway.console.server import Console
 from gateway.log.histogram import BOUNDS_S, DurationHistogram
-from gateway.process import GatewayProcess
+from gateway.process.gateway_process import GatewayProcess
 from tree_handler.batch import Entry
 from tree_handler.routing.interest import Interest
 

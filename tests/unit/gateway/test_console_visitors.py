@@ -17,7 +17,7 @@ from authority import Authority, Issued
 
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.limits import Limits
-from gateway.config import (
+from gateway.configuration.config import (
     AccessSection,
     ConfigError,
     ConsoleSection,

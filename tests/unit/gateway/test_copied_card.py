@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from gateway.copied_card import TOPIC, CopiedCard
+from gateway.state_folder.copied_card import TOPIC, CopiedCard
 from tree_handler.batch import Entry, Flags, Header
 
 HEADER = Header("gw-a", 1, 1, 1, Flags.CONTROL, 0, 0, 0)

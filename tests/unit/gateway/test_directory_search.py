@@ -11,7 +11,7 @@ from gateway.fleet_directory.searches import GATHER_S, IN_FLIGHT_MAX, PER_HOST, 
 from gateway.fleet_directory.targets import PAGE_LINKS, LookedUp
 from resource_directory.link_format import WebLink, parse
 from resource_directory.scoped import ScopedQuery
-from tree_handler.member import MemberRecord
+from tree_handler.members.member import MemberRecord
 
 
 def records(count: int) -> list[MemberRecord]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway import cli
-from gateway.doctor import Examined, Weight, findings
+from gateway.status.doctor import Examined, Weight, findings
 
 HEALTHY: dict[str, Any] = {
     "id": "gw-a",

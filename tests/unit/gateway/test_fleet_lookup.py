@@ -18,7 +18,7 @@ from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
 from gateway.coap.client import Response, request
-from gateway.coap.fleet_lookup import FleetLookUps
+from gateway.coap.directory.fleet_lookup import FleetLookUps
 from gateway.coap.peers import UdpPeers
 from gateway.fleet_directory.partial import PARTIAL
 from gateway.fleet_directory.search import AT_ONCE
@@ -27,9 +27,9 @@ from resource_directory.digest import DirectoryDigest
 from resource_directory.link_format import WebLink, parse
 from resource_directory.registry import Registry
 from tests.policies import keys_may_all, open_access
-from tree_handler.hierarchy import Membership
-from tree_handler.member import MemberRecord
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+from tree_handler.members.hierarchy import Membership
+from tree_handler.members.member import MemberRecord
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 PEER = UdpPeers().of(PeerAddress(("192.0.2.1", 40_000)))
 PLACES = {
@@ -284,8 +284,8 @@ async def test_a_device_that_registers_anywhere_is_found_everywhere(
 async def test_who_observes_the_whole_fleet_is_told_of_what_comes_goes_and_falls_silent(
     pair: tuple[FleetGateway, FleetGateway], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.coap.fleet_observing.PAUSE_S", 0.05)
-    monkeypatch.setattr("tree_handler.remote_watches.GRACE_S", 0.2)
+    monkeypatch.setattr("gateway.coap.directory.fleet_observing.PAUSE_S", 0.05)
+    monkeypatch.setattr("tree_handler.remote.watches.GRACE_S", 0.2)
     one, other = pair
     told: list[dict[str, str | None]] = []
     at = f"coap://127.0.0.1:{other.process._coap.coap_port}"

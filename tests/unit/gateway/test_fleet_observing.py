@@ -12,16 +12,16 @@ from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
-from gateway.coap.fleet_observing import LOOK_UPS_MAX, FleetObserving, Told
+from gateway.coap.directory.fleet_observing import LOOK_UPS_MAX, FleetObserving, Told
 from gateway.coap.peers import UdpPeers
 from gateway.fleet_directory.observed import GATEWAYS_MAX
 from gateway.fleet_directory.targets import LookedUp
 from gateway.policy.principal import PSK, Principal
 from resource_directory.link_format import WebLink, serialise
 from resource_directory.scoped import ScopedQuery
-from tree_handler.hierarchy import Membership
-from tree_handler.member import MemberRecord
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+from tree_handler.members.hierarchy import Membership
+from tree_handler.members.member import MemberRecord
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 PEER = UdpPeers().of(PeerAddress(("192.0.2.1", 40_000)))
 PRINCIPAL = Principal(PSK, "operator")
@@ -106,8 +106,8 @@ class Fleet:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.coap.fleet_observing.PAUSE_S", 0.01)
-    monkeypatch.setattr("gateway.coap.fleet_observing.RETRY_S", 0.02)
+    monkeypatch.setattr("gateway.coap.directory.fleet_observing.PAUSE_S", 0.01)
+    monkeypatch.setattr("gateway.coap.directory.fleet_observing.RETRY_S", 0.02)
 
 
 async def test_those_who_observe_the_same_share_its_subscriptions_until_the_last_has_gone() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config import ConfigError, GatewaySection
+from gateway.configuration.config import ConfigError, GatewaySection
 from gateway.fleet_status.machine import MachineFiles, kernel_clock_offset_ms
 from gateway.fleet_status.pace import FIRST_S, LEAST_GAP_S, SETTLE_S, StatusPace, TreePlace
 

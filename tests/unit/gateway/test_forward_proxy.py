@@ -9,8 +9,8 @@ from remote_fleet import Fleet, asking, shown
 
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
-from gateway.coap.forward_proxy import ForwardProxy
-from tree_handler.hierarchy import MemberRecord, Membership
+from gateway.coap.remote.forward_proxy import ForwardProxy
+from tree_handler.members.hierarchy import MemberRecord, Membership
 
 HOST, PORT, PATH, QUERY, HOPS, PROXY_URI, SCHEME = 3, 7, 11, 15, 16, 35, 39
 WAY = ((PATH, b"q"), (PATH, b"campus"), (PATH, b"-"), (PATH, b"gw-b"))

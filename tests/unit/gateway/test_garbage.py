@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway import garbage
+from gateway.process import garbage
 
 
 class Node:

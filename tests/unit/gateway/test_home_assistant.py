@@ -13,7 +13,7 @@ from fleet_gateway import LIMIT_S, Fleet, FleetGateway, until
 from home_assistant_rules import check
 from mqtt_peer import Peer
 
-from gateway.config import ConfigError
+from gateway.configuration.config import ConfigError
 from gateway.mqtt import Publish
 
 SWITCH = """

@@ -10,7 +10,7 @@ import pytest
 from home_assistant_rules import check
 
 from cloud_ingest.record import Record, Value
-from gateway.config import ConfigError
+from gateway.configuration.config import ConfigError
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
 from gateway.home_assistant.section import HomeAssistantSection

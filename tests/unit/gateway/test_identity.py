@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.identity import count_on_from, next_boot_epoch
+from gateway.state_folder.identity import count_on_from, next_boot_epoch
 from tree_handler.spanning import boot_epoch
 
 

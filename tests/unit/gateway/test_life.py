@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from fleet_gateway import FleetGateway, until
 
-from gateway.identity import next_boot_epoch
-from gateway.life import AGAIN_S, AT_ONCE, GatewayLife, Renewals
 from gateway.links import greeting, wire
 from gateway.links.handshake import Credentials
 from gateway.links.link import Link
+from gateway.state_folder.identity import next_boot_epoch
+from gateway.state_folder.life import AGAIN_S, AT_ONCE, GatewayLife, Renewals
 from tree_handler.intervals import Intervals
 from tree_handler.replication.repair import Summary
 from tree_handler.spanning import boot_epoch

@@ -12,8 +12,8 @@ import pytest
 from authority import Authority, Issued
 from fleet_gateway import LIMIT_S, Fleet, until
 
-from gateway.certificate_files import TlsFileError
-from gateway.config import ConfigError
+from gateway.configuration.config import ConfigError
+from gateway.credentials.certificate_files import TlsFileError
 from gateway.links import handshake, wire
 from gateway.links.greeting import dial
 from gateway.links.handshake import Acceptor, Credentials, HandshakeError

@@ -11,9 +11,9 @@ from typing import Any
 import psutil
 import pytest
 
-from gateway import config
 from gateway.coap.client import request
-from gateway.process import GatewayProcess
+from gateway.configuration import config
+from gateway.process.gateway_process import GatewayProcess
 
 PSK = bytes.fromhex("ab" * 16)
 

@@ -7,19 +7,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from gateway.config import TreeSection
+from gateway.configuration.config import TreeSection
 from gateway.links.node import TreeNode
-from gateway.member_watch import (
+from gateway.members.membership import ABSENT_TOPIC, Members
+from gateway.members.watch import (
     ANSWER_TOPIC,
     ANSWERS_AT_ONCE,
     ANSWERS_PER_S,
     ASK_TOPIC,
     MemberWatch,
 )
-from gateway.membership import ABSENT_TOPIC, Members
 from tree_handler.batch import Entry, Header
-from tree_handler.member import MemberRecord
-from tree_handler.suspicion import Patience, Question
+from tree_handler.members.member import MemberRecord
+from tree_handler.members.suspicion import Patience, Question
 
 OWN = "gw-a"
 

@@ -11,16 +11,16 @@ from typing import cast
 import pytest
 from tree_host import until
 
-from gateway.audit import AuditTrail
+from gateway.event_log.audit import AuditTrail
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
-from gateway.membership import ABSENT_TOPIC, FILE_NAME, NOTED_AT_ONCE, TOPIC, Members
+from gateway.members.membership import ABSENT_TOPIC, FILE_NAME, NOTED_AT_ONCE, TOPIC, Members
 from tree_handler import batch
-from tree_handler.absence import AbsenceNotice
 from tree_handler.batch import Entry
-from tree_handler.member import MemberRecord
+from tree_handler.members.absence import AbsenceNotice
+from tree_handler.members.member import MemberRecord
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 

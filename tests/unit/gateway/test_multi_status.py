@@ -14,10 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from remote_fleet import Fleet, asking
 
-from gateway.coap.multi_status import CBOR, SENML_CBOR, SENML_JSON, encode, resolved
+from gateway.coap.remote.multi_status import CBOR, SENML_CBOR, SENML_JSON, encode, resolved
 from gateway.policy.policy import Policy, PolicyRules
 from gateway.policy.rule import DENY, Rule
-from tree_handler.remote_resource import ResourceResponse
+from tree_handler.remote.resource import ResourceResponse
 
 PATH = ("sensors", "load1")
 PACK = b'[{"bn":"gw-a/","bt":100,"bu":"Cel","n":"load1","v":1.5,"t":-5},{"n":"b","vb":true}]'

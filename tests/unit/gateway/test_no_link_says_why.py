@@ -18,8 +18,8 @@ from fleet_gateway import Fleet, FleetGateway, until
 from gateway.coap.client import Response
 from gateway.links import wire
 from gateway.links.refusal import Refusal, RefusedError, reason
-from gateway.status_text import as_text
-from gateway.tree_view import collect
+from gateway.status.text import as_text
+from gateway.status.tree_view import collect
 
 KEY = "ab" * 32
 

@@ -7,7 +7,7 @@ from gateway.fleet_directory.partial import PARTIAL
 from gateway.fleet_directory.targets import PAGE_LINKS, LookedUp
 from resource_directory.link_format import WebLink
 from resource_directory.scoped import ScopedQuery
-from tree_handler.member import MemberRecord
+from tree_handler.members.member import MemberRecord
 
 ONE = [WebLink("/a", ())]
 

@@ -17,11 +17,11 @@ from coap_engine import codes, option_numbers
 from coap_engine.engine import Engine
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
 from gateway import replaced_file
-from gateway.coap.oscore import OscoreAnswers
-from gateway.coap.oscore_context import OscoreContext
-from gateway.coap.oscore_devices import OscoreDevices
-from gateway.coap.oscore_keys import OscoreKeys
-from gateway.coap.oscore_numbers import STEP, SenderNumbers
+from gateway.coap.oscore.answers import OscoreAnswers
+from gateway.coap.oscore.context import OscoreContext
+from gateway.coap.oscore.devices import OscoreDevices
+from gateway.coap.oscore.keys import OscoreKeys
+from gateway.coap.oscore.numbers import STEP, SenderNumbers
 
 SECRET = bytes.fromhex("0102030405060708090a0b0c0d0e0f10")
 SALT = bytes.fromhex("9e7ca92223786340")

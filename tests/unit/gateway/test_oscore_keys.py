@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.coap.oscore_keys import OscoreKeysError, load
+from gateway.coap.oscore.keys import OscoreKeysError, load
 
 SECRET = "0102030405060708090a0b0c0d0e0f10"
 METER = f'[meter]\nmaster_secret = "{SECRET}"\nsender_id = "01"\nrecipient_id = "02"\n'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.access_faults import AccessFileError
+from gateway.access.faults import AccessFileError
 from gateway.policy import policy_file
 from gateway.policy.action import Action, Where, coap_action
 from gateway.policy.findings import findings

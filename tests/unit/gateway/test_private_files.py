@@ -13,9 +13,9 @@ from authority import Authority
 
 from dtls import keystore, private_file
 from dtls.errors import KeystoreError
-from gateway import config
-from gateway.certificate_files import TlsFileError
-from gateway.identity import next_boot_epoch
+from gateway.configuration import config
+from gateway.credentials.certificate_files import TlsFileError
+from gateway.state_folder.identity import next_boot_epoch
 from gateway.tls.context import Tls, TlsFiles
 
 OPEN = [0o644, 0o604, 0o620, 0o602, 0o660, 0o666]

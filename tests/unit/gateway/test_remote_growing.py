@@ -12,7 +12,7 @@ import pytest
 from aiocoap.numbers.codes import Code
 from remote_fleet import Fleet, asking
 
-from gateway.coap import remote_gathering
+from gateway.coap.remote import gathering as remote_gathering
 
 CONTENT, NO_ANSWER = 0x45, 0xA4
 

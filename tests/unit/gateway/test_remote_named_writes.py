@@ -10,7 +10,7 @@ from aiocoap import resource
 from aiocoap.numbers.codes import Code
 
 from tests.remote_fleet import NORTH, Fleet, asking, shown
-from tree_handler.remote_executing import REPLY_TOPIC
+from tree_handler.remote.executing import REPLY_TOPIC
 
 FIRST, AGAIN = b"\0name-1", b"\x07name-1"
 CHANGED = ("2.04", b"")

@@ -14,11 +14,11 @@ from remote_fleet import NORTH, Fleet, asking, shown
 
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.coap.access import Introduction, identity_of
-from gateway.coap.status import PATH as STATUS_PATH
-from gateway.coap.status import StatusResource
+from gateway.coap.operations.status import PATH as STATUS_PATH
+from gateway.coap.operations.status import StatusResource
 from gateway.policy.policy import PolicyRules
-from tree_handler.remote_message import Query
-from tree_handler.remote_resource import ResourceRequest
+from tree_handler.remote.message import Query
+from tree_handler.remote.resource import ResourceRequest
 
 
 async def test_a_resource_of_another_gateway_answers_as_if_it_were_here() -> None:

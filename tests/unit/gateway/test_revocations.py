@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway import crl as crls
-from gateway.certificate_files import TlsFileError
+from gateway.credentials import crl as crls
+from gateway.credentials.certificate_files import TlsFileError
 from gateway.links.node import TreeNode
 from gateway.signing import revocation_part
 from gateway.signing.revocation_part import TOPIC, RevocationKind, RevocationPart

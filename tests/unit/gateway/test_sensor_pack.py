@@ -10,12 +10,12 @@ import pytest
 from aiocoap import Code, Message, error, resource
 from aiocoap.message import Direction
 
-from gateway.coap.sensor_pack import SENML_ETCH_CBOR, SENML_ETCH_JSON
-from gateway.coap.sensor_resources import SensorResources
+from gateway.coap.sensors.pack import SENML_ETCH_CBOR, SENML_ETCH_JSON
+from gateway.coap.sensors.resources import SensorResources
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor, SensorError
 from gateway.sensors.switch import Switch
-from tree_handler.member import Place
+from tree_handler.members.member import Place
 
 
 class Steady(Sensor):

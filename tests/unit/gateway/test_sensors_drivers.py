@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import GatewaySettings, load
+from gateway.configuration.config import GatewaySettings, load
 from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sensor import Sensor

@@ -11,7 +11,7 @@ from aiocoap import Code, Message, resource
 
 from cloud_ingest.record import Value
 from dtls.keystore import Keystore
-from gateway.coap.sensor_resources import SensorResources
+from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.server import CoapListener, CoapServer
 from gateway.sensors import senml
 from gateway.sensors.sampler import Sampler
@@ -22,7 +22,7 @@ from resource_directory.link_format import parse
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
 from tests.policies import open_access
-from tree_handler.member import Place
+from tree_handler.members.member import Place
 
 WALL_CLOCK_S = 1_700_000_000.5
 FORMATS = b"senml+json (110), senml+cbor (112) or text/plain (0)"

@@ -11,7 +11,7 @@ from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.certificate_files import TlsFileError
+from gateway.credentials.certificate_files import TlsFileError
 from gateway.signing.fleet_keys import FleetKeys, SigningFiles
 from gateway.signing.own import OwnKey
 from gateway.signing.ring import MAX_KEYS, CertificateRing, fingerprint_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway import state_format
-from gateway.config import ConfigError
+from gateway.configuration.config import ConfigError
+from gateway.state_folder import state_format
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.status_text import as_text
+from gateway.status.text import as_text
 
 
 def status(**broker: Any) -> dict[str, Any]:

@@ -8,11 +8,13 @@ from pathlib import Path
 import fleet_keys
 import pytest
 
-from gateway import access_files, cli, config
-from gateway.certificate_files import TlsFileError
+from gateway import cli
+from gateway.access import files as access_files
 from gateway.certificates import credentials, pkcs12_files, private_keys, stores
 from gateway.certificates.authority_folder import is_of
 from gateway.certificates.pkcs12_files import Pkcs12Error
+from gateway.configuration import config
+from gateway.credentials.certificate_files import TlsFileError
 from gateway.tls.context import ClientCertificate, Tls, TlsFiles
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from authority import Authority, Issued
 
-from gateway.certificate_files import TlsFileError
+from gateway.credentials.certificate_files import TlsFileError
 from gateway.tls.context import ClientCertificate, Tls, TlsFiles
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.tree_view import TreeView
+from gateway.status.tree_view import TreeView
 
 
 def neighbour(name: str, role: str, capability: float = 5.0, **more: Any) -> dict[str, Any]:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.absence import Absence, AbsenceNotice
 from tree_handler.errors import ProtocolError
-from tree_handler.hierarchy import Membership
-from tree_handler.member import MemberRecord
+from tree_handler.members.absence import Absence, AbsenceNotice
+from tree_handler.members.hierarchy import Membership
+from tree_handler.members.member import MemberRecord
 
 
 def record(gateway_id: str, epoch: int = 1, version: int = 0) -> MemberRecord:

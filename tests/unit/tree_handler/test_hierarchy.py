@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.absence import AbsenceNotice
 from tree_handler.errors import ProtocolError
-from tree_handler.hierarchy import Hierarchy, MemberRecord, Membership, Place
+from tree_handler.members.absence import AbsenceNotice
+from tree_handler.members.hierarchy import Hierarchy, MemberRecord, Membership, Place
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9-]{0,5}", fullmatch=True)
 PLACES = st.one_of(
@@ -252,7 +252,7 @@ def test_an_absent_gateway_is_gone_from_the_hierarchy() -> None:
 def test_new_gateways_beyond_the_limit_are_refused_and_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tree_handler.hierarchy.MAX_MEMBERS", 1)
+    monkeypatch.setattr("tree_handler.members.hierarchy.MAX_MEMBERS", 1)
     members = Membership()
     assert members.update(member("gw-1"))
     assert not members.update(member("gw-2"))

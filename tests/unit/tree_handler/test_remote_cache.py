@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.remote_cache import AnswerCache, CacheKey, key_of
-from tree_handler.remote_limits import QueryLimits
-from tree_handler.remote_options import ETAG, HOP_LIMIT, IF_MATCH, MAX_AGE, max_age_s
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+from tree_handler.remote.cache import AnswerCache, CacheKey, key_of
+from tree_handler.remote.limits import QueryLimits
+from tree_handler.remote.options import ETAG, HOP_LIMIT, IF_MATCH, MAX_AGE, max_age_s
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 LOAD = ResourceRequest("GET", ("sensors", "load"), identity="psk:a", roles=("reader",))
 KEY = CacheKey("gw-b", 1, LOAD)

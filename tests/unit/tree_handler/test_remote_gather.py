@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.remote_gather import TOO_LARGE, AnswerGathering
-from tree_handler.remote_limits import QueryLimits
-from tree_handler.remote_resource import ResourceResponse
+from tree_handler.remote.gather import TOO_LARGE, AnswerGathering
+from tree_handler.remote.limits import QueryLimits
+from tree_handler.remote.resource import ResourceResponse
 
 NAMES = [f"gw-{number}" for number in range(40)]
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
-from tree_handler.remote_limits import DEFAULT_LIMITS, QueryLimits
-from tree_handler.remote_message import Answer, Query
-from tree_handler.remote_options import REQUEST_OPTIONS, RESPONSE_OPTIONS, Lengths
-from tree_handler.remote_query import (
+from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
+from tree_handler.remote.message import Answer, Query
+from tree_handler.remote.options import REQUEST_OPTIONS, RESPONSE_OPTIONS, Lengths
+from tree_handler.remote.query import (
     Answered,
     Execute,
     Lease,
@@ -25,7 +25,7 @@ from tree_handler.remote_query import (
     TimedOut,
     TooManyError,
 )
-from tree_handler.remote_resource import (
+from tree_handler.remote.resource import (
     MAX_PAYLOAD_BYTES,
     METHODS,
     ResourceRequest,

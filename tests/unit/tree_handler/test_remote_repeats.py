@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.asked_before import RepeatedError
-from tree_handler.remote_answered import KEPT_S
-from tree_handler.remote_kept import MAX_GIVEN, KeptAnswers
-from tree_handler.remote_limits import QueryLimits
-from tree_handler.remote_message import Publication, Query
-from tree_handler.remote_query import Answered, Execute, Lease, RemoteQueries, TimedOut
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+from tree_handler.remote.answered import KEPT_S
+from tree_handler.remote.asked_before import RepeatedError
+from tree_handler.remote.kept import MAX_GIVEN, KeptAnswers
+from tree_handler.remote.limits import QueryLimits
+from tree_handler.remote.message import Publication, Query
+from tree_handler.remote.query import Answered, Execute, Lease, RemoteQueries, TimedOut
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.routing.locator import WayThere
 
 GET = ResourceRequest("GET", ("sensors", "valve"))

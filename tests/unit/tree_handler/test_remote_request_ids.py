@@ -7,10 +7,10 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler import remote_request_ids as ids
-from tree_handler.remote_options import REQUEST_ID
-from tree_handler.remote_request_ids import CarryOut, Join, NamedWrites
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
+from tree_handler.remote import request_ids as ids
+from tree_handler.remote.options import REQUEST_ID
+from tree_handler.remote.request_ids import CarryOut, Join, NamedWrites
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 DONE = ResourceResponse(0x44, b"done")
 LATER = 1_000.0

@@ -11,14 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.asked_before import DRIFT, SLACK_S, WINDOW, AskedBefore, QueryMark, RepeatedError
 from tree_handler.errors import ProtocolError
 from tree_handler.proof import Verdict
-from tree_handler.remote_limits import DEFAULT_LIMITS
-from tree_handler.remote_message import Query, opened, sealed
-from tree_handler.remote_query import Answered, Execute, Publication, RemoteQueries
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
-from tree_handler.remote_seals import RemoteSeals, UnprovenError
+from tree_handler.remote.asked_before import (
+    DRIFT,
+    SLACK_S,
+    WINDOW,
+    AskedBefore,
+    QueryMark,
+    RepeatedError,
+)
+from tree_handler.remote.limits import DEFAULT_LIMITS
+from tree_handler.remote.message import Query, opened, sealed
+from tree_handler.remote.query import Answered, Execute, Publication, RemoteQueries
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
+from tree_handler.remote.seals import RemoteSeals, UnprovenError
 
 PUT = ResourceRequest("PUT", ("valve",), payload=b"1", identity="psk:operator", roles=("operator",))
 CHANGED = ResourceResponse(0x44)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler.remote_options import MAX_AGE
-from tree_handler.remote_resource import ResourceRequest, ResourceResponse
-from tree_handler.remote_watches import (
+from tree_handler.remote.options import MAX_AGE
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
+from tree_handler.remote.watches import (
     GRACE_S,
     LEASE_S,
     BeginWatch,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
-from tree_handler.suspicion import ENOUGH, MAX_ASKED, Patience, Question, Suspicion
+from tree_handler.members.suspicion import ENOUGH, MAX_ASKED, Patience, Question, Suspicion
 
 FLEET = ("gw-a", "gw-b", "gw-c")
 ALL = frozenset(FLEET)

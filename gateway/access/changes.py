@@ -1,0 +1,144 @@
+"""Changes of who may do what, as a gateway takes them over: into its audit trail.
+
+At each start and reload the names in its files are held against those of the last time, which a
+small file in the state folder keeps, with a digest of what belongs to each: so a change is noted
+that was made while the gateway was down, and by whatever hand. The digests are as well protected as
+the keys themselves; the trail has names alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from dtls import keystore
+from dtls.errors import KeystoreError
+from gateway import replaced_file
+from gateway.certificates.x509_forms import common_name
+from gateway.configuration.config import GatewaySettings
+from gateway.credentials.certificate_files import TlsFileError, certificates, revocation_lists
+from gateway.event_log.audit import AuditTrail
+from gateway.signing.revocations import FILE_NAME as SPREAD
+
+TRAIL, SEEN = "audit.jsonl", "audited.json"
+NAMES_MAX = 50
+"""Of one change; how many more there are is said."""
+
+Names = Mapping[str, str]
+"""A digest by name."""
+
+_log = logging.getLogger(__name__)
+
+
+def note(settings: GatewaySettings, who: str) -> None:
+    """Note what has changed since the last time.
+
+    Args:
+        settings: of a gateway that goes by its files now.
+        who: made it read them.
+
+    """
+    folder = settings.gateway.state_dir
+    before = _seen(folder / SEEN)
+    after = {field: dict(names) for field, names in _pictures(settings)}
+    if after == before:
+        return
+    trail = AuditTrail(folder / TRAIL)
+    try:
+        for field in sorted({*after, *(before or {})}):
+            change = _difference((before or {}).get(field, {}), after.get(field, {}))
+            if change and before is not None:
+                trail.append(who, f"{field} changed", None, **change)
+        if before is None:
+            trail.append(who, "the trail begins", None, files=sorted(after))
+        data = json.dumps(after).encode()
+        replaced_file.replace(folder / SEEN, data, is_durable=True, mode=0o600)
+    except OSError as error:
+        _log.error("the audit trail can't be written: %s", error)
+
+
+def _difference(before: Names, after: Names) -> dict[str, list[str]]:
+    found = {
+        "added": [name for name in after if name not in before],
+        "removed": [name for name in before if name not in after],
+        "replaced": [name for name in after if before.get(name, after[name]) != after[name]],
+    }
+    return {what: _bounded(names) for what, names in found.items() if names}
+
+
+def _bounded(names: list[str]) -> list[str]:
+    if len(names) <= NAMES_MAX:
+        return names
+    return [*names[:NAMES_MAX], f"and {len(names) - NAMES_MAX} more"]
+
+
+def _seen(file: Path) -> dict[str, dict[str, str]] | None:
+    """What was there the last time; None for the first time."""
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _pictures(settings: GatewaySettings) -> Iterator[tuple[str, Names]]:
+    """What each file that the configuration names has; one that can't be read is left out."""
+    ways: dict[str, Callable[[Path], Names]] = {
+        "psk_file": _keys,
+        "password_file": _users,
+        "policy_file": _whole,
+        "certificate_file": _certificates,
+        "client_ca_file": _certificates,
+        "client_crl_file": _revoked,
+    }
+    for section in ("mqtt", "coap", "console", "access"):
+        for name, way in ways.items():
+            path = getattr(getattr(settings, section), name, None)
+            if path is not None:
+                with contextlib.suppress(OSError, TlsFileError, KeystoreError):
+                    yield f"{section}.{name}", way(path)
+    with contextlib.suppress(TlsFileError):
+        yield "revocations of neighbours", _revoked(settings.gateway.state_dir / SPREAD)
+
+
+def _keys(path: Path) -> Names:
+    found = keystore.load(path)
+    return {one: _digest(found.key_of(one.encode()) or b"") for one in found.identities()}
+
+
+def _users(path: Path) -> Names:
+    lines = (line.strip() for line in path.read_text(errors="replace").splitlines())
+    return {
+        line.partition(":")[0]: _digest(line.encode())
+        for line in lines
+        if line and not line.startswith("#")
+    }
+
+
+def _whole(path: Path) -> Names:
+    return {_digest(path.read_bytes()): ""}
+
+
+def _certificates(path: Path) -> Names:
+    return {
+        f"{common_name(one.subject)} {one.serial_number:x}": _digest(one.public_bytes(Encoding.DER))
+        for one in certificates("certificate_file", path)
+    }
+
+
+def _revoked(path: Path) -> Names:
+    return {
+        f"{each.serial_number:x}": common_name(one.issuer)
+        for _, one in revocation_lists("client_crl_file", path)
+        for each in one
+    }
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

@@ -1,0 +1,111 @@
+"""By which files of access a running gateway goes, on all its faces, and who is out by them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from dataclasses import dataclass
+
+from gateway.access import files as access_files
+from gateway.access.files import AccessFiles
+from gateway.broker.broker import GatewayBroker
+from gateway.coap.oscore.devices import OscoreDevices
+from gateway.coap.server import CoapServer
+from gateway.configuration.config import ConfigError, GatewaySettings
+from gateway.credentials.expiry import ExpiryWatch
+from gateway.links.node import TreeNode
+from gateway.process.console_part import ConsolePart
+from gateway.signing.fleet_proof import FleetProof
+from gateway.state_folder import state
+
+RETRY_S = 10.0
+"""After a file was found unusable while a revocation waits for it."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Faces:
+    """Where a gateway meets others; each goes by what it was given last."""
+
+    node: TreeNode
+    proof: FleetProof
+    broker: GatewayBroker
+    coap: CoapServer
+    oscore: OscoreDevices
+    console: ConsolePart
+    expiry: ExpiryWatch
+
+
+class AccessInUse:
+    """Has all faces of a gateway go by the same files, and by the newest revocation lists.
+
+    Args:
+        settings: of the gateway.
+        files: by which the faces go.
+        faces: of the gateway.
+
+    Attributes:
+        files: as given, or as last followed.
+
+    """
+
+    def __init__(self, settings: GatewaySettings, files: AccessFiles, faces: Faces) -> None:
+        self.files = files
+        self._settings = settings
+        self._faces = faces
+        self._retry: asyncio.TimerHandle | None = None
+        self._noting = threading.Lock()
+        self._notes: set[asyncio.Task[None]] = set()
+        faces.proof.tells_of_revocations(self.revoked)
+
+    def follow(self, settings: GatewaySettings, files: AccessFiles) -> None:
+        """Go by other files from now on; those who are out by them are disconnected."""
+        self._settings, self.files, faces = settings, files, self._faces
+        faces.broker.revise(files.broker)
+        faces.expiry.follow(files.expiring)
+        faces.proof.renew(files.signing, files.revoking)
+        faces.node.reseal()  # behind the certificates, which go ahead of it on the links
+        contexts = faces.oscore.contexts
+        faces.coap.renew(files.keystore, files.coap_tls, files.policy, contexts)
+        faces.console.follow(files)
+        for gateway_id in faces.node.admission.renew(files.links):
+            faces.node.drop(gateway_id, "its certificate is no longer accepted")
+
+    def revoked(self, peer_id: str) -> None:
+        """Go by the lists that there are now, one of which a neighbour has handed over."""
+        self.close()
+        # Not in the midst of what a link was read.
+        self._retry = asyncio.get_running_loop().call_later(0, self._obey, peer_id)
+
+    def _obey(self, peer_id: str) -> None:
+        lists = self._faces.proof.revocations.lists
+        try:
+            files = access_files.with_lists(self._settings, self.files, lists)
+        except ConfigError as error:
+            _log.error("a revocation waits, since certificates can't be read: %s", error)
+            loop = asyncio.get_running_loop()
+            self._retry = loop.call_later(RETRY_S, self._obey, peer_id)
+            return
+        self.follow(self._settings, files)
+        noting = asyncio.create_task(asyncio.to_thread(self.note, peer_id), name="audit")
+        self._notes.add(noting)
+        noting.add_done_callback(self._notes.discard)
+
+    def note(self, who: str) -> None:
+        """Have what has changed in the audit trail; waits for the disk, in any thread.
+
+        Args:
+            who: made it read: ``start``, ``reload`` or a neighbour.
+
+        """
+        self._faces.proof.revocations.save()
+        with self._noting:  # a reload and a neighbour's list may come together
+            state.note_access(self._settings, who)
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None

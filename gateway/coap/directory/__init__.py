@@ -1,0 +1,1 @@
+"""The Resource Directory over CoAP, a gateway's own and those of all."""

@@ -1,0 +1,107 @@
+"""A gateway's Resource Directory: registry, service, watches, its clock and its file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway.broker.durability.lasting_clock import Clocks, KernelClocks, LastingClock
+from gateway.coap.directory.file import NAME, DirectoryFile
+from resource_directory.digest import DigestTimes, DirectoryDigest
+from resource_directory.journal import RegistrationJournal
+from resource_directory.registry import Registry
+from resource_directory.service import DirectoryService
+from resource_directory.watches import Watches
+
+SWEEP_S = 10.0
+"""Longest pause between two looks at what has expired; look-ups do not depend on it."""
+
+
+class GatewayDirectory:
+    """The directory, whose registrations and their locations outlive the process.
+
+    Its clock is one that outlives the process too: for a machine without a battery clock a lifetime
+    counts the time that the machine was off only if the wall clock is known to have been right
+    before and after (`gateway.broker.durability.lasting_clock`).
+
+    Args:
+        state_dir: where its file is.
+        epoch: the gateway's boot epoch. New locations begin with it, so that none that was given
+            out before the last write, and lost in a kill, becomes another endpoint's.
+        expired: called when registrations have expired, for those who watch.
+        clocks: of the machine.
+
+    """
+
+    def __init__(
+        self,
+        state_dir: Path,
+        epoch: int,
+        *,
+        expired: Callable[[], None] = lambda: None,
+        clocks: Clocks | None = None,
+    ) -> None:
+        self._clock = LastingClock(clocks or KernelClocks(), epoch)
+        self._expired = expired
+        watches, changes = Watches(), RegistrationJournal()
+        self._digest = DirectoryDigest()
+        listeners = (watches, changes, self._digest)
+        self.registry = Registry(f"/rd/{epoch}-", listeners=listeners)
+        self.service = DirectoryService(self.registry, watches)
+        self._file = DirectoryFile(state_dir / NAME, self.registry, changes, self._clock)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def now(self) -> float:
+        """The directory's time, seconds."""
+        return self._clock.now_us() / 1e6
+
+    async def recall(self) -> None:
+        """Take up what the last life registered; to be called before anybody asks."""
+        await self._file.recall()
+
+    @property
+    def offers(self) -> bytes:
+        """A digest of what it has."""
+        return self._digest.take(self.registry.registrations())
+
+    def start(self, told: Callable[[bytes], None] = lambda _offers: None) -> None:
+        """Expire and write from now on.
+
+        Args:
+            told: takes the digest when there is something new.
+
+        """
+        self._tasks = [
+            asyncio.create_task(self._expire(), name="directory expiry"),
+            asyncio.create_task(self._tell_offers(told), name="directory digest"),
+            asyncio.create_task(self._file.run(), name="directory file"),
+        ]
+
+    async def stop(self) -> None:
+        """Write what is left, and end."""
+        tasks, self._tasks = self._tasks, []
+        self._file.end()
+        for task in tasks[:2]:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _tell_offers(self, told: Callable[[bytes], None]) -> None:
+        loop = asyncio.get_running_loop()
+        times = DigestTimes(loop.time())
+        while True:
+            await asyncio.sleep(times.due - loop.time())
+            if times.take(loop.time(), is_news=self._digest.is_news):
+                told(self.offers)
+
+    async def _expire(self) -> None:
+        """Free what has expired, in slices (A12)."""
+        while True:
+            now = self.now()
+            if self.registry.expire(now):
+                self._expired()
+                await asyncio.sleep(0)
+                continue
+            next_at = self.registry.next_timer()
+            pause_s = SWEEP_S if next_at is None else next_at - now
+            await asyncio.sleep(max(0.0, min(SWEEP_S, pause_s)))

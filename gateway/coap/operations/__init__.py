@@ -1,0 +1,1 @@
+"""Resources for operators: status, clients, members, hierarchy, drain."""

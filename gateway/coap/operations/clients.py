@@ -1,0 +1,85 @@
+"""``/clients``: who is connected to the broker; a POST ends a connection.
+
+``GET /clients?after=ID`` is a page of the list, ``GET /clients?id=ID`` one client in detail,
+``POST /clients?id=ID`` closes its connection, and with ``&forget=1`` ends its session. An option
+of a request holds at most 255 bytes (RFC 7252, section 5.10) and an identifier may have more:
+several ``id=`` are put together, and so are several ``after=``.
+
+The list names users and addresses: to read it and to disconnect are rights of their own in the
+policy, which has decided before (`access`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from aiocoap import error, resource
+from aiocoap.message import Message
+from aiocoap.numbers.codes import Code
+
+from gateway.coap.operations.status import JSON
+from gateway.status.clients import ClientRoll
+
+PATH = ("clients",)
+"""Where to add `ClientsResource` to a site."""
+
+
+class ClientsResource(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
+    """Serves the clients of the broker.
+
+    Args:
+        clients: the broker's.
+
+    """
+
+    ct = JSON
+    rt = "hedgerow.clients"
+
+    def __init__(self, clients: ClientRoll) -> None:
+        super().__init__()
+        self._clients = clients
+
+    async def render_get(self, request: Any) -> Any:
+        """A page of the list, or one client.
+
+        Raises:
+            aiocoap.error.RenderableError: no such client (4.04).
+
+        """
+        asked = _query(request.opt.uri_query)
+        told = self._clients.one(asked["id"]) if "id" in asked else None
+        if "id" in asked and told is None:
+            raise error.NotFound("no such client")
+        return _json(told or self._clients.page(asked.get("after", "")), Code.CONTENT)
+
+    async def render_post(self, request: Any) -> Any:
+        """Close a client's connection.
+
+        Raises:
+            aiocoap.error.RenderableError: no client is named (4.00), or there is none (4.04).
+
+        """
+        asked = _query(request.opt.uri_query)
+        if not asked.get("id"):
+            raise error.BadRequest("id: missing")
+        kicked = self._clients.kick(asked["id"], forget=asked.get("forget") == "1")
+        if kicked is None:
+            raise error.NotFound("no such client")
+        return _json(asdict(kicked), Code.CHANGED)
+
+
+def _query(options: Sequence[str]) -> dict[str, str]:
+    """The values by name; those of one name are put together."""
+    found: dict[str, str] = {}
+    for option in options:
+        name, _, value = option.partition("=")
+        found[name] = found.get(name, "") + value
+    return found
+
+
+def _json(told: Mapping[str, Any], code: Any) -> Any:
+    payload = json.dumps(told, separators=(",", ":"), allow_nan=False).encode()
+    return Message(code=code, payload=payload, content_format=JSON)

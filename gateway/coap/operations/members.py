@@ -1,0 +1,66 @@
+"""``/members``: the gateways of the fleet; a DELETE takes out one that will not come back.
+
+``GET /members`` is the list, ``DELETE /members?id=ID`` takes a gateway out whose Pi is lost, before
+its time-out has passed or where nobody is root. That is a right of its own in the policy, which has
+decided before (`access`).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from aiocoap import error, resource
+from aiocoap.message import Message
+from aiocoap.numbers.codes import Code
+
+from gateway.coap.access import CoapAccess
+from gateway.coap.operations.status import JSON
+from gateway.members.roll import MemberRoll, PresentMemberError
+
+PATH = ("members",)
+"""Where to add `MembersResource` to a site."""
+
+
+class MembersResource(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
+    """Serves the records of the fleet.
+
+    Args:
+        members: as this gateway knows them.
+        access: knows who asks.
+
+    """
+
+    ct = JSON
+    rt = "hedgerow.members"
+
+    def __init__(self, members: MemberRoll, access: CoapAccess) -> None:
+        super().__init__()
+        self._members = members
+        self._access = access
+
+    async def render_get(self, _request: Any) -> Any:
+        """The list."""
+        told = {"members": self._members.as_json()}
+        payload = json.dumps(told, separators=(",", ":"), allow_nan=False).encode()
+        return Message(code=Code.CONTENT, payload=payload, content_format=JSON)
+
+    async def render_delete(self, request: Any) -> Any:
+        """Take a gateway out.
+
+        Raises:
+            aiocoap.error.RenderableError: none is named (4.00), there is none such (4.04), or it is
+                in the tree (4.09).
+
+        """
+        query = dict(option.partition("=")[::2] for option in request.opt.uri_query)
+        if not (gateway_id := query.get("id")):
+            raise error.BadRequest("id: missing")
+        who = str(self._access.principal_of(request.remote))
+        try:
+            forgotten = self._members.forget(gateway_id, who)
+        except PresentMemberError as present:
+            raise error.Conflict("it is in the tree: stop it first") from present
+        if forgotten is None:
+            raise error.NotFound("no such member")
+        return Message(code=Code.DELETED)

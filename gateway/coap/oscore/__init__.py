@@ -1,0 +1,1 @@
+"""Devices that protect their messages themselves (OSCORE, RFC 8613)."""

@@ -1,0 +1,236 @@
+"""Requests that a device protects itself, through whatever proxies (OSCORE, RFC 8613).
+
+The engine sees messages whose payload is the protected request, and serves them as any. Here they
+are opened; inside is a request of a device with a name, for which the same rules hold as over DTLS.
+What is inside may itself be a block of a body (section 4.1.3.4.1).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from aiocoap import oscore
+from aiocoap.message import Direction, Message
+from aiocoap.numbers.codes import Code
+
+from coap_engine import codes, option_numbers
+from coap_engine.blocks import BodyLimits, with_options
+from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option
+from coap_engine.request_bodies import RequestBodies, WholeBody
+from coap_engine.request_options import RefusedOptionError, read_options
+from coap_engine.response_bodies import ResponseBodies
+from coap_engine.shares import Shares
+from coap_engine.uint import encode_uint
+from dtls.identity import PeerIdentity, Proof
+from gateway.coap.answers import NO_PROXY, RequestAnswers, is_for_a_proxy
+from gateway.coap.at_hand import AskPeer, Respond
+from gateway.coap.messages import add_option, options_of
+from gateway.coap.oscore.context import OscoreContext
+from gateway.coap.peers import OscoreAddress
+
+_BODIES: Final = BodyLimits(size_exponent=5)
+"""Blocks of 512 bytes, so that a protected one fits into one of the engine's."""
+_UNKNOWN: Final = "Security context not found"
+_OUTER: Final = (codes.POST, codes.FETCH)
+
+_log = logging.getLogger(__name__)
+
+
+class OscoreAnswers:
+    """Opens what is protected, has it answered, and protects the answers.
+
+    Args:
+        contexts: by kid and kid context.
+        answers: who answers what is inside, and what is not protected.
+        clock: the event loop's, for what is answered later.
+
+    """
+
+    def __init__(
+        self,
+        contexts: Mapping[tuple[bytes, bytes | None], OscoreContext],
+        answers: RequestAnswers,
+        clock: Callable[[], float],
+    ) -> None:
+        self._contexts = contexts
+        self._exchanges: dict[int, tuple[OscoreContext, Respond]] = {}
+        self._clock = clock
+        self._answers = answers
+        shares = Shares()
+        self._request_bodies = RequestBodies(shares, _BODIES)
+        self._response_bodies = ResponseBodies(shares, _BODIES)
+
+    def follow(self, contexts: Mapping[tuple[bytes, bytes | None], OscoreContext]) -> None:
+        """Go by other contexts from now on: what is open of those that are gone ends."""
+        self._contexts = contexts
+        stay = set(map(id, contexts.values()))
+        for exchange, (context, respond) in list(self._exchanges.items()):
+            if id(context) not in stay:
+                self.ended(exchange)
+                respond(exchange, _refusal(codes.UNAUTHORIZED, _UNKNOWN).response, True)
+
+    def ended(self, exchange: int) -> None:
+        """See `RequestAnswers`."""
+        self._exchanges.pop(exchange, None)
+        self._answers.ended(exchange)
+
+    def refusals(self) -> dict[str, int]:
+        """See `RequestAnswers`."""
+        return self._answers.refusals()
+
+    def asked(
+        self, asked: Asked, now: float, respond: Respond, ask: AskPeer
+    ) -> tuple[CoapResponse, bool] | None:
+        """See `RequestAnswers`."""
+        value = asked.request.value(option_numbers.OSCORE)
+        if value is None:
+            return self._answers.asked(asked, now, respond, ask)
+        if is_for_a_proxy(asked.request):
+            return NO_PROXY, True
+        if asked.request.code not in _OUTER:
+            return CoapResponse(codes.METHOD_NOT_ALLOWED), True
+        try:
+            opened = self._open(asked, value)
+        except _NotOpenedError as refused:
+            return refused.response, True
+        return self._serve(opened, asked, now, respond)
+
+    def _open(self, asked: Asked, value: bytes) -> _Opened:
+        """Open a protected request (section 8.2).
+
+        Raises:
+            _NotOpenedError: it is none, or not one of a device that is known.
+
+        """
+        request = asked.request
+        context = self._context_of(value)
+        message = Message(code=Code(request.code), payload=request.payload)
+        message.opt.oscore = value
+        message.opt.observe = 0 if request.observe else None
+        message.direction = Direction.INCOMING
+        name = context.keys.name
+        try:
+            inner, request_id = context.unprotect(message)
+        except oscore.ReplayErrorWithEcho as unsure:
+            raise _NotOpenedError(_raw(unsure.to_message())) from unsure
+        except oscore.ReplayError as error:
+            _log.info("a repeated request of %s is refused", name)
+            raise _refusal(codes.UNAUTHORIZED, "Replay detected") from error
+        except oscore.DecodeError as error:
+            raise _refusal(codes.BAD_OPTION, "Failed to decode COSE") from error
+        except Exception as error:  # inside are anybody's bytes if the key is another
+            _log.info("a request in the name of %s is refused: %s", name, error)
+            raise _refusal(codes.BAD_REQUEST, "Decryption failed") from error
+        return _Opened(context, request_id, inner)
+
+    def _context_of(self, value: bytes) -> OscoreContext:
+        try:
+            named = oscore.CanUnprotect._uncompress(value, b"")[2]
+        except (oscore.ProtectionInvalid, IndexError) as error:
+            raise _refusal(codes.BAD_OPTION, "Failed to decode COSE") from error
+        kid = named.get(oscore.COSE_KID)
+        context = self._contexts.get((kid, named.get(oscore.COSE_KID_CONTEXT)))
+        if context is None:
+            raise _refusal(codes.UNAUTHORIZED, _UNKNOWN)
+        return context
+
+    def _serve(
+        self, opened: _Opened, asked: Asked, now: float, respond: Respond
+    ) -> tuple[CoapResponse, bool] | None:
+        identity = PeerIdentity(Proof.OSCORE, opened.name)
+        principal = str(identity)
+        address = OscoreAddress(asked.peer.address, identity)
+        peer = CoapPeer(address, principal, principal, is_address_proven=True)
+        raw = opened.options
+        try:
+            options = read_options(raw)
+        except RefusedOptionError as refused:
+            return opened.protect(CoapResponse(refused.code, (), str(refused).encode())), True
+        self._request_bodies.handle_timer(now)
+        self._response_bodies.handle_timer(now)
+        code = opened.code
+        taken = self._request_bodies.take(peer, code, raw, opened.payload, now)
+        if not isinstance(taken, WholeBody):
+            return opened.protect(taken), True
+        body, block1 = taken.payload, taken.block1
+        following = self._response_bodies.following(peer, code, raw, body, now)
+        if following is not None:
+            return opened.protect(following), True
+        observe = asked.request.observe and options.registers
+
+        def closed(response: CoapResponse, is_last: bool, at: float) -> CoapResponse:
+            response = self._response_bodies.cut(peer, code, raw, body, response, at)
+            if block1 is not None:
+                marked = with_options(response.options, (option_numbers.BLOCK1, block1))
+                response = CoapResponse(response.code, marked, response.payload)
+            return opened.protect(response, is_notification=observe and not is_last)
+
+        def tell(exchange: int, response: CoapResponse, is_last: bool) -> None:
+            if is_last:
+                self._exchanges.pop(exchange, None)
+            respond(exchange, closed(response, is_last, self._clock()), is_last)
+
+        request = CoapRequest(code, options.passed, body, observe, is_fresh=True)
+        exchange = asked.exchange
+        self._exchanges[exchange] = opened.context, respond
+        answer = self._answers.asked(Asked(exchange, peer, request), now, tell, _ask_nobody)
+        if answer is None:
+            return None
+        if answer[1]:
+            self._exchanges.pop(exchange, None)
+        return closed(*answer, now), answer[1]
+
+
+class _NotOpenedError(Exception):
+    """A request can't be opened.
+
+    Attributes:
+        response: what its sender is told.
+
+    """
+
+    def __init__(self, response: CoapResponse) -> None:
+        super().__init__(response)
+        self.response = response
+
+
+class _Opened:
+    """A request that was protected, and how to protect its answers."""
+
+    def __init__(self, context: OscoreContext, request_id: Any, inner: Any) -> None:
+        self.context = context
+        self._request_id = request_id
+        self.name = context.keys.name
+        self.code = int(inner.code)
+        self.payload: bytes = inner.payload
+        self.options = options_of(inner)
+
+    def protect(self, response: CoapResponse, *, is_notification: bool = False) -> CoapResponse:
+        """Protect an answer."""
+        message = Message(code=Code(response.code), payload=response.payload)
+        for number, value in response.options:
+            add_option(message, number, value)
+        if is_notification and codes.is_success(response.code):
+            message.opt.observe = 0
+        outer, _ = self.context.protect(message, self._request_id)
+        return _raw(outer)
+
+
+def _raw(message: Any) -> CoapResponse:
+    return CoapResponse(
+        int(message.code), ((option_numbers.OSCORE, message.opt.oscore),), message.payload
+    )
+
+
+def _refusal(code: int, why: str) -> _NotOpenedError:
+    max_age: Option = (option_numbers.MAX_AGE, encode_uint(0))
+    return _NotOpenedError(CoapResponse(code, (max_age,), why.encode()))
+
+
+def _ask_nobody(
+    _peer: CoapPeer, _request: CoapRequest, done: Callable[[CoapResponse | None], None]
+) -> None:
+    """A device behind a proxy is not asked itself."""
+    done(None)

@@ -1,0 +1,1 @@
+"""Resources of other gateways: asked, observed, gathered, and executed for others."""

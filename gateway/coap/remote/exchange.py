@@ -1,0 +1,248 @@
+"""The shell around `tree_handler.remote.query`: who waits for what, what is executed, one timer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Hashable
+from typing import Protocol
+
+from tree_handler.errors import ProtocolError
+from tree_handler.rate_limit import RateLimit
+from tree_handler.remote.query import (
+    Answered,
+    Execute,
+    Lease,
+    Publication,
+    RemoteQueries,
+    Stop,
+    TimedOut,
+)
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
+
+LOG_LINES_PER_S = 1.0
+"""Of each kind of message that is refused; metrics count them all."""
+
+Told = Callable[[ResourceResponse | None, bool], None]
+"""Takes an answer (None: none came in time, or a lease is over), and whether others may follow."""
+Send = Callable[[str, str, bytes], None]
+"""Takes the gateway that a message is for, its topic and payload; must not wait."""
+
+_log = logging.getLogger(__name__)
+
+
+class Executor(Protocol):
+    """What executes requests of other gateways; see `LocalExecution.begin`."""
+
+    def begin(
+        self,
+        request: ResourceRequest,
+        via: str,
+        tell: Callable[[ResourceResponse, bool], None],
+        *,
+        observes: bool = False,
+    ) -> Callable[[], None]:
+        """Execute one."""
+
+
+class RemoteExchange:
+    """Asks other gateways, and executes what they ask.
+
+    Args:
+        queries: the core.
+        send: takes messages to other gateways.
+        executor: executes a request here, for a gateway that vouches for whom it is.
+
+    """
+
+    def __init__(self, queries: RemoteQueries, send: Send, executor: Executor) -> None:
+        self.queries = queries
+        self._send_to = send
+        self._executor = executor
+        self._waiting: dict[str, Told] = {}
+        self._executing: dict[tuple[str, str], Callable[[], None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = float("inf")
+        self._lines = RateLimit(LOG_LINES_PER_S, 1)
+        self._idle = asyncio.Event()
+
+    def begin(
+        self,
+        target: tuple[str, int],
+        request: ResourceRequest,
+        deadline_s: float,
+        told: Told,
+        *,
+        peer: Hashable = None,
+        lease: Lease | None = None,
+    ) -> Callable[[], None]:
+        """Have a request executed by another gateway.
+
+        Args:
+            target: its id, and the life of it that is known here.
+            request: what it shall execute.
+            deadline_s: how long to wait.
+            told: takes what comes of it, in a later turn.
+            peer: the local asker whose share it takes; None for nobody's.
+            lease: to be told of changes, too.
+
+        Returns:
+            What ends it, here and at the other gateway: nothing is told after that.
+
+        Raises:
+            TooManyError: too many queries wait already.
+            ProtocolError: the target is no gateway id.
+
+        """
+        now = asyncio.get_running_loop().time()
+        correlation, publication = self.queries.ask(
+            target[0], request, now, deadline_s, target[1], peer=peer, lease=lease
+        )
+        self._waiting[correlation] = told
+        if not publication.waits:
+            self._send(publication)
+        self._schedule()
+        return lambda: self._end(correlation)
+
+    async def ask(
+        self, target: str, target_epoch: int, request: ResourceRequest, deadline_s: float
+    ) -> ResourceResponse:
+        """Have a request executed by another gateway, and wait for its answer; see `begin`.
+
+        Raises:
+            TimeoutError: no answer within ``deadline_s`` seconds.
+            TooManyError: too many queries wait already.
+
+        """
+        answer: asyncio.Future[ResourceResponse] = asyncio.get_running_loop().create_future()
+
+        def told(response: ResourceResponse | None, _goes_on: bool) -> None:
+            if answer.done():
+                return
+            if response is None:
+                answer.set_exception(TimeoutError("no answer in time"))
+            else:
+                answer.set_result(response)
+
+        end = self.begin((target, target_epoch), request, deadline_s, told)
+        try:
+            return await answer
+        finally:
+            end()
+
+    def receive(self, topic: str, payload: bytes, on_the_way: int = 0) -> None:
+        """Take a message from one of ``queries.topics``; see `RemoteQueries.receive`."""
+        now = asyncio.get_running_loop().time()
+        try:
+            actions = self.queries.receive(topic, payload, now, on_the_way)
+        except ProtocolError as error:
+            if self._lines.allow(type(error).__name__, now):
+                _log.warning("%s: %s", topic, error)
+            return
+        for action in actions:
+            match action:
+                case Execute():
+                    self._execute(action)
+                case Stop(key):
+                    self._stop(key)
+                case Answered(correlation, response, goes_on, replaced):
+                    self._waiting.pop(replaced, None)
+                    self._tell(correlation, response, goes_on=goes_on)
+                case Publication():
+                    self._send(action)
+        self._schedule()
+
+    def moved(self, now: float) -> None:
+        """Some gateways may be reached otherwise now."""
+        for publication in self.queries.moved(now):
+            self._send(publication)
+        self._schedule()
+
+    async def idle(self) -> None:
+        """Wait until nothing is executed for others any more."""
+        while self._executing:
+            self._idle.clear()
+            await self._idle.wait()
+
+    async def stop(self) -> None:
+        """End what is executing and whoever waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._due = float("inf")
+        waiting, self._waiting = self._waiting, {}
+        for told in waiting.values():
+            told(None, False)
+        for key in list(self._executing):
+            self._stop(key)
+
+    def _execute(self, execute: Execute) -> None:
+        is_over = False
+
+        def tell(response: ResourceResponse, goes_on: bool) -> None:
+            nonlocal is_over
+            now = asyncio.get_running_loop().time()
+            publication = self.queries.answer(execute, response, now, goes_on=goes_on)
+            if not goes_on:
+                is_over = True
+                self._stop(execute.key)
+            if publication is not None:
+                self._send(publication)
+            self._schedule()
+
+        end = self._executor.begin(execute.request, execute.asker, tell, observes=execute.observes)
+        if is_over:
+            end()
+        else:
+            self._executing[execute.key] = end
+
+    def _stop(self, key: tuple[str, str]) -> None:
+        end = self._executing.pop(key, None)
+        if end is not None:
+            end()
+            self._idle.set()
+
+    def _tell(
+        self, correlation: str, response: ResourceResponse | None, *, goes_on: bool = False
+    ) -> None:
+        told = self._waiting.get(correlation)
+        if not goes_on:
+            self._waiting.pop(correlation, None)
+        if told is not None:
+            told(response, goes_on)
+
+    def _end(self, correlation: str) -> None:
+        self._waiting.pop(correlation, None)
+        cancel = self.queries.forget(correlation)
+        if cancel is not None:
+            self._send(cancel)
+
+    def _send(self, publication: Publication) -> None:
+        self._send_to(publication.receiver, publication.topic, publication.payload)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._due = float("inf")
+        for over in self.queries.handle_timer(asyncio.get_running_loop().time()):
+            match over:
+                case Publication():
+                    self._send(over)
+                case TimedOut(correlation):
+                    self._tell(correlation, None)
+                case Stop(key, is_late):
+                    self._stop(key)
+                    if is_late:
+                        # The asker has given up too: nobody is left to be told.
+                        _log.warning("remote query of %s not done in time: %s", *key)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        due = self.queries.next_timer()
+        if self._timer is not None and self._due <= due:
+            return  # what it was set for may be over: it looks, and is set anew
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if due != float("inf"):
+            self._due = due
+            self._timer = asyncio.get_running_loop().call_at(due, self._tick)

@@ -1,0 +1,77 @@
+"""Writes to this gateway's own resources by their short paths that their clients give a name.
+
+They are carried out as the same request by the long path would be (``/q/<domain>/<group>/<this
+gateway>/...``): so one name is one write, whichever of both ways, and whichever gateway, it is
+asked by (`docs/queries.md`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from coap_engine import codes, option_numbers
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
+from gateway.coap.at_hand import Ask, Later, Respond
+from gateway.coap.remote.exchange import Executor
+from gateway.coap.remote.forms import NotForOthersError, coap_response, remote_request, text
+from gateway.coap.remote.parts import RemoteAccess
+from gateway.coap.remote.paths import leads_elsewhere
+from tree_handler.errors import ProtocolError
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
+
+
+class NamedAnswers:
+    """Answers requests that have a Request-Id; see `gateway.coap.at_hand.AtHand`.
+
+    Args:
+        executor: remembers names, and carries out what is new.
+        access: says who asks.
+
+    """
+
+    def __init__(self, executor: Executor, access: RemoteAccess) -> None:
+        self._executor = executor
+        self._access = access
+
+    def answer(
+        self, request: CoapRequest, peer: CoapPeer, _now: float
+    ) -> CoapResponse | Later | None:
+        """See `gateway.coap.at_hand.AtHand`."""
+        # It has the highest number of all options that are understood.
+        if not request.options or request.options[-1][0] != option_numbers.REQUEST_ID:
+            return None
+        if leads_elsewhere(request):
+            return None
+        try:
+            path = tuple(text(one, 11) for one in request.values(option_numbers.URI_PATH))
+            asked = remote_request(request, path, self._access.introduction(peer))
+        except NotForOthersError as refused:
+            return refused.response
+        except ProtocolError as wrong:
+            return CoapResponse(codes.BAD_REQUEST, (), str(wrong).encode())
+        return _Named(self._executor, asked)
+
+    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+        """See `gateway.coap.at_hand.AtHand`."""
+        return False
+
+    def ended(self, exchange: int) -> None:
+        """See `gateway.coap.at_hand.AtHand`."""
+
+
+class _Named:
+    """One of them."""
+
+    def __init__(self, executor: Executor, asked: ResourceRequest) -> None:
+        self._executor = executor
+        self._asked = asked
+
+    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
+        """See `gateway.coap.at_hand.Later`."""
+        loop = asyncio.get_running_loop()
+
+        def tell(response: ResourceResponse, _goes_on: bool) -> None:
+            loop.call_soon(done, coap_response(response))
+
+        return self._executor.begin(self._asked, "", tell)

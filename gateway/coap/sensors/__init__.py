@@ -1,0 +1,1 @@
+"""Sensors and actuators as CoAP resources."""

@@ -1,0 +1,144 @@
+"""All sensors and actuators of a gateway as one SenML pack, or those of them that are named.
+
+``GET /sensors`` gives all, ``FETCH /sensors`` those that the request's body names (RFC 8790,
+section 3.1: a pack of names alone, application/senml-etch+json or +cbor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from aiocoap import Message, error, resource
+
+from gateway.coap.operations.status import JSON
+from gateway.coap.sensors.answers import Served
+from gateway.coap.sensors.roll import SensorRoll, added, listed
+from gateway.sensors import senml
+from gateway.sensors.reading import Reading, full_name
+from gateway.sensors.sampler import Sampler
+from gateway.sensors.sensor import SensorError
+
+SENML_ETCH_JSON = 320
+SENML_ETCH_CBOR = 322
+_ETCH = {SENML_ETCH_JSON: senml.CONTENT_FORMAT, SENML_ETCH_CBOR: senml.CBOR_FORMAT}
+_FORMATS = (senml.CONTENT_FORMAT, senml.CBOR_FORMAT)
+
+MayRead = Callable[[Any, str], bool]
+"""Whether who stands behind ``request.remote`` may read the sensor of a name."""
+
+
+class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no types
+    """The pack of a gateway's sensors; one that can't be read, or may not, is left out of it.
+
+    Args:
+        served: the resources by sensor name; others add to it and take from it.
+        sampler: reads the sensors.
+        base_name: SenML base name of all.
+        may_read: who may read which of them alone, and so in a pack.
+
+    """
+
+    roll: SensorRoll | None = None
+    """By which sensors are listed and added."""
+
+    def __init__(
+        self,
+        served: Mapping[str, Served],
+        sampler: Sampler,
+        base_name: str,
+        may_read: MayRead = lambda _remote, _name: True,
+    ) -> None:
+        super().__init__()
+        self._may_read = may_read
+        self._served = served
+        self._sampler = sampler
+        self._base_name = base_name
+
+    async def render_get(self, request: Message) -> Message:
+        """All that its sender may read; as JSON (50) what they are."""
+        if request.opt.accept == JSON and self.roll is not None:
+            return listed(self.roll, lambda name: self._may_read(request.remote, name))
+        names = [name for name in self._served if self._may_read(request.remote, name)]
+        return await self._pack(request, names)
+
+    async def render_post(self, request: Message) -> Message:
+        """Have one more sensor."""
+        if self.roll is None:
+            raise error.UnallowedMethod
+        return await added(self.roll, request)
+
+    async def render_fetch(self, request: Message) -> Message:
+        """Those that are named; 4.04 if one of them is not here, 4.03 if it may not be read."""
+        form = _ETCH.get(request.opt.content_format)
+        if form is None:
+            raise error.UnsupportedContentFormat("senml-etch+json (320) or +cbor (322)")
+        names = self._named(request.payload, form)
+        for name in names:
+            if not self._may_read(request.remote, name):
+                raise error.Forbidden(f"{self._base_name}{name} is not for you")
+        return await self._pack(request, names)
+
+    def get_link_description(self) -> dict[str, str]:
+        """The attributes of its link."""
+        return {"ct": " ".join(map(str, _FORMATS)), "title": "all sensors; FETCH some by name"}
+
+    async def _pack(self, request: Message, names: Iterable[str]) -> Message:
+        accept = request.opt.accept
+        if accept is not None and accept not in _FORMATS:
+            raise error.NotAcceptable("senml+json (110) or senml+cbor (112)")
+        form = senml.CONTENT_FORMAT if accept is None else accept
+        records = list[senml.SenmlRecord]()
+        for name in tuple(names):
+            served = self._served.get(name)
+            if served is None:
+                continue  # gone meanwhile
+            try:
+                reading = await self._sampler.current(served.sensor)
+            except SensorError:
+                continue
+            records += in_senml(name, reading)
+        payload = senml.encode(self._base_name, records, form)
+        return Message(payload=payload, content_format=form)
+
+    def _named(self, payload: bytes, form: int) -> list[str]:
+        try:
+            asked = senml.loaded(payload, form)
+        except senml.SenmlError as wrong:
+            raise error.BadRequest(str(wrong)) from wrong
+        names, base = list[str](), ""
+        for record in asked:
+            if not record.keys() <= {"bn", "n"}:
+                raise error.BadRequest(f"a record names a sensor by bn and n alone: {record!r}")
+            base = _text(record, "bn", base)
+            whole = base + _text(record, "n", "")
+            name = whole.removeprefix(self._base_name)
+            if name not in self._served:
+                raise error.NotFound(f"no sensor {whole[:80]!r}")
+            names.append(name)
+        return names
+
+
+def in_senml(name: str, reading: Reading) -> list[senml.SenmlRecord]:
+    """The values of a reading as records of a pack, but for those that are none.
+
+    Args:
+        name: the sensor's.
+        reading: of it.
+
+    """
+    return [
+        senml.SenmlRecord(
+            *(full_name(name, part), each.value, each.unit or "", reading.time_s),
+            *(each.quality, each.tags),
+        )
+        for part, each in reading.values.items()
+        if each.value is not None
+    ]
+
+
+def _text(record: dict[str, Any], field: str, missing: str) -> str:
+    value = record.get(field, missing)
+    if not isinstance(value, str):
+        raise error.BadRequest(f"{field} is no text: {value!r}")
+    return value

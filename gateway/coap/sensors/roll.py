@@ -1,0 +1,110 @@
+"""Sensors are listed, added and removed over CoAP: ``/sensors`` as JSON, and ``/sensors/NAME``.
+
+``GET /sensors`` with Accept 50 lists them, ``POST /sensors`` adds one, whose table is the JSON
+body, and ``DELETE /sensors/NAME`` removes one that was added. Who may, the policy has decided
+before (`access`): the built-in role operator may. What is sent here names no file and no code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from aiocoap import error
+from aiocoap.message import Message
+from aiocoap.numbers.codes import Code
+
+from gateway.coap.operations.status import JSON
+from gateway.configuration.config import ConfigError
+from gateway.sensors.options import SensorConfigError
+from gateway.sensors.sensor import Sensor
+from gateway.sensors.stock import SensorConflictError, StockError
+
+MAX_TABLE_BYTES = 8192
+
+
+class SensorRoll(Protocol):
+    """The sensors of a gateway, which come and go; see `gateway.process.readings.Readings`."""
+
+    @property
+    def sensors(self) -> Sequence[Sensor]:
+        """All that there are."""
+
+    def follow(self, follower: Callable[[Sequence[str], Sequence[Sensor]], None]) -> None:
+        """Tell somebody of those that go and come."""
+
+    def listing(self) -> Sequence[Mapping[str, Any]]:
+        """What there is to say of each."""
+
+    async def add(self, table: Mapping[str, Any]) -> Sequence[str]:
+        """Have one more."""
+
+    async def remove(self, name: str) -> Sequence[str]:
+        """Have one less."""
+
+
+def listed(roll: SensorRoll, may_read: Callable[[str], bool]) -> Message:
+    """The sensors that somebody may read.
+
+    Args:
+        roll: all.
+        may_read: whether he may read the one of a name.
+
+    """
+    told = [one for one in roll.listing() if may_read(one["name"])]
+    return _json({"sensors": told}, Code.CONTENT)
+
+
+async def added(roll: SensorRoll, request: Message) -> Message:
+    """Add the sensor of a request's body: 2.01 with the names that it made.
+
+    Raises:
+        aiocoap.error.RenderableError: the body is no table of a sensor (4.00, 4.15), or there is
+            one of its name (4.09).
+
+    """
+    if request.opt.content_format not in (None, JSON):
+        raise error.UnsupportedContentFormat("json (50)")
+    if len(request.payload) > MAX_TABLE_BYTES:
+        raise error.RequestEntityTooLarge(f"over {MAX_TABLE_BYTES} bytes")
+    try:
+        table = json.loads(request.payload)
+    except (ValueError, RecursionError) as wrong:
+        raise error.BadRequest(f"not JSON: {wrong}") from wrong
+    if not isinstance(table, dict):
+        raise error.BadRequest("not a JSON object")
+    try:
+        names = await roll.add(table)
+    except SensorConflictError as conflict:
+        raise error.Conflict(str(conflict)) from conflict
+    except SensorConfigError as wrong:
+        raise error.BadRequest(f"{wrong.key.partition('.')[2] or 'sensor'}: {wrong.why}") from wrong
+    except (ConfigError, ValueError) as wrong:
+        if isinstance(wrong, StockError):
+            raise error.InternalServerError(str(wrong)) from wrong
+        raise error.BadRequest(str(wrong)) from wrong
+    return _json({"names": list(names)}, Code.CREATED)
+
+
+async def removed(roll: SensorRoll, name: str) -> Message:
+    """Remove a sensor: 2.02 with the names of all that went with it.
+
+    Raises:
+        aiocoap.error.RenderableError: there is none (4.04), or it is configured (4.09).
+
+    """
+    try:
+        names = await roll.remove(name)
+    except KeyError as missing:
+        raise error.NotFound(f"no sensor {name!r}") from missing
+    except StockError as failed:
+        raise error.InternalServerError(str(failed)) from failed
+    except SensorConflictError as conflict:
+        raise error.Conflict(str(conflict)) from conflict
+    return _json({"names": list(names)}, Code.DELETED)
+
+
+def _json(told: Mapping[str, Any], code: Any) -> Message:
+    payload = json.dumps(told, separators=(",", ":"), allow_nan=False).encode()
+    return Message(code=code, payload=payload, content_format=JSON)

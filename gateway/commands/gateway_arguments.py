@@ -1,0 +1,78 @@
+"""Which gateway a command asks, and with which key: arguments that many commands share."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+from gateway.configuration import place as config_place
+
+
+def add_config(command: argparse._ActionsContainer) -> None:
+    """The option that names a configuration."""
+    command.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"the gateway's TOML file (default: {config_place.IN_WORDS})",
+    )
+
+
+def add_gateway(command: argparse.ArgumentParser, *, timeout_s: float = 10.0) -> None:
+    """The gateway that is asked, as an argument or by its configuration, and the key for it."""
+    which = command.add_mutually_exclusive_group()
+    which.add_argument(
+        "gateway",
+        nargs="?",
+        metavar="HOST[:PORT]",
+        help="its CoAP address (default: that of --config, or 127.0.0.1)",
+    )
+    add_config(which)
+    _add_client_options(command, timeout_s)
+
+
+def add_own_gateway(command: argparse.ArgumentParser) -> None:
+    """The gateway of a configuration, and the key for it."""
+    add_config(command)
+    _add_client_options(command, 5.0)
+
+
+def add_host(command: argparse.ArgumentParser) -> None:
+    """The gateway that is asked, where a command has other arguments, and the key for it."""
+    which = command.add_mutually_exclusive_group()
+    which.add_argument(
+        "--host",
+        dest="gateway",
+        metavar="HOST[:PORT]",
+        help="a gateway's CoAP address (default: that of --config, or 127.0.0.1)",
+    )
+    add_config(which)
+    _add_client_options(command)
+
+
+def _add_client_options(command: argparse.ArgumentParser, timeout_s: float = 10.0) -> None:
+    command.add_argument(
+        "--psk-file", type=Path, metavar="FILE", help="IDENTITY:HEXKEY lines, for coaps"
+    )
+    command.add_argument(
+        "--psk-identity", metavar="ID", help="which identity of the file (default: the first)"
+    )
+    command.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=timeout_s,
+        metavar="S",
+        help=f"how long to wait, in seconds (default: {timeout_s:g})",
+    )
+    command.add_argument("--json", action="store_true", help="for scripts")
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time in seconds")
+    return number

@@ -1,0 +1,1 @@
+"""One gateway's configuration: the file, its sections, what values may be."""

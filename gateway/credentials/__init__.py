@@ -1,0 +1,1 @@
+"""Certificates, keys and revocation lists in files, and when they end."""

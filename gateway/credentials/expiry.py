@@ -1,0 +1,153 @@
+"""When certificates and revocation lists end: told in the status, and in the log a month before.
+
+A certificate that has ended stops a gateway at its next start, and its links and clients at once;
+a list that was not renewed refuses every client. Both are found too late on the day itself.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from gateway.credentials import crl as crls
+from gateway.credentials.certificate_files import certificates, revocation_lists
+from gateway.timers import Alarm, Timers
+from gateway.tls.context import TlsFiles
+
+DAY_S = 24 * 3600.0
+WARNING_DAYS = 30
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Expiring:
+    """One certificate or revocation list.
+
+    Attributes:
+        field: of the configuration: ``certificate_file`` in ``[mqtt]``, others with their section.
+        number: its place in the file, from 1.
+        name: whose it is: the subject of a certificate, the issuer of a list.
+        ends_s: when it ends, in seconds since 1970.
+
+    """
+
+    field: str
+    number: int
+    name: str
+    ends_s: float
+
+    @property
+    def where(self) -> str:
+        """The field with its section."""
+        return self.field if "." in self.field else f"mqtt.{self.field}"
+
+    def days_left(self, now_s: float) -> int:
+        """Whole days until it ends; negative if it has."""
+        return int((self.ends_s - now_s) // DAY_S)
+
+
+def read(files: TlsFiles, section: str = "") -> tuple[Expiring, ...]:
+    """What the files of a listener hold; a list without a next update does not end.
+
+    Args:
+        files: where they are.
+        section: of the configuration, with a dot; empty for that of MQTT.
+
+    Raises:
+        TlsFileError: one can't be read.
+
+    """
+    found: list[Expiring] = []
+    given = (("certificate_file", files.certificate), ("client_ca_file", files.client_ca))
+    for field, path in given:
+        if path is not None:
+            each = certificates(field, path)
+            ends = ((one.subject, one.not_valid_after_utc.timestamp()) for one in each)
+            found += _numbered(section + field, ends)
+    if files.client_ca is not None:
+        field = "client_crl_file"
+        authorities = certificates("client_ca_file", files.client_ca)
+        found += _numbered(section + field, _lists(field, files, authorities))
+    return tuple(found)
+
+
+class ExpiryWatch:
+    """Warns while something ends within `WARNING_DAYS`: when it is read, and each day.
+
+    Args:
+        timers: the event loop.
+        wall_clock: seconds since 1970.
+
+    Attributes:
+        expiring: what was read last.
+
+    """
+
+    def __init__(self, timers: Timers, wall_clock: Callable[[], float] = time.time) -> None:
+        self.expiring: tuple[Expiring, ...] = ()
+        self._timers = timers
+        self._wall_clock = wall_clock
+        self._timer: Alarm | None = None
+
+    def follow(self, expiring: Sequence[Expiring]) -> None:
+        """Watch these from now on."""
+        self.expiring = tuple(expiring)
+        self._look()
+
+    def close(self) -> None:
+        """Warn no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Each of them, the first to end first."""
+        now_s = self._wall_clock()
+        return [
+            {
+                "field": one.field,
+                "number": one.number,
+                "name": one.name,
+                "ends_s": one.ends_s,
+                "days_left": one.days_left(now_s),
+            }
+            for one in sorted(self.expiring, key=lambda one: one.ends_s)
+        ]
+
+    def _look(self) -> None:
+        self.close()
+        now_s = self._wall_clock()
+        for one in self.expiring:
+            if (days := one.days_left(now_s)) < 0:
+                _log.warning("%s: that of %r has expired", one.where, one.name)
+            elif days < WARNING_DAYS:
+                _log.warning("%s: that of %r expires in %d days", one.where, one.name, days)
+        self._timer = self._timers.call_later(DAY_S, self._look) if self.expiring else None
+
+
+def _numbered(field: str, found: Iterable[tuple[x509.Name, float]]) -> Iterator[Expiring]:
+    for number, (name, ends_s) in enumerate(found, 1):
+        yield Expiring(field, number, _named(name), ends_s)
+
+
+def _lists(
+    field: str, files: TlsFiles, authorities: Sequence[x509.Certificate]
+) -> Iterator[tuple[x509.Name, float]]:
+    path = files.client_crl
+    told = None if path is None else [one for _, one in revocation_lists(field, path)]
+    now = datetime.datetime.now(datetime.UTC)
+    for one in crls.united(told, files.spread, authorities, now):
+        if one.next_update_utc is not None:
+            yield one.issuer, one.next_update_utc.timestamp()
+
+
+def _named(name: x509.Name) -> str:
+    common = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(common[0].value) if common else name.rfc4514_string()

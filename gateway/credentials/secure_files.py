@@ -1,0 +1,250 @@
+"""Files of certificates, as a configuration names them: what listeners, links and CoAP go by."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dtls.certificates import unusable_key
+from gateway.certificates import stores
+from gateway.configuration.config import (
+    CoapSection,
+    ConfigError,
+    ConsoleSection,
+    GatewaySettings,
+    MqttSection,
+)
+from gateway.configuration.toml_file import Fault
+from gateway.credentials import expiry
+from gateway.credentials.certificate_files import TlsFileError
+from gateway.credentials.crl import Crl
+from gateway.credentials.expiry import Expiring
+from gateway.links.link_tls import LinkTls
+from gateway.signing.fleet_keys import SigningFiles
+from gateway.signing.revocations import Revoking
+from gateway.tls.context import ClientCertificate, Tls, TlsFiles
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SecureFiles:
+    """What files of certificates hold; None where the configuration names none.
+
+    Attributes:
+        broker: of the broker's listeners.
+        links: of links, in both directions.
+        signing: of signatures, where links use TLS and signatures are on.
+        expiring: when the certificates in them end.
+        coap: of CoAP over DTLS.
+        console: of the console, where it speaks HTTPS.
+        revoking: whose revocation lists count, and those of the files.
+
+    """
+
+    broker: Tls | None
+    links: LinkTls | None
+    signing: SigningFiles | None
+    expiring: tuple[Expiring, ...]
+    coap: Tls | None
+    console: Tls | None
+    revoking: Revoking
+
+
+def read(settings: GatewaySettings, spread: Iterable[Crl] = ()) -> SecureFiles:
+    """Read them all.
+
+    Args:
+        settings: say which.
+        spread: revocation lists from elsewhere, which count where they are newer.
+
+    Raises:
+        ConfigError: one can't be read, or what it holds is wrong; it names the field.
+
+    """
+    password = settings.keys.password_file
+    revoking = _revoking(settings)
+    lists = (*spread, *revoking.lists)
+    broker = broker_tls(settings.mqtt, password, lists)
+    links = _links(settings, lists)
+    return SecureFiles(
+        broker,
+        links,
+        None if links is None else _signing(settings, lists),
+        _expiring(settings, lists),
+        coap_tls(settings.coap, password, lists),
+        console_tls(settings.console, password, lists),
+        revoking,
+    )
+
+
+def tls_files(
+    mqtt: MqttSection, password_file: Path | None = None, spread: Sequence[Crl] = ()
+) -> TlsFiles | None:
+    """Where the broker's certificates are, which serve links too; None without TLS.
+
+    Args:
+        mqtt: the section.
+        password_file: see `stores.in_the_clear`.
+        spread: revocation lists from elsewhere.
+
+    Raises:
+        TlsFileError: one under a password can't be opened.
+
+    """
+    if mqtt.certificate_file is None or mqtt.key_file is None:
+        return None
+    files = TlsFiles(
+        mqtt.certificate_file,
+        mqtt.key_file,
+        ClientCertificate(mqtt.client_certificate),
+        mqtt.client_ca_file,
+        mqtt.client_crl_file,
+        tuple(spread),
+    )
+    return stores.in_the_clear(files, password_file)
+
+
+def broker_tls(
+    mqtt: MqttSection, password_file: Path | None = None, spread: Sequence[Crl] = ()
+) -> Tls | None:
+    """What the broker's listeners over TLS show and ask for; None without TLS.
+
+    Raises:
+        ConfigError: a file is not usable; it names the field.
+
+    """
+    with _naming("mqtt"):
+        files = tls_files(mqtt, password_file, spread)
+        return None if files is None else Tls(files)
+
+
+def coap_files(
+    coap: CoapSection, password_file: Path | None = None, spread: Sequence[Crl] = ()
+) -> TlsFiles | None:
+    """Where CoAP's certificates are; None where it shows none; see `tls_files`."""
+    if coap.certificate_file is None or coap.key_file is None:
+        return None
+    files = TlsFiles(
+        coap.certificate_file,
+        coap.key_file,
+        ClientCertificate.REQUIRED,
+        coap.client_ca_file,
+        coap.client_crl_file,
+        tuple(spread),
+    )
+    return stores.in_the_clear(files, password_file)
+
+
+def coap_tls(
+    coap: CoapSection, password_file: Path | None = None, spread: Sequence[Crl] = ()
+) -> Tls | None:
+    """What CoAP over DTLS shows and asks for; None without certificates.
+
+    Raises:
+        ConfigError: a file is not usable; it names the field.
+
+    """
+    with _naming("coap"):
+        if (files := coap_files(coap, password_file, spread)) is None:
+            return None
+        tls = Tls(files)
+        if why := unusable_key(tls.key):
+            raise TlsFileError("key_file", files.key, why)
+        return tls
+
+
+def console_files(
+    console: ConsoleSection, password_file: Path | None = None, spread: Sequence[Crl] = ()
+) -> TlsFiles | None:
+    """Where the console's certificates are; None where it speaks HTTP; see `tls_files`."""
+    if not console.enabled or console.certificate_file is None or console.key_file is None:
+        return None
+    takes = ClientCertificate.NONE if console.client_ca_file is None else ClientCertificate.OPTIONAL
+    files = TlsFiles(
+        console.certificate_file,
+        console.key_file,
+        takes,
+        console.client_ca_file,
+        console.client_crl_file,
+        tuple(spread),
+    )
+    return stores.in_the_clear(files, password_file)
+
+
+def console_tls(
+    console: ConsoleSection, password_file: Path | None = None, spread: Sequence[Crl] = ()
+) -> Tls | None:
+    """What the console shows and takes; None where it speaks HTTP.
+
+    Raises:
+        ConfigError: a file is not usable; it names the field.
+
+    """
+    with _naming("console"):
+        files = console_files(console, password_file, spread)
+        return None if files is None else Tls(files)
+
+
+@contextmanager
+def _naming(section: str) -> Iterator[None]:
+    """Have what is wrong with files of certificates name the field."""
+    try:
+        yield
+    except TlsFileError as error:
+        more = (Fault(f"{section}.{other.field}", str(other)) for other in error.more)
+        raise ConfigError(f"{section}.{error.field}", str(error), *more) from error
+
+
+def _expiring(settings: GatewaySettings, spread: Sequence[Crl]) -> tuple[Expiring, ...]:
+    found: tuple[Expiring, ...] = ()
+    password = settings.keys.password_file
+    with _naming("mqtt"):
+        if (files := tls_files(settings.mqtt, password, spread)) is not None:
+            found += expiry.read(files)
+    with _naming("coap"):
+        if (files := coap_files(settings.coap, password, spread)) is not None:
+            found += expiry.read(files, "coap.")
+    with _naming("console"):
+        if (files := console_files(settings.console, password, spread)) is not None:
+            found += expiry.read(files, "console.")
+    return found
+
+
+def _links(settings: GatewaySettings, spread: Sequence[Crl]) -> LinkTls | None:
+    files = tls_files(settings.mqtt, settings.keys.password_file, spread)
+    if settings.tree.tls == "off" or files is None or not settings.mqtt.has_link_files:
+        return None
+    try:
+        return LinkTls(files, settings.gateway.id)
+    except TlsFileError as error:
+        if settings.tree.has_ways:
+            raise ConfigError(f"mqtt.{error.field}", str(error)) from error
+        _log.warning("no gateway may open a link: %s", error)
+        return None
+
+
+def _signing(settings: GatewaySettings, spread: Sequence[Crl]) -> SigningFiles | None:
+    files = tls_files(settings.mqtt, settings.keys.password_file, spread)
+    if files is None or settings.tree.signatures == "off":
+        return None
+    try:
+        return SigningFiles.read(files)
+    except TlsFileError as error:
+        raise ConfigError(f"mqtt.{error.field}", str(error)) from error
+
+
+def _revoking(settings: GatewaySettings) -> Revoking:
+    """Whose lists count; what can't be read is told of by who reads it for what it is for."""
+    password = settings.keys.password_file
+    with contextlib.suppress(TlsFileError):
+        return Revoking.read(
+            tls_files(settings.mqtt, password),
+            coap_files(settings.coap, password),
+            console_files(settings.console, password),
+        )
+    return Revoking()

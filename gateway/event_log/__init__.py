@@ -1,0 +1,1 @@
+"""What happened, in lines that are bounded whatever others do."""

@@ -1,0 +1,87 @@
+"""The CoAP server of a gateway, as its configuration says, and its resources as MQTT topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dtls.errors import DtlsError
+from gateway.access.files import AccessFiles
+from gateway.broker.broker import GatewayBroker
+from gateway.coap.access import CoapAccess
+from gateway.coap.oscore.devices import OscoreDevices
+from gateway.coap.server import CoapListener, CoapRules, CoapServer
+from gateway.coap.site import GatewaySite
+from gateway.coap_topics.asker import CoapFace, TopicAsker
+from gateway.coap_topics.bridge import CoapBridge
+from gateway.coap_topics.private_delivery import PrivateDelivery
+from gateway.coap_topics.publications import Publications
+from gateway.configuration.addresses import Addresses
+from gateway.configuration.config import ConfigError
+from gateway.configuration.listener_sections import CoapSection
+
+
+async def serve(
+    site: GatewaySite,
+    section: CoapSection,
+    addresses: Addresses,
+    files: AccessFiles,
+    access: CoapAccess,
+    devices: OscoreDevices,
+) -> CoapServer:
+    """Listen, and answer what a site has.
+
+    Args:
+        site: what is served.
+        section: of the configuration.
+        addresses: where it is listened.
+        files: keys and certificates.
+        access: decides who may do what.
+        devices: that protect their requests themselves.
+
+    Raises:
+        ConfigError: an address is in use or not this machine's, or DTLS can't be had.
+
+    """
+    listened, limits = addresses.listened, section.limits
+    at = {scheme: CoapListener(listened[scheme], port) for scheme, port in section.ports.items()}
+    server = CoapServer(
+        site.site,
+        coap=at.get("coap"),
+        coaps=at.get("coaps"),
+        keystore=files.keystore,
+        access=access,
+        rules=CoapRules(limits.engine, limits.dtls, devices.contexts, files.coap_tls, site.router),
+        at_hand=site.at_hand,
+    )
+    try:
+        await server.start()
+    except DtlsError as error:
+        raise ConfigError("coap.port", str(error)) from error
+    return server
+
+
+def bridge(
+    topics: CoapBridge, site: GatewaySite, access: CoapAccess, broker: GatewayBroker
+) -> Callable[[], None]:
+    """Serve a site to the clients of a broker, which was opened with these topics.
+
+    Args:
+        topics: the bridge.
+        site: what is served.
+        access: decides who may do what.
+        broker: whose clients ask.
+
+    Returns:
+        What ends it.
+
+    """
+    face = CoapFace(site.answers(), access, site.router, site.members)
+    core = broker.core
+    delivery = PrivateDelivery(core.sessions, core.delivery, core.may_deliver, core.now)
+    topics.begin(TopicAsker(face, broker.permissions.proof), delivery)
+    access.tell_of_changes(topics.revise)
+    taken = topics.serves, topics.asked
+    core.publishing.serve(
+        Publications(*taken, broker.permissions, core.budget, core.refusals).receive
+    )
+    return topics.stop

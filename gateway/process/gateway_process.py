@@ -1,0 +1,395 @@
+"""One gateway process: what starts in which order, and how it stops.
+
+Order: key and state, then the log (nothing may be accepted before it is open), the broker, the
+node's way into the tree, CoAP, and the sensors last, since they publish at once. Stopping
+goes backwards. A part that can't start stops those before it and names what is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from gateway.access import files as access_files
+from gateway.access.files import AccessFiles
+from gateway.access.in_use import AccessInUse, Faces
+from gateway.broker.broker import GatewayBroker, Memory, open_broker
+from gateway.broker.data_plane import DataPlane
+from gateway.coap.access import CoapAccess
+from gateway.coap.oscore.devices import OscoreDevices
+from gateway.coap.server import CoapServer
+from gateway.coap.site import GatewaySite, SiteOwner
+from gateway.coap_topics.bridge import CoapBridge
+from gateway.configuration import change as config_change
+from gateway.configuration.addresses import Addresses
+from gateway.configuration.broker_settings import faults_of_broker, settings_of_broker
+from gateway.configuration.config import ConfigError, GatewaySettings
+from gateway.credentials.expiry import ExpiryWatch
+from gateway.event_log.client_log import ClientLog
+from gateway.fleet_status import publishing
+from gateway.fleet_status.own_status import OwnStatus
+from gateway.links.discovery import DiscoveryError
+from gateway.links.handshake import Credentials
+from gateway.links.link_admission import LinkAdmission
+from gateway.links.link_tls import LinkTls
+from gateway.links.node import TreeNode
+from gateway.links.retained_part import RetainedPart
+from gateway.links.routed_part import RoutedPart
+from gateway.links.scope import Scope
+from gateway.links.settings import NodeReceiver, NodeSettings
+from gateway.log.message_log import MessageLog
+from gateway.members.membership import Members
+from gateway.members.relocation import relocate
+from gateway.members.roll import MemberRoll
+from gateway.members.watch import MemberWatch
+from gateway.process import coap_part, sd_notify, tree_mode
+from gateway.process.attachment import Attachment
+from gateway.process.console_part import ConsolePart
+from gateway.process.drain import Drain
+from gateway.signing.fleet_proof import FleetProof
+from gateway.signing.revocations import Revocations
+from gateway.state_folder import listeners_file, state
+from gateway.state_folder.copied_card import CopiedCard
+from gateway.state_folder.history import LogHistory
+from gateway.state_folder.identity import capability
+from gateway.state_folder.life import GatewayLife, Renewals
+from gateway.status.clients import ClientRoll
+from gateway.status.edge import GatewayEdge
+from gateway.status.report import GatewayStatus
+from tree_handler.batch import Entry, Header, Row
+from tree_handler.members.member import MemberRecord
+from tree_handler.spanning.spanning_tree import Identity, Parameters
+
+_log = logging.getLogger(__name__)
+
+
+class GatewayProcess:
+    """Everything that one gateway runs.
+
+    Args:
+        settings: a checked configuration.
+        end: called when the process may end, since it is drained.
+        read: reads the configuration again; None where there is no file.
+        renewals: starts it anew, with a later boot epoch; None where nobody does.
+
+    """
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        end: Callable[[], None] = lambda: None,
+        read: Callable[[], GatewaySettings] | None = None,
+        renewals: Renewals | None = None,
+    ) -> None:
+        self._renewals = renewals or Renewals(lambda: None)
+        self._settings = settings
+        self._read = read
+        self._members = Members(settings.gateway.state_dir)
+        self._console = ConsolePart()
+        self._coap_topics = CoapBridge(settings.coap.topics.limits)
+        self._saying: publishing.StatusPublishing | None = None
+        self._stack = AsyncExitStack()
+        self._end = end
+
+    async def start(self) -> None:
+        """Start all parts.
+
+        Raises:
+            ConfigError: a file, key or sensor is not usable, or an address is in use; it names
+                the field.
+
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop all parts, the last started first."""
+        sd_notify.notify("STOPPING=1")
+        await self._stack.aclose()
+
+    @property
+    def mqtt_port(self) -> int:
+        """The port that clients and neighbours connect to."""
+        return self._broker.port
+
+    @property
+    def mqtt_ports(self) -> dict[str, int]:
+        """All ports of the broker, by scheme: ``mqtt``, ``mqtts``, ``ws``, ``wss``."""
+        return self._broker.ports
+
+    def status(self) -> dict[str, Any]:
+        """What this gateway is and does, ready for JSON."""
+        return self._status.as_json()
+
+    async def _start(self) -> None:
+        own = self._settings.gateway
+        key = self._settings.tree.key()
+        self._readings = state.readings(self._settings, self._accept, self._refused)
+        files = self._read_access()
+        self._addresses = await Addresses.of(self._settings)
+        log = state.open_log(self._settings)
+        self._stack.callback(log.close)
+        self._expiry = ExpiryWatch(asyncio.get_running_loop())
+        self._stack.callback(self._expiry.close)
+        epoch = state.count_start(own.state_dir)
+        self._life = GatewayLife(own.state_dir, epoch, self._renewals)
+        self._copied_card = CopiedCard(own.id, self._life.epoch, self._publish_query)
+        self._members.recall(log)
+        self._capability = self._settings.tree.capability or capability()
+        self._node = self._make_node(key, log, files.links)
+        self._stack.push_async_callback(self._node.stop)
+        self._stack.callback(self._proof.close)
+        self._proof.ride_on(self._node, own.id, epoch, files.revoking)
+        self._routed = self._make_routed(own.state_dir)
+        self._watch = MemberWatch(self._node, self._members, self._settings.tree)
+        self._node.add_part(self._watch)
+        self._broker = await self._start_broker(files)
+        self._attachment = Attachment(self._node, self._settings.tree, own.id, key, epoch)
+        self._stack.push_async_callback(self._attachment.stop)
+        owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed
+        self._drain = Drain(self._node, self._broker.core, self._leave, self._end, owed)
+        self._stack.push_async_callback(self._drain.stop)
+        self._coap = await self._start_coap(files)
+        served = self._coap, self._site.registry, self._expiry, self._site.query_counts
+        edge = GatewayEdge(self._readings.sampler, *served)
+        self._status = GatewayStatus(
+            own=own,
+            epoch=epoch,
+            capability=self._capability,
+            members=self._members.known,
+            node=self._node,
+            attachment=self._attachment,
+            broker=self._broker,
+            retained=self._retained,
+            routed=self._routed,
+            drain=self._drain,
+            edge=edge,
+        )
+        about = self._broker.core, self._node, self._routed, edge
+        await self._console.start(self._settings, files, *about)
+        self._stack.push_async_callback(self._console.stop)
+        self._use(files)
+        try:
+            await self._attachment.start(self._addresses.own, self._link_port())
+        except DiscoveryError as error:
+            raise ConfigError("tree.discovery_interface", str(error)) from error
+        self._members.publish(self._node, self._record())
+        self._start_readings()
+        self._say_status()
+        self._tell_listeners(own.state_dir)
+        # Not before: a start that fails has one line alone.
+        self._expiry.follow(self._access.files.expiring)
+        await asyncio.to_thread(self._access.note, "start")
+
+    def _use(self, files: AccessFiles) -> None:
+        coap = (self._coap, self._oscore)
+        faces = Faces(self._node, self._proof, self._broker, *coap, self._console, self._expiry)
+        self._access = AccessInUse(self._settings, files, faces)
+        self._stack.callback(self._access.close)
+
+    def _read_access(self) -> AccessFiles:
+        state_dir, tree = self._settings.gateway.state_dir, self._settings.tree
+        kept = Revocations(state_dir)
+        files = access_files.read(self._settings, kept.lists)
+        self._proof = FleetProof(files.signing, state_dir, tree.name, kept)
+        return files
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _start_readings(self) -> None:
+        match, filters = self._broker.core.retention.match, self._readings.retained_filters
+        self._readings.start({topic: m.payload for f in filters for topic, m in match(f)})
+        self._stack.push_async_callback(self._readings.stop)
+
+    def _say_status(self) -> None:
+        own, core, members = self._settings.gateway, self._broker.core, self._members.known
+        parts = OwnStatus(own.id, self._node, core, members, self._readings.sampler)
+        place = lambda: self._settings.gateway.place  # noqa: E731  # it may move
+        self._saying = publishing.begin(parts, own, place, self._accept)
+        self._stack.push_async_callback(self._saying.stop)
+
+    def _make_node(self, key: bytes, log: MessageLog, tls: LinkTls | None) -> TreeNode:
+        own, tree, limits = self._settings.gateway, self._settings.tree, self._settings.limits
+        self._admission = LinkAdmission(
+            limits.failures_at_once,
+            limits.failures_per_s,
+            is_required=tree.tls == "required",
+            tls=tls,
+            counted=self._link_refused,
+        )
+        node = NodeSettings(
+            Credentials(own.id, tree.name, key, mode=tree.mode),
+            Identity(own.id, self._life.epoch, self._capability, self._addresses.own),
+            Parameters(hello_s=tree.hello_s),
+            sync=self._settings.log.durability == "sync",
+            sync_interval_s=self._settings.log.sync_interval_ms / 1000,
+            repair_interval_s=tree.repair_interval_s,
+            floods_clients=tree.mode == "flood",
+            seals=self._proof.seals,
+        )
+        receiver = NodeReceiver(
+            self._control,
+            self._deliver,
+            reads_unlogged=lambda: (
+                len(self._broker.core.subscriptions) > 0 or bool(self._readings.command_topics)
+            ),
+            outlived=self._life.outlived,
+            kept_out=self._copied_card.kept_out,
+            is_there=self._proof.is_there,
+            unproven=self._proof.unproven,
+        )
+        scoped = self._admission, Scope(tree.replicate, tree.keep_local)
+        return TreeNode(node, log, receiver, *scoped)
+
+    def _refused(self, kind: str, who: str) -> None:
+        self._broker.core.refusals.count(kind, who)
+
+    def _link_refused(self, kind: str) -> None:
+        self._broker.core.refusals.counts[kind] += 1
+
+    def _make_routed(self, state_dir: Path) -> RoutedPart | None:
+        part = tree_mode.route(self._node, self._settings.tree, state_dir)
+        if part is not None:
+            self._stack.push_async_callback(part.stop)
+        return part
+
+    def _link_port(self) -> int:
+        """Where neighbours open links; 0 if they can't."""
+        if self._settings.tree.tls == "off":
+            return self._broker.ports.get("mqtt", 0)
+        return self._broker.ports["mqtts"] if self._admission.tls is not None else 0
+
+    async def _start_broker(self, files: AccessFiles) -> GatewayBroker:
+        own = (self._settings.gateway.id, self._life.epoch)
+        state_file = self._settings.gateway.state_dir / "broker.sqlite3"
+        client_log = ClientLog(asyncio.get_running_loop())
+        self._stack.callback(client_log.close)
+        with faults_of_broker():
+            broker = await open_broker(
+                settings_of_broker(self._settings, self._addresses.listened),
+                files.broker,
+                tree=self._readings.overhear(self._node),
+                links=self._node,
+                memory=Memory(LogHistory(self._node, own), state_file),
+                recovered=self._broker_recovered,
+                interest=self._routed,
+                events=client_log,
+                private=self._coap_topics,
+            )
+        self._stack.push_async_callback(broker.shutdown)
+        return broker
+
+    def _broker_recovered(self, core: DataPlane) -> None:
+        settle_s = self._settings.tree.repair_interval_s
+        self._retained = RetainedPart(self._node, core.shared_retention, settle_s)
+        self._node.add_part(self._retained)
+        if self._routed is not None:
+            wanted = [f for one in core.sessions.values() for f in one.subscriptions]
+            wanted += self._readings.command_topics
+            self._routed.begin(wanted, lambda: core.sessions.connected)
+            self._readings.wish(self._routed)
+
+    async def reload(self) -> None:
+        """Read neighbours, sensors and access again; if anything is wrong, all stays."""
+        settings, at_start_alone = self._settings, list[str]()
+        kept = self._proof.revocations
+        try:
+            if self._read is not None:
+                settings, at_start_alone = config_change.take_over(settings, self._read())
+            files = access_files.read(settings, lists := kept.lists)
+            change_sensors = state.planned(self._readings, settings)
+            await self._attachment.change(settings.tree)
+            if kept.lists is not lists:  # others came meanwhile
+                files = access_files.with_lists(settings, files, kept.lists)
+            state.follow_oscore(self._oscore, files.oscore)
+        except (ConfigError, DiscoveryError) as error:
+            _log.error("nothing is read again: %s", error)
+            return
+        moved_from, self._settings = self._settings.gateway, settings
+        change_sensors()
+        self._node.rescope(Scope(settings.tree.replicate, settings.tree.keep_local))
+        self._access.follow(settings, files)
+        if settings.gateway.place != moved_from.place:
+            around = self._members, self._readings, self._site
+            relocate(settings, *around, self._broker.core.retention)
+            self._status = dataclasses.replace(self._status, own=settings.gateway)
+        for field in at_start_alone:
+            _log.warning("%s has changed: that takes a restart", field)
+        _log.info("neighbours, sensors, certificates, passwords, keys and policy are read again")
+        await asyncio.to_thread(self._access.note, "reload")
+
+    async def _start_coap(self, files: AccessFiles) -> CoapServer:
+        own, coap = self._settings.gateway, self._settings.coap
+        seals, limits = self._proof.remote_seals, coap.queries.limits
+        access = CoapAccess(files.policy)
+        self._oscore = OscoreDevices(own.state_dir)
+        state.follow_oscore(self._oscore, files.oscore)
+        self._site = GatewaySite(
+            SiteOwner(own.id, own.place, self._life.epoch, access, own.state_dir, seals, limits),
+            MemberRoll(self._members, self._node),
+            self._readings.sampler,
+            carrier=self._node.direct,
+            status=self.status,
+            drain=self._drain.start,
+            clients=ClientRoll(self._broker.core),
+        )
+        self._stack.push_async_callback(self._site.stop)
+        await self._site.directory.recall()
+        self._stack.callback(coap_part.bridge(self._coap_topics, self._site, access, self._broker))
+        around = self._addresses, files, access, self._oscore
+        server = await coap_part.serve(self._site, coap, *around)
+        self._stack.push_async_callback(server.stop)
+        self._site.start(self._readings, self._addresses.uri(server.ports), self._members.offer)
+        return server
+
+    def _record(self) -> MemberRecord:
+        ports = self._broker.ports | self._coap.ports
+        life = self._life.epoch, self._capability
+        record = state.record(self._settings.gateway, *life, self._addresses.own, ports)
+        return dataclasses.replace(record, offers=self._site.directory.offers)
+
+    def _tell_listeners(self, state_dir: Path) -> None:
+        listeners = self._addresses.at(self._broker.ports | self._coap.ports)
+        if self._console.address is not None:
+            listeners["console"] = [self._console.address]
+        listeners_file.tell(state_dir, self._settings.gateway.id, listeners)
+        self._stack.callback(listeners_file.remove, state_dir)
+
+    # -- the way of a message --------------------------------------------------------------------
+
+    def _accept(self, entry: Entry) -> None:
+        self._broker.accept(entry)
+
+    def _publish_query(self, topic: str, payload: bytes) -> None:
+        self._node.publish(Entry(topic, payload), control=True)
+
+    def _deliver(self, rows: list[Row], header: Header) -> None:
+        last = header.last if header.logged else 0
+        self._broker.core.arriving.publish_batch(rows, header.stream, last)
+        self._readings.hear(rows)
+
+    def _control(self, entry: Entry, header: Header) -> None:
+        self._members.receive(entry, header)
+        self._watch.hear(entry, header)
+        self._copied_card.receive(entry, header)
+        self._proof.receive(entry, header)
+        self._site.receive(entry.topic, entry.payload)
+        if self._routed is not None:
+            self._routed.control(entry, header)
+            self._readings.met(header.origin)
+
+    def _leave(self) -> None:
+        """What a drain begins with: no readings any more, and nobody's head."""
+        self._readings.end()
+        self._members.change(draining=True)
+        if self._saying is not None:
+            self._saying.leave()
+        _log.info("%s is draining", self._settings.gateway.id)

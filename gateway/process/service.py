@@ -1,0 +1,106 @@
+"""Runs one gateway process as a service: signals, readiness and the watchdog."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+
+from gateway.configuration.config import GatewaySettings
+from gateway.credentials import secure_files
+from gateway.process import allocator, garbage, sd_notify
+from gateway.process.gateway_process import GatewayProcess
+from gateway.state_folder import state_format
+from gateway.state_folder.life import Renewals
+
+_log = logging.getLogger(__name__)
+
+PRIVATE = 0o077
+"""The umask of a gateway: messages, sessions and keys that it writes are nobody else's to read."""
+
+
+async def serve(
+    settings: GatewaySettings, read: Callable[[], GatewaySettings] | None = None
+) -> None:
+    """Run a gateway until SIGTERM or SIGINT; SIGHUP reads neighbours and access again.
+
+    Args:
+        settings: a checked configuration.
+        read: reads it again.
+
+    Raises:
+        ConfigError: it can't start.
+
+    """
+    os.umask(PRIVATE)
+    state_format.claim(settings.gateway.state_dir)
+    stopping, again = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    hung_up = asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, hung_up.set)
+    garbage.spare_the_loop()
+    allocator.keep_what_is_freed()
+    renewals = Renewals(again.set)
+    while not stopping.is_set():
+        again.clear()
+        process = GatewayProcess(settings, stopping.set, read, renewals)
+        await process.start()
+        sd_notify.notify("READY=1")
+        beside = [
+            asyncio.create_task(_reload(process, hung_up), name="reload"),
+            asyncio.create_task(_follow(settings, hung_up.set), name="certificates"),
+        ]
+        try:
+            await _until_any(stopping, again)
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            await process.stop()
+
+
+async def _follow(settings: GatewaySettings, changed: Callable[[], None]) -> None:
+    """Follow the fleet's certificates, if the configuration says where they come from."""
+    mqtt, keys = settings.mqtt, settings.keys
+    if keys.service is None or mqtt.certificate_file is None or mqtt.key_file is None:
+        return
+    from gateway.enrolment.following import FollowedFiles, TrustFollower  # noqa: PLC0415
+
+    tls = secure_files.tls_files(mqtt, keys.password_file)
+    if tls is not None and mqtt.client_ca_file is not None:
+        # The key alone may be encrypted.
+        files = FollowedFiles(
+            mqtt.certificate_file, tls.key, mqtt.client_ca_file, mqtt.client_crl_file
+        )
+        await TrustFollower(keys.service, files, keys.interval_s, changed).run()
+
+
+async def _until_any(*events: asyncio.Event) -> None:
+    """Wait for one of the events, and tell the watchdog meanwhile that all is well."""
+    interval_s = sd_notify.watchdog_interval_s()
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        while True:
+            done, _ = await asyncio.wait(
+                waiting, timeout=interval_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if done:
+                return
+            sd_notify.notify("WATCHDOG=1")
+    finally:
+        for task in waiting:
+            task.cancel()
+
+
+async def _reload(process: GatewayProcess, hung_up: asyncio.Event) -> None:
+    """Read again at each SIGHUP: whatever comes of one, the next is served."""
+    while True:
+        await hung_up.wait()
+        hung_up.clear()
+        (error,) = await asyncio.gather(process.reload(), return_exceptions=True)
+        if error is not None:
+            _log.error("the reload failed, the next is served: %r", error, exc_info=error)

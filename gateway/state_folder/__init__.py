@@ -1,0 +1,1 @@
+"""What a gateway keeps on its disk from one life to the next."""

@@ -1,0 +1,175 @@
+"""What a gateway finds when it starts: keys, sensors, its log and the number of this start.
+
+Whatever is wrong with it is an error of the configuration, which names the field.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from gateway.access import changes as access_audit
+from gateway.coap.oscore.devices import OscoreDevices
+from gateway.coap.oscore.keys import OscoreKeys
+from gateway.configuration.config import ConfigError, GatewaySection, GatewaySettings
+from gateway.home_assistant.announcements import Announcements
+from gateway.home_assistant.entities import AnnouncingGateway
+from gateway.log.message_log import LogError, MessageLog
+from gateway.process.readings import Announce, Readings
+from gateway.sensors.catalogue import Workshop
+from gateway.sensors.mqtt_form import JSON, MSGPACK
+from gateway.sensors.options import SensorConfigError
+from gateway.sensors.stock import NAME as STOCK
+from gateway.sensors.stock import SensorStock, StockError
+from gateway.state_folder.identity import next_boot_epoch
+from tree_handler.batch import Entry
+from tree_handler.members.member import MemberRecord
+
+_log = logging.getLogger(__name__)
+
+
+def follow_oscore(devices: OscoreDevices, found: Iterable[OscoreKeys]) -> None:
+    """Have contexts for these devices; see `OscoreDevices.follow`.
+
+    Raises:
+        ConfigError: the numbers of an earlier start are not usable, or can't be kept.
+
+    """
+    try:
+        devices.follow(found)
+    except (OSError, ValueError) as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error
+
+
+def readings(
+    settings: GatewaySettings,
+    accept: Callable[[Entry], None],
+    refused: Callable[[str, str], None],
+) -> Readings:
+    """The sensors of the configuration, ready to be read and announced; see `Readings`.
+
+    Raises:
+        ConfigError: one of them is not usable, or can't be announced as it is configured.
+
+    """
+    own = settings.gateway
+    stock = SensorStock(own.state_dir / STOCK, workshop(settings).build)
+    try:
+        stock.take(stock.recalled(settings.sensors))
+    except SensorConfigError as error:
+        raise ConfigError(error.key, error.why) from error
+    except StockError as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error
+    prefix = own.place.prefix(own.id)
+    return Readings(own.id, prefix, stock, announcer(settings), accept, refused)
+
+
+def announcer(settings: GatewaySettings) -> Announce:
+    """What says what Home Assistant is told of sensors, at the gateway's place."""
+    return partial(Announcements, settings.home_assistant, announcing(settings.gateway))
+
+
+def planned(readings: Readings, settings: GatewaySettings) -> Callable[[], None]:
+    """What takes over the sensors of a configuration that was read again.
+
+    Raises:
+        ConfigError: one of them is not usable.
+
+    """
+    try:
+        return partial(readings.change, *readings.planned(settings.sensors))
+    except SensorConfigError as error:
+        raise ConfigError(error.key, error.why) from error
+
+
+def announcing(own: GatewaySection) -> AnnouncingGateway:
+    """A gateway as Home Assistant is told of it."""
+    return AnnouncingGateway(own.id, own.place.prefix(own.id), version("hedgerow"))
+
+
+def workshop(settings: GatewaySettings) -> Workshop:
+    """What builds the sensors of a configuration.
+
+    Raises:
+        ConfigError: the folder of their classes is missing.
+
+    """
+    folder = settings.sensors_dir
+    if settings.gateway.sensors_dir is not None and (folder is None or not folder.is_dir()):
+        raise ConfigError("gateway.sensors_dir", f"{folder}: no such folder")
+    return Workshop(folder, JSON if settings.home_assistant.discovery else MSGPACK)
+
+
+def open_log(settings: GatewaySettings) -> MessageLog:
+    """The message log, recovered and ready to append.
+
+    Raises:
+        ConfigError: it can't be opened.
+
+    """
+    log = MessageLog(
+        settings.gateway.state_dir / "log",
+        segment_bytes=settings.log.segment_bytes,
+        max_bytes=settings.log.max_bytes,
+    )
+    try:
+        log.open()
+    except LogError as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error
+    if log.cut_bytes:
+        _log.warning("log: cut a torn tail of %d bytes", log.cut_bytes)
+    return log
+
+
+def record(
+    own: GatewaySection, epoch: int, capability: float, address: str, ports: Mapping[str, int]
+) -> MemberRecord:
+    """What a gateway tells the fleet of itself at its start.
+
+    Args:
+        own: who it is, and its place.
+        epoch: its boot epoch.
+        capability: what it is elected by.
+        address: where others reach it.
+        ports: that are open, by scheme.
+
+    """
+    mqtt, coap, coaps = (ports.get(scheme, 0) for scheme in ("mqtt", "coap", "coaps"))
+    return MemberRecord(
+        *(own.id, epoch, 0, own.domain, own.group),
+        *(address, mqtt, coap, coaps),
+        capability,
+    )
+
+
+def count_start(state_dir: Path) -> int:
+    """The boot epoch of this start.
+
+    Raises:
+        ConfigError: it can't be read or written.
+
+    """
+    try:
+        return next_boot_epoch(state_dir)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise ConfigError(
+            "gateway.state_dir", f"{error.filename or state_dir}: {reason}"
+        ) from error
+    except ValueError as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error
+
+
+def note_access(settings: GatewaySettings, who: str) -> None:
+    """Have what has changed of keys, passwords and policy in the audit trail.
+
+    Args:
+        settings: whose files the gateway goes by now.
+        who: made it read them: ``start`` or ``reload``.
+
+    """
+    access_audit.note(settings, who)

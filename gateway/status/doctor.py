@@ -1,0 +1,163 @@
+"""What is wrong with a gateway and its machine, and what to do; from what was looked at, pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from gateway.status.links_text import without_links
+
+LITTLE_BYTES = 64_000_000
+"""With less room on its disk a gateway soon refuses messages."""
+ENDING_DAYS = 30
+"""A certificate that ends within these is to be renewed."""
+HOT_C = 80.0
+"""A Pi slows down from here on."""
+UNDER_VOLTAGE_NOW, THROTTLED_NOW, UNDER_VOLTAGE_SINCE = 1 << 0, 1 << 2, 1 << 16
+"""Bits of the firmware's ``get_throttled``."""
+
+
+class Weight(StrEnum):
+    """How bad a finding is."""
+
+    WRONG = "wrong"
+    LOOK = "look"
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """One thing.
+
+    Attributes:
+        weight: whether it has to be mended, or may be as it is meant.
+        about: one word, such as ``links`` or ``disk``.
+        what: was found.
+        advice: what to do.
+
+    """
+
+    weight: Weight
+    about: str
+    what: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """What was looked at; None where it could not be.
+
+    Attributes:
+        faults: of the configuration, each in words.
+        silence: why the gateway tells nothing; empty if it does.
+        status: what it tells.
+        broker: why its broker does not answer; empty if it does.
+        clock_is_set: whether a time service keeps the clock.
+        free_bytes: of the disk with its state.
+        throttled: the firmware's bits.
+        temperature_c: of the processor.
+        releases: what is on trial, and how the last trial ended.
+
+    """
+
+    faults: Sequence[str] = ()
+    silence: str = ""
+    status: Mapping[str, Any] | None = None
+    broker: str | None = None
+    clock_is_set: bool | None = None
+    free_bytes: int | None = None
+    throttled: int | None = None
+    temperature_c: float | None = None
+    releases: Mapping[str, Any] | None = None
+
+
+def findings(examined: Examined) -> list[Symptom]:
+    """All that is wrong, and what is worth a look, in the order in which to mend it."""
+    return [
+        *_of_the_configuration(examined),
+        *_of_the_machine(examined),
+        *_of_the_process(examined),
+        *_of_the_tree(examined.status or {}),
+        *_of_certificates(examined.status or {}),
+        *_of_releases(examined.releases or {}),
+    ]
+
+
+def _of_the_configuration(examined: Examined) -> Iterator[Symptom]:
+    for fault in examined.faults:
+        yield Symptom(Weight.WRONG, "configuration", fault, "mend that line, then reload")
+
+
+def _of_the_machine(examined: Examined) -> Iterator[Symptom]:
+    free, bits, hot_c = examined.free_bytes, examined.throttled, examined.temperature_c
+    if free is not None and free < LITTLE_BYTES:
+        what = f"{free / 1e6:.1f} MB are free"
+        yield Symptom(Weight.WRONG, "disk", what, "make room, or set a smaller log.max_bytes")
+    if bits is not None and bits & UNDER_VOLTAGE_NOW:
+        advice = "take a better supply and a shorter cable: cards are damaged by this"
+        yield Symptom(Weight.WRONG, "power", "the supply's voltage is too low", advice)
+    elif bits is not None and bits & UNDER_VOLTAGE_SINCE:
+        what = "the supply's voltage has been too low since the boot"
+        yield Symptom(Weight.LOOK, "power", what, "take a better supply and a shorter cable")
+    if (bits is not None and bits & THROTTLED_NOW) or (hot_c is not None and hot_c >= HOT_C):
+        degrees = "" if hot_c is None else f" at {hot_c:.0f} °C"
+        yield Symptom(Weight.LOOK, "power", f"the processor is slowed down{degrees}", "cool it")
+    if examined.clock_is_set is False:
+        what = "no time service keeps the clock"
+        advice = "`timedatectl`: is an NTP server reached? Certificates fail where it is far off"
+        yield Symptom(Weight.LOOK, "clock", what, advice)
+
+
+def _of_the_process(examined: Examined) -> Iterator[Symptom]:
+    status = examined.status
+    if examined.silence:
+        advice = "`systemctl status hedgerow`, `journalctl -u hedgerow`: its last line says why"
+        yield Symptom(Weight.WRONG, "gateway", examined.silence, advice)
+    if examined.broker:
+        advice = "see the journal; it restarts by itself if systemd runs it"
+        yield Symptom(Weight.WRONG, "broker", examined.broker, advice)
+    if status is not None and (failure := status.get("disk", {}).get("failure")):
+        what = f"messages are refused: {failure}"
+        yield Symptom(Weight.WRONG, "disk", what, "make room, or take a new card")
+    if status is not None and "neighbours" not in status:
+        what = "it tells this identity only that it runs"
+        yield Symptom(Weight.LOOK, "gateway", what, "give --psk-file, and the identity a role")
+
+
+def _of_the_tree(status: Mapping[str, Any]) -> Iterator[Symptom]:
+    neighbours = status.get("neighbours")
+    advice = 'docs/operations.md, "Two gateways that do not link", has each reason'
+    for line in without_links(status):
+        yield Symptom(Weight.WRONG, "links", line, advice)
+    if neighbours == [] and len(status.get("members", ())) > 1:
+        others = ", ".join(one for one in status["members"] if one != status["id"])
+        what = f"no link to any gateway, and it knows {others}"
+        yield Symptom(Weight.WRONG, "links", what, "cable, switch, firewall (TCP 8883)?")
+    elif neighbours and not any(one["forwarding"] for one in neighbours):
+        what = "none of its links forwards"
+        yield Symptom(Weight.WRONG, "links", what, "look again in ten seconds; then as above")
+    if status.get("drain") is not None:
+        what = "it is draining, and takes no clients"
+        yield Symptom(Weight.LOOK, "gateway", what, "a restart takes it back into the fleet")
+
+
+def _of_certificates(status: Mapping[str, Any]) -> Iterator[Symptom]:
+    for one in status.get("certificates", ()):
+        days = one["days_left"]
+        if days < ENDING_DAYS:
+            weight = Weight.WRONG if days < 0 else Weight.LOOK
+            ends = "has ended" if days < 0 else f"ends in {days} days"
+            advice = "`hedgerow keys renew`, copy, reload (docs/keys.md)"
+            yield Symptom(weight, "certificates", f"{one['field']}: {one['name']!r} {ends}", advice)
+
+
+def _of_releases(releases: Mapping[str, Any]) -> Iterator[Symptom]:
+    if trial := releases.get("trial"):
+        what = f"{trial['release']} is on trial, for {trial['left_s']:.0f} s more"
+        advice = f"unless upgrade.yml confirms it, {trial['before']} runs again"
+        yield Symptom(Weight.LOOK, "release", what, advice)
+    last = releases.get("last") or {}
+    if last.get("outcome") == "returned":
+        what = f"{last['release']} was sent back: {last['why']}"
+        yield Symptom(Weight.LOOK, "release", what, "mend it before the next upgrade")

@@ -1,0 +1,104 @@
+"""What a gateway is and does, as ``/status`` and ``hedgerow status`` tell it."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from gateway import build, event_loop
+from gateway.broker.broker import GatewayBroker
+from gateway.broker.statistics.report import report
+from gateway.configuration.config import GatewaySection
+from gateway.links.node import TreeNode
+from gateway.links.retained_part import RetainedPart
+from gateway.links.routed_part import RoutedPart
+from gateway.process.attachment import Attachment
+from gateway.process.drain import Drain
+from gateway.status.edge import GatewayEdge
+from tree_handler.members.hierarchy import Membership
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayStatus:
+    """The parts of a running gateway that have something to tell.
+
+    Attributes:
+        own: what the configuration says of it.
+        epoch: its boot epoch.
+        capability: what it is elected by.
+        members: all gateways that it knows.
+        node: its node in the tree.
+        attachment: its way into the tree.
+        broker: its broker.
+        retained: the retained messages on its links.
+        routed: routed mode; None in mode ``flood``.
+        drain: how it leaves.
+        edge: sensors, CoAP and certificates.
+        started_s: wall-clock time of its start.
+
+    """
+
+    own: GatewaySection
+    epoch: int
+    capability: float
+    members: Membership
+    node: TreeNode
+    attachment: Attachment
+    broker: GatewayBroker
+    retained: RetainedPart
+    routed: RoutedPart | None
+    drain: Drain
+    edge: GatewayEdge
+    started_s: float = field(default_factory=time.time)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as it is now, ready for JSON."""
+        drained = self.drain.state
+        return {
+            "id": self.own.id,
+            "domain": self.own.domain,
+            "group": self.own.group,
+            "boot_epoch": self.epoch,
+            "capability": self.capability,
+            "pid": os.getpid(),
+            "event_loop": event_loop.running(),
+            "version": version("hedgerow"),
+            "build": build.running(),
+            "up_s": round(time.time() - self.started_s, 1),
+            "mqtt_clients": self.broker.client_count,
+            "broker": report(self.broker.core),
+            "retained": self.retained.status(),
+            "members": [record.id for record in self.members],
+            "places": {record.id: str(record.place) for record in self.members},
+            "dialling": self.attachment.neighbours.status()
+            | {"duplicate_links": self.node.pairing.duplicates},
+            "disk": {"failure": self.node.log.failure, "free_bytes": self._free_bytes()},
+            "refused_links": self.node.admission.status(),
+            "hierarchy": self._hierarchy(),
+            "routed": None if self.routed is None else self.routed.status(),
+            **self.edge.as_json(),
+            "drain": None if drained is None else drained.as_json(),
+            **self.node.status(),
+        }
+
+    def _free_bytes(self) -> int | None:
+        """What the disk of its log still takes; None if it does not say."""
+        try:
+            disk = os.statvfs(self.own.state_dir)
+        except OSError:
+            return None
+        return disk.f_bavail * disk.f_frsize
+
+    def _hierarchy(self) -> dict[str, Any]:
+        """Where it stands among domains and groups (A1, A2)."""
+        own_id, hierarchy = self.own.id, self.members.hierarchy()
+        return {
+            "root": hierarchy.root,
+            "parent": hierarchy.parents[own_id],
+            "substitutes": hierarchy.substitutes(own_id),
+            "children": hierarchy.children[own_id],
+            "suspects": sorted(self.members.suspects),
+        }

@@ -1,0 +1,1 @@
+"""Who is in the fleet: records, the hierarchy that follows, suspects (rows A1, A2)."""

@@ -1,0 +1,1 @@
+"""Requests between gateways: asked, repeated, executed once, kept and watched (sans-I/O)."""
