@@ -31,6 +31,7 @@ from gateway.commands import (
     resource_arguments,
     sensors,
     simulating,
+    system,
 )
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.gateway_arguments import add_config, add_gateway, add_host, add_own_gateway
@@ -226,6 +227,7 @@ def command_line() -> argparse.ArgumentParser:
     messages.add(commands)
     keys.add(commands)
     flash.add(commands)
+    system.add(commands)
     cloud.add(commands)
     completion.add(commands, parser)
     return parser

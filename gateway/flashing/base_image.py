@@ -96,19 +96,34 @@ def opened(path: Path) -> Iterator[BaseImage]:
         file = path.open("rb")
     except OSError as error:
         raise RefusalError(f"--image: {path}: {error.strerror or error}") from error
-    with file:
-        magic = file.read(6)
-        file.seek(0)
-        if magic.startswith(b"PK\x03\x04"):
-            with _unzipped(path.name, file) as member:
-                yield BaseImage(path.name, member.read)
-        elif magic == b"\xfd7zXZ\x00":
-            yield BaseImage(path.name, _Unxz(file).read)
-        elif magic.startswith(b"\x1f\x8b"):
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                yield BaseImage(path.name, unpacked.read)
-        else:
-            yield BaseImage(path.name, file.read)
+    with file, unpacked(path.name, file) as image:
+        yield image
+
+
+@contextmanager
+def unpacked(name: str, file: BinaryIO) -> Iterator[BaseImage]:
+    """The image in an open file.
+
+    Args:
+        name: of the file, for messages.
+        file: at its beginning.
+
+    Raises:
+        RefusalError: it is no image of a Pi.
+
+    """
+    magic = file.read(6)
+    file.seek(0)
+    if magic.startswith(b"PK\x03\x04"):
+        with _unzipped(name, file) as member:
+            yield BaseImage(name, member.read)
+    elif magic == b"\xfd7zXZ\x00":
+        yield BaseImage(name, _Unxz(file).read)
+    elif magic.startswith(b"\x1f\x8b"):
+        with gzip.GzipFile(fileobj=file) as stream:
+            yield BaseImage(name, stream.read)
+    else:
+        yield BaseImage(name, file.read)
 
 
 @contextmanager

@@ -17,6 +17,8 @@ from pathlib import Path, PurePosixPath
 from gateway.flashing.errors import CardWriteError, ReadBackError, RefusalError
 
 PROGRAMS = ("mcopy", "mdir", "mmd", "mtype", "mdel")
+AUTOBOOT = "autoboot.txt"
+"""On the first FAT partition it may name another one that a Pi starts from."""
 _TIMEOUT_S = 600.0
 _MOST_TEXT_BYTES = 1 << 20
 
@@ -31,6 +33,20 @@ def check_programs() -> None:
     for program in PROGRAMS:
         if shutil.which(program) is None:
             raise RefusalError(f"{program} is not installed: sudo apt-get install mtools")
+
+
+def autoboot_partition(text: str) -> int | None:
+    """The partition that ``autoboot.txt`` has started, when it is not a try; None if none.
+
+    Raspberry Pi documentation, autoboot.txt: sections are [all], [none] and [tryboot].
+    """
+    applies, found = True, None
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            applies = line == "[all]"
+        elif applies and (value := re.fullmatch(r"boot_partition\s*=\s*(\d+)", line)):
+            found = int(value[1])
+    return found
 
 
 class BootPartition:

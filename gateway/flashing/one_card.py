@@ -10,10 +10,11 @@ from pathlib import Path
 from gateway.flashing import base_image, block_devices, card, copying, injection
 from gateway.flashing.base_image import BaseImage
 from gateway.flashing.block_devices import DiskFacts
-from gateway.flashing.boot_partition import BootPartition
+from gateway.flashing.boot_partition import AUTOBOOT, BootPartition, autoboot_partition
 from gateway.flashing.device import FirstBoot
-from gateway.flashing.errors import FlashError, RefusalError
+from gateway.flashing.errors import CardWriteError, FlashError, RefusalError
 from gateway.flashing.kit import CardKit
+from gateway.flashing.partition_table import PartitionKind
 
 Steps = Callable[[str], copying.Progress]
 """Begins to show a step, such as writing."""
@@ -91,6 +92,18 @@ def flash(
                 raise
 
 
+def _boot_partition(target: Path, image: BaseImage) -> BootPartition:
+    """The one that a Pi starts from: the first, or the one that its ``autoboot.txt`` names."""
+    first = BootPartition(target, image.table.boot.start_bytes)
+    if AUTOBOOT not in first.names():
+        return first
+    number = autoboot_partition(first.read_text(AUTOBOOT))
+    for one in image.table.partitions:
+        if one.number == number and one.kind is PartitionKind.FAT:
+            return BootPartition(target, one.start_bytes)
+    raise CardWriteError(f"the image's {AUTOBOOT} names partition {number}, which is not FAT")
+
+
 def _onto(
     opened: card.Card, image: BaseImage, order: CardOrder, kit: CardKit, steps: Steps
 ) -> FlashedCard:
@@ -99,7 +112,7 @@ def _onto(
     write_ended = time.monotonic()
     copying.verify(opened, written, steps("reading back"))
     verify_ended = time.monotonic()
-    boot = BootPartition(order.target, image.table.boot.start_bytes)
+    boot = _boot_partition(order.target, image)
     injected = injection.inject(boot, kit, order.first_boot, opened.sync)
     return FlashedCard(
         written.size_bytes,

@@ -29,7 +29,6 @@ class SystemTrial:
         version: of the system in it.
         attempts_left: how often it can still be started.
         within_s: seconds that each start has to be confirmed in.
-        left_s: what is left of them.
         has_gateway: whether a gateway ran before, which therefore has to run.
         why: why the one before has to run again; empty while the trial goes on.
 
@@ -39,7 +38,6 @@ class SystemTrial:
     version: str
     attempts_left: int
     within_s: float
-    left_s: float
     has_gateway: bool
     why: str = ""
 
@@ -151,10 +149,10 @@ def at_boot(running: Running, trial: SystemTrial | None) -> tuple[Step, ...]:
 
 
 def passed(trial: SystemTrial, seconds: float) -> SystemTrial:
-    """The trial after some time, in the system on trial."""
-    left_s = trial.left_s - max(0.0, seconds)
-    why = trial.why or ("" if left_s > 0 else "its gateway was not healthy in time")
-    return replace(trial, left_s=left_s, why=why)
+    """The trial so long after the start of the system on trial."""
+    if trial.why or seconds < trial.within_s:
+        return trial
+    return replace(trial, why="its gateway was not healthy in time")
 
 
 def confirmed(running: Running, trial: SystemTrial | None) -> tuple[Step, ...]:
@@ -185,7 +183,7 @@ def sent_back(running: Running, trial: SystemTrial, why: str) -> tuple[Step, ...
 
 def _tried(trial: SystemTrial) -> tuple[Step, ...]:
     """Counted before it is started: one that ends in the middle of it has been counted."""
-    one = replace(trial, attempts_left=trial.attempts_left - 1, left_s=trial.within_s)
+    one = replace(trial, attempts_left=trial.attempts_left - 1)
     return (KeepTrial(one), RestartPi(is_try=True))
 
 
@@ -216,9 +214,8 @@ def decode(data: bytes) -> SystemTrial:
         value = told.get(name)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             raise SystemSlotError(f"{name}: {value!r}")
-    for name in ("within_s", "left_s"):
-        if not math.isfinite(told[name]):
-            raise SystemSlotError(f"{name}: {told[name]!r}")
+    if not math.isfinite(told["within_s"]):
+        raise SystemSlotError(f"within_s: {told['within_s']!r}")
     if told["slot"] not in ("A", "B"):
         raise SystemSlotError(f"slot: {told['slot']!r}")
     return SystemTrial(**{**{name: told[name] for name in _FIELDS}, "slot": Slot(told["slot"])})
@@ -229,7 +226,6 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "version": (str,),
     "attempts_left": (int,),
     "within_s": (int, float),
-    "left_s": (int, float),
     "has_gateway": (bool,),
     "why": (str,),
 }

@@ -5,9 +5,16 @@ A status is what `hedgerow status --json` prints of a gateway; one that did not 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations, permutations
+from pathlib import Path
 from typing import Any
+
+# Ansible may run where the project is not installed, such as by ansible-pull on a Pi.
+sys.path.append(str(Path(__file__).resolve().parents[3]))
+
+from gateway.releases.health import complaints
 
 Status = Mapping[str, Any]
 Graph = Mapping[str, set[str]]
@@ -104,37 +111,6 @@ def parts(graph: Graph, without: set[str]) -> dict[str, int]:
             part[gateway] = number
             ahead += [o for o in graph[gateway] if o not in without and o not in part]
     return part
-
-
-def complaints(after: Status, before: Status | None = None) -> list[str]:
-    """Why a gateway is not as healthy as it was before its restart; empty if it is.
-
-    Args:
-        after: its status now; empty if it does not answer.
-        before: its status then; empty if it did not answer, and has but to run.
-
-    """
-    if not after:
-        return ["it does not answer"]
-    if "neighbours" not in after:
-        return ["it tells nothing of itself: gateway_ask_as may not read /status"]
-    before = before or {}
-    found = []
-    if before and after["boot_epoch"] == before["boot_epoch"]:
-        found.append("it has not started again")
-    if after.get("disk", {}).get("failure"):
-        found.append(f"its log fails: {after['disk']['failure']}")
-    known = {neighbour["id"] for neighbour in after["neighbours"]}
-    missing = sorted({one["id"] for one in before.get("neighbours", ())} - known)
-    if missing:
-        why = {one["why"] for one in after.get("refused_links", ())}
-        more = f" (refused: {'; '.join(sorted(why))})" if why else ""
-        found.append(f"it has no link with {', '.join(missing)}{more}")
-    if before.get("neighbours") and not any(one["forwarding"] for one in after["neighbours"]):
-        found.append("none of its links forwards")
-    if lost := sorted(set(before.get("members", ())) - set(after["members"])):
-        found.append(f"it does not know {', '.join(lost)}")
-    return found
 
 
 def line(symptom: Mapping[str, str]) -> str:

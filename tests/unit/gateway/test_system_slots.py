@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pi_firmware import started_partition
 
 from gateway.system_slots import slots, trial
 from gateway.system_slots.slots import Slot, SystemSlotError
@@ -25,25 +26,6 @@ from gateway.system_slots.trial import (
 
 class PowerCutError(Exception):
     """Nothing after it happens."""
-
-
-def firmware(autoboot_txt: bytes, *, is_try: bool) -> int:
-    """The partition that a Pi's firmware starts from, by the documentation of autoboot.txt.
-
-    A reading of its own: filters [all], [none] and [tryboot], at most 512 bytes, the last one wins.
-    """
-    assert len(autoboot_txt) <= 512
-    applies, partition, is_a_b = True, 0, False
-    for line in autoboot_txt.decode().splitlines():
-        stripped = line.strip()
-        if stripped.startswith("["):
-            applies = {"[all]": True, "[none]": False, "[tryboot]": is_try}[stripped]
-        elif applies and not stripped.startswith("#") and "=" in stripped:
-            name, _, value = stripped.partition("=")
-            partition = int(value) if name == "boot_partition" else partition
-            is_a_b = is_a_b or (name == "tryboot_a_b" and value == "1")
-    assert is_a_b  # else a try would look for tryboot.txt on the partition
-    return partition
 
 
 @dataclass
@@ -81,7 +63,7 @@ class ModelPi:
 
     def start(self) -> None:
         is_try, self.tries_next = self.tries_next, False
-        slot = Slot.booted_from(firmware(self.card.autoboot_txt, is_try=is_try))
+        slot = Slot.booted_from(started_partition(self.card.autoboot_txt, is_try=is_try))
         assert self.card.whole[slot], "half a system is started"
         self.starts.append(slot)
 
@@ -114,7 +96,7 @@ class ModelPi:
             self.write()
         self.card.whole[other] = version
         assert self.carry_out(
-            trial.begun(self.running, SystemTrial(other, version, attempts, 60, 60, True))
+            trial.begun(self.running, SystemTrial(other, version, attempts, 60, True))
         )
 
     def live(self, healthy: dict[str, bool]) -> None:
@@ -130,7 +112,7 @@ class ModelPi:
             if healthy[opened.version]:
                 assert not self.carry_out(trial.confirmed(self.running, opened))
                 return
-            late = trial.passed(opened, opened.left_s)
+            late = trial.passed(opened, opened.within_s)
             assert late.why
             assert self.carry_out(trial.sent_back(self.running, late, ""))
         pytest.fail(f"restarts for ever: {self.starts}")
@@ -213,33 +195,33 @@ def test_a_confirmation_that_is_cut_off_after_the_first_write_holds() -> None:
 
 
 def test_what_the_firmware_starts_no_more_after_all_gives_way_to_what_it_starts() -> None:
-    opened = SystemTrial(Slot.B, "2", 0, 60, 60, True)
+    opened = SystemTrial(Slot.B, "2", 0, 60, True)
     steps = trial.at_boot(Running(Slot.A, Slot.B), opened)
     assert steps[0] == MakeDefault(Slot.A)
     assert isinstance(steps[1], CloseTrial) and steps[1].trial.why
 
 
 def test_nothing_is_installed_over_a_system_that_is_needed() -> None:
-    opened = SystemTrial(Slot.B, "2", 1, 60, 60, True)
+    opened = SystemTrial(Slot.B, "2", 1, 60, True)
     with pytest.raises(SystemSlotError, match="2 is on trial in slot B"):
         trial.check_install(Running(Slot.A, Slot.A), opened)
     with pytest.raises(SystemSlotError, match="slot B runs, and A is what is started"):
         trial.check_install(Running(Slot.B, Slot.A), None)
     with pytest.raises(SystemSlotError, match="slot A runs already"):
-        trial.begun(Running(Slot.A, Slot.A), SystemTrial(Slot.A, "2", 1, 60, 60, True))
+        trial.begun(Running(Slot.A, Slot.A), SystemTrial(Slot.A, "2", 1, 60, True))
 
 
 @pytest.mark.parametrize(
     ("attempts", "within_s"), [(0, 60.0), (11, 60.0), (1, 0.0), (1, float("inf"))]
 )
 def test_attempts_and_time_have_a_range(attempts: int, within_s: float) -> None:
-    made = SystemTrial(Slot.B, "2", attempts, within_s, within_s, True)
+    made = SystemTrial(Slot.B, "2", attempts, within_s, True)
     with pytest.raises(SystemSlotError, match=r"attempts|within"):
         trial.begun(Running(Slot.A, Slot.A), made)
 
 
 def test_only_what_runs_on_trial_is_confirmed() -> None:
-    opened = SystemTrial(Slot.B, "2", 1, 60, 60, True)
+    opened = SystemTrial(Slot.B, "2", 1, 60, True)
     for running, found, why in (
         (Running(Slot.A, Slot.A), None, "no system is on trial"),
         (Running(Slot.A, Slot.A), opened, "and A runs"),
@@ -255,8 +237,8 @@ def test_autoboot_txt_says_both_starts_within_one_sector_always_of_one_length(
 ) -> None:
     text = slots.autoboot(default)
     assert len(text) == slots.AUTOBOOT_BYTES
-    assert firmware(text, is_try=False) == default.boot_partition
-    assert firmware(text, is_try=True) == default.other.boot_partition
+    assert started_partition(text, is_try=False) == default.boot_partition
+    assert started_partition(text, is_try=True) == default.other.boot_partition
     assert slots.parse_autoboot(text) is default
 
 
@@ -285,7 +267,6 @@ trials = st.builds(
     st.text(max_size=20),
     st.integers(0, 10),
     st.floats(0, 1e6),
-    st.floats(-1e6, 1e6),
     st.booleans(),
     st.text(max_size=40),
 )
@@ -306,9 +287,9 @@ def test_any_bytes_are_a_trial_or_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["slot", "version", "attempts_left", "within_s", "left_s", "has_gateway", "why"]
+    "name", ["slot", "version", "attempts_left", "within_s", "has_gateway", "why"]
 )
 def test_a_damaged_field_is_named(name: str) -> None:
-    data = trial.encode(SystemTrial(Slot.B, "2", 1, 60, 60, True))
+    data = trial.encode(SystemTrial(Slot.B, "2", 1, 60, True))
     with pytest.raises(SystemSlotError, match=name):
         trial.decode(data.replace(f'"{name}": '.encode(), f'"{name}": [], "x{name}": '.encode()))
