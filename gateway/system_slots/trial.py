@@ -18,6 +18,8 @@ from gateway.system_slots.slots import Slot, SystemSlotError
 ATTEMPTS = 2
 """So often a system is tried: one try may be ended by a power cut."""
 MOST_ATTEMPTS = 10
+MOST_WITHIN_S = 900.0
+"""Then hedgerow-system-deadline restarts the Pi, in which not even the watch may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +123,8 @@ def begun(running: Running, trial: SystemTrial) -> tuple[Step, ...]:
         raise SystemSlotError(f"slot {trial.slot.value} runs already")
     if not 1 <= trial.attempts_left <= MOST_ATTEMPTS:
         raise SystemSlotError(f"attempts: {trial.attempts_left} is not 1 to {MOST_ATTEMPTS}")
-    if not 0 < trial.within_s < math.inf:
-        raise SystemSlotError(f"within: {trial.within_s} is no time in seconds")
+    if not 0 < trial.within_s <= MOST_WITHIN_S:
+        raise SystemSlotError(f"within: {trial.within_s} is not more than 0 to {MOST_WITHIN_S:g} s")
     return _tried(trial)
 
 
