@@ -63,7 +63,7 @@ def write(content: ImageContent, layout: ImageLayout, digest: str, path: Path) -
     at = layout.partitions
     image.fat(
         *(at[slots.AUTOBOOT_PARTITION], 16, names.volume_id("autoboot")),
-        {slots.AUTOBOOT_NAME: slots.autoboot(Slot.A)},
+        {slots.AUTOBOOT_NAME: slots.autoboot(Slot.A), **_first_stage(content.boot)},
     )
     boot = {
         name: slots.for_slot(data.decode(), names.disk_id, Slot.A).encode()
@@ -82,6 +82,11 @@ def write(content: ImageContent, layout: ImageLayout, digest: str, path: Path) -
         data_ids = (names.uuid("data"), names.uuid("data hashes"))
         image.ext4(at[slots.DATA_PARTITION], "data", data_ids, data)
     return names
+
+
+def _first_stage(boot: Mapping[str, bytes]) -> dict[str, bytes]:
+    """What Pis before the 4 read from the first partition; later ones have it in a chip."""
+    return {name: data for name, data in boot.items() if name == "bootcode.bin"}
 
 
 def tree_digest(root: Path, boot: Mapping[str, bytes]) -> str:

@@ -35,6 +35,11 @@ _REMOVED = (
     "var/lib/dpkg/*-old", "var/lib/dpkg/lock*", "var/lib/dpkg/triggers/Lock",
     "var/lib/systemd/random-seed", "var/lib/apt/extended_states",
 )  # fmt: skip
+# Where data is mounted, and what a small Debian lacks that roles write to.
+_FOLDERS = (
+    *("data", "boot/firmware", "etc/hedgerow", "var/lib/hedgerow"),
+    *("etc/sysctl.d", "etc/modules-load.d", "etc/default"),
+)
 _UNITS = (
     ("multi-user.target", "hedgerow-system.service"),
     ("multi-user.target", "hedgerow-data-grow.service"),
@@ -95,8 +100,8 @@ class RootFileSystem:
         """
         self._add_user()
         shutil.copytree(self._order.project / "deploy/image/root", self.path, dirs_exist_ok=True)
-        for folder in ("data", "boot/firmware", "etc/hedgerow", "var/lib/hedgerow"):
-            (self.path / folder).mkdir(parents=True, exist_ok=True)
+        for name in _FOLDERS:
+            (self.path / name).mkdir(parents=True, exist_ok=True)
         release = self._play()
         if release:
             self._write_unit()
