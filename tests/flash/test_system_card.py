@@ -305,3 +305,47 @@ def test_power_that_is_cut_while_a_system_is_written_leaves_the_one_before(
     monkeypatch.undo()
     pi.install(images["2"], signer.keyring)
     assert pi.card.start() is Slot.B
+
+
+def hedgerow_system(card: CardInFiles, *arguments: str) -> int:
+    verb, *more = arguments
+    stands_in = ["--firmware", str(card.folder / "firmware"), "--partitions", f"{card.folder}/p"]
+    data = ["--data", str(card.data().path)]
+    return cli.main(["system", verb, *stands_in, *data, *more])
+
+
+def test_the_command_tells_what_runs_and_how_the_last_trial_ended(
+    tmp_path: Path,
+    images: dict[str, Path],
+    signer: Signer,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pi = Pi(tmp_path, images["1"])
+    pi.live("1")
+    pi.install(images["2"], signer.keyring)
+    assert hedgerow_system(pi.card, "status", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["running"], told["default"]) == ("A", "A")
+    assert told["trial"]["version"] == "2"
+    assert pi.card.start() is Slot.B
+    assert hedgerow_system(pi.card, "confirm") == 0
+    assert hedgerow_system(pi.card, "status") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "2 stays",
+        "A  1",
+        "B  2  runs, is started",
+        "last trial: 2 confirmed",
+    ]
+    assert hedgerow_system(pi.card, "back") == 0
+    assert "nothing is on trial" in capsys.readouterr().out
+    assert hedgerow_system(pi.card, "confirm") == 1
+    assert "no system is on trial" in capsys.readouterr().err
+
+
+def test_the_command_says_where_there_are_no_two_systems(
+    tmp_path: Path, images: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = CardInFiles(tmp_path / "card", images["1"])
+    (card.folder / "firmware/partition").unlink()
+    assert hedgerow_system(card, "status") == 1
+    assert "no firmware that has started one of two systems" in capsys.readouterr().err
