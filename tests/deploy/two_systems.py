@@ -122,11 +122,17 @@ class PiWithTwoSystems:
 
     def run(self, *command: str) -> str:
         """What a command prints in the system that runs, errors included."""
-        done = subprocess.run(
-            ["nsenter", "--target", str(self.leader), "--all", "--", *command],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        return (done.stdout + done.stderr).strip()
+        entered = ["nsenter", "--target", str(self.leader), "--all", "--", *command]
+        with subprocess.Popen(
+            entered, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            while True:
+                try:
+                    return process.communicate(timeout=2.0)[0].strip()
+                except subprocess.TimeoutExpired:
+                    # A shutdown stops all processes before it ends them. nsenter stops with its
+                    # own, is in no system that continues it, and keeps the dead one from going.
+                    process.send_signal(signal.SIGCONT)
 
     def hedgerow(self, *arguments: str) -> str:
         """What `hedgerow` prints in it."""
