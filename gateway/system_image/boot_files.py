@@ -34,7 +34,7 @@ def gathered(root: Path, texts: Path, *, has_kernel: bool) -> Mapping[str, bytes
     firmware = {
         name: data
         for name, data in _below(root / _FIRMWARE).items()
-        if Path(name).suffix in (".elf", ".dat", ".bin") or "LICEN" in name.upper()
+        if Path(name).suffix in (".elf", ".dat", ".bin", ".dtbo") or "LICEN" in name.upper()
     }
     if not firmware:
         raise ImageBuildError(f"{_FIRMWARE}: no firmware: the package raspi-firmware has it")
@@ -46,7 +46,7 @@ def gathered(root: Path, texts: Path, *, has_kernel: bool) -> Mapping[str, bytes
     files["config.txt"] += _KERNEL_LINES.encode()
     return {
         **firmware,
-        **{path.name: path.read_bytes() for path in sorted(trees.glob("bcm27*.dtb"))},
+        **{path.name: path.read_bytes() for path in sorted(trees.glob("bcm2*.dtb"))},
         "vmlinuz": kernels[-1].read_bytes(),
         "initrd.img": (root / f"boot/initrd.img-{version}").read_bytes(),
         **files,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.system_image import boot_files
+from gateway.system_image.errors import ImageBuildError
 from gateway.system_image.layout import ImageLayout, ImageSizes
 from gateway.system_slots import fat_file, kept
 from gateway.system_slots.slots import SystemSlotError
@@ -81,3 +83,34 @@ def test_a_partition_without_our_file_is_no_card_of_ours() -> None:
     empty = bytes(1 << 20)
     with pytest.raises(SystemSlotError, match="no FAT16"):
         fat_file.offset_of(lambda at, size: empty[at : at + size], "autoboot.txt", 256)
+
+
+def test_a_boot_partition_has_the_firmware_the_kernel_and_the_trees_of_debians_packages(
+    tmp_path: Path,
+) -> None:
+    files = (
+        "usr/lib/raspi-firmware/start4.elf",
+        "usr/lib/raspi-firmware/bootcode.bin",
+        "usr/lib/raspi-firmware/overlays/pi4-spidev.dtbo",
+        "usr/lib/linux-image-6.12-arm64/broadcom/bcm2712-rpi-5-b.dtb",
+        "usr/lib/linux-image-6.12-arm64/broadcom/bcm2837-rpi-zero-2-w.dtb",
+        "boot/vmlinuz-6.12-arm64",
+        "boot/initrd.img-6.12-arm64",
+    )
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    texts = SCRIPTS.parents[3] / "boot"
+    found = boot_files.gathered(tmp_path, texts, has_kernel=True)
+    assert found.keys() == {
+        *("start4.elf", "bootcode.bin", "overlays/pi4-spidev.dtbo", "vmlinuz", "initrd.img"),
+        *("bcm2712-rpi-5-b.dtb", "bcm2837-rpi-zero-2-w.dtb"),
+        *("cmdline.txt", "config.txt", "user-data", "meta-data", "network-config"),
+    }
+    assert b"kernel=vmlinuz\n" in found["config.txt"]
+    assert b"kernel=" not in boot_files.gathered(tmp_path, texts, has_kernel=False)["config.txt"]
+
+
+def test_an_image_without_a_kernel_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ImageBuildError, match="no firmware"):
+        boot_files.gathered(tmp_path, SCRIPTS.parents[3] / "boot", has_kernel=True)
