@@ -1,7 +1,7 @@
 """The command that Ansible and the Pi's own units call: ``python3 -m releases``.
 
 try RELEASE --within-s S    let a release run, on trial
-confirm RELEASE             have it stay
+confirm RELEASE             have it stay, if its listeners answer: a CONNECT, and a ping over CoAP
 return --why WHY            let the one before run again, if one is on trial
 resume                      at a boot, before the service
 watch                       until the trial is over
@@ -18,11 +18,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from .asking import OwnListeners
 from .folder import ReleaseFolder
 from .guard import ReleaseGuard
 from .trial import TrialError
 
 ROOT = Path("/opt/hedgerow")
+CONFIG = Path("/etc/hedgerow/hedgerow.toml")
+ANSWERS_S = 30.0
+"""In which all listeners answer once."""
 UNIT = "hedgerow.service"
 GUARD_UNIT = "hedgerow-trial.service"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -67,18 +71,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     parser = argparse.ArgumentParser(prog="releases", description=__doc__)
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
+    parser.add_argument("--config", type=Path, default=CONFIG, help=argparse.SUPPRESS)
     commands = parser.add_subparsers(dest="command", required=True)
     tried = commands.add_parser("try")
     tried.add_argument("release")
     tried.add_argument("--within-s", type=float, default=600.0)
-    commands.add_parser("confirm").add_argument("release")
+    confirmed = commands.add_parser("confirm")
+    confirmed.add_argument("release")
+    confirmed.add_argument("--answers-s", type=float, default=ANSWERS_S)
     commands.add_parser("return").add_argument("--why", default="it was sent back")
     for name in ("resume", "watch", "status"):
         commands.add_parser(name)
     options = parser.parse_args(arguments)
     folder = ReleaseFolder(options.root)
+    listeners = OwnListeners(options.config, getattr(options, "answers_s", ANSWERS_S))
     try:
-        return _done(options, folder, ReleaseGuard(folder, SystemdService()))
+        return _done(options, folder, ReleaseGuard(folder, SystemdService(), listeners))
     except (TrialError, OSError) as error:
         sys.stderr.write(f"releases: {error}\n")
         return 1

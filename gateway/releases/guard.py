@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from . import trial as trials
+from .asking import ListenersOnTrial
 from .folder import ReleaseFolder
 from .trial import Trial
 
@@ -44,12 +45,16 @@ class ReleaseGuard:
     Args:
         folder: of releases.
         service: which runs them.
+        listeners: of the release that runs.
 
     """
 
-    def __init__(self, folder: ReleaseFolder, service: GuardedService) -> None:
+    def __init__(
+        self, folder: ReleaseFolder, service: GuardedService, listeners: ListenersOnTrial
+    ) -> None:
         self._folder = folder
         self._service = service
+        self._listeners = listeners
 
     def try_release(self, release: str, within_s: float) -> None:
         """Let a release run; if nobody confirms it, the one that runs now does so again.
@@ -60,7 +65,8 @@ class ReleaseGuard:
         """
         with self._folder.locked():
             opened, current = self._folder.trial(), self._folder.current()
-            trial = trials.begun(current, release, within_s, self._service.boot_id(), opened)
+            boot_id, schemes = self._service.boot_id(), self._listeners.schemes()
+            trial = trials.begun(current, release, within_s, boot_id, opened, schemes)
             if not self._folder.is_whole(release):
                 raise trials.TrialError(f"{release} is not installed")
             self._folder.keep(trial)
@@ -69,15 +75,19 @@ class ReleaseGuard:
             self._service.restart()
 
     def confirm(self, release: str) -> None:
-        """Have a release stay.
+        """Have a release stay, whoever says so: its listeners must answer.
 
         Raises:
-            TrialError: it is not on trial, or has failed.
+            TrialError: it is not on trial, has failed, or a listener does not answer.
 
         """
+        trial = self._folder.trial()
+        trials.confirmable(trial, release, self._folder.current(), ())
+        # Without the lock: whoever watches goes on meanwhile, and may send it back.
+        complaints = self._listeners.complaints(trial.schemes if trial is not None else ())
         with self._folder.locked():
             trial = self._folder.trial()
-            trials.confirmable(trial, release, self._folder.current())
+            trials.confirmable(trial, release, self._folder.current(), complaints)
             assert trial is not None
             self._folder.close(trial, "")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 BOOTS = 3
@@ -31,6 +32,7 @@ class Trial:
         boots_left: how often the Pi may still boot.
         boot_id: of the boot that was counted last.
         why: why the one before has to run again; empty while the trial goes on.
+        schemes: of the listeners that the one before had: ``mqtt``, ``coaps``.
 
     """
 
@@ -40,12 +42,21 @@ class Trial:
     boots_left: int
     boot_id: str
     why: str = ""
+    schemes: tuple[str, ...] = ()
 
 
-def begun(current: str, release: str, within_s: float, boot_id: str, opened: Trial | None) -> Trial:
+def begun(
+    current: str,
+    release: str,
+    within_s: float,
+    boot_id: str,
+    opened: Trial | None,
+    schemes: Sequence[str] = (),
+) -> Trial:
     """A trial of a release.
 
-    One that is open ends without a verdict: what ran before it stays the way back.
+    One that is open ends without a verdict: what ran before it stays the way back, and what that
+    listened on is what has to answer.
 
     Args:
         current: the release that runs.
@@ -53,6 +64,7 @@ def begun(current: str, release: str, within_s: float, boot_id: str, opened: Tri
         within_s: in which it has to be confirmed.
         boot_id: of this boot.
         opened: the trial that is open; None if none is.
+        schemes: of the listeners of the release that runs.
 
     Raises:
         TrialError: it runs already, and not on trial; or is what an open trial goes back to.
@@ -62,8 +74,9 @@ def begun(current: str, release: str, within_s: float, boot_id: str, opened: Tri
         raise TrialError(f"{release} runs already")
     if opened is not None and (opened.why or release == opened.before):
         raise TrialError(f"{opened.release} is on trial: first let {opened.before} return")
-    before = current if opened is None else opened.before
-    return Trial(release, before, within_s, BOOTS, boot_id)
+    if opened is None:
+        return Trial(release, current, within_s, BOOTS, boot_id, schemes=tuple(schemes))
+    return Trial(release, opened.before, within_s, BOOTS, boot_id, schemes=opened.schemes)
 
 
 def passed(trial: Trial, seconds: float, boot_id: str, restarts: int) -> Trial:
@@ -88,11 +101,17 @@ def passed(trial: Trial, seconds: float, boot_id: str, restarts: int) -> Trial:
     return replace(trial, left_s=left_s, boots_left=boots_left, boot_id=boot_id, why=why)
 
 
-def confirmable(trial: Trial | None, release: str, current: str) -> None:
+def confirmable(trial: Trial | None, release: str, current: str, complaints: Sequence[str]) -> None:
     """Make sure that a release may be confirmed.
 
+    Args:
+        trial: the one that is open; None if none is.
+        release: to confirm.
+        current: the release that runs.
+        complaints: of its listeners (`answers.silent`).
+
     Raises:
-        TrialError: it is not on trial, is not what runs, or is on its way back.
+        TrialError: it is not on trial, is not what runs, is on its way back, or does not answer.
 
     """
     if trial is None or trial.release != release:
@@ -101,6 +120,8 @@ def confirmable(trial: Trial | None, release: str, current: str) -> None:
         raise TrialError(f"{release} has failed: {trial.why}")
     if current != release:
         raise TrialError(f"{release} is on trial, and {current} is what runs")
+    if complaints:
+        raise TrialError(f"{release} does not answer: {'; '.join(complaints)}")
 
 
 def encode(trial: Trial) -> bytes:
@@ -127,7 +148,11 @@ def decode(data: bytes) -> Trial:
             raise TrialError(f"{name}: {value!r}")
     if not math.isfinite(told["left_s"]):
         raise TrialError(f"left_s: {told['left_s']!r}")
-    return Trial(**{name: told[name] for name in _FIELDS})
+    # One that a release before this one began has none.
+    schemes = told.get("schemes", [])
+    if not isinstance(schemes, list) or not all(isinstance(one, str) for one in schemes):
+        raise TrialError(f"schemes: {schemes!r}")
+    return Trial(**{name: told[name] for name in _FIELDS}, schemes=tuple(schemes))
 
 
 _FIELDS: dict[str, type | tuple[type, ...]] = {

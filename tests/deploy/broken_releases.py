@@ -13,6 +13,14 @@ IS_NEVER_HEALTHY = (
     ),
 )
 """It says that it is ready, keeps the watchdog quiet, and does nothing."""
+ANSWERS_NO_CLIENT = (
+    "gateway/broker/inbound/admission.py",
+    (
+        '"""Decide on a CONNECT; the CONNACK may come later."""\n',
+        '"""Decide on a CONNECT; the CONNACK never comes."""\n        return\n',
+    ),
+)
+"""Its links, its status and its directory are as they were, and no client gets a CONNACK."""
 READS_OTHER_STATE = (
     "gateway/state_folder/state_format.py",
     ("WRITTEN = 1", "WRITTEN = 2"),

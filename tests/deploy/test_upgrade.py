@@ -49,9 +49,10 @@ def test_an_upgrade_of_all_under_load_loses_nothing(deployed: DeployedFleet) -> 
     [
         (broken_releases.CRASHES, "its service ended"),
         (broken_releases.IS_NEVER_HEALTHY, "it does not answer"),
+        (broken_releases.ANSWERS_NO_CLIENT, "does not answer: mqtt"),
         (broken_releases.READS_OTHER_STATE, "its service ended"),
     ],
-    ids=["crashes", "is never healthy", "cannot read the state"],
+    ids=["crashes", "is never healthy", "answers no client", "cannot read the state"],
 )
 def test_a_release_that_is_not_healthy_is_sent_back(
     deployed: DeployedFleet, change: tuple[str, tuple[str, str]], why: str

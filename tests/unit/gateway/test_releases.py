@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,28 @@ class Machine:
 
     def start_guard(self) -> None:
         self.guards += 1
+
+
+class Answering:
+    """ListenersOnTrial that answer, or say why they do not."""
+
+    def __init__(self, *why: str, schemes: Sequence[str] = ()) -> None:
+        self.why = why
+        self.asked: Sequence[str] = ()
+        self._schemes = schemes
+
+    def schemes(self) -> list[str]:
+        return list(self._schemes)
+
+    def complaints(self, schemes_before: Sequence[str]) -> Sequence[str]:
+        self.asked = schemes_before
+        return self.why
+
+
+def guard_of(
+    folder: ReleaseFolder, machine: Machine, listeners: Answering | None = None
+) -> ReleaseGuard:
+    return ReleaseGuard(folder, machine, listeners or Answering())
 
 
 class CutFolder(ReleaseFolder):
@@ -83,7 +107,7 @@ def installed(path: Path) -> ReleaseFolder:
 
 def test_a_release_that_is_confirmed_stays(folder: ReleaseFolder) -> None:
     machine = Machine()
-    guard = ReleaseGuard(folder, machine)
+    guard = guard_of(folder, machine)
     guard.try_release(NEW, 60)
     assert (folder.current(), machine.starts, machine.guards) == (NEW, 1, 1)
     guard.confirm(NEW)
@@ -94,7 +118,7 @@ def test_a_release_that_is_confirmed_stays(folder: ReleaseFolder) -> None:
 
 
 def test_one_that_nobody_confirms_goes_back_by_itself(folder: ReleaseFolder) -> None:
-    guard = ReleaseGuard(folder, machine := Machine())
+    guard = guard_of(folder, machine := Machine())
     guard.try_release(NEW, 0.0)
     guard.watch(lambda _s: None)
     assert folder.current() == OLD
@@ -103,7 +127,7 @@ def test_one_that_nobody_confirms_goes_back_by_itself(folder: ReleaseFolder) -> 
 
 
 def test_one_whose_service_ends_again_and_again_goes_back_at_once(folder: ReleaseFolder) -> None:
-    guard = ReleaseGuard(folder, machine := Machine())
+    guard = guard_of(folder, machine := Machine())
     guard.try_release(NEW, 3600)
 
     def another_end(_seconds: float) -> None:
@@ -117,7 +141,7 @@ def test_one_whose_service_ends_again_and_again_goes_back_at_once(folder: Releas
 def test_one_that_boots_the_pi_again_and_again_goes_back_before_the_service_starts(
     folder: ReleaseFolder,
 ) -> None:
-    guard = ReleaseGuard(folder, machine := Machine())
+    guard = guard_of(folder, machine := Machine())
     guard.try_release(NEW, 3600)
     for _ in range(BOOTS):
         machine.boots += 1
@@ -130,7 +154,7 @@ def test_one_that_boots_the_pi_again_and_again_goes_back_before_the_service_star
 
 
 def test_a_second_look_at_one_boot_counts_once(folder: ReleaseFolder) -> None:
-    guard = ReleaseGuard(folder, machine := Machine())
+    guard = guard_of(folder, machine := Machine())
     guard.try_release(NEW, 3600)
     machine.boots += 1
     for _ in range(BOOTS + 2):
@@ -141,7 +165,7 @@ def test_a_second_look_at_one_boot_counts_once(folder: ReleaseFolder) -> None:
 def test_the_way_back_of_a_second_trial_is_what_was_healthy_before_the_first(
     folder: ReleaseFolder,
 ) -> None:
-    guard = ReleaseGuard(folder, Machine())
+    guard = guard_of(folder, Machine())
     guard.try_release(NEW, 60)
     guard.try_release(NEWER, 60)
     assert guard.send_back("it failed") == OLD
@@ -149,7 +173,7 @@ def test_the_way_back_of_a_second_trial_is_what_was_healthy_before_the_first(
 
 
 def test_what_is_not_possible_is_refused_and_changes_nothing(folder: ReleaseFolder) -> None:
-    guard = ReleaseGuard(folder, machine := Machine())
+    guard = guard_of(folder, machine := Machine())
     with pytest.raises(TrialError, match="runs already"):
         guard.try_release(OLD, 60)
     with pytest.raises(TrialError, match="not installed"):
@@ -164,7 +188,36 @@ def test_one_that_has_failed_is_not_confirmed_any_more(folder: ReleaseFolder) ->
     folder.keep(Trial(NEW, OLD, 60, BOOTS, "boot-0", "it failed"))
     folder.switch(NEW)
     with pytest.raises(TrialError, match="has failed"):
-        ReleaseGuard(folder, Machine()).confirm(NEW)
+        guard_of(folder, Machine()).confirm(NEW)
+
+
+def test_one_whose_listeners_do_not_answer_is_not_confirmed_and_goes_back(
+    folder: ReleaseFolder,
+) -> None:
+    listeners = Answering("mqtt 127.0.0.1:1883: no CONNACK within 5 s", schemes=["mqtt", "coap"])
+    guard = guard_of(folder, Machine(), listeners)
+    guard.try_release(NEW, 0.0)
+    with pytest.raises(TrialError, match=r"does not answer: mqtt .* no CONNACK"):
+        guard.confirm(NEW)
+    assert listeners.asked == ("mqtt", "coap")  # those of the release before
+    guard.watch(lambda _s: None)
+    assert folder.current() == OLD
+
+
+def test_a_second_trial_is_held_to_the_listeners_of_what_was_healthy_before_the_first(
+    folder: ReleaseFolder,
+) -> None:
+    guard_of(folder, Machine(), Answering(schemes=["mqtt", "coap"])).try_release(NEW, 60)
+    guard_of(folder, Machine(), Answering(schemes=["coap"])).try_release(NEWER, 60)
+    guard_of(folder, Machine(), listeners := Answering()).confirm(NEWER)
+    assert listeners.asked == ("mqtt", "coap")
+
+
+def test_a_trial_that_an_older_release_began_is_read(folder: ReleaseFolder) -> None:
+    told = json.loads(trials.encode(Trial(NEW, OLD, 60, BOOTS, "boot-0")))
+    del told["schemes"]
+    (folder.path / "trial.json").write_text(json.dumps(told))
+    assert folder.trial() == Trial(NEW, OLD, 60, BOOTS, "boot-0")
 
 
 @pytest.mark.parametrize("changes", range(8))
@@ -174,7 +227,7 @@ def test_a_power_cut_at_any_step_leaves_a_release_that_is_whole_and_a_way_back(
 ) -> None:
     installed(tmp_path)
     machine = Machine()
-    cut = ReleaseGuard(CutFolder(tmp_path, changes), machine)
+    cut = guard_of(CutFolder(tmp_path, changes), machine)
     try:
         cut.try_release(NEW, 3600)
         if is_confirmed:
@@ -184,7 +237,7 @@ def test_a_power_cut_at_any_step_leaves_a_release_that_is_whole_and_a_way_back(
     except PowerCutError:
         machine.boots += 1
     folder = ReleaseFolder(tmp_path)
-    guard = ReleaseGuard(folder, machine)
+    guard = guard_of(folder, machine)
     guard.resume()
     assert folder.current() in {OLD, NEW}
     trial = folder.trial()
@@ -205,7 +258,7 @@ def test_a_power_cut_at_any_step_leaves_a_release_that_is_whole_and_a_way_back(
 def test_a_trial_never_comes_to_life_again_and_no_time_is_given_back(
     looks: list[tuple[float, str, int]],
 ) -> None:
-    trial = trials.begun(OLD, NEW, 200, "boot-0", None)
+    trial = trials.begun(OLD, NEW, 200, "boot-0", None, ["mqtt"])
     for seconds, boot_id, restarts in looks:
         after = trials.passed(trial, seconds, boot_id, restarts)
         assert after.left_s <= trial.left_s

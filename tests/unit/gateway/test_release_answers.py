@@ -1,0 +1,285 @@
+"""A release stays only if its listeners answer: what each is asked, and what counts."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coap_engine import codec
+from gateway.mqtt import ConnAck, Connect, Disconnect, Scanner, Version, body_at, decode, encode
+from gateway.releases import __main__ as command
+from gateway.releases import asking
+from gateway.releases.answers import (
+    CONNECT,
+    DISCONNECT,
+    LISTENERS_MAX,
+    CoapQuestion,
+    DtlsQuestion,
+    ListenerOnTrial,
+    MqttQuestion,
+    asked_of,
+    silent,
+)
+from gateway.releases.asking import OwnListeners
+from gateway.releases.folder import ReleaseFolder
+
+MQTT, COAP = ListenerOnTrial("mqtt", "127.0.0.1", 1883), ListenerOnTrial("coap", "::1", 5683)
+
+
+def test_the_broker_is_asked_by_a_client_that_is_nobody() -> None:
+    scanner = Scanner(1 << 10)
+    scanner.feed(CONNECT + DISCONNECT)
+    first, second = (decode(raw[0], raw[body_at(raw) :], Version.V311) for raw in scanner.take(2))
+    assert isinstance(first, Connect)
+    assert (first.version, first.client_id, first.username) == (Version.V311, "", None)
+    assert isinstance(second, Disconnect)
+
+
+@pytest.mark.parametrize("code", range(6))
+def test_any_connack_is_an_answer_a_refusal_too(code: int) -> None:
+    connack = (
+        encode(ConnAck(False, code, {}), Version.V311) if not code else bytes([32, 2, 0, code])
+    )
+    assert MqttQuestion().answered(connack)
+    assert MqttQuestion().answered(connack + b"\xd0\x00")
+    for length in range(4):
+        assert not MqttQuestion().answered(connack[:length])
+
+
+@given(st.binary(min_size=1))
+def test_what_is_no_connack_is_refused_or_waited_for_and_never_an_answer(data: bytes) -> None:
+    is_connack = data[:2] == b"\x20\x02" and data[2:4] in {
+        b"\x01\x00",
+        *(bytes([0, code]) for code in range(6)),
+    }
+    try:
+        answered = MqttQuestion().answered(data)
+    except ValueError as error:
+        assert data[:8].hex() in str(error)
+        assert not is_connack
+    else:
+        assert answered == is_connack
+        assert answered or b"\x20\x02\x00"[: len(data)] == data or data == b"\x20\x02\x01"
+
+
+@given(st.integers(0, 0xFFFF), st.integers(0, 0xFFFF))
+def test_a_ping_is_answered_by_its_own_reset(own: int, other: int) -> None:
+    question = CoapQuestion(own)
+    ping = codec.decode(question.data)
+    assert (ping.type, ping.code, ping.message_id) == (0, 0, own)
+    assert question.answered(b"\x70\x00" + own.to_bytes(2, "big"))
+    assert not question.answered(b"")
+    if own != other:
+        with pytest.raises(ValueError, match="in place of a reset"):
+            question.answered(b"\x70\x00" + other.to_bytes(2, "big"))
+
+
+def test_what_is_no_dtls_is_refused() -> None:
+    question = DtlsQuestion(bytes(32))
+    assert not question.answered(b"")
+    with pytest.raises(ValueError, match="HelloVerifyRequest"):
+        question.answered(b"\x15\xfe\xfd" + bytes(12))
+
+
+def test_listeners_are_asked_where_this_machine_reaches_them() -> None:
+    told = {
+        "listeners": {
+            "mqtt": ["0.0.0.0:1883", "[::]:1883", "10.0.0.1:1884"],
+            "ws": ["127.0.0.1:80"],
+            "coaps": ["[fe80::1%eth0]:5684"],
+        }
+    }
+    assert [str(one) for one in asked_of(told)] == [
+        *("mqtt 127.0.0.1:1883", "mqtt [::1]:1883", "mqtt 10.0.0.1:1884"),
+        "coaps [fe80::1%eth0]:5684",
+    ]
+    assert len(asked_of({"listeners": {"mqtt": ["127.0.0.1:1"] * 1000}})) == LISTENERS_MAX
+
+
+@pytest.mark.parametrize(
+    ("told", "field"),
+    [
+        ({}, "listeners: None"),
+        ({"listeners": {"mqtt": 1}}, "listeners.mqtt: 1"),
+        ({"listeners": {"coap": ["localhost"]}}, "listeners.coap"),
+        ({"listeners": {"coap": ["127.0.0.1:70000"]}}, "listeners.coap"),
+        ({"listeners": {"mqtts": [None]}}, "listeners.mqtts"),
+    ],
+)
+def test_a_wrong_file_of_listeners_is_named_by_its_field(
+    told: dict[str, object], field: str
+) -> None:
+    with pytest.raises(ValueError, match=field):
+        asked_of(told)
+
+
+def test_one_that_is_silent_or_not_there_any_more_is_a_complaint() -> None:
+    assert not silent({MQTT: "", COAP: ""}, ["mqtt", "coap"])
+    assert list(silent({MQTT: "no CONNACK", COAP: ""}, ["mqtt", "coap", "mqtts"])) == [
+        "it does not listen on mqtts any more",
+        "mqtt 127.0.0.1:1883: no CONNACK",
+    ]
+
+
+# -- over sockets --------------------------------------------------------------------------------
+
+
+class ReleaseOnTrial:
+    """A release whose listeners do what they are told with who comes."""
+
+    def __init__(self, folder: Path, connection: Callable[[socket.socket], None]) -> None:
+        self.folder = folder
+        self._connection = connection
+        self._kept: list[socket.socket] = []
+        self.stream = socket.create_server(("127.0.0.1", 0))
+        self.datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.datagrams.bind(("127.0.0.1", 0))
+        self.config = folder / "hedgerow.toml"
+        self.config.write_text('[gateway]\nstate_dir = "state"\n')
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def tell(self, *schemes: str) -> None:
+        ports = {"mqtt": self.stream, "mqtts": self.stream}
+        each = {
+            scheme: [f"127.0.0.1:{ports.get(scheme, self.datagrams).getsockname()[1]}"]
+            for scheme in schemes
+        }
+        (self.folder / "state").mkdir(exist_ok=True)
+        (self.folder / "state/listeners.json").write_text(json.dumps({"listeners": each}))
+
+    def close(self) -> None:
+        self.stream.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        for sock in (self.stream, self.datagrams, *self._kept):
+            sock.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self.stream.accept()
+            except OSError:
+                return
+            self._kept.append(connection)
+            self._connection(connection)
+
+
+@contextmanager
+def release(folder: Path, connection: Callable[[socket.socket], None]) -> Iterator[ReleaseOnTrial]:
+    made = ReleaseOnTrial(folder, connection)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "ANSWER_S", 0.2)
+
+
+def accepts_and_says_nothing(_connection: socket.socket) -> None:
+    pass
+
+
+def hangs_up(connection: socket.socket) -> None:
+    connection.recv(64)
+    connection.close()
+
+
+def speaks_http(connection: socket.socket) -> None:
+    connection.recv(64)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def refuses(connection: socket.socket) -> None:
+    connection.recv(64)
+    connection.sendall(b"\x20\x02\x00\x05")
+
+
+def test_a_release_that_answers_neither_a_connect_nor_a_ping_has_both_against_it(
+    tmp_path: Path,
+) -> None:
+    with release(tmp_path, accepts_and_says_nothing) as trial:
+        trial.tell("mqtt", "mqtts", "coap", "coaps")
+        found = list(OwnListeners(trial.config, 0.0).complaints(()))
+    whys = [
+        *("mqtt .*: no CONNACK within", "mqtts .*: no CONNACK within"),
+        *("coap .*: no reset within", "coaps .*: no HelloVerifyRequest within"),
+    ]
+    assert len(found) == len(whys)
+    for told, why in zip(found, whys, strict=True):
+        assert re.match(why, told)
+
+
+@pytest.mark.parametrize(
+    ("connection", "why"),
+    [
+        (hangs_up, "it hangs up without a CONNACK"),
+        (speaks_http, "in place of a CONNACK"),
+    ],
+)
+def test_a_broker_that_gives_no_connack_is_told_by_what_it_does(
+    tmp_path: Path, connection: Callable[[socket.socket], None], why: str
+) -> None:
+    with release(tmp_path, connection) as trial:
+        trial.tell("mqtt")
+        (found,) = OwnListeners(trial.config, 0.0).complaints(())
+    assert why in found
+
+
+def test_one_that_lets_nobody_in_answers(tmp_path: Path) -> None:
+    with release(tmp_path, refuses) as trial:
+        trial.tell("mqtt")
+        assert not OwnListeners(trial.config, 0.0).complaints(["mqtt"])
+
+
+def test_one_that_answers_at_the_second_round_is_well(tmp_path: Path) -> None:
+    ways = iter([accepts_and_says_nothing, refuses])
+    pauses: list[float] = []
+
+    def better_each_time(connection: socket.socket) -> None:
+        next(ways)(connection)
+
+    with release(tmp_path, better_each_time) as trial:
+        trial.tell("mqtt")
+        assert not OwnListeners(trial.config, 60.0, pauses.append).complaints(())
+    assert pauses == [asking.AGAIN_S]
+
+
+def test_one_that_has_told_no_listeners_is_not_well(tmp_path: Path) -> None:
+    config = tmp_path / "hedgerow.toml"
+    for text in ("", "[gateway]\nstate_dir = 1\n", "]", '[gateway]\nstate_dir = "state"\n'):
+        config.write_text(text)
+        listeners = OwnListeners(config, 0.0)
+        assert not listeners.schemes()
+        assert "where it listens is not known" in listeners.complaints(())[0]
+
+
+def test_the_command_does_not_confirm_a_release_that_does_not_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("1-old", "2-new"):
+        (tmp_path / "releases" / name).mkdir(parents=True)
+        (tmp_path / "releases" / name / "installed").touch()
+    folder = ReleaseFolder(tmp_path)
+    folder.switch("1-old")
+    monkeypatch.setattr(command.SystemdService, "_systemctl", lambda *_arguments: "")
+    with release(tmp_path, accepts_and_says_nothing) as trial:
+        trial.tell("mqtt", "coap")
+        own = ["--root", str(tmp_path), "--config", str(trial.config)]
+        assert command.main([*own, "try", "2-new"]) == 0
+        trial.tell("mqtt")
+        assert command.main([*own, "confirm", "2-new", "--answers-s", "0"]) == 1
+    said = capsys.readouterr().err
+    assert "2-new does not answer: it does not listen on coap any more; mqtt 127.0.0.1:" in said
+    assert folder.trial() is not None
