@@ -85,7 +85,7 @@ class DeployedFleet:
 
     def __post_init__(self) -> None:
         self.source = self.folder / "source"
-        shutil.copytree(PROJECT, self.source, ignore=_not_shipped)
+        shutil.copytree(PROJECT, self.source, ignore=not_shipped)
         self.certificates = self.folder / "certificates"
         self.psk_file("operator")
         self.psk_file("reader")
@@ -245,7 +245,7 @@ class DeployedFleet:
         return run("readlink", self.bed.pis[name].root / "opt/hedgerow/venv").strip().split("/")[-1]
 
 
-def _not_shipped(folder: str, names: list[str]) -> set[str]:
+def not_shipped(folder: str, names: list[str]) -> set[str]:
     ignore = shutil.ignore_patterns(
         *(".*", "build", "dist", "*.egg-info", "__pycache__", "tests", "benchmarks")
     )
