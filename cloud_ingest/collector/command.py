@@ -29,10 +29,14 @@ from cloud_ingest.arguments import add_collector
 from cloud_ingest.collector import keeping as spool_keeping
 from cloud_ingest.collector.broker_settings import BrokerCollectorSettings
 from cloud_ingest.collector.from_broker import BrokerCollector
+from cloud_ingest.collector.shared_spool import SharedSpool
+from cloud_ingest.collector.sharing import SharingLimits
 from cloud_ingest.spool import receipts
 from gateway import event_loop, replaced_file
 from gateway.certificates import stores
+from gateway.configuration import checks
 from gateway.configuration.config import ConfigError, LogSection, TreeSection, load
+from gateway.configuration.toml_file import Fault, hold
 from gateway.credentials.certificate_files import TlsFileError
 from gateway.credentials.crl import Crl
 from gateway.links.handshake import Credentials
@@ -58,6 +62,8 @@ _log = logging.getLogger(__name__)
 
 STATUS_INTERVAL_S = 1.0
 RETRY_S = 10.0
+MAX_GROUP = 16
+"""Each is sent all, and each tells each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,9 @@ class CollectorSection:
     """Who the collector is, where it spools, and the certificate that it shows to gateways.
 
     ``keeps_for`` names jobs: what their tables do not have yet is not trimmed. The certificate is
-    one of the fleet's authority, with the role ``gateway`` and the collector's id.
+    one of the fleet's authority, with the role ``gateway`` and the collector's id. With ``share``
+    = ``origins`` the collectors of ``group``, this one among them, have each origin's batches in
+    one of their spools; what others' spools are to have is held for ``hold_s`` at most.
     """
 
     id: str
@@ -75,12 +83,29 @@ class CollectorSection:
     ca_file: Path | None = None
     crl_file: Path | None = None
     keeps_for: list[str] = field(default_factory=list)
+    share: str = checks.chosen("all", "all", "origins")
+    group: list[str] = field(default_factory=list)
+    hold_s: float = checks.ranged(30.0, 10.0, 3_600.0)
+    hold_max_bytes: int = checks.ranged(64 << 20, 1 << 20, 16 << 30)
 
     def __post_init__(self) -> None:
         try:
             check_name("id", self.id)
         except ProtocolError as error:
             raise ConfigError("id", str(error)) from error
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from checks.marked(self)
+        for number, member in enumerate(self.group):
+            yield from checks.name(f"group[{number}]", member)
+        if self.share == "all":
+            if self.group:
+                yield Fault("group", "there is one, and share is 'all'")
+        elif self.id not in self.group or len(set(self.group)) < 2:
+            yield Fault("group", f"is to name {self.id!r} and another collector at least")
+        if len(self.group) > MAX_GROUP:
+            yield Fault("group", f"more than {MAX_GROUP} collectors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +226,17 @@ class Collector:
             floods_clients=tree.mode == "flood",
             seals=self._proof.seals,
         )
+        self._shared = self._share(epoch)
         # Nothing is delivered: nobody subscribes here, and Spark decodes the spool.
         receiver = NodeReceiver(
-            self._control, is_there=self._proof.is_there, unproven=self._proof.unproven
+            self._control,
+            is_there=self._proof.is_there,
+            unproven=self._proof.unproven,
+            keep=None if self._shared is None else self._shared.keep,
         )
         self.node = TreeNode(node, self._spool, receiver)
+        if self._shared is not None:
+            self._shared.ride_on(self.node)
         self._proof.ride_on(self.node, own.id, epoch, revoking)
         self._routed = tree_mode.route(self.node, tree, own.spool_dir, transit=False)
         if self._routed is not None:
@@ -214,6 +245,13 @@ class Collector:
         self._proof.tells_of_revocations(self.reload)
         self.node.add_part(Unheeded(RETAINED_TOPIC))
         self._attachment = Attachment(self.node, tree, own.id, key, epoch)
+
+    def _share(self, epoch: int) -> SharedSpool | None:
+        own = self._settings.collector
+        if own.share == "all":
+            return None
+        limits = SharingLimits(hold_s=own.hold_s, held_bytes=own.hold_max_bytes)
+        return SharedSpool((own.id, epoch), own.group, self._spool, limits, self._proof.seals)
 
     def reload(self, peer_id: str = "") -> None:
         """Read the certificates again; if one is wrong, all stay.
@@ -241,10 +279,15 @@ class Collector:
 
     async def run(self) -> None:
         """Collect until cancelled; keeps `status.json` in the spool's folder up to date."""
+        sharing = None
+        if self._shared is not None:
+            sharing = asyncio.create_task(self._shared.run(), name="sharing")
         try:
             await self._attachment.start(self._interface, port=0)
             while True:
                 await asyncio.sleep(STATUS_INTERVAL_S)
+                if sharing is not None and sharing.done():
+                    sharing.result()
                 self._write_status()
                 spool_keeping.keep(self._spool, self._keeps_for)
         finally:
@@ -252,6 +295,9 @@ class Collector:
             if self._routed is not None:
                 await self._routed.stop()
             await self.node.stop()
+            if self._shared is not None and sharing is not None:
+                sharing.cancel()
+                self._shared.end()
             self._proof.close()
             self._spool.close()
 
@@ -266,6 +312,8 @@ class Collector:
             "pid": os.getpid(),
             "dialling": self._attachment.neighbours.status(),
         }
+        if self._shared is not None:
+            status["sharing"] = self._shared.status()
         replaced_file.replace(self._spool_dir / "status.json", json.dumps(status).encode())
 
 

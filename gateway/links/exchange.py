@@ -80,6 +80,7 @@ class Exchange:
         self._links = links
         self._receiver = receiver
         self._spool_unlogged = spool_unlogged
+        self._keep = receiver.keep or commit.append
         seals = core.settings.seals
         self._repairs = Repairs(commit.log, None if seals is None else seals.seal)
         self._backlogs: dict[int, LinkBacklog] = {}
@@ -245,7 +246,7 @@ class Exchange:
         await asyncio.gather(*stopping, self._repairs.stop(), return_exceptions=True)
 
     def _append(self, action: Append) -> None:
-        if self._commit.append(action.frame, action.header) is None:
+        if self._keep(action.frame, action.header) is None:
             if (backlog := self._backlogs.get(action.source or 0)) is not None:
                 backlog.came_from_it(action.header)
             self.carry_out(self._core.appended(action))
@@ -286,7 +287,7 @@ class Exchange:
         if header.passed:
             return
         if not header.logged and self._spool_unlogged and not header.control:
-            self._commit.append(frame, header)
+            self._keep(frame, header)
         receiver = self._receiver
         deliver = receiver.deliver
         if not header.control and (

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.links.handshake import Credentials
+from gateway.log.errors import LogError
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.replication.actions import Refuse
 from tree_handler.seal import Seals
@@ -82,6 +83,8 @@ class NodeReceiver:
             another life of it is in the tree.
         is_there: whether a life of a gateway, by id and epoch, is in the tree as neighbours say.
         unproven: called with a batch that was not taken, and the neighbour that handed it over.
+        keep: called in place of an append to the log, where somebody else may keep batches: why
+            the log did not take one that it was to have, if so.
 
     """
 
@@ -92,3 +95,4 @@ class NodeReceiver:
     kept_out: Callable[[str, int], None] = _nobody_is_told
     is_there: Callable[[str, int], bool] = _as_neighbours_say
     unproven: Callable[[Refuse, str], None] = _nobody_keeps
+    keep: Callable[[bytes, Header], LogError | None] | None = None
