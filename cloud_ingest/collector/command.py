@@ -5,7 +5,7 @@ batch to the spool, byte for byte, before anybody can learn that it has it. What
 it was away comes by repair, like everywhere.
 
 With a section `[broker]` in place of `[tree]` it is a client of a plain MQTT broker instead
-(`from_broker`).
+(`from_broker`), with `[kafka]` it reads topics of Kafka (`from_kafka`).
 
     hedgerow collector --config collector.toml
 """
@@ -21,24 +21,21 @@ import os
 import signal
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from cloud_ingest.arguments import add_collector
 from cloud_ingest.collector import keeping as spool_keeping
 from cloud_ingest.collector.broker_settings import BrokerCollectorSettings
 from cloud_ingest.collector.from_broker import BrokerCollector
+from cloud_ingest.collector.kafka_settings import KafkaCollectorSettings
+from cloud_ingest.collector.settings import CollectorSettings
 from cloud_ingest.collector.shared_spool import SharedSpool
 from cloud_ingest.collector.sharing import SharingLimits
 from cloud_ingest.spool import receipts
 from gateway import event_loop, replaced_file
-from gateway.certificates import stores
-from gateway.configuration import checks
-from gateway.configuration.config import ConfigError, LogSection, TreeSection, load
-from gateway.configuration.toml_file import Fault, hold
-from gateway.credentials.certificate_files import TlsFileError
-from gateway.credentials.crl import Crl
+from gateway.configuration.config import ConfigError, load
 from gateway.links.handshake import Credentials
 from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
@@ -52,138 +49,26 @@ from gateway.signing.fleet_keys import SigningFiles
 from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations, Revoking
 from gateway.state_folder.identity import next_boot_epoch
-from gateway.tls.context import ClientCertificate, TlsFiles
 from tree_handler.batch import Entry, Header
-from tree_handler.errors import ProtocolError
-from tree_handler.members.member import check_name
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 _log = logging.getLogger(__name__)
 
 STATUS_INTERVAL_S = 1.0
 RETRY_S = 10.0
-MAX_GROUP = 16
-"""Each is sent all, and each tells each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class CollectorSection:
-    """Who the collector is, where it spools, and the certificate that it shows to gateways.
-
-    ``keeps_for`` names jobs: what their tables do not have yet is not trimmed. The certificate is
-    one of the fleet's authority, with the role ``gateway`` and the collector's id. With ``share``
-    = ``origins`` the collectors of ``group``, this one among them, have each origin's batches in
-    one of their spools; what others' spools are to have is held for ``hold_s`` at most.
-    """
-
-    id: str
-    spool_dir: Path
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    ca_file: Path | None = None
-    crl_file: Path | None = None
-    keeps_for: list[str] = field(default_factory=list)
-    share: str = checks.chosen("all", "all", "origins")
-    group: list[str] = field(default_factory=list)
-    hold_s: float = checks.ranged(30.0, 10.0, 3_600.0)
-    hold_max_bytes: int = checks.ranged(64 << 20, 1 << 20, 16 << 30)
-
-    def __post_init__(self) -> None:
-        try:
-            check_name("id", self.id)
-        except ProtocolError as error:
-            raise ConfigError("id", str(error)) from error
-        hold(self._faults())
-
-    def _faults(self) -> Iterator[Fault]:
-        yield from checks.marked(self)
-        for number, member in enumerate(self.group):
-            yield from checks.name(f"group[{number}]", member)
-        if self.share == "all":
-            if self.group:
-                yield Fault("group", "there is one, and share is 'all'")
-        elif self.id not in self.group or len(set(self.group)) < 2:
-            yield Fault("group", f"is to name {self.id!r} and another collector at least")
-        if len(self.group) > MAX_GROUP:
-            yield Fault("group", f"more than {MAX_GROUP} collectors")
+Settings = CollectorSettings | BrokerCollectorSettings | KafkaCollectorSettings
 
 
-@dataclass(frozen=True, slots=True)
-class CollectorSettings:
-    """The whole configuration of a collector."""
+class Collecting(Protocol):
+    """A collector of any kind."""
 
-    collector: CollectorSection
-    tree: TreeSection
-    log: LogSection = field(
-        default_factory=lambda: LogSection(durability="sync", max_bytes=64 << 30)
-    )
+    def reload(self) -> None:
+        """Read files again, as far as the kind does."""
 
-    def link_tls(self, spread: Sequence[Crl] = ()) -> LinkTls | None:
-        """What its links show and ask for; None where they run without TLS.
-
-        Args:
-            spread: revocation lists of neighbours.
-
-        Raises:
-            ConfigError: a file is missing or not usable.
-
-        """
-        with _naming():
-            files = self._files(spread)
-            return None if files is None else LinkTls(files, self.collector.id)
-
-    def signing(self, spread: Sequence[Crl] = ()) -> SigningFiles | None:
-        """What it signs and checks with; None where signatures are off.
-
-        Args:
-            spread: revocation lists of neighbours.
-
-        Raises:
-            ConfigError: a file is missing or not usable.
-
-        """
-        with _naming():
-            files = None if self.tree.signatures == "off" else self._files(spread)
-            return None if files is None else SigningFiles.read(files)
-
-    def revoking(self) -> Revoking:
-        """Whose revocation lists count, and those of the files.
-
-        Raises:
-            ConfigError: a file is missing or not usable.
-
-        """
-        with _naming():
-            files = self._files(())
-            return Revoking() if files is None else Revoking.read(files)
-
-    def _files(self, spread: Sequence[Crl]) -> TlsFiles | None:
-        own = self.collector
-        if self.tree.tls == "off":
-            return None
-        for name in ("certificate_file", "key_file", "ca_file"):
-            if getattr(own, name) is None:
-                raise ConfigError(f"collector.{name}", "missing, and tree.tls is 'required'")
-        assert own.certificate_file is not None and own.key_file is not None
-        return stores.in_the_clear(
-            TlsFiles(
-                own.certificate_file,
-                own.key_file,
-                ClientCertificate.REQUIRED,
-                own.ca_file,
-                own.crl_file,
-                tuple(spread),
-            )
-        )
-
-
-@contextlib.contextmanager
-def _naming() -> Iterator[None]:
-    try:
-        yield
-    except TlsFileError as error:
-        where = f"collector.{error.field.removeprefix('client_')}"
-        raise ConfigError(where, str(error)) from error
+    async def run(self) -> None:
+        """Collect until cancelled."""
 
 
 class Collector:
@@ -346,28 +231,38 @@ def run_with(options: argparse.Namespace, program: str) -> int:
     return 0
 
 
-def _load(path: Path) -> CollectorSettings | BrokerCollectorSettings:
-    """Read a collector's file; a section says which of the two it is.
+def _load(path: Path) -> Settings:
+    """Read a collector's file; a section says which of them it is.
 
     Raises:
         ConfigError: as for `load`.
 
     """
     try:
-        is_of_broker = "broker" in tomllib.loads(path.read_text())
+        sections = tomllib.loads(path.read_text()).keys()
     except (OSError, ValueError, RecursionError):
-        is_of_broker = False  # `load` says what is wrong
-    if is_of_broker:
+        sections = {}.keys()  # `load` says what is wrong
+    if "broker" in sections:
         return load(path, BrokerCollectorSettings)
+    if "kafka" in sections:
+        return load(path, KafkaCollectorSettings)
     return load(path, CollectorSettings)
 
 
-async def _serve(settings: CollectorSettings | BrokerCollectorSettings) -> None:
-    collector: Collector | BrokerCollector
+def _made(settings: Settings) -> Collecting:
     if isinstance(settings, CollectorSettings):
-        collector = Collector(settings)
-    else:
-        collector = BrokerCollector(settings)
+        return Collector(settings)
+    if isinstance(settings, BrokerCollectorSettings):
+        return BrokerCollector(settings)
+    try:
+        from cloud_ingest.collector.from_kafka import KafkaCollector  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise ConfigError("kafka", f"needs pip install 'hedgerow[kafka]' ({error})") from error
+    return KafkaCollector(settings)
+
+
+async def _serve(settings: Settings) -> None:
+    collector = _made(settings)
     collecting = asyncio.create_task(collector.run(), name="collector")
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, collector.reload)

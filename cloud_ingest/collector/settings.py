@@ -1,0 +1,144 @@
+"""The configuration of a collector that is a node of the tree."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gateway.certificates import stores
+from gateway.configuration import checks
+from gateway.configuration.config import ConfigError, LogSection, TreeSection
+from gateway.configuration.toml_file import Fault, hold
+from gateway.credentials.certificate_files import TlsFileError
+from gateway.credentials.crl import Crl
+from gateway.links.link_tls import LinkTls
+from gateway.signing.fleet_keys import SigningFiles
+from gateway.signing.revocations import Revoking
+from gateway.tls.context import ClientCertificate, TlsFiles
+from tree_handler.errors import ProtocolError
+from tree_handler.members.member import check_name
+
+MAX_GROUP = 16
+"""Each is sent all, and each tells each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorSection:
+    """Who the collector is, where it spools, and the certificate that it shows to gateways.
+
+    ``keeps_for`` names jobs: what their tables do not have yet is not trimmed. The certificate is
+    one of the fleet's authority, with the role ``gateway`` and the collector's id. With ``share``
+    = ``origins`` the collectors of ``group``, this one among them, have each origin's batches in
+    one of their spools; what others' spools are to have is held for ``hold_s`` at most.
+    """
+
+    id: str
+    spool_dir: Path
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    ca_file: Path | None = None
+    crl_file: Path | None = None
+    keeps_for: list[str] = field(default_factory=list)
+    share: str = checks.chosen("all", "all", "origins")
+    group: list[str] = field(default_factory=list)
+    hold_s: float = checks.ranged(30.0, 10.0, 3_600.0)
+    hold_max_bytes: int = checks.ranged(64 << 20, 1 << 20, 16 << 30)
+
+    def __post_init__(self) -> None:
+        try:
+            check_name("id", self.id)
+        except ProtocolError as error:
+            raise ConfigError("id", str(error)) from error
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from checks.marked(self)
+        for number, member in enumerate(self.group):
+            yield from checks.name(f"group[{number}]", member)
+        if self.share == "all":
+            if self.group:
+                yield Fault("group", "there is one, and share is 'all'")
+        elif self.id not in self.group or len(set(self.group)) < 2:
+            yield Fault("group", f"is to name {self.id!r} and another collector at least")
+        if len(self.group) > MAX_GROUP:
+            yield Fault("group", f"more than {MAX_GROUP} collectors")
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorSettings:
+    """The whole configuration of a collector."""
+
+    collector: CollectorSection
+    tree: TreeSection
+    log: LogSection = field(
+        default_factory=lambda: LogSection(durability="sync", max_bytes=64 << 30)
+    )
+
+    def link_tls(self, spread: Sequence[Crl] = ()) -> LinkTls | None:
+        """What its links show and ask for; None where they run without TLS.
+
+        Args:
+            spread: revocation lists of neighbours.
+
+        Raises:
+            ConfigError: a file is missing or not usable.
+
+        """
+        with _naming():
+            files = self._files(spread)
+            return None if files is None else LinkTls(files, self.collector.id)
+
+    def signing(self, spread: Sequence[Crl] = ()) -> SigningFiles | None:
+        """What it signs and checks with; None where signatures are off.
+
+        Args:
+            spread: revocation lists of neighbours.
+
+        Raises:
+            ConfigError: a file is missing or not usable.
+
+        """
+        with _naming():
+            files = None if self.tree.signatures == "off" else self._files(spread)
+            return None if files is None else SigningFiles.read(files)
+
+    def revoking(self) -> Revoking:
+        """Whose revocation lists count, and those of the files.
+
+        Raises:
+            ConfigError: a file is missing or not usable.
+
+        """
+        with _naming():
+            files = self._files(())
+            return Revoking() if files is None else Revoking.read(files)
+
+    def _files(self, spread: Sequence[Crl]) -> TlsFiles | None:
+        own = self.collector
+        if self.tree.tls == "off":
+            return None
+        for name in ("certificate_file", "key_file", "ca_file"):
+            if getattr(own, name) is None:
+                raise ConfigError(f"collector.{name}", "missing, and tree.tls is 'required'")
+        assert own.certificate_file is not None and own.key_file is not None
+        return stores.in_the_clear(
+            TlsFiles(
+                own.certificate_file,
+                own.key_file,
+                ClientCertificate.REQUIRED,
+                own.ca_file,
+                own.crl_file,
+                tuple(spread),
+            )
+        )
+
+
+@contextlib.contextmanager
+def _naming() -> Iterator[None]:
+    try:
+        yield
+    except TlsFileError as error:
+        where = f"collector.{error.field.removeprefix('client_')}"
+        raise ConfigError(where, str(error)) from error
