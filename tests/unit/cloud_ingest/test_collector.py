@@ -7,17 +7,21 @@ import contextlib
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fleet_gateway import Fleet, until
 
 from cloud_ingest.collector import command as collecting
 from cloud_ingest.collector.command import Collector, CollectorSettings
+from cloud_ingest.collector.shared_spool import TOPIC
+from cloud_ingest.collector.spooled import Spooled, signed
 from cloud_ingest.spool.segments import read_mark, segments
 from gateway.configuration import config
 from gateway.configuration.config import ConfigError
 from gateway.links.settings import NodeSettings
 from tree_handler import batch
+from tree_handler.intervals import Intervals
 
 
 @pytest.fixture
@@ -28,23 +32,29 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 
 def settings(
-    fleet: Fleet, *neighbours: int, tls: bool = True, durability: str = "sync"
+    fleet: Fleet,
+    *neighbours: int,
+    tls: bool = True,
+    durability: str = "sync",
+    name: str = "collector",
+    more: str = "",
 ) -> CollectorSettings:
     """Of a collector that dials gateways."""
     own = ""
     if tls:
-        issued = fleet.authority.issue("collector", is_gateway=True)
+        issued = fleet.authority.issue(name, is_gateway=True)
         own = (
             f'certificate_file = "{issued.certificate}"\nkey_file = "{issued.key}"\n'
             f'ca_file = "{fleet.authority.file}"'
         )
     (fleet.folder / "tree.key").write_text("ab" * 32)
-    path = fleet.folder / "collector.toml"
+    path = fleet.folder / f"{name}.toml"
     path.write_text(
         f"""
 [collector]
-id = "collector"
-spool_dir = "{fleet.folder / "spool"}"
+id = "{name}"
+spool_dir = "{fleet.folder / "spool"}{name.removeprefix("collector")}"
+{more}
 {own}
 [tree]
 key_file = "{fleet.folder / "tree.key"}"
@@ -122,3 +132,35 @@ async def test_what_it_was_sent_is_safe_and_marked_at_once_and_not_at_the_next_i
         await until(lambda: segments(spool, read_mark(spool)))
         (segment,) = segments(spool, read_mark(spool))
         assert list(batch.frames(segment.path.read_bytes()[: segment.length]))
+
+
+async def test_what_another_collector_has_is_believed_if_that_collector_signed_it(
+    fleet: Fleet,
+) -> None:
+    gateway = fleet.gateway("gw-a")
+    await gateway.start()
+    names = ["collector-1", "collector-2"]
+    more = f'share = "origins"\ngroup = {names}'
+    first, second = (
+        Collector(settings(fleet, gateway.port, name=name, more=more)) for name in names
+    )
+
+    def sharing(collector: Collector) -> dict[str, Any]:
+        assert collector._shared is not None
+        return collector._shared.status()
+
+    async with running(first):
+        async with running(second):
+            await until(lambda: sharing(first)["live"] == sharing(second)["live"] == names)
+        stream = ("gw-b", 1)
+        told = Spooled(
+            *("collector-2", 2**32 - 1, "collector-1", 2**32, (0, 0), 0, 1),
+            completes=True,
+            rows={stream: Intervals([(1, 9)])},
+        ).encode()
+        node = gateway.process._node
+        refused = sharing(first)["refused"]  # before it had the other's certificate
+        for word in (signed(told, b""), signed(told, b"no signature"), b"no word"):
+            node.direct.send("collector-1", TOPIC, word)
+        await until(lambda: sharing(first)["refused"] == refused + 3)
+        assert stream not in first.node.replication.have
