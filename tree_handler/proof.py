@@ -42,7 +42,12 @@ class KeyRing(Protocol):
     """The keys of all gateways, each as its certificate proved it."""
 
     def verify(
-        self, gateway_id: str, message: bytes, signature: bytes, late_s: float = 0.0
+        self,
+        gateway_id: str,
+        message: bytes,
+        signature: bytes,
+        late_s: float = 0.0,
+        life: int = 0,
     ) -> Verdict:
         """Whether a gateway signed a message. It never raises, whatever the signature's bytes are.
 
@@ -52,6 +57,8 @@ class KeyRing(Protocol):
             signature: what `Signer.sign` made of it.
             late_s: for so long after its certificate's end a key still counts, in seconds: 0 for
                 what is said now, more for what may have been kept by others.
+            life: of which boot epoch of the gateway that is which may have been kept; 0 for none.
+                For it a key counts that the gateway had before, as it states under its own.
 
         """
 

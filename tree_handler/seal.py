@@ -82,7 +82,7 @@ class Seals:
         length_at = header.end - 1
         at = length_at - frame[length_at]
         message = self._context + _digest(header.flags, memoryview(frame)[FRAME.size : at])
-        return self._ring.verify(header.origin, message, frame[at:length_at], LATE_S)
+        return self._ring.verify(header.origin, message, frame[at:length_at], LATE_S, header.epoch)
 
     def say(self, word: bytes) -> bytes:
         """The signature of what this gateway says of a stream, besides its batches."""
@@ -104,7 +104,7 @@ class Seals:
         if self._vouched.get(root) == root.seal:
             return True
         message = self._root + _candidate(root)
-        if not self._ring.verify(root.gateway_id, message, root.seal, LIFE_S):
+        if not self._ring.verify(root.gateway_id, message, root.seal, LIFE_S, root.boot_epoch):
             return False
         if len(self._vouched) >= MAX_VOUCHED:
             del self._vouched[next(iter(self._vouched))]

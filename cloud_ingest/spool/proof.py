@@ -52,7 +52,12 @@ class HandedCertificates:
             raise CertificatesError("no certificates as a collector keeps them") from error
 
     def verify(
-        self, gateway_id: str, message: bytes, signature: bytes, late_s: float = 0.0
+        self,
+        gateway_id: str,
+        message: bytes,
+        signature: bytes,
+        late_s: float = 0.0,
+        life: int = 0,
     ) -> Verdict:
         """See `tree_handler.proof.KeyRing`; when certificates end is not looked at."""
         key = self._keys.get((gateway_id, signature[:NAME_BYTES]))

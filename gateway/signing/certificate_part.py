@@ -5,6 +5,10 @@ over, and what is handed over and proves nothing is dropped. A link begins with 
 chain, which so goes ahead of what the gateway signed; then with the names of all that it has
 (`HAVE`). What is lacking is asked for (`WANT`), and what is new goes on to the other neighbours
 (`CHAINS`). A still network says nothing of it.
+
+What gateways state of their former keys (`former_keys`) goes the same way, by its own fingerprints
+among those of certificates (`HAVE`). A gateway of an earlier release, which does not know of it,
+asks for these too; only who says that it reads them is sent them (`READS_FORMER`, `FORMER`).
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import msgpack
 
 from gateway.links.node import TreeNode
 from gateway.signing.fleet_keys import FleetKeys
+from gateway.signing.former_keys import MAX_STATEMENT_BYTES
 from gateway.signing.ring import FINGERPRINT_BYTES
 from gateway.signing.trust import MAX_CERTIFICATE_BYTES, MAX_CHAIN, Chain, UntrustedError
 from tree_handler.errors import ProtocolError
@@ -33,6 +38,8 @@ SAVE_S = 5.0
 """What is new is in the file so long after it came."""
 LOOK_S = 60.0
 """So often the wall clock is looked at: certificates end."""
+READS_FORMER = b"reads former 1\0\0"
+"""In the place of a fingerprint: who asks reads `CertificateKind.FORMER`."""
 MAX_UNKNOWN = 1_000
 """Gateways whose certificates are looked for."""
 UNTRUSTED_PER_S = 1.0
@@ -52,6 +59,8 @@ class CertificateKind(enum.IntEnum):
     WANT_OF = 2
     """Gateways of whose certificates it asks for all."""
     CHAINS = 3
+    FORMER = 4
+    """What gateways state of their former keys; only to who has said `READS_FORMER`."""
 
 
 class CertificatePart:
@@ -86,15 +95,19 @@ class CertificatePart:
 
     def renewed(self) -> None:
         """This gateway's own certificate may be another one now: tell all neighbours."""
+        own = self._keys.statement
         for link in self._node.links:
             self._say(link, CertificateKind.CHAINS, [self._keys.chain])
+            if own is not None:
+                self._say(link, CertificateKind.HAVE, [own.fingerprint])
         self._save_at = min(self._save_at, self._now() + SAVE_S)
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
         """See `Part`."""
         self._keys.follow_time()  # a clock that was wrong at the start may have been set since
         self._say(link, CertificateKind.CHAINS, [self._keys.chain])
-        names = [fingerprint for fingerprint, _ in self._keys.ring]
+        ring = self._keys.ring
+        names = [fingerprint for fingerprint, _ in (*ring, *ring.former)]
         for at in range(0, len(names), MAX_ROWS):
             self._say(link, CertificateKind.HAVE, names[at : at + MAX_ROWS])
 
@@ -110,17 +123,20 @@ class CertificatePart:
         ring = self._keys.ring
         match kind:
             case CertificateKind.HAVE:
-                wanted = [one for one in map(_fingerprint, rows) if one not in ring]
-                if wanted:
-                    self._say(link, CertificateKind.WANT, wanted)
+                told = map(_fingerprint, rows)
+                wanted = [one for one in told if one not in ring and one not in ring.former]
+                for at in range(0, len(wanted), MAX_ROWS - 1):
+                    some = [READS_FORMER, *wanted[at : at + MAX_ROWS - 1]]
+                    self._say(link, CertificateKind.WANT, some)
             case CertificateKind.WANT:
-                asked = set(map(_fingerprint, rows))
-                self._send(link, (chain for one, chain in ring if one in asked))
+                self._answer(link, set(map(_fingerprint, rows)))
             case CertificateKind.WANT_OF:
                 for name in rows:
                     self._send(link, ring.chains_of(check_name("gateway", name)))
             case CertificateKind.CHAINS:
                 self._take(link, [_chain(row) for row in rows], now)
+            case CertificateKind.FORMER:
+                self._take_statements(link, [_statement(row) for row in rows], now)
 
     def next_timer(self) -> float:
         """See `Part`."""
@@ -152,12 +168,46 @@ class CertificatePart:
                 learnt.add(gateway_id)
         if not new:
             return
-        self._save_at = min(self._save_at, now + SAVE_S)
         for other in self._node.links:
             if other != link:
                 self._send(other, new)
-        if learnt & self._unknown.keys():
-            for gateway_id in learnt:
+        self._learnt(learnt, now)
+
+    def _answer(self, link: int, asked: set[bytes]) -> None:
+        """Send certificates, then what is stated under them."""
+        ring = self._keys.ring
+        self._send(link, (chain for one, chain in ring if one in asked))
+        if READS_FORMER in asked:
+            wanted = ((stated.data,) for one, stated in ring.former if one in asked)
+            for some in _pieces(wanted):
+                self._say(link, CertificateKind.FORMER, [data for (data,) in some])
+
+    def _take_statements(self, link: int, statements: list[bytes], now: float) -> None:
+        learnt: set[str] = set()
+        for data in statements:
+            if self._untrusted.is_over(str(link), now):
+                break
+            try:
+                gateway_id = self._keys.ring.take_statement(data)
+            except UntrustedError as error:
+                self._untrusted.count(str(link), now)
+                _log.debug("link %d: a statement is not believed: %s", link, error)
+                continue
+            if gateway_id is not None:
+                learnt.add(gateway_id)
+        former = self._keys.ring.former
+        names = [one for one, stated in former if stated.gateway_id in learnt]
+        if names:
+            for other in self._node.links:
+                if other != link:
+                    self._say(other, CertificateKind.HAVE, names)
+            self._learnt(learnt, now)
+
+    def _learnt(self, gateway_ids: set[str], now: float) -> None:
+        """More is known of the keys of these: ask again for what they have signed."""
+        self._save_at = min(self._save_at, now + SAVE_S)
+        if gateway_ids & self._unknown.keys():
+            for gateway_id in gateway_ids:
                 self._unknown.pop(gateway_id, None)
             self._node.exchange.take(self._node.replication.repair.ask_anew(now))
 
@@ -195,6 +245,12 @@ def _unpack(payload: bytes) -> tuple[CertificateKind, list[Any]]:
 def _fingerprint(row: object) -> bytes:
     if not isinstance(row, bytes) or len(row) != FINGERPRINT_BYTES:
         raise ProtocolError("fingerprint of a certificate", row)
+    return row
+
+
+def _statement(row: object) -> bytes:
+    if not isinstance(row, bytes) or len(row) > MAX_STATEMENT_BYTES:
+        raise ProtocolError("statement of former keys", row)
     return row
 
 

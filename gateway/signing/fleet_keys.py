@@ -1,7 +1,8 @@
 """What a gateway signs with and checks with: its own key, and the ring of the keys of all.
 
 The certificates of others stand in a file of the state folder, so that a start knows whose
-messages it may meet before a neighbour is there to tell.
+messages it may meet before a neighbour is there to tell; and in another one what gateways state of
+the keys that they had before.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from pathlib import Path
 import msgpack
 
 from gateway import replaced_file
+from gateway.signing.former_keys import KeyStatement
 from gateway.signing.own import OwnKey
+from gateway.signing.own_history import OwnHistory
 from gateway.signing.ring import CertificateRing
-from gateway.signing.trust import Chain, Trust, UntrustedError
+from gateway.signing.trust import Chain, RevokedCertificateError, Trust, UntrustedError
 from gateway.tls.context import TlsFiles
 
 FILE_NAME = "certificates"
+STATED_NAME = "former_keys"
 _MODE = 0o600
 
 _log = logging.getLogger(__name__)
@@ -62,7 +66,11 @@ class FleetKeys:
         self, files: SigningFiles, folder: Path, clock: Callable[[], float] = time.time
     ) -> None:
         self._own = files.own
+        self._trust = files.trust
         self._file = folder / FILE_NAME
+        self._stated_file = folder / STATED_NAME
+        self._history = OwnHistory(folder)
+        self._own_id, self._life = "", 0
         self._clock = clock
         self.ring = CertificateRing(files.trust, clock())
         self._saved: frozenset[bytes] = frozenset()
@@ -70,15 +78,27 @@ class FleetKeys:
             self._add(chain)
         self._saved = self._kept()
         self._add(files.own.chain)
+        self._saved_statements = b""
+        self._load_statements()
 
     @property
     def chain(self) -> Chain:
         """The certificates with which others check this gateway's signatures."""
         return self._own.chain
 
+    @property
+    def statement(self) -> KeyStatement | None:
+        """What this gateway states of its former keys; None for nothing."""
+        return self.ring.former.of(self._own_id)
+
     def sign(self, message: bytes) -> bytes:
         """See `tree_handler.proof.Signer`."""
         return self._own.signer.sign(message)
+
+    def begin(self, own_id: str, life: int) -> None:
+        """This gateway signs in this life from now on, and states which keys it had before."""
+        self._own_id, self._life = own_id, life
+        self._follow_history()
 
     def renew(self, files: SigningFiles) -> set[str]:
         """The files say something else now: sign with their key, believe their authorities.
@@ -91,6 +111,9 @@ class FleetKeys:
         self.follow_time()
         lost = self.ring.follow_trust(files.trust)
         self._add(files.own.chain)
+        self._trust = files.trust
+        if self._life:
+            self._follow_history()
         return lost
 
     def follow_time(self) -> None:
@@ -99,6 +122,7 @@ class FleetKeys:
 
     def save(self) -> None:
         """Keep what is new since it was saved last."""
+        self._save_statements()
         kept = self._kept()
         if kept == self._saved:
             return
@@ -108,6 +132,62 @@ class FleetKeys:
         except OSError as error:
             _log.warning("certificates of other gateways are not kept: %s", error)
         self._saved = kept
+
+    def _follow_history(self) -> None:
+        """Keep which key is in use, and state which ones were."""
+        self._history.use(self._own.chain, self._life, self._clock())
+        self._history.drop(self._is_revoked)
+        former, ring = self._history.former(self._own.chain), self.ring
+        stated = ring.former.of(self._own_id)
+        if (stated is None and not former) or (
+            stated is not None
+            and list(stated.keys) == former
+            and self._own.signer.is_of(stated.signature)
+        ):
+            return
+        after_s = 0 if stated is None else stated.stated_s + 1
+        at_s = max(int(self._clock()), after_s)
+        made = KeyStatement.make(self._own_id, at_s, former, self._own.signer)
+        self._take(made.data)
+
+    def _is_revoked(self, chain: Chain) -> bool:
+        try:
+            self._trust.check(chain, self._clock())
+        except RevokedCertificateError:
+            return True
+        except UntrustedError:  # as long as its authority was trusted, it had not revoked it
+            return False
+        return False
+
+    def _take(self, statement: bytes) -> None:
+        try:
+            self.ring.take_statement(statement)
+        except UntrustedError as error:
+            _log.warning("what a gateway states of its former keys is not believed: %s", error)
+
+    def _save_statements(self) -> None:
+        former = self.ring.former
+        data = msgpack.packb(([stated.data for _, stated in former], former.taken_back))
+        if data == self._saved_statements or not (len(former) or former.taken_back):
+            return
+        try:
+            replaced_file.replace(self._stated_file, data, mode=_MODE)
+        except OSError as error:
+            _log.warning("former keys of gateways are not kept: %s", error)
+        self._saved_statements = data
+
+    def _load_statements(self) -> None:
+        try:
+            data = self._stated_file.read_bytes()
+            statements, taken_back = msgpack.unpackb(data)
+            self.ring.former.take_back(map(bytes, taken_back))
+            for one in statements:
+                self._take(bytes(one))
+            self._saved_statements = data
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, TypeError, msgpack.UnpackException) as error:
+            _log.warning("%s: not usable, neighbours will tell: %s", self._stated_file, error)
 
     def _kept(self) -> frozenset[bytes]:
         return frozenset(fingerprint for fingerprint, _ in self.ring)

@@ -79,6 +79,7 @@ class FleetProof:
         def publish(topic: str, payload: bytes) -> None:
             node.publish(Entry(topic, payload), control=True)
 
+        self.keys.begin(own_id, epoch)
         now = asyncio.get_running_loop().time
         self._lives = LifeProof(own_id, epoch, publish, now)
         self._part = CertificatePart(node, self.keys, now)

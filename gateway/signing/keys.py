@@ -28,19 +28,33 @@ def is_for_signing(key: object) -> bool:
     return isinstance(key, (Ed25519PrivateKey, Ed25519PublicKey))
 
 
+def encoded(key: PublicKey) -> bytes:
+    """Its SubjectPublicKeyInfo in DER."""
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return key.public_bytes(serialization.Encoding.DER, form)
+
+
 def name_of(key: PublicKey) -> bytes:
     """The bytes that its signatures begin with."""
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    der = key.public_bytes(serialization.Encoding.DER, form)
-    return hashlib.sha256(der).digest()[:NAME_BYTES]
+    return hashlib.sha256(encoded(key)).digest()[:NAME_BYTES]
 
 
 class KeySigner:
-    """A `tree_handler.proof.Signer` with a private key."""
+    """A `tree_handler.proof.Signer` with a private key.
+
+    Attributes:
+        public_key: the other half of it.
+
+    """
 
     def __init__(self, key: PrivateKey) -> None:
+        self.public_key: PublicKey = key.public_key()
         self._key = key
-        self._name = name_of(key.public_key())
+        self._name = name_of(self.public_key)
+
+    def is_of(self, signature: bytes) -> bool:
+        """Whether a signature names this key."""
+        return signature[:NAME_BYTES] == self._name
 
     def sign(self, message: bytes) -> bytes:
         """See `tree_handler.proof.Signer`."""

@@ -2,17 +2,26 @@
 
 It is fed certificates, whoever hands them over, and the time; it has no clock and opens no file. A
 gateway that renews its certificate has two keys in it, or more, and what was signed with either is
-proven. What counts is decided anew when the authorities or their lists change.
+proven. What counts is decided anew when the authorities or their lists change. Keys of before count
+as far as their gateways state it (`former_keys`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gateway.signing.former_keys import FormerKeys, KeyStatement, digest_of
 from gateway.signing.keys import NAME_BYTES, has_signed, name_of
-from gateway.signing.trust import Chain, Trust, UntrustedError, Vouched
+from gateway.signing.trust import (
+    Chain,
+    RevokedCertificateError,
+    Trust,
+    UntrustedError,
+    Vouched,
+)
 from tree_handler.proof import Verdict
 
 MAX_KEYS = 8
@@ -35,9 +44,13 @@ class CertificateRing:
         trust: whose certificates count.
         now_s: the wall clock, seconds since 1970.
 
+    Attributes:
+        former: what gateways state of the keys that they had before.
+
     """
 
     def __init__(self, trust: Trust, now_s: float) -> None:
+        self.former = FormerKeys(self._has_stated)
         self._trust = trust
         self._now_s = now_s
         self._kept: dict[bytes, _Kept] = {}
@@ -87,10 +100,36 @@ class CertificateRing:
         self._index(gateway_id)
         return gateway_id
 
+    def take_statement(self, data: bytes) -> str | None:
+        """Take what a gateway states of its former keys.
+
+        Returns:
+            Which gateway; None if it is nothing new.
+
+        Raises:
+            UntrustedError: the gateway did not state it, or that can't be known.
+
+        """
+        statement = KeyStatement.of(data)
+        is_new = self.former.take(statement, self._now_s)
+        return statement.gateway_id if is_new else None
+
     def verify(
-        self, gateway_id: str, message: bytes, signature: bytes, late_s: float = 0.0
+        self,
+        gateway_id: str,
+        message: bytes,
+        signature: bytes,
+        late_s: float = 0.0,
+        life: int = 0,
     ) -> Verdict:
         """See `tree_handler.proof.KeyRing`."""
+        verdict = self._verify(gateway_id, message, signature, late_s)
+        if verdict is not Verdict.UNKNOWN or not life:
+            return verdict
+        since_s = self._now_s - late_s
+        return self.former.verify(gateway_id, message, signature, since_s=since_s, life=life)
+
+    def _verify(self, gateway_id: str, message: bytes, signature: bytes, late_s: float) -> Verdict:
         named = self._named.get(gateway_id, {}).get(signature[:NAME_BYTES], ())
         verdict = Verdict.UNKNOWN
         for vouched in named:
@@ -100,6 +139,9 @@ class CertificateRing:
                 return Verdict.PROVEN
             verdict = Verdict.FORGED
         return verdict
+
+    def _has_stated(self, gateway_id: str, message: bytes, signature: bytes) -> bool:
+        return bool(self._verify(gateway_id, message, signature, math.inf))
 
     def knows(self, gateway_id: str) -> bool:
         """Whether there is any certificate of a gateway."""
@@ -121,9 +163,14 @@ class CertificateRing:
         for fingerprint, kept in list(self._kept.items()):
             try:
                 trust.check(kept.chain, self._now_s)
+            except RevokedCertificateError:  # it was proven once: so the authority's it is
+                self.former.take_back([digest_of(kept.vouched.key)])
             except UntrustedError:
-                self._forget(fingerprint)
-                lost.add(kept.vouched.gateway_id)
+                pass
+            else:
+                continue
+            self._forget(fingerprint)
+            lost.add(kept.vouched.gateway_id)
         for gateway_id in lost:
             self._index(gateway_id)
         return lost
@@ -139,6 +186,7 @@ class CertificateRing:
         self._named[gateway_id] = named
         if not named:
             del self._named[gateway_id], self._of[gateway_id]
+        self.former.look_again(gateway_id)
 
 
 def fingerprint_of(chain: Chain) -> bytes:

@@ -31,6 +31,8 @@ MAX_CERTIFICATE_BYTES = 8_192
 _USAGES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
 _NO_CHECK_TIME = 0x20_0000
 """X509_V_FLAG_NO_CHECK_TIME of OpenSSL, for which pyOpenSSL has no name."""
+_REVOKED = 23
+"""X509_V_ERR_CERT_REVOKED, likewise."""
 
 Chain = tuple[bytes, ...]
 """Certificates in DER: a gateway's own, then those between it and its authority."""
@@ -38,6 +40,10 @@ Chain = tuple[bytes, ...]
 
 class UntrustedError(ProtocolError):
     """A certificate is not one of a gateway of this fleet; it says why."""
+
+
+class RevokedCertificateError(UntrustedError):
+    """A certificate was revoked by its authority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,8 @@ class Trust:
             now_s: the wall clock, seconds since 1970: authorities must not have ended.
 
         Raises:
+            RevokedCertificateError: its authority takes it back. Whether that authority signed it
+                may not have been looked at.
             UntrustedError: nothing.
 
         """
@@ -126,6 +134,8 @@ class Trust:
         try:
             return [one.to_cryptography() for one in asked.get_verified_chain()]
         except crypto.X509StoreContextError as error:
+            if error.errors[0] == _REVOKED:
+                raise RevokedCertificateError(f"certificate: {error}", name) from error
             raise UntrustedError(f"certificate: {error}", name) from error
 
 

@@ -22,6 +22,8 @@ from dtls import keystore
 from gateway.coap.client import ClientError, CoapClient
 from gateway.commands import password_lines
 from gateway.mqtt import Disconnect, ReasonCode
+from tree_handler import batch
+from tree_handler.batch import Epoch
 
 AT_ONCE_S = 5.0
 """From the end of a reload, on a busy machine."""
@@ -129,8 +131,25 @@ async def test_the_revoked_are_out_at_once_and_nobody_else_notices(fleet: Fleet)
         assert a.without_link_s("b") == b.without_link_s("a") == [], "\n".join(a.lines)
 
 
+def logged(gateway: KeyedGateway, topic: str) -> set[tuple[Epoch, int]]:
+    """Which messages of a topic stand in a gateway's log."""
+    found: set[tuple[Epoch, int]] = set()
+    for path in (gateway.folder / "state" / "log").glob("*.log"):
+        data = path.read_bytes()
+        for at, header in batch.frames(data):
+            if header.clients and not header.passed:
+                entries = batch.decode(data[at : at + header.end], header)
+                numbers = range(header.first, header.last + 1)
+                found |= {
+                    (header.stream, number)
+                    for number, entry in zip(numbers, entries, strict=True)
+                    if entry.topic == topic
+                }
+    return found
+
+
 async def test_a_fleet_goes_over_to_another_authority_one_by_one_without_losing_a_message(
-    fleet: Fleet,
+    fleet: Fleet, tmp_path: Path
 ) -> None:
     authority, a, b, c = fleet
     everybody = (a, b, c)
@@ -179,6 +198,18 @@ async def test_a_fleet_goes_over_to_another_authority_one_by_one_without_losing_
     for each in (b, c):
         gaps = each.without_link_s("a")
         assert gaps and max(gaps) < RECONNECT_S, gaps
+
+    # New hardware, which knows the new authority alone, proves what was signed under the old one.
+    fleet_keys.keys("issue", "--ca", authority, "d")
+    d = KeyedGateway(tmp_path / "d", "d", (a.port,))
+    d.take_all(authority)
+    await d.start()
+    try:
+        before = logged(b, "load")
+        assert len(before) > load.acknowledged  # both loads
+        await until(lambda: logged(d, "load") == before, d, a)
+    finally:
+        await d.stop()
 
     # Who starts again has nothing of the old authority, and joins a root that began under it.
     root = re.findall(r"root (\w)/", "\n".join(a.lines))[-1]

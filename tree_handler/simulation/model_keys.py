@@ -42,7 +42,12 @@ class ModelRing:
         self._fleet = fleet
 
     def verify(
-        self, gateway_id: str, message: bytes, signature: bytes, late_s: float = 0.0
+        self,
+        gateway_id: str,
+        message: bytes,
+        signature: bytes,
+        late_s: float = 0.0,
+        life: int = 0,
     ) -> Verdict:
         """See `tree_handler.proof.KeyRing`."""
         if self._known is not None and gateway_id not in self._known:

@@ -145,3 +145,73 @@ def test_a_renewed_certificate_is_told_at_once(peers: list[Peer], authority: Aut
     a.part.renewed()
     carry(a, 1, b, 1)
     assert fingerprint_of((issued.der,)) in b.keys.ring
+
+
+def restart_with_another_key(peer: Peer, authority: Authority) -> bytes:
+    """Have it state a key that it had; what that key signs."""
+    peer.keys.begin("gw-a", 1)
+    signed = peer.keys.sign(b"then")
+    issued = authority.issue("gw-a", is_gateway=True)
+    trusted = Trust([x509.load_pem_x509_certificate(authority.file.read_bytes())])
+    peer.keys.renew(SigningFiles(OwnKey.read(issued.certificate, issued.key), trusted))
+    return signed
+
+
+def test_what_one_states_of_its_former_key_all_know_behind_two_links(
+    peers: list[Peer], authority: Authority
+) -> None:
+    a, b, c = peers
+    signed = restart_with_another_key(a, authority)
+    b.part.unknown("gw-a", 1)
+    b.sent.clear()
+    link_up(b, c, 2)
+    link_up(a, b, 1)
+    carry(b, 2, c, 2)  # told of it, it asks
+    carry(c, 2, b, 2)
+    carry(b, 2, c, 2)
+    for peer in (b, c):
+        assert len(peer.keys.ring.former) == 1
+    assert b.asked_anew == 1
+    (_, statement), *_ = c.keys.ring.former
+    assert c.keys.ring.former.verify("gw-a", b"then", signed, since_s=0.0, life=1)
+    assert statement == a.keys.statement
+
+
+def test_a_gateway_of_the_release_before_is_sent_nothing_that_it_does_not_know(
+    peers: list[Peer], authority: Authority
+) -> None:
+    a = peers[0]
+    restart_with_another_key(a, authority)
+    a.links[1] = None
+    a.part.link_up(1, "", 0.0)
+    told = [row for _, (kind, rows) in a.sent if kind == CertificateKind.HAVE for row in rows]
+    a.sent.clear()
+    # It asks for all that it has not, and would end a link on which a kind comes that is not its.
+    a.part.receive(1, TOPIC, msgpack.packb((int(CertificateKind.WANT), told)), 0.0)
+    a.part.renewed()
+    assert {kind for _, (kind, _) in a.sent} <= {CertificateKind.CHAINS, CertificateKind.HAVE}
+
+
+def test_statements_of_nobody_are_looked_at_for_a_while_only(
+    peers: list[Peer], authority: Authority
+) -> None:
+    a, b, _ = peers
+    restart_with_another_key(a, authority)
+    statement = a.keys.statement
+    assert statement is not None
+    link_up(b, peers[2], 2)
+    b.sent.clear()
+    bent = statement.data[:-1] + bytes((statement.data[-1] ^ 1,))
+    rows = [bent] * (certificate_part.UNTRUSTED_AT_ONCE + 1) + [statement.data]
+    b.part.receive(1, TOPIC, msgpack.packb((int(CertificateKind.FORMER), rows)), 0.0)
+    assert not len(b.keys.ring.former)
+    assert not b.sent
+
+
+def test_who_knows_a_thousand_asks_in_messages_that_are_no_larger(peers: list[Peer]) -> None:
+    a = peers[0]
+    rows = [number.to_bytes(16, "big") for number in range(certificate_part.MAX_ROWS)]
+    a.part.receive(1, TOPIC, msgpack.packb((int(CertificateKind.HAVE), rows)), 0.0)
+    assert max(len(asked) for _, (_, asked) in a.sent) <= certificate_part.MAX_ROWS
+    wanted = {row for _, (_, asked) in a.sent for row in asked}
+    assert wanted == {*rows, certificate_part.READS_FORMER}

@@ -39,7 +39,12 @@ class Keys:
         return b"key of " + gateway_id.encode()
 
     def verify(
-        self, gateway_id: str, message: bytes, signature: bytes, late_s: float = 0.0
+        self,
+        gateway_id: str,
+        message: bytes,
+        signature: bytes,
+        late_s: float = 0.0,
+        life: int = 0,
     ) -> Verdict:
         made = KeyOf(self.key_of(gateway_id)).sign(message)
         return Verdict.PROVEN if hmac.compare_digest(made, signature) else Verdict.FORGED
