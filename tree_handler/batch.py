@@ -24,15 +24,16 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import msgpack
 import msgspec
 
+from tree_handler.entry import Entry, Row
 from tree_handler.errors import BatchError
 from tree_handler.flags import ADDRESS_BYTES, Flags
 
-__all__ = ["Flags"]  # the other names of this module are its own
+__all__ = ["Entry", "Flags", "Row"]  # the other names of this module are its own
 
 MAGIC: Final = b"HB"
 VERSION: Final = 1
@@ -63,39 +64,6 @@ _pack: Final = msgspec.msgpack.Encoder().encode
 
 Seal = Callable[[int, bytes], bytes]
 """Makes the seal of flags and of all that stands between frame and seal."""
-Row = tuple[Any, ...]
-"""A message as it stands in a body: topic, QoS (with 4 added for RETAIN), payload, and properties
-if there are any."""
-
-
-@dataclass(slots=True)  # not frozen: that costs a third of the time to make one
-class Entry:
-    """One message as its origin accepted it; nothing changes one.
-
-    Attributes:
-        topic: the topic name.
-        payload: the payload, untouched.
-        qos: 0, 1 or 2, as published.
-        retain: the RETAIN flag, as published.
-        properties: MQTT 5.0 properties that must survive the journey, by identifier.
-
-    """
-
-    topic: str
-    payload: bytes
-    qos: int = 0
-    retain: bool = False
-    properties: dict[int, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, row: Row) -> Entry:
-        """The message that stands in a body."""
-        return cls(row[0], row[2], row[1] & 3, bool(row[1] & 4), row[3] if len(row) > 3 else {})
-
-    def row(self) -> Row:
-        """The message as it stands in a body."""
-        row = (self.topic, self.qos | self.retain << 2, self.payload)
-        return (*row, self.properties) if self.properties else row
 
 
 @dataclass(slots=True)  # not frozen: one is made for each batch, which may hold a single message
@@ -341,6 +309,7 @@ def rows(frame: bytes, header: Header) -> list[Row]:
             or type(row[1]) is not int
             or type(row[2]) is not bytes
             or (len(row) > 3 and type(row[3]) is not dict)
+            or (len(row) > 4 and type(row[4]) is not bytes)
             for row in found
         )
     except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:

@@ -29,6 +29,7 @@ import msgpack
 from tree_handler.batch import FRAME, Header
 from tree_handler.flags import ADDRESS_BYTES, Flags
 from tree_handler.proof import KeyRing, Signer, Verdict, context
+from tree_handler.retained.proof import RetainedProofs
 from tree_handler.spanning.election import Identity, Root
 
 BATCH: Final = "batch 1"
@@ -53,9 +54,13 @@ class Seals:
         ring: the keys of all.
         tree: the tree's name.
 
+    Attributes:
+        retained: proves retained messages, which outlive the batches that they came in.
+
     """
 
     def __init__(self, signer: Signer | None, ring: KeyRing, tree: str) -> None:
+        self.retained = RetainedProofs(signer, ring, tree)
         self._signer = signer
         self._ring = ring
         self._context = context(BATCH, tree)

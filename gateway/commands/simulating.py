@@ -56,10 +56,13 @@ def _add_subject(simulate: argparse.ArgumentParser) -> None:
     subject.add_argument(
         "--subject",
         default="tree",
-        choices=["tree", "routed", "topic", "overlays", "retained", "liar", "directory"],
+        choices=[
+            *("tree", "routed", "topic", "overlays", "retained", "liar", "retained-liar"),
+            "directory",
+        ],
         help="the tree with what it floods (default), routed or topic mode, topic overlays alone, "
-        "retained messages, a tree in which one gateway lies, directories and requests of a fleet "
-        "(with --growth: what look-ups cost)",
+        "retained messages, a tree in which one gateway lies (or one about what is retained), "
+        "directories and requests of a fleet (with --growth: what look-ups cost)",
     )
     subject.add_argument(
         "--liar",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final
 
 from gateway.links.node import TreeNode
-from tree_handler.retained.sync import RetainedSource, RetainedSync, SendRetained
+from tree_handler.retained.sync import RetainedSync
+from tree_handler.retained.sync_state import RefusedRetained, RetainedSource, SendRetained
 
 TOPIC: Final = b"$hedgerow/retained"
 
@@ -18,22 +19,35 @@ class RetainedPart:
         node: on whose links.
         store: the gateway's retained messages.
         settle_s: what has changed is told to neighbours when nothing changed for so long.
+        refused: is told what a neighbour with this id told, and is not believed.
 
     """
 
     topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
 
-    def __init__(self, node: TreeNode, store: RetainedSource, settle_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        node: TreeNode,
+        store: RetainedSource,
+        settle_s: float = 5.0,
+        refused: Callable[[RefusedRetained, str], None] = lambda *_: None,
+    ) -> None:
         self._node = node
         self._store = store
-        self._sync = RetainedSync(store, node.replication, settle_s)
+        self._refused = refused
+        self._peers: dict[int, str] = {}
+        seals = node.replication.settings.seals
+        proofs = None if seals is None else seals.retained
+        self._sync = RetainedSync(store, node.replication, settle_s, proofs)
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
         """See `Part`."""
+        self._peers[link] = peer_id
         self._sync.link_up(link, now)
 
     def link_down(self, link: int, now: float) -> None:
         """See `Part`."""
+        self._peers.pop(link, None)
         self._sync.link_down(link, now)
 
     def tree_changed(self, now: float) -> None:
@@ -42,6 +56,8 @@ class RetainedPart:
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
         """See `Part`."""
         self._send(self._sync.receive(link, payload, now))
+        for refused in self._sync.take_refused():
+            self._refused(refused, self._peers.get(link, ""))
 
     def next_timer(self) -> float:
         """See `Part`."""
@@ -68,4 +84,6 @@ class RetainedPart:
             "news": counters.news,
             "left_to_log": counters.left_to_log,
             "refused": counters.refused,
+            "unproven": counters.unproven,
+            "proven_later": counters.proven,
         }

@@ -288,8 +288,8 @@ class GatewayProcess:
         return broker
 
     def _broker_recovered(self, core: DataPlane) -> None:
-        settle_s = self._settings.tree.repair_interval_s
-        self._retained = RetainedPart(self._node, core.shared_retention, settle_s)
+        settle_s, refused = self._settings.tree.repair_interval_s, self._proof.unproven_retained
+        self._retained = RetainedPart(self._node, core.shared_retention, settle_s, refused)
         self._node.add_part(self._retained)
         if self._routed is not None:
             wanted = [f for one in core.sessions.values() for f in one.subscriptions]

@@ -18,6 +18,7 @@ from tree_handler.batch import Entry, Header
 from tree_handler.proof import Verdict
 from tree_handler.remote.seals import RemoteSeals
 from tree_handler.replication.actions import Refuse
+from tree_handler.retained.sync_state import RefusedRetained
 from tree_handler.seal import Seals
 
 
@@ -99,6 +100,12 @@ class FleetProof:
         self._quarantine.take(refuse, peer_id)
         if refuse.verdict is Verdict.UNKNOWN and refuse.link is not None and self._part is not None:
             self._part.unknown(refuse.header.origin, refuse.link)
+
+    def unproven_retained(self, refused: RefusedRetained, peer_id: str) -> None:
+        """A retained message was refused that this neighbour told of."""
+        self._quarantine.take_retained(refused, peer_id)
+        if refused.verdict is Verdict.UNKNOWN and self._part is not None:
+            self._part.unknown(refused.retained.version.origin, refused.link)
 
     def tells_of_revocations(self, tell: Callable[[str], None]) -> None:
         """From now on call this with the neighbour's id when a list of one's is new here.

@@ -27,6 +27,7 @@ GUARDS: dict[str, tuple[type, str, Any]] = {
     "overlays": (Agreements, "_discard", lambda *_: None),
     "retained": (RetainedSync, "link_up", lambda *_: None),
     "liar": (Seals, "is_candidate", lambda *_: True),
+    "retained-liar": (RetainedSync, "_is_believed", lambda *_: True),
 }
 """What is taken away of each subject, so that some of its runs fail."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,11 @@ from gateway.mqtt import (
     encode,
     packet_end,
 )
+from tree_handler.proof import Verdict
 from tree_handler.retained.hybrid_clock import EARLIEST_US, RetainedVersion
 from tree_handler.retained.message import VERSION, Retained
+from tree_handler.retained.proof import RetainedProofs
+from tree_handler.simulation.model_keys import ModelRing, ModelSigner
 
 NOW_US = EARLIEST_US + 10**12
 OTHER = ("other", 7)
@@ -165,6 +169,49 @@ async def test_what_a_neighbour_told_outlives_a_crash_and_subscribers_got_it_onc
     assert len(session.outgoing.inflight) == 1
     assert not session.outgoing.backlog.count
     assert world.core.shared_retention.told("t", world.core.now()) == told(b"news", NOW_US)
+
+
+def proven(retained: Retained) -> Retained:
+    """It, as its origin signed it."""
+    (found,) = RetainedProofs(ModelSigner(OTHER[0]), ModelRing(), "t").prove([retained])
+    return found
+
+
+READER = RetainedProofs(None, ModelRing(), "t")
+
+
+@pytest.mark.parametrize("payload", [b"x", b""])
+async def test_what_proves_a_message_of_another_gateway_is_in_the_checkpoint(
+    world: World, payload: bytes
+) -> None:
+    one = proven(told(payload, NOW_US))
+    assert world.core.shared_retention.learn(one, world.core.now(), is_news=False)
+    await turn()
+    await crash(world)
+    versions = world.core.retention.versions
+    assert versions.version("t") == one.version
+    # The journal, which the release before reads too, has none: neighbours are asked for it.
+    assert versions.proof("t") == (one.proof if world.takes_checkpoints else b"")
+    assert bool(versions.unproven) is not world.takes_checkpoints
+    for _ in range(2):  # one that comes later is kept as well
+        versions = world.core.retention.versions
+        versions.prove("t", one.version, one.proof)
+        await world.checkpoint()
+        await crash(world)
+    assert world.core.retention.versions.proof("t") == one.proof
+
+
+async def test_a_message_that_expired_here_is_proven_to_have_had_an_expiry(world: World) -> None:
+    version = RetainedVersion(NOW_US, 0, *OTHER)
+    one = proven(Retained("t", version, 3, 1, b"x", {2: 5}))
+    row = ("t", 1 | 4, b"x", {VERSION: version[:2], 2: 5}, one.proof)
+    world.core.arriving.publish_batch([row], OTHER, 3)
+    world.core.retention.expire(world.core.now() + 6.0)
+    told = world.core.shared_retention.told("t", world.core.now() + 6.0)
+    assert told is not None and told.qos is None
+    proof = world.core.retention.versions.proof("t")
+    assert READER.check(replace(told, proof=proof)) is Verdict.PROVEN
+    assert READER.check(replace(told, proof=one.proof)) is not Verdict.PROVEN
 
 
 async def test_a_deletion_that_a_neighbour_told_of_outlives_a_crash(world: World) -> None:

@@ -87,7 +87,9 @@ def test_by_the_wall_clock_alone_a_write_loses_against_what_its_gateway_had_seen
 
 
 def test_without_tombstones_what_was_deleted_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forgets(self: RetainedVersions, topic: str, grave: Tombstone, now_s: float) -> bool:
+    def forgets(
+        self: RetainedVersions, topic: str, grave: Tombstone, now_s: float, proof: bytes = b""
+    ) -> bool:
         if not self.is_news(topic, grave.version):
             return False
         self._take_out(topic)

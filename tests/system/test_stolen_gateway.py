@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from authority import Issued
 from fleet_gateway import Fleet, FleetGateway, until
 from mqtt_peer import Peer
 
+from gateway.broker.outbound.message import Message
 from gateway.mqtt import PubAck, Publish
 from gateway.signing.own import OwnKey
 from gateway.signing.quarantine import FOLDER
@@ -28,6 +30,7 @@ from tree_handler.batch import Entry, Epoch, Flags
 from tree_handler.intervals import Intervals
 from tree_handler.proof import context
 from tree_handler.replication.repair import Summary
+from tree_handler.retained.message import VERSION
 from tree_handler.routing.locator import Behind
 from tree_handler.routing.wire import TOPIC as ROUTED
 from tree_handler.routing.wire import Ack, Carry, Claim, Tell, Word, signed_part
@@ -225,6 +228,39 @@ async def test_a_stolen_gateway_forges_nothing_of_others(
         assert {told["neighbour"] for told in files} == {THIEF}
         assert {told["why"] for told in files} >= {"unsigned", "unknown"}
     assert "forged" in {told["why"] for one in (a, b) for told in kept(one)}
+
+
+@pytest.mark.parametrize("mode", ["flood", "routed"])
+async def test_a_stolen_gateway_hands_over_nothing_retained_that_nobody_wrote(
+    fleet: Fleet, mode: str
+) -> None:
+    a, b, x = await begin(fleet, mode, 1.0)
+    writer = await client(a, "writer")
+    for topic in ("door", "lamp"):
+        assert await writer.publish(topic, b"true", retain=True) in (0, 16)
+    life = (a.name, a.process._node.replication.epoch)
+    stolen = x.process._broker.core.retention
+    if mode == "flood":  # else it hears of nothing that it does not want
+        await until(lambda: stolen.get("door") and stolen.get("lamp"))
+    for topic, payload in (("door", b"forged"), ("lamp", b""), ("gate", b"forged")):
+        stamp = (time.time_ns() // 1000 + 10**9, 0)
+        message = Message(topic, topic.encode(), payload, 1, True, {VERSION: stamp})
+        message.ref = (life, 1)
+        message.proof = b"forged"
+        assert stolen.retain(message)
+    for one in (a, b):
+        await until(lambda g=one: g.process.status()["retained"]["unproven"] >= 3)
+    # Who comes anew gets what is true, of either of the two that are honest.
+    newcomer = fleet.gateway("gw-c")
+    ports = [f"127.0.0.1:{one.port}" for one in (x, a)]
+    await newcomer.start(neighbours=ports, mode=mode, repair_interval_s=0.5)
+    fresh = newcomer.process._broker.core.retention
+    await until(lambda: fresh.get("door") and fresh.get("lamp"))
+    assert newcomer.links == {"gw-a", THIEF}
+    for one in (a, newcomer):
+        await until(lambda g=one: any("retained message of gw-a" in o["batch"] for o in kept(g)))
+        retention = one.process._broker.core.retention
+        assert {t: m.payload for t, m in retention.match("#")} == {"door": b"true", "lamp": b"true"}
 
 
 def knows_wishes(gateway: FleetGateway) -> bool:

@@ -9,6 +9,7 @@ from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals
 from tree_handler.replication.epoch_order import statement
+from tree_handler.retained.proof import RetainedProofs
 
 _KIND = Flags.LOGGED | Flags.CONTROL
 """What an origin numbers apart."""
@@ -24,12 +25,14 @@ class OwnBatches:
         origin: this gateway's id.
         epoch: its boot epoch.
         seal: proves that they are this gateway's; None where nobody seals.
+        proofs: proves what is retained of them, likewise.
 
     """
 
     origin: str
     epoch: int
     seal: batch.Seal | None = None
+    proofs: RetainedProofs | None = None
     _next: dict[int, int] = field(default_factory=dict)
     _has_told_epochs: bool = False
     _unsaid: tuple[int, int] | None = None
@@ -102,6 +105,8 @@ class OwnBatches:
         self, rows: Sequence[Row], flags: int, origin_time_us: int, address: bytes = b""
     ) -> Made:
         first = self._next.get(flags & _KIND, 1)
+        if self.proofs is not None and flags & (_KIND | Flags.LOCAL) == Flags.LOGGED:
+            rows = self.proofs.prove_rows(rows, (self.origin, self.epoch), first)
         return batch.make(
             self.origin,
             self.epoch,

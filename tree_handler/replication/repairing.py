@@ -92,7 +92,7 @@ class SharedParts:
         """Make them for a gateway with this id and boot epoch; see `Replication` for the rest."""
         floods, seals = settings.floods_clients, settings.seals
         seal = None if seals is None else seals.seal
-        made = OwnBatches(*own, seal)
+        made = OwnBatches(*own, seal, None if seals is None else seals.retained)
         flooding = Flooding(own, floods, counters, seal)
         order = EpochOrder(own, have, told, from_origin_alone=not floods)
         telling = Telling(have, flooding.is_flooded)

@@ -12,6 +12,8 @@ from tree_handler.retained.hybrid_clock import LOGICAL_MAX, RetainedVersion
 VERSION = -1
 """Among the properties of a retained message in a batch: its stamp, as (physical, logical). An MQTT
 property has a whole number as its identifier, so no packet can carry it."""
+EXPIRY = 2
+"""Message Expiry Interval (MQTT 5.0, 3.3.2.3.3)."""
 PHYSICAL_MAX = 1 << 62
 """Beyond it no stamp is believed: it could hardly be surpassed."""
 ORIGIN_BYTES_MAX = 255
@@ -30,6 +32,7 @@ class Retained:
         properties: as in `tree_handler.batch.Entry`.
         left_s: until a message expires; None for never.
         dead_s: for how long there has been no message; None if there is one.
+        proof: that its origin wrote it (`retained.proof`); empty without one.
 
     """
 
@@ -41,6 +44,7 @@ class Retained:
     properties: dict[int, Any]
     left_s: float | None = None
     dead_s: float | None = None
+    proof: bytes = b""
 
     @property
     def stream(self) -> Epoch:
@@ -50,10 +54,12 @@ class Retained:
     @property
     def size_bytes(self) -> int:
         """About what it takes on a link."""
-        return len(self.topic) + len(self.payload) + 100 + 50 * len(self.properties)
+        return (
+            len(self.topic) + len(self.payload) + 100 + 50 * len(self.properties) + len(self.proof)
+        )
 
     def row(self) -> tuple[Any, ...]:
-        """The wire form, to be packed."""
+        """The wire form, to be packed, without the proof: as earlier releases read it."""
         left_ms = None if self.left_s is None else max(0, int(self.left_s * 1000))
         dead_ms = None if self.dead_s is None else max(0, int(self.dead_s * 1000))
         return (
@@ -61,17 +67,22 @@ class Retained:
             *(self.qos, self.payload, self.properties, left_ms, dead_ms),
         )
 
+    def proven_row(self) -> tuple[Any, ...]:
+        """The wire form with the proof, for who says that it reads proofs."""
+        return (*self.row(), self.proof)
+
     @classmethod
     def of(cls, row: object) -> Retained:
-        """Read the wire form.
+        """Read the wire form, with a proof or without.
 
         Raises:
             ProtocolError: it is none.
 
         """
-        if not isinstance(row, tuple) or len(row) != 11:
+        if not isinstance(row, tuple) or len(row) not in (11, 12):
             raise ProtocolError("retained message", row)
-        topic, us, logical, origin, epoch, number, qos, payload, properties, left, dead = row
+        topic, us, logical, origin, epoch, number, qos, payload, properties, left, dead = row[:11]
+        proof = row[11] if len(row) > 11 else b""
         version = version_of(us, logical, origin, epoch)
         if not (
             isinstance(topic, str)
@@ -84,11 +95,13 @@ class Retained:
             and (dead is None or _whole(dead, 1 << 64))
             and (dead is None) == bool(payload)
             and (qos is not None or not payload)
+            and isinstance(proof, bytes)
         ):
             raise ProtocolError("retained message", row)
         left_s = None if left is None else left / 1000
         dead_s = None if dead is None else dead / 1000
-        return cls(*(topic, version, number, qos, payload, dict(properties), left_s, dead_s))
+        where = topic, version, number, qos
+        return cls(*where, payload, dict(properties), left_s, dead_s, proof)
 
 
 def stamped_version(stamp: object, stream: Epoch) -> RetainedVersion:

@@ -22,36 +22,58 @@ of an origin behind a newer one, so what is done with a newer version depends on
   given to subscribers. They get it when the log brings it after all, or gives it up.
 
 While the log is catching up nothing is compared, for a time: most of what differs is on its way.
+
+Where gateways sign, each message goes with a proof of its origin (`proof`), and nothing is taken
+without one. What is here without a proof, of a release that had none, is kept and told to nobody
+who would not take it; neighbours are asked for proofs, which begin at the origin, who signs
+whatever is its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
+from tree_handler.proof import Verdict
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import Retained
+from tree_handler.retained.proof import OWN, RetainedProofs
+from tree_handler.retained.sync_state import (
+    PROOFS_AGAIN_MAX_S,
+    UNKNOWN_AGAIN_MAX_S,
+    Log,
+    PutOff,
+    RefusedRetained,
+    RetainedSource,
+    SendRetained,
+    SyncCounters,
+    SyncLink,
+    SyncSession,
+)
 from tree_handler.retained.sync_wire import (
     ASK_TOPICS,
     END,
     START,
     Place,
     SyncKind,
+    Wants,
     ask_of,
     digest_of,
     pack,
     place_of,
     unpack,
 )
-from tree_handler.retained.versions import BUCKETS, HASH_BYTES, RetainedVersions, differing
+from tree_handler.retained.versions import BUCKETS, HASH_BYTES, differing
 
 ANSWER_BYTES = 64 << 10
 """An ANSWER ends when it is so large; one message may be larger."""
 ANSWER_TOPICS = 500
 """And when so many topics were looked at."""
+ANSWER_PROVEN = 64
+"""And when it has so many with proofs: checking each takes its time."""
 POLL_S = 0.25
 """While the log catches up, it is looked at so often."""
 ASK_TIMEOUT_S = 30.0
@@ -62,100 +84,8 @@ CATCH_UP_S = 60.0
 """A log that catches up is waited for so long."""
 PUT_OFF_MAX = 10_000
 """Messages left to the log that are remembered."""
-
-
-class Log(Protocol):
-    """What is asked of replication."""
-
-    def handed_out(self, stream: Epoch) -> int:
-        """Up to which number local clients have got a stream, or what was given up counts as."""
-
-    def may_come(self, stream: Epoch, number: int) -> bool:
-        """Whether a number is here behind a gap, or a neighbour can send it."""
-
-    def is_catching_up(self) -> bool:
-        """Whether a neighbour has what this gateway lacks and is asking for."""
-
-
-class RetainedSource(Protocol):
-    """The retained messages of a gateway."""
-
-    @property
-    def versions(self) -> RetainedVersions:
-        """Their versions."""
-
-    def told(self, topic: str, now: float) -> Retained | None:
-        """What a neighbour is told of a topic; None if there is nothing to tell."""
-
-    def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
-        """Take a newer version, and give it to subscribers if it is news; False over a limit."""
-
-    def announce(self, topic: str, now: float) -> None:
-        """The log gave up what was taken and was no news then: it is, if it has not come since."""
-
-
-@dataclass(frozen=True, slots=True)
-class SendRetained:
-    """SendRetained this to the neighbour."""
-
-    link: int
-    payload: bytes
-
-
-@dataclass(slots=True)
-class _Link:
-    """What is known of one neighbour.
-
-    Attributes:
-        told_changes: `RetainedVersions.changes` when it was told the root; -1 for never.
-        differs: its root is another one, and its digest is wanted.
-        digest: its digest, until it is compared.
-
-    """
-
-    told_changes: int = -1
-    differs: bool = False
-    digest: bytes | None = None
-
-
-@dataclass(slots=True)
-class _Session:
-    """What is being fetched, from which neighbour.
-
-    Attributes:
-        after: behind which place was asked last.
-        refused: a limit kept something out; only known topics are asked for from then on.
-
-    """
-
-    link: int
-    buckets: list[int]
-    asked_at: float
-    after: Place = START
-    refused: bool = False
-
-
-@dataclass(slots=True)
-class _PutOff:
-    """A message that was left to the log: who told of it, and since when it waits."""
-
-    link: int
-    stream: Epoch
-    number: int
-    version: RetainedVersion
-    since: float
-    is_overdue: bool = False
-
-
-@dataclass(slots=True)
-class SyncCounters:
-    """What happened, for status and metrics."""
-
-    sent: int = 0
-    fetched: int = 0
-    news: int = 0
-    left_to_log: int = 0
-    refused: int = 0
+REFUSED_MAX = 100
+"""Messages that are not believed and wait to be told of."""
 
 
 class RetainedSync:
@@ -165,18 +95,27 @@ class RetainedSync:
         store: its retained messages.
         log: what replication knows.
         settle_s: what has changed is told when nothing changed for so long.
+        proofs: makes and checks proofs; None where gateways don't sign.
 
     """
 
-    def __init__(self, store: RetainedSource, log: Log, settle_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        store: RetainedSource,
+        log: Log,
+        settle_s: float = 5.0,
+        proofs: RetainedProofs | None = None,
+    ) -> None:
         self.counters = SyncCounters()
+        self._proofs = proofs
+        self._refused: list[RefusedRetained] = []
         self._store = store
         self._versions = store.versions
         self._log = log
         self._settle_s = settle_s
-        self._links: dict[int, _Link] = {}
-        self._session: _Session | None = None
-        self._put_off: dict[str, _PutOff] = {}
+        self._links: dict[int, SyncLink] = {}
+        self._session: SyncSession | None = None
+        self._put_off: dict[str, PutOff] = {}
         self._silent: dict[str, tuple[Epoch, int, RetainedVersion]] = {}
         """What was taken without telling subscribers."""
         self._seen_changes = -1
@@ -188,7 +127,7 @@ class RetainedSync:
 
     def link_up(self, link: int, now: float) -> None:
         """A neighbour is there; it is told the root when the log has caught up."""
-        self._links[link] = _Link()
+        self._links[link] = SyncLink()
         self._look_at = min(self._look_at, now + POLL_S)
 
     def link_down(self, link: int, now: float) -> None:
@@ -221,6 +160,11 @@ class RetainedSync:
             case SyncKind.ANSWER:
                 return self._answered(link, fields, now)
         raise ProtocolError("message of retained topics", kind)
+
+    def take_refused(self) -> list[RefusedRetained]:
+        """What was told and not believed since this was asked last; `REFUSED_MAX` at most."""
+        refused, self._refused = self._refused, []
+        return refused
 
     @property
     def is_fetching(self) -> bool:
@@ -258,7 +202,12 @@ class RetainedSync:
             for action in self._say(link, state, now, has_settled=has_settled)
         ]
 
-    def _say(self, link: int, state: _Link, now: float, *, has_settled: bool) -> list[SendRetained]:
+    def _say(
+        self, link: int, state: SyncLink, now: float, *, has_settled: bool
+    ) -> list[SendRetained]:
+        if now >= state.again_at:
+            state.differs, state.again_at = True, inf
+            state.again_wait_s = min(2 * state.again_wait_s, UNKNOWN_AGAIN_MAX_S)
         actions = self._compare(link, state, now)
         changes = self._versions.changes
         if state.told_changes == -1 or (state.told_changes != changes and has_settled):
@@ -267,7 +216,19 @@ class RetainedSync:
         if state.differs and self._session is None:
             state.differs = False
             actions.append(SendRetained(link, self._digest(wanted=True)))
+        if self._session is None and self._proofs is not None and now >= state.proofs_at:
+            actions += self._seek_proofs(link, state, now)
         return actions
+
+    def _seek_proofs(self, link: int, state: SyncLink, now: float) -> list[SendRetained]:
+        """Ask for the topics that have no proof here, as if they were lacking."""
+        buckets = self._versions.unproven
+        if not buckets:
+            return []
+        state.proofs_at = now + state.proofs_wait_s
+        state.proofs_wait_s = min(2 * state.proofs_wait_s, PROOFS_AGAIN_MAX_S)
+        self._session = SyncSession(link, buckets, now, seeks_proofs=True)
+        return [self._ask(self._session, START, now)]
 
     def _waits_for_log(self, now: float) -> bool:
         if not self._log.is_catching_up():
@@ -302,16 +263,17 @@ class RetainedSync:
         return pack((int(SyncKind.DIGEST), self._versions.digest(), wanted))
 
     def _told_digest(
-        self, link: int, state: _Link, fields: list[Any], now: float
+        self, link: int, state: SyncLink, fields: list[Any], now: float
     ) -> list[SendRetained]:
         state.digest = digest_of(fields[0], BUCKETS * HASH_BYTES)
         self._look_at = min(self._look_at, now + POLL_S)
         answer = [SendRetained(link, self._digest(wanted=False))] if fields[1] else []
-        if self._session is not None and self._session.link == link:
+        session = self._session
+        if session is not None and session.link == link and not session.seeks_proofs:
             state.digest = None  # what is under way knows as much, but for what will be told
         return answer + self._compare(link, state, now)
 
-    def _compare(self, link: int, state: _Link, now: float) -> list[SendRetained]:
+    def _compare(self, link: int, state: SyncLink, now: float) -> list[SendRetained]:
         """Begin to fetch what the neighbour's digest says is lacking here, if it is time."""
         if state.digest is None or self._session is not None or self._waits_for_log(now):
             return []
@@ -319,10 +281,10 @@ class RetainedSync:
         buckets = differing(digest, self._versions.digest())
         if not buckets:
             return []
-        self._session = _Session(link, buckets, now)
+        self._session = SyncSession(link, buckets, now)
         return [self._ask(self._session, START, now)]
 
-    def _ask(self, session: _Session, after: Place, now: float) -> SendRetained:
+    def _ask(self, session: SyncSession, after: Place, now: float) -> SendRetained:
         session.asked_at, session.after = now, after
         listed: list[tuple[Any, ...]] = []
         until, last = END, after
@@ -330,9 +292,11 @@ class RetainedSync:
             if len(listed) == ASK_TOPICS:
                 until = last
                 break
-            listed.append((topic, *version))
             last = (bucket, topic)
-        fields = (session.buckets, after, until, not session.refused, listed)
+            if self._proofs is None or self._versions.proof(topic):
+                listed.append((topic, *version))
+        wants = Wants(not session.refused, self._proofs is not None).field()
+        fields = (session.buckets, after, until, wants, listed)
         return SendRetained(session.link, pack((int(SyncKind.ASK), *fields)))
 
     def _answered(self, link: int, fields: list[Any], now: float) -> list[SendRetained]:
@@ -350,8 +314,11 @@ class RetainedSync:
         self._look_at = min(self._look_at, now + POLL_S)
         return []
 
-    def _take(self, session: _Session, retained: Retained, now: float) -> None:
+    def _take(self, session: SyncSession, retained: Retained, now: float) -> None:
         if not self._versions.is_news(retained.topic, retained.version):
+            self._take_proof(retained)
+            return
+        if not self._is_believed(session.link, retained, now):
             return
         stream, number = retained.stream, retained.number
         waited = self._put_off.get(retained.topic)
@@ -359,7 +326,7 @@ class RetainedSync:
         if self._is_left_to_log(stream, number) and not is_overdue:
             if waited is None and len(self._put_off) < PUT_OFF_MAX:
                 self.counters.left_to_log += 1
-                one = _PutOff(session.link, stream, number, retained.version, now)
+                one = PutOff(session.link, stream, number, retained.version, now)
                 self._put_off[retained.topic] = one
             return
         is_news = number <= self._log.handed_out(stream)
@@ -372,29 +339,57 @@ class RetainedSync:
             self.counters.refused += 1
             session.refused = True
 
+    def _take_proof(self, retained: Retained) -> None:
+        topic, version, proofs = retained.topic, retained.version, self._proofs
+        is_lacking = self._versions.version(topic) == version and not self._versions.proof(topic)
+        if proofs is not None and is_lacking and proofs.check(retained):
+            self.counters.proven += self._versions.prove(topic, version, retained.proof)
+
+    def _is_believed(self, link: int, retained: Retained, now: float) -> bool:
+        verdict = Verdict.PROVEN if self._proofs is None else self._proofs.check(retained)
+        if verdict is not Verdict.PROVEN:
+            self.counters.unproven += 1
+            if len(self._refused) < REFUSED_MAX:
+                self._refused.append(RefusedRetained(link, retained, verdict))
+        if verdict is Verdict.UNKNOWN:
+            state = self._links[link]
+            state.again_at = min(state.again_at, now + state.again_wait_s)
+        return verdict is Verdict.PROVEN
+
     def _is_left_to_log(self, stream: Epoch, number: int) -> bool:
         return number > self._log.handed_out(stream) and self._log.may_come(stream, number)
 
     # -- answering -----------------------------------------------------------------------------
 
     def _answer(self, link: int, fields: list[Any], now: float) -> SendRetained:
-        buckets, after, until, wants_unlisted, listed = ask_of(fields)
-        rows: list[tuple[Any, ...]] = []
+        buckets, after, until, wants, listed = ask_of(fields)
+        proofs = self._proofs if wants.proofs else None
+        found: list[Retained] = []
         size = 0
         upto, last = until, after
         topics = self._versions.topics_from(buckets, after)
         for looked, (bucket, topic, version) in enumerate(topics):
             if (bucket, topic) > until:
                 break
-            if looked == ANSWER_TOPICS or size >= ANSWER_BYTES:
+            is_full = proofs is not None and len(found) == ANSWER_PROVEN
+            if looked == ANSWER_TOPICS or size >= ANSWER_BYTES or is_full:
                 upto = last
                 break
             last = (bucket, topic)
             known = listed.get(topic)
-            if (known is None and wants_unlisted) or (known is not None and version > known):
+            if (known is None and wants.unlisted) or (known is not None and version > known):
+                if proofs is not None and not self._versions.proof(topic):
+                    continue  # it would not be taken
                 told = self._store.told(topic, now)
                 if told is not None:
-                    rows.append(told.row())
+                    found.append(replace(told, proof=self._versions.proof(topic)))
                     size += told.size_bytes
+        rows = [told.row() for told in found] if proofs is None else _proven(found, proofs)
         self.counters.sent += len(rows)
         return SendRetained(link, pack((int(SyncKind.ANSWER), upto, rows)))
+
+
+def _proven(found: list[Retained], proofs: RetainedProofs) -> list[tuple[Any, ...]]:
+    """Rows with proofs; what is this gateway's own is signed now."""
+    own = iter(proofs.prove([told for told in found if told.proof == OWN]))
+    return [(next(own) if told.proof == OWN else told).proven_row() for told in found]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from typing import Any
 
 import msgpack
@@ -19,6 +20,31 @@ Place = tuple[int, str]
 """A bucket and a topic in it: where a list of topics begins, or goes on."""
 END: Place = (BUCKETS, "")
 START: Place = (0, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What an ASK wants.
+
+    Attributes:
+        unlisted: topics that it does not list, too.
+        proofs: who asks reads proofs, and takes nothing without one.
+
+    """
+
+    unlisted: bool
+    proofs: bool
+
+    def field(self) -> object:
+        """The wire form. To an earlier release it is true or false: whether unlisted ones are."""
+        if not self.proofs:
+            return self.unlisted
+        return (1,) if self.unlisted else ()
+
+    @classmethod
+    def of(cls, field: object) -> Wants:
+        """Read it, as an earlier release does and with what that does not know."""
+        return cls(bool(field), isinstance(field, tuple))
 
 
 class SyncKind(enum.IntEnum):
@@ -86,18 +112,18 @@ def place_of(value: object) -> Place:
 
 def ask_of(
     fields: list[Any],
-) -> tuple[list[int], Place, Place, bool, dict[str, RetainedVersion]]:
+) -> tuple[list[int], Place, Place, Wants, dict[str, RetainedVersion]]:
     """Take the fields of an ASK.
 
     Returns:
-        The buckets, behind which place and up to which one their topics are asked for, whether
-        topics are wanted that are not listed, and the versions of those that are.
+        The buckets, behind which place and up to which one their topics are asked for, what is
+        wanted, and the versions of the topics that are listed.
 
     Raises:
         ProtocolError: it is none.
 
     """
-    buckets, after, until, wants_unlisted, listed = fields
+    buckets, after, until, wants, listed = fields
     if (
         not isinstance(buckets, tuple)
         or not all(isinstance(bucket, int) and 0 <= bucket < BUCKETS for bucket in buckets)
@@ -111,4 +137,4 @@ def ask_of(
         if not isinstance(row, tuple) or len(row) != 5 or not isinstance(row[0], str):
             raise ProtocolError("version of a retained topic", row)
         versions[row[0]] = version_of(*row[1:])
-    return list(buckets), place_of(after), place_of(until), bool(wants_unlisted), versions
+    return list(buckets), place_of(after), place_of(until), Wants.of(wants), versions

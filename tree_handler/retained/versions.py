@@ -13,13 +13,17 @@ that, and an expiry is met by each gateway in its own time. Contents are the cal
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush
 from math import inf
 
+import msgpack
+
 from tree_handler.retained.hybrid_clock import NEVER, RetainedVersion, Stamp
+from tree_handler.retained.proof import OWN, Signed, expired_proof
 
 BUCKETS = 256
 HASH_BYTES = 8
@@ -55,6 +59,7 @@ class RetainedVersions:
     Args:
         retention_s: how long tombstones are kept.
         tombstones_max: and how many of them.
+        own_id: whose own versions need no proof to be kept; of nobody if it is not given.
 
     Attributes:
         changes: raised by each change.
@@ -63,8 +68,12 @@ class RetainedVersions:
     """
 
     def __init__(
-        self, retention_s: float = RETENTION_S, tombstones_max: int = TOMBSTONES_MAX
+        self,
+        retention_s: float = RETENTION_S,
+        tombstones_max: int = TOMBSTONES_MAX,
+        own_id: str = "",
     ) -> None:
+        self._own_id = own_id
         self.changes = 0
         self.dropped_early = 0
         self._retention_s = retention_s
@@ -73,6 +82,10 @@ class RetainedVersions:
         self._dead: dict[str, Tombstone] = {}
         self._topics: list[set[str]] = [set() for _ in range(BUCKETS)]
         self._hashes = [0] * BUCKETS
+        self._proofs: dict[str, bytes] = {}
+        self._unproven = [0] * BUCKETS
+        """Topics without a proof, by bucket."""
+        self._newly_proven: set[str] = set()
         self._ages: list[tuple[float, str]] = []
         """A heap of tombstones by age; a topic that is in it and no longer dead is passed over."""
 
@@ -112,22 +125,70 @@ class RetainedVersions:
         known = self.version(topic)
         return known is None or version > known
 
+    def proof(self, topic: str) -> bytes:
+        """What proves a topic's version (`retained.proof`): nothing, or `OWN` for an own one."""
+        return self._proofs.get(topic, b"")
+
+    def saved_proofs(self, topics: Iterable[str]) -> dict[str, bytes | None]:
+        """What a checkpoint has to say of proofs: of these topics, and of those proven since.
+
+        Each is the msgpack of a version and of what proves it.
+        """
+        found: dict[str, bytes | None] = {}
+        for topic in self._newly_proven.union(topics):
+            version, proof = self.version(topic), self.proof(topic)
+            is_kept = version is not None and proof not in {b"", OWN}
+            found[topic] = msgpack.packb((version, proof)) if is_kept else None
+        self._newly_proven.clear()
+        return found
+
+    def load_proofs(self, saved: Mapping[str, bytes | None]) -> None:
+        """Take those of a checkpoint.
+
+        One of another version, which an earlier release has left, and one that can't be read are
+        none: neighbours are asked for it.
+        """
+        for topic, one in saved.items():
+            with suppress(ValueError, TypeError, msgpack.UnpackException):
+                if one is not None:
+                    version, proof = msgpack.unpackb(one)
+                    self.prove(topic, RetainedVersion(*version), bytes(proof))
+        self._newly_proven.clear()
+
+    @property
+    def unproven(self) -> list[int]:
+        """The buckets with topics without a proof."""
+        return [bucket for bucket, count in enumerate(self._unproven) if count]
+
     def state(self) -> dict[str, RetainedVersion]:
         """All versions by topic."""
         return self._live | {topic: dead.version for topic, dead in self._dead.items()}
 
     # -- changes -------------------------------------------------------------------------------
 
-    def set(self, topic: str, version: RetainedVersion) -> bool:
+    def set(self, topic: str, version: RetainedVersion, proof: bytes = b"") -> bool:
         """A message is retained; whether that was news."""
         if not self.is_news(topic, version):
             return False
         self._take_out(topic)
         self._live[topic] = version
-        self._put_in(topic, version)
+        self._put_in(topic, version, proof)
         return True
 
-    def bury(self, topic: str, tombstone: Tombstone, now_s: float) -> bool:
+    def prove(self, topic: str, version: RetainedVersion, proof: bytes) -> bool:
+        """What proves this version of a topic is known now; whether that is of any use.
+
+        It is a change that neighbours are told of: they may have refused it without a proof.
+        """
+        if not proof or topic in self._proofs or self.version(topic) != version:
+            return False
+        self._proofs[topic] = proof
+        self._unproven[bucket_of(topic)] -= 1
+        self._newly_proven.add(topic)
+        self.changes += 1
+        return True
+
+    def bury(self, topic: str, tombstone: Tombstone, now_s: float, proof: bytes = b"") -> bool:
         """A topic's message is deleted; whether that was news, though there may be nothing here.
 
         A tombstone that would go at once is none, so that it isn't fetched again and again.
@@ -139,7 +200,7 @@ class RetainedVersions:
             oldest_s = self._oldest_s() if is_full else -inf
             if tombstone.since_s <= max(oldest_s, now_s - self._retention_s):
                 return False
-        self._lay(topic, tombstone)
+        self._lay(topic, tombstone, proof)
         return True
 
     def replace(self, topic: str, tombstone: Tombstone) -> None:
@@ -147,16 +208,17 @@ class RetainedVersions:
         if topic in self._dead:
             self._dead[topic] = tombstone
 
-    def expired(self, topic: str, now_s: float) -> None:
-        """A topic's message is gone by itself."""
+    def expired(self, topic: str, now_s: float, had: Signed | None = None) -> None:
+        """A topic's message is gone by itself; what it had proves that it could be."""
         version = self._live.get(topic)
         if version is not None:
-            self._lay(topic, Tombstone(version, 0, None, now_s))
+            proof = b"" if had is None else expired_proof(self.proof(topic), had)
+            self._lay(topic, Tombstone(version, 0, None, now_s), proof)
 
-    def _lay(self, topic: str, tombstone: Tombstone) -> None:
+    def _lay(self, topic: str, tombstone: Tombstone, proof: bytes) -> None:
         self._take_out(topic)
         self._dead[topic] = tombstone
-        self._put_in(topic, tombstone.version)
+        self._put_in(topic, tombstone.version, proof)
         heappush(self._ages, (tombstone.since_s, topic))
         if len(self._ages) > 2 * len(self._dead) + _HEAP_SLACK:
             self._ages = [(dead.since_s, topic) for topic, dead in self._dead.items()]
@@ -197,10 +259,17 @@ class RetainedVersions:
         bucket = bucket_of(topic)
         self._topics[bucket].discard(topic)
         self._hashes[bucket] ^= _hash(topic, version)
+        if self._proofs.pop(topic, None) is None:
+            self._unproven[bucket] -= 1
         self.changes += 1
 
-    def _put_in(self, topic: str, version: RetainedVersion) -> None:
+    def _put_in(self, topic: str, version: RetainedVersion, proof: bytes) -> None:
         bucket = bucket_of(topic)
+        proof = OWN if version.origin == self._own_id else proof
+        if proof:
+            self._proofs[topic] = proof
+        else:
+            self._unproven[bucket] += 1
         self._topics[bucket].add(topic)
         self._hashes[bucket] ^= _hash(topic, version)
         self.changes += 1

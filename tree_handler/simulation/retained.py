@@ -56,9 +56,13 @@ class RetainedTraffic(SimulatedTraffic):
 
     def gateway(self, start: Start) -> RetainedGateway:
         """See `SimulatedTraffic`."""
+        disk = self.disk(start.tree.identity.gateway_id)
+        return RetainedGateway(start, disk, self, self.wall_us())
+
+    def wall_us(self) -> int:
+        """What the wall clock of a life shows at the beginning."""
         at_1970 = self.chance.random() < AT_1970
-        wall_us = 0 if at_1970 else NOW_US + self.chance.choice(WRONG_CLOCKS_US)
-        return RetainedGateway(start, self.disk(start.tree.identity.gateway_id), self, wall_us)
+        return 0 if at_1970 else NOW_US + self.chance.choice(WRONG_CLOCKS_US)
 
     def disk(self, gateway_id: str) -> RetainedDisk:
         """The disk of a gateway."""

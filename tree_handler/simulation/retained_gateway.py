@@ -14,7 +14,8 @@ from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.replication import Action, Append
 from tree_handler.retained.hybrid_clock import HybridClock, RetainedVersion
 from tree_handler.retained.message import VERSION, Retained, stamped_version
-from tree_handler.retained.sync import RetainedSync, SendRetained
+from tree_handler.retained.sync import RetainedSync
+from tree_handler.retained.sync_state import SendRetained
 from tree_handler.simulation.gateway import Start
 from tree_handler.simulation.network import DATA, End
 from tree_handler.simulation.replicating import ReplicatingGateway, Witness
@@ -60,10 +61,13 @@ class RetainedGateway(ReplicatingGateway):
         self._wall_at_0_us = wall_us
         self._hybrid = HybridClock()
         self._synced: set[int] = set()
-        self.store = RetainedStore(disk, partial(traffic.given_as_news, self.gateway_id), self.now)
+        is_told = partial(traffic.given_as_news, self.gateway_id)
+        self.store = RetainedStore(disk, is_told, self.now, self.gateway_id)
         for version in self.store.versions.state().values():
             self._hybrid.observe(version.stamp, self._wall_us)
-        self._sync = RetainedSync(self.store, self.replication, SETTLE_S)
+        seals = self.seals()
+        proofs = None if seals is None else seals.retained
+        self._sync = RetainedSync(self.store, self.replication, SETTLE_S, proofs)
         self._sync_timer = self.timer(self._sync_due)
         self._replicate(self.replication.trimmed(disk.kept_from()))
 
@@ -93,7 +97,8 @@ class RetainedGateway(ReplicatingGateway):
         dead_s = None if entry.payload else 0.0
         self.store.has_come(entry.topic, version)
         where = entry.topic, version, number, entry.qos
-        self.store.take(Retained(*where, entry.payload, {}, None, dead_s), self.now)
+        told = Retained(*where, entry.payload, {}, None, dead_s, entry.proof)
+        self.store.take(told, self.now)
 
     # -- the shell -----------------------------------------------------------------------------
 

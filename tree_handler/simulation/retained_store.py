@@ -45,18 +45,25 @@ class RetainedStore:
         disk: where their content is.
         is_told: called with what clients are given because a neighbour told of it.
         now: the time by the gateway's clock.
+        own_id: whose it is.
 
     """
 
-    def __init__(self, disk: RetainedDisk, is_told: Callable[[Retained], None], now: float) -> None:
+    def __init__(
+        self,
+        disk: RetainedDisk,
+        is_told: Callable[[Retained], None],
+        now: float,
+        own_id: str = "",
+    ) -> None:
         self._disk = disk
         self._is_told = is_told
-        self._versions = RetainedVersions()
+        self._versions = RetainedVersions(own_id=own_id)
         self._silent: dict[str, Retained] = {}
         for topic, told in disk.messages.items():
-            self._versions.set(topic, told.version)
+            self._versions.set(topic, told.version, told.proof)
         for topic, told in disk.graves.items():
-            self._versions.bury(topic, _grave(told, now), now)
+            self._versions.bury(topic, _grave(told, now), now, told.proof)
 
     @property
     def versions(self) -> RetainedVersions:
@@ -74,7 +81,7 @@ class RetainedStore:
         """See `Store`."""
         had = retained.topic in self._disk.messages
         # It crosses a link: whatever can't be written there can't be read either.
-        if self.take(Retained.of(retained.row()), now) and (retained.payload or had):
+        if self.take(Retained.of(retained.proven_row()), now) and (retained.payload or had):
             if is_news:
                 self._is_told(retained)
             else:
@@ -97,12 +104,12 @@ class RetainedStore:
         """Retain a message if it is newer; whether it was."""
         topic = told.topic
         if told.dead_s is None:
-            if not self._versions.set(topic, told.version):
+            if not self._versions.set(topic, told.version, told.proof):
                 return False
             self._disk.graves.pop(topic, None)
             self._disk.messages[topic] = told
         else:
-            if not self._versions.bury(topic, _grave(told, now), now):
+            if not self._versions.bury(topic, _grave(told, now), now, told.proof):
                 return False
             self._disk.messages.pop(topic, None)
             self._disk.graves[topic] = told

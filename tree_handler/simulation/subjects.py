@@ -5,6 +5,7 @@ from __future__ import annotations
 from tree_handler.simulation.liar import LiarOptions
 from tree_handler.simulation.overlays import OverlayOptions
 from tree_handler.simulation.retained import RetainedOptions
+from tree_handler.simulation.retained_liar import RetainedLiarOptions
 from tree_handler.simulation.routed import RoutedOptions
 from tree_handler.simulation.runs import Options
 from tree_handler.simulation.topics import TopicOptions
@@ -16,5 +17,6 @@ SUBJECTS: dict[str, type[Options]] = {
     "overlays": OverlayOptions,
     "retained": RetainedOptions,
     "liar": LiarOptions,
+    "retained-liar": RetainedLiarOptions,
 }
 """The options of a run of each."""

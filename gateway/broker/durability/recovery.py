@@ -156,6 +156,7 @@ class Recovery:
             if grave is not None:
                 buried = unearthed(grave, self._now_s, self._clock.now_us())
                 self._parts.retention.bury(topic, buried)
+        self._parts.retention.versions.load_proofs(saved.proofs)
 
     def _message(self, saved: SavedMessage) -> Message:
         message = Message.of(saved.entry, self._now_s)

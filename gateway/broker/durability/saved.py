@@ -129,6 +129,7 @@ class Checkpoint:
         retained: by topic those that have changed since, None where there is none any more; all
             when read back.
         tombstones: the same of deleted topics.
+        proofs: the same of what proves either (`RetainedVersions.saved_proofs`).
         wills: the same of wills, by number.
         mark: the time; None in one of a version that did not write it.
 
@@ -143,6 +144,7 @@ class Checkpoint:
     tombstones: dict[str, SavedTombstone | None] = field(default_factory=dict)
     wills: dict[int, SavedWill | None] = field(default_factory=dict)
     mark: Mark | None = None
+    proofs: dict[str, bytes | None] = field(default_factory=dict)
 
     def messages(self) -> list[SavedMessage]:
         """All messages that it names, some perhaps more than once."""

@@ -173,6 +173,7 @@ class Snapshots:
             ended=changes.ended,
             wills=durable.wills.saved(changes.wills),
             mark=mark,
+            proofs=versions.saved_proofs(changes.retained),
         )
         return Taken(
             plain,

@@ -143,6 +143,10 @@ class Store:
             if grave is not None:
                 where = (grave.number, grave.qos, grave.since_us)
                 self._put("tombstone", topic, *grave.version, *where)
+        for topic, proof in checkpoint.proofs.items():
+            self._clear("proven", "topic", topic)
+            if proof is not None:
+                self._put("proven", topic, proof)
         for number, will in checkpoint.wills.items():
             self._clear("will", "number", number)
             if will is not None:
@@ -267,6 +271,7 @@ class Store:
             },
             {row[0]: packed.will(row) for row in self._rows("SELECT * FROM will")},
             mark,
+            dict(self._rows("SELECT topic, proof FROM proven")),
         )
 
     def _read_session(

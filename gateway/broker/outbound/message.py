@@ -52,6 +52,7 @@ class Message:
         expires_at_s: on the loop's clock, or None.
         size_bytes: what it counts for in a queue.
         ref: where it stands in the log; None for one that is not logged.
+        proof: see `Entry`.
         kind, head, tail: the kind of packet made last, and its pieces: see `pieces`.
 
     """
@@ -62,6 +63,7 @@ class Message:
         "key",
         "kind",
         "payload",
+        "proof",
         "properties",
         "qos",
         "ref",
@@ -90,6 +92,7 @@ class Message:
         self.size_bytes = len(key) + len(payload) + OVERHEAD_BYTES
         self.expires_at_s: float | None = None
         self.ref: Ref | None = None
+        self.proof = b""
         if properties:
             self.size_bytes += _size_bytes(properties)
             if EXPIRY in properties:
@@ -134,6 +137,7 @@ class Message:
             properties,
             now_s,
         )
+        message.proof = entry.proof
         if properties:
             shown = {i: value for i, value in properties.items() if i != VERSION}
             encode_properties(shown)

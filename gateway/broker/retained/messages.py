@@ -159,13 +159,13 @@ class RetainedMessages(Generic[M]):
         held = self._held.get(topic)
         return None if held is None else held.message
 
-    def expire(self, now_s: float, count_max: int = 5_000) -> list[str]:
-        """Delete what has expired and say which topics; to be called again and again.
+    def expire(self, now_s: float, count_max: int = 5_000) -> list[tuple[str, M]]:
+        """Delete what has expired and say what, by topic; to be called again and again.
 
         At most ``count_max`` times are looked at, so that no call takes long. What is left over
         takes memory until the next call, but `match` does not give it any more.
         """
-        gone: list[str] = []
+        gone: list[tuple[str, M]] = []
         for _ in range(count_max):
             if not self._expiries or self._expiries[0][0] > now_s:
                 break
@@ -173,7 +173,7 @@ class RetainedMessages(Generic[M]):
             held = self._held.get(topic)
             if held is not None and held.serial == serial:
                 self.delete(topic)
-                gone.append(topic)
+                gone.append((topic, held.message))
         return gone
 
     def _alive(self, topics: Iterable[str], now_s: float) -> Iterator[tuple[str, M]]:

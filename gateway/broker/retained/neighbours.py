@@ -83,7 +83,7 @@ class SharedRetention:
             return False
         had = retention.get(topic) is not None
         if retained.qos is None or retained.dead_s is not None:
-            retention.bury(topic, grave_of(retained, now))
+            retention.bury(topic, grave_of(retained, now), retained.proof)
         elif not retention.retain(message):
             return False
         if retention.versions.version(topic) != retained.version:
@@ -118,9 +118,9 @@ def message_of(retained: Retained, now_s: float) -> Message:
         PacketError: no packet can carry it.
 
     """
-    version = retained.version
-    properties = {**retained.properties, VERSION: (version.physical_us, version.logical)}
-    entry = Entry(retained.topic, retained.payload, retained.qos or 0, True, properties)
+    properties = {**retained.properties, VERSION: tuple(retained.version.stamp)}
+    qos, proof = retained.qos or 0, retained.proof
+    entry = Entry(retained.topic, retained.payload, qos, True, properties, proof)
     message = Message.of(entry, now_s)
     message.ref = (retained.stream, retained.number)
     if message.expires_at_s is not None and retained.left_s is not None:

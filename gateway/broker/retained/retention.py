@@ -52,11 +52,12 @@ class Retention:
         self._refusals = refusals
         self._now = now
         self._messages: RetainedMessages[Message] = RetainedMessages(
-            lambda m: m.size_bytes, limits.retained_messages, limits.retained_bytes
+            lambda m: m.size_bytes + len(m.proof), limits.retained_messages, limits.retained_bytes
         )
         self._statistics: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
         """The broker's own, ``$SYS``."""
-        self.versions = RetainedVersions(limits.retained_tombstone_s, limits.retained_tombstones)
+        kept = limits.retained_tombstone_s, limits.retained_tombstones
+        self.versions = RetainedVersions(*kept, durability.own[0])
         self.shares = RetainedShares(limits)
         self._put_off: dict[str, RetainedVersion] = {}
         """What a neighbour told that subscribers were not given."""
@@ -88,8 +89,7 @@ class Retention:
     def stamp(self, message: Message) -> None:
         """Give a message that this gateway accepts its version, if it has none yet."""
         if VERSION not in message.properties:
-            after = self.versions.stamp(message.topic)
-            stamp = self.clock.stamp(time.time_ns() // 1000, after)
+            stamp = self.clock.stamp(time.time_ns() // 1000, self.versions.stamp(message.topic))
             message.properties = {**message.properties, VERSION: tuple(stamp)}
 
     def retain(self, message: Message, owner: Owner | None = None) -> bool:
@@ -116,9 +116,9 @@ class Retention:
             now_s = self._now()
             grave = Tombstone(version, number_of(message), message.qos, now_s)
             self._delete(topic)
-            self.versions.bury(topic, grave, now_s)
+            self.versions.bury(topic, grave, now_s, message.proof)
         elif self._keep(message, owner):
-            self.versions.set(topic, version)
+            self.versions.set(topic, version, message.proof)
         else:
             return False
         self._changed(topic)
@@ -132,12 +132,12 @@ class Retention:
             self.versions.replace(message.topic, grave)
         self._changed(message.topic)
 
-    def bury(self, topic: str, grave: Tombstone) -> None:
+    def bury(self, topic: str, grave: Tombstone, proof: bytes = b"") -> None:
         """A topic's message was deleted or has expired, as a checkpoint or a neighbour says."""
         if self.versions.is_news(topic, grave.version):
             self.clock.observe(grave.version.stamp, time.time_ns() // 1000)
             self._delete(topic)
-            self.versions.bury(topic, grave, self._now())
+            self.versions.bury(topic, grave, self._now(), proof)
             self._changed(topic)
 
     def put_off(self, topic: str, version: RetainedVersion) -> None:
@@ -152,15 +152,14 @@ class Retention:
 
     def expire(self, now_s: float) -> None:
         """Let go of messages and tombstones whose time is over; to be called again and again."""
-        for topic in self._messages.expire(now_s):
+        for topic, m in self._messages.expire(now_s):
             self.shares.release(topic)
-            self.versions.expired(topic, now_s)
+            self.versions.expired(topic, now_s, (number_of(m), m.qos, m.payload, m.properties))
             self._changed(topic)
         early = self.versions.dropped_early
         for topic in self.versions.expire(now_s):
             self._changed(topic)
-        if early < self.versions.dropped_early:
-            times = self.versions.dropped_early - early
+        if times := self.versions.dropped_early - early:
             kind = "tombstone of a retained message dropped early"
             self._refusals.count(kind, "retained messages", times)
 
@@ -179,9 +178,7 @@ class Retention:
         topic = message.topic
         if self.versions.is_live(topic):
             return False
-        if message.payload:
-            return self._keep(message, owner)
-        return self._delete(topic)
+        return self._keep(message, owner) if message.payload else self._delete(topic)
 
     def _delete(self, topic: str) -> bool:
         self.shares.release(topic)

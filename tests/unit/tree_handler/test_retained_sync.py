@@ -13,17 +13,21 @@ from hypothesis import strategies as st
 
 from tree_handler import retained
 from tree_handler.errors import ProtocolError
+from tree_handler.proof import Verdict
 from tree_handler.replication.repair import Epoch
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import Retained
+from tree_handler.retained.proof import OWN, RetainedProofs
 from tree_handler.retained.sync import (
     ANSWER_BYTES,
+    ANSWER_PROVEN,
     PATIENCE_S,
     RetainedSync,
-    SendRetained,
 )
+from tree_handler.retained.sync_state import SendRetained
 from tree_handler.retained.sync_wire import ASK_TOPICS
 from tree_handler.retained.versions import RetainedVersions, Tombstone
+from tree_handler.simulation.model_keys import ModelRing, ModelSigner
 
 
 class Log:
@@ -64,12 +68,12 @@ class Store:
         if retained.dead_s is None:
             if retained.topic not in self.contents and len(self.contents) >= self.room:
                 return False
-            self.versions.set(retained.topic, retained.version)
+            self.versions.set(retained.topic, retained.version, retained.proof)
             self.contents[retained.topic] = retained
         else:
             since_s = now - retained.dead_s
             dead = Tombstone(retained.version, retained.number, retained.qos, since_s)
-            self.versions.bury(retained.topic, dead, now)
+            self.versions.bury(retained.topic, dead, now, retained.proof)
             self.contents.pop(retained.topic, None)
         if is_news:
             self.news.append(retained.topic)
@@ -78,21 +82,36 @@ class Store:
     def announce(self, topic: str, now: float) -> None:
         self.news.append(topic)
 
-    def put(self, topic: str, version: RetainedVersion, payload: bytes, now: float = 0.0) -> None:
+    def put(
+        self,
+        topic: str,
+        version: RetainedVersion,
+        payload: bytes,
+        now: float = 0.0,
+        proof: bytes = b"",
+    ) -> None:
         dead_s = None if payload else 0.0
-        told = Retained(topic, version, version.logical + 1, 1, payload, {}, None, dead_s)
+        told = Retained(topic, version, version.logical + 1, 1, payload, {}, None, dead_s, proof)
         if self.versions.is_news(topic, version):
             self.learn(told, now, is_news=False)
 
 
 class Pair:
-    """Two gateways with a link, 1, between them."""
+    """Two gateways with a link, 1, between them.
 
-    def __init__(self) -> None:
+    Args:
+        proofs: of each, where they sign.
+
+    """
+
+    def __init__(
+        self, proofs: tuple[RetainedProofs | None, RetainedProofs | None] = (None, None)
+    ) -> None:
         self.stores = Store(), Store()
         self.logs = Log(), Log()
         self.sides = [
-            RetainedSync(store, log) for store, log in zip(self.stores, self.logs, strict=True)
+            RetainedSync(store, log, proofs=of)
+            for store, log, of in zip(self.stores, self.logs, proofs, strict=True)
         ]
         self.now = 0.0
         self.sent: list[bytes] = []
@@ -397,3 +416,158 @@ def test_any_values_are_a_message_or_a_protocol_error(kind: int, fields: list[ob
     pair.up()
     with contextlib.suppress(ProtocolError):
         pair.sides[0].receive(1, msgpack.packb([kind, *fields]), 0.0)
+
+
+def proofs(gateway_id: str, ring: ModelRing | None = None) -> RetainedProofs:
+    return RetainedProofs(ModelSigner(gateway_id), ring or ModelRing(), "t")
+
+
+def signed(topic: str, version: RetainedVersion, payload: bytes) -> bytes:
+    """What proves a message that `Store.put` puts there."""
+    dead_s = None if payload else 0.0
+    told = Retained(topic, version, version.logical + 1, 1, payload, {}, None, dead_s)
+    (proven,) = proofs(version.origin).prove([told])
+    return proven.proof
+
+
+@given(updates, updates)
+@settings(max_examples=50)
+def test_what_is_proven_is_alike_everywhere_in_the_end(
+    one: list[tuple[str, RetainedVersion]], other: list[tuple[str, RetainedVersion]]
+) -> None:
+    pair = Pair((proofs("a"), proofs("b")))
+    for store, own_id, some in zip(pair.stores, "ab", (one, other), strict=True):
+        for topic, version in some:
+            payload = payload_of(topic, version)
+            is_own = version.origin == own_id
+            proof = OWN if is_own else signed(topic, version, payload)
+            store.put(topic, version, payload, proof=proof)
+    pair.up()
+    pair.run()
+    assert pair.are_equal()
+    assert not any(side.counters.unproven for side in pair.sides)
+    assert not any(store.versions.unproven for store in pair.stores)
+
+
+@pytest.mark.parametrize("payload", [b"", b"open"])
+def test_what_nobody_wrote_is_not_taken_of_a_stolen_gateway(payload: bytes) -> None:
+    pair = Pair((proofs("a"), None))
+    a, thief = pair.stores
+    true, later = RetainedVersion(1, 0, "c", 1), RetainedVersion(9, 0, "c", 1)
+    a.put("door", true, b"shut", proof=signed("door", true, b"shut"))
+    for topic, proof in (
+        ("door", b"no proof"),
+        ("door/2", signed("door/2", true, b"shut")),  # of another version
+        ("door/3", signed("door", later, payload)),  # of another topic
+        ("door/4", OWN),
+    ):
+        thief.put(topic, later, payload, proof=proof)
+    pair.sides[1]._proofs = _Forging("x")  # it hands on whatever it has
+    pair.up()
+    pair.run()
+    assert a.versions.state() == {"door": true}
+    assert a.contents["door"].payload == b"shut"
+    refused = pair.sides[0].take_refused()
+    assert pair.sides[0].counters.unproven == len(refused)
+    assert {one.retained.topic for one in refused} == {"door", "door/2", "door/3", "door/4"}
+    assert not pair.sides[0].take_refused()
+
+
+class _Forging(RetainedProofs):
+    """Signs with its own key whatever it is asked to, and believes everything."""
+
+    def __init__(self, gateway_id: str) -> None:
+        super().__init__(ModelSigner(gateway_id), ModelRing(), "t")
+
+    def check(self, told: Retained) -> Verdict:
+        return Verdict.PROVEN
+
+
+def test_a_true_message_is_harmless_again_and_can_not_take_back_a_newer_one() -> None:
+    pair = Pair((proofs("a"), proofs("x")))
+    old, new = RetainedVersion(1, 0, "c", 1), RetainedVersion(2, 0, "c", 1)
+    pair.stores[0].put("door", new, b"", proof=signed("door", new, b""))
+    pair.stores[1].put("door", old, b"open", proof=signed("door", old, b"open"))
+    pair.up()
+    pair.run()
+    assert pair.stores[0].versions.state() == {"door": new}
+    assert pair.are_equal()
+
+
+def test_a_message_of_before_there_were_proofs_gets_one_of_its_origin_and_goes_on() -> None:
+    """a wrote it; b had it before; c is new, and no neighbour of a."""
+    version = RetainedVersion(1, 0, "a", 1)
+    ab, bc = Pair((proofs("a"), proofs("b"))), Pair((proofs("b"), proofs("c")))
+    ab.stores[0].put("door", version, b"shut", proof=OWN)
+    for store in (ab.stores[1], bc.stores[0]):
+        store.put("door", version, b"shut")
+    bc.up()
+    bc.run()
+    assert not bc.stores[1].contents  # nobody could prove it
+    assert bc.stores[0].contents["door"].payload == b"shut"  # and who has it keeps it
+    ab.up()
+    ab.run()
+    assert ab.sides[1].counters.proven == 1
+    proof = ab.stores[1].versions.proof("door")
+    assert bc.stores[0].versions.prove(
+        "door", version, proof
+    )  # it is one gateway, in two pairs here
+    bc.run()
+    assert bc.are_equal()
+    assert not ab.sides[1].counters.unproven + bc.sides[1].counters.unproven
+
+
+def test_a_still_network_is_asked_for_proofs_that_nobody_has_ever_more_seldom() -> None:
+    pair = Pair((proofs("a"), proofs("b")))
+    version = RetainedVersion(1, 0, "gone", 1)
+    for store in pair.stores:
+        store.put("door", version, b"shut")
+    pair.up()
+    pair.run(3_600.0)
+    in_first_hour = len(pair.sent)
+    pair.run(24 * 3_600.0)
+    assert len(pair.sent) - in_first_hour < in_first_hour
+    assert pair.are_equal()
+
+
+def test_a_neighbour_of_the_release_before_is_told_all_as_it_reads_it() -> None:
+    pair = Pair((proofs("a"), None))
+    version, other = RetainedVersion(1, 0, "a", 1), RetainedVersion(1, 1, "c", 1)
+    pair.stores[0].put("door", version, b"shut", proof=OWN)
+    pair.stores[0].put("lamp", other, b"on")  # without a proof: it would take that
+    pair.stores[1].put("hall", other, b"on")
+    pair.up()
+    pair.run()
+    assert {*pair.stores[1].contents} == {"door", "lamp", "hall"}
+    for payload in pair.sent:
+        kind, *fields = msgpack.unpackb(payload, use_list=False)
+        if kind == 3 and any(row[0] in {"door", "lamp"} for row in fields[1]):
+            assert {len(row) for row in fields[1]} == {11}
+    # What it tells proves nothing. It is there still when it has the later release.
+    assert {*pair.stores[0].contents} == {"door", "lamp"}
+    assert {one.verdict for one in pair.sides[0].take_refused()} == {Verdict.UNSIGNED}
+
+
+def test_what_is_signed_by_a_key_that_is_not_known_yet_is_asked_for_again() -> None:
+    known: set[str] = set()
+    pair = Pair((proofs("a", ModelRing(known)), proofs("c")))
+    version = RetainedVersion(1, 0, "c", 1)
+    pair.stores[1].put("door", version, b"shut", proof=OWN)
+    pair.up()
+    pair.run(1.0)
+    assert not pair.stores[0].contents
+    known.add("c")
+    pair.run(60.0)
+    assert pair.are_equal()
+
+
+def test_many_proven_messages_come_in_answers_that_are_soon_checked() -> None:
+    pair = Pair((proofs("a"), proofs("b")))
+    for number in range(300):
+        version = RetainedVersion(1, number, "b", 1)
+        pair.stores[1].put(f"t/{number}", version, b"x", proof=OWN)
+    pair.up()
+    pair.run()
+    assert pair.are_equal()
+    told = [msgpack.unpackb(payload, use_list=False) for payload in pair.sent]
+    assert max(len(fields[1]) for kind, *fields in told if kind == 3) <= ANSWER_PROVEN

@@ -1,0 +1,146 @@
+"""What `retained.sync` asks of a gateway, and what it remembers of its neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Protocol
+
+from tree_handler.batch import Epoch
+from tree_handler.proof import Verdict
+from tree_handler.retained.hybrid_clock import RetainedVersion
+from tree_handler.retained.message import Retained
+from tree_handler.retained.sync_wire import START, Place
+from tree_handler.retained.versions import RetainedVersions
+
+PROOFS_AGAIN_S = 60.0
+"""A neighbour is asked again for proofs after so long, then after twice as long, and so on."""
+PROOFS_AGAIN_MAX_S = 86_400.0
+UNKNOWN_AGAIN_S = 2.0
+"""What was signed by a key that is not known is asked for again after so long, then after twice as
+long, and so on: its certificate may be on its way."""
+UNKNOWN_AGAIN_MAX_S = 3_600.0
+
+
+class Log(Protocol):
+    """What is asked of replication."""
+
+    def handed_out(self, stream: Epoch) -> int:
+        """Up to which number local clients have got a stream, or what was given up counts as."""
+
+    def may_come(self, stream: Epoch, number: int) -> bool:
+        """Whether a number is here behind a gap, or a neighbour can send it."""
+
+    def is_catching_up(self) -> bool:
+        """Whether a neighbour has what this gateway lacks and is asking for."""
+
+
+class RetainedSource(Protocol):
+    """The retained messages of a gateway."""
+
+    @property
+    def versions(self) -> RetainedVersions:
+        """Their versions."""
+
+    def told(self, topic: str, now: float) -> Retained | None:
+        """What a neighbour is told of a topic, but for its proof; None for nothing."""
+
+    def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
+        """Take a newer version, and give it to subscribers if it is news; False over a limit."""
+
+    def announce(self, topic: str, now: float) -> None:
+        """The log gave up what was taken and was no news then: it is, if it has not come since."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendRetained:
+    """SendRetained this to the neighbour."""
+
+    link: int
+    payload: bytes
+
+
+@dataclass(slots=True)
+class SyncLink:
+    """What is known of one neighbour.
+
+    Attributes:
+        told_changes: `RetainedVersions.changes` when it was told the root; -1 for never.
+        differs: its root is another one, and its digest is wanted.
+        digest: its digest, until it is compared.
+        proofs_at: from then on it is asked for proofs that are lacking here.
+        proofs_wait_s: and after that so long not again.
+        again_at: what it told by a key that was not known is asked for again then.
+        again_wait_s: and after that so long not again.
+
+    """
+
+    told_changes: int = -1
+    differs: bool = False
+    digest: bytes | None = None
+    proofs_at: float = -inf
+    proofs_wait_s: float = PROOFS_AGAIN_S
+    again_at: float = inf
+    again_wait_s: float = UNKNOWN_AGAIN_S
+
+
+@dataclass(slots=True)
+class SyncSession:
+    """What is being fetched, from which neighbour.
+
+    Attributes:
+        after: behind which place was asked last.
+        refused: a limit kept something out; only known topics are asked for from then on.
+        seeks_proofs: it is for topics without a proof, and not for all in which digests differ.
+
+    """
+
+    link: int
+    buckets: list[int]
+    asked_at: float
+    after: Place = START
+    refused: bool = False
+    seeks_proofs: bool = False
+
+
+@dataclass(slots=True)
+class PutOff:
+    """A message that was left to the log: who told of it, and since when it waits."""
+
+    link: int
+    stream: Epoch
+    number: int
+    version: RetainedVersion
+    since: float
+    is_overdue: bool = False
+
+
+@dataclass(slots=True)
+class SyncCounters:
+    """What happened, for status and metrics."""
+
+    sent: int = 0
+    fetched: int = 0
+    news: int = 0
+    left_to_log: int = 0
+    refused: int = 0
+    proven: int = 0
+    """What was here without a proof, and has one now."""
+    unproven: int = 0
+    """What was not taken, for its origin has not signed it, as far as that is known here."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRetained:
+    """What a neighbour told and this gateway does not believe.
+
+    Attributes:
+        link: to the neighbour.
+        retained: what it told.
+        verdict: what its proof proves.
+
+    """
+
+    link: int
+    retained: Retained
+    verdict: Verdict
