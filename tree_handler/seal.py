@@ -15,7 +15,8 @@ is all that a turn accepted, so under load one signature is for many messages, a
 nothing waits for others to be signed with.
 
 What gateways say to each other of their streams besides is signed alone (`WORD`). So is what a life
-of a gateway stands for election with (`ROOT`), once for all BPDUs that name it as a root.
+of a gateway stands for election with (`ROOT`), once for all BPDUs that name it as a root; and in
+each topic overlay apart (`OVERLAY_ROOT`, with the overlay's id), once for each time it enters one.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ BATCH: Final = "batch 1"
 WORD: Final = "word 1"
 """What is signed; see `tree_handler.proof.context`."""
 ROOT: Final = "root 1"
+"""What is signed; see `tree_handler.proof.context`."""
+OVERLAY_ROOT: Final = "overlay root 1"
 """What is signed; see `tree_handler.proof.context`."""
 MAX_VOUCHED: Final = 1_000
 """Roots whose seal is not looked at again."""
@@ -66,7 +69,8 @@ class Seals:
         self._context = context(BATCH, tree)
         self._word = context(WORD, tree)
         self._root = context(ROOT, tree)
-        self._vouched: dict[Root, bytes] = {}
+        self._overlay_root = context(OVERLAY_ROOT, tree)
+        self._vouched: dict[tuple[bytes, Root], bytes] = {}
 
     def seal(self, flags: int, rest: bytes) -> bytes:
         """A `batch.Seal`."""
@@ -98,23 +102,31 @@ class Seals:
         """Whether a gateway has said something of a stream."""
         return bool(self._ring.verify(gateway_id, self._word + word, signature))
 
-    def stands(self, identity: Identity) -> Identity:
-        """This gateway as it stands for election, signed."""
+    def stands(self, identity: Identity, overlay: bytes = b"") -> Identity:
+        """This gateway as it stands for election, signed; in an overlay, or in the common tree."""
         assert self._signer is not None
-        seal = self._signer.sign(self._root + _candidate(identity.root))
+        seal = self._signer.sign(self._standing(identity.root, overlay))
         return replace(identity, seal=seal)
 
-    def is_candidate(self, root: Root) -> bool:
-        """Whether a root that somebody names stands for election, as it says itself."""
-        if self._vouched.get(root) == root.seal:
+    def is_candidate(self, root: Root, overlay: bytes = b"") -> bool:
+        """Whether a root that somebody names stands for election there, as it says itself.
+
+        In an overlay its present key has to say so: it says it anew under each that it gets.
+        """
+        known = (overlay, root)  # a root is the same whatever its seal is
+        if self._vouched.get(known) == root.seal:
             return True
-        message = self._root + _candidate(root)
-        if not self._ring.verify(root.gateway_id, message, root.seal, LIFE_S, root.boot_epoch):
+        message, life = self._standing(root, overlay), 0 if overlay else root.boot_epoch
+        if not self._ring.verify(root.gateway_id, message, root.seal, LIFE_S, life):
             return False
         if len(self._vouched) >= MAX_VOUCHED:
             del self._vouched[next(iter(self._vouched))]
-        self._vouched[root] = root.seal
+        self._vouched[known] = root.seal
         return True
+
+    def _standing(self, root: Root, overlay: bytes) -> bytes:
+        prefix = self._overlay_root + overlay if overlay else self._root
+        return prefix + _candidate(root)
 
 
 def address_of(listed: bytes) -> bytes:

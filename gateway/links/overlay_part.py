@@ -32,7 +32,8 @@ class OverlayPart:
         self._node = node
         self._hello_s = node.tree.parameters.hello_s
         self._measure_at = now
-        self.overlays = Overlays(node.tree.identity, node.tree.parameters, settings, now)
+        tree, seals = node.tree, node.replication.settings.seals
+        self.overlays = Overlays(tree.identity, tree.parameters, settings, now, seals)
 
     def tell_of_looks(self, told: Callable[[], None]) -> None:
         """Call this now and then: this gateway may be the root of other overlays."""
@@ -78,6 +79,8 @@ class OverlayPart:
         if now < self._measure_at:
             return
         self._measure_at = now + self._hello_s
+        if self._node.tree.identity.seal != self.overlays.identity.seal:
+            self.overlays.reseal(self._node.tree.identity)
         for neighbour in self._node.tree.neighbours():
             if neighbour.rtt_ms is not None:
                 self.overlays.measured(neighbour.link, neighbour.rtt_ms, now)

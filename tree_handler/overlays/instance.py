@@ -18,7 +18,9 @@ from dataclasses import dataclass
 
 from tree_handler.overlays.audience import Members
 from tree_handler.overlays.wire import MAX_BPDUS, Item
+from tree_handler.seal import Seals
 from tree_handler.spanning.bpdu import Bpdu
+from tree_handler.spanning.election import Root
 from tree_handler.spanning.round_trip import SETTLED_SAMPLES
 from tree_handler.spanning.spanning_tree import Drop, Identity, Parameters, Send, SpanningTree
 
@@ -52,6 +54,23 @@ class _Session:
     """The tree's number for it, 0 while it is not up."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all overlays of a gateway have in common.
+
+    Attributes:
+        numbers: gives session numbers.
+        counters: what was ignored, by reason.
+        seals: signs what this gateway stands for election with, and checks that of roots; None
+            where nobody signs.
+
+    """
+
+    numbers: Iterator[int]
+    counters: Counter[str]
+    seals: Seals | None = None
+
+
 class Instance:
     """One life of one gateway in one overlay.
 
@@ -62,8 +81,7 @@ class Instance:
             earlier life in this overlay.
         parameters: timers and margins.
         now: monotonic time in seconds, as in every event.
-        numbers: gives session numbers; shared by all overlays of the gateway.
-        counters: what was ignored, by reason; shared likewise.
+        shared: by all overlays of the gateway.
 
     """
 
@@ -74,19 +92,18 @@ class Instance:
         identity: Identity,
         parameters: Parameters,
         now: float,
-        *,
-        numbers: Iterator[int],
-        counters: Counter[str],
+        shared: Shared,
     ) -> None:
         self.overlay = overlay
         self.members = members
-        self.tree = SpanningTree(identity, parameters, now)
+        self._seals = shared.seals
+        self.tree = SpanningTree(self._stands(identity), parameters, now)
         self.forwarding: frozenset[int] = frozenset()
         """Links that carry data of this overlay now."""
         self.way: OverlayWay | None = None
         """How data go, None while the tree is not settled."""
-        self._numbers = numbers
-        self._counters = counters
+        self._numbers = shared.numbers
+        self._counters = shared.counters
         self._settle_s = SETTLE_HELLOS * parameters.hello_s
         self._sessions: dict[int, _Session] = {}
         self._links: dict[int, int] = {}
@@ -146,10 +163,27 @@ class Instance:
             self._down(session, now)
             session.peer = item.own
             self._up(link, session, now)
-        for bpdu in item.bpdus:
+        for encoded in item.bpdus:
             if session.connection:
-                self.tree.receive(session.connection, Bpdu.decode(bpdu), now)
+                bpdu = Bpdu.decode(encoded)
+                if not self._is_candidate(bpdu.root):
+                    self._counters["overlay_root_unproven"] += 1
+                    continue
+                self.tree.receive(session.connection, bpdu, now)
                 self._carry_out(now)
+
+    def reseal(self) -> None:
+        """Stand for election as before, under the key that this gateway has now."""
+        self.tree.reseal(self._stands(self.tree.identity))
+
+    def _stands(self, identity: Identity) -> Identity:
+        return identity if self._seals is None else self._seals.stands(identity, self.overlay)
+
+    def _is_candidate(self, root: Root) -> bool:
+        """Whether a root is one of this overlay, by its own word where gateways sign."""
+        if self._seals is None:
+            return True
+        return root.gateway_id in self.members and self._seals.is_candidate(root, self.overlay)
 
     def handle_timer(self, now: float) -> None:
         """Do what is due. Calling it early does no harm."""

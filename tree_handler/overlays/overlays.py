@@ -35,11 +35,12 @@ from dataclasses import dataclass, field, replace
 
 from tree_handler.overlays import wire as overlay_wire
 from tree_handler.overlays.audience import Audiences, Members
-from tree_handler.overlays.instance import Instance, OverlayWay
+from tree_handler.overlays.instance import Instance, OverlayWay, Shared
 from tree_handler.overlays.plan import NO_PLAN, Plan
 from tree_handler.overlays.policy import RootPolicy, Weights, standings
 from tree_handler.overlays.wire import Item
 from tree_handler.routing.interest import Interest
+from tree_handler.seal import Seals
 from tree_handler.spanning.election import MAX_EPOCH, Identity
 from tree_handler.spanning.parameters import Parameters
 
@@ -128,11 +129,17 @@ class Overlays:
         parameters: timers and margins, of every overlay.
         settings: see there.
         now: monotonic time in seconds, as in every event.
+        seals: see `Shared`.
 
     """
 
     def __init__(
-        self, identity: Identity, parameters: Parameters, settings: Settings, now: float
+        self,
+        identity: Identity,
+        parameters: Parameters,
+        settings: Settings,
+        now: float,
+        seals: Seals | None = None,
     ) -> None:
         self.identity = identity
         self.parameters = parameters
@@ -149,7 +156,8 @@ class Overlays:
         self._began_s = now
         self._step_s = parameters.hello_s / STEPS_IN_HELLO
         self._lives = 0
-        self._numbers = itertools.count(1)
+        numbers = itertools.count(1)
+        self._shared = Shared(numbers, self.counters, seals)
         self._states: dict[bytes, tuple[str, str | None, frozenset[int]]] = {}
 
     # -- events --------------------------------------------------------------------------------
@@ -312,8 +320,7 @@ class Overlays:
                 replace(identity, boot_epoch=epoch, capability=stand[name]),
                 self.parameters,
                 now,
-                numbers=self._numbers,
-                counters=self.counters,
+                self._shared,
             )
             for link, state in self._links.items():
                 if state.peer_id in members:
@@ -325,6 +332,12 @@ class Overlays:
         self._send(instance.take_said())
         self._states.pop(name, None)
         self._actions.append(OverlayChanged(f"overlay {name.hex()} ended"))
+
+    def reseal(self, identity: Identity) -> None:
+        """This gateway signs with another key now, as its part in the common tree says."""
+        self.identity = identity
+        for instance in self.instances.values():
+            instance.reseal()
 
     def _next_epoch(self) -> int | None:
         epoch = (self.identity.boot_epoch << LIVES_BITS) + self._lives

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from tree_handler.overlays.overlays import Overlays, Say, Settings
 from tree_handler.routing.interest import Interest
+from tree_handler.simulation.lying import sealing
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 Fleet = dict[str, Interest]
@@ -46,13 +47,23 @@ class Wires:
     _waiting: deque[tuple[str, str, bytes]] = field(default_factory=deque)
 
     @classmethod
-    def of(cls, *ids: str, settings: Settings | None = None, records: Fleet | None = None) -> Wires:
-        """Gateways that know all records, the first the strongest, with all links up."""
+    def of(
+        cls,
+        *ids: str,
+        settings: Settings | None = None,
+        records: Fleet | None = None,
+        sealed: Collection[str] = (),
+    ) -> Wires:
+        """Gateways that know all records, the first the strongest, with all links up.
+
+        Those that are sealed sign what they stand for election with, and believe no others.
+        """
         wires = cls()
         for number, gateway_id in enumerate(ids):
             identity = Identity(gateway_id, 7, 9.0 - number, f"10.0.0.{number + 1}")
             wires.gateways[gateway_id] = Overlays(
-                identity, Parameters(), settings or Settings(), wires.now
+                *(identity, Parameters(), settings or Settings(), wires.now),
+                sealing(gateway_id) if gateway_id in sealed else None,
             )
         for a in ids:
             for b in ids:
