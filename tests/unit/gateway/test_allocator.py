@@ -12,7 +12,7 @@ TURNS = 200
 BUFFER_BYTES = 300_000
 SCRIPT = f"""
 import resource
-from gateway import allocator
+from gateway.process import allocator
 assert allocator.keep_what_is_freed()
 def turn():
     return len(b"".join([bytes({BUFFER_BYTES}), bytes({BUFFER_BYTES})]))
