@@ -214,7 +214,7 @@ def test_the_installed_gateway_accepts_the_configuration(provisioned: Provisione
     program = (
         "import pathlib; from gateway.configuration.config import GatewaySettings, load; "
         "s = load(pathlib.Path('/etc/hedgerow/hedgerow.toml'), GatewaySettings); "
-        "from gateway import access_files; tls = access_files.read(s).links is not None; "
+        "from gateway.access import files; tls = files.read(s).links is not None; "
         "print(s.gateway.id, s.gateway.place.domain, s.tree.key().hex(), s.sensors[0]['type'], tls)"
     )
     done = run("chroot", provisioned.root, "/opt/hedgerow/venv/bin/python", "-c", program)
