@@ -24,14 +24,7 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("gateway", "tree_handler", "dtls", "resource_directory", "coap_engine", "cloud_ingest")
-BROKER_ROOMS = (
-    "gateway/broker",
-    "gateway/mqtt",
-    "gateway/log",
-    "gateway/tls",
-    "gateway/attempts.py",
-    "gateway/pace.py",
-)
+BROKER_ROOMS = ("gateway/broker", "gateway/mqtt", "gateway/log", "gateway/tls")
 """What was `gateway/broker` once, wherever it has moved."""
 BROKER = "gateway/broker and its rooms"
 REST = "gateway, the rest"
