@@ -33,7 +33,6 @@ from cloud_ingest.collector.kafka_settings import KafkaCollectorSettings
 from cloud_ingest.collector.settings import CollectorSettings
 from cloud_ingest.collector.shared_spool import SharedSpool
 from cloud_ingest.collector.sharing import SharingLimits
-from cloud_ingest.spool import receipts
 from gateway import event_loop, replaced_file
 from gateway.configuration.config import ConfigError, load
 from gateway.links.handshake import Credentials
@@ -42,7 +41,7 @@ from gateway.links.node import TreeNode
 from gateway.links.part import Unheeded
 from gateway.links.retained_part import TOPIC as RETAINED_TOPIC
 from gateway.links.settings import NodeReceiver, NodeSettings
-from gateway.log.message_log import LogError, MessageLog
+from gateway.log.message_log import LogError
 from gateway.process import tree_mode
 from gateway.process.attachment import Attachment
 from gateway.signing.fleet_keys import SigningFiles
@@ -82,8 +81,6 @@ class Collector:
 
     def __init__(self, settings: CollectorSettings) -> None:
         own, tree = settings.collector, settings.tree
-        if settings.log.durability != "sync":
-            raise ConfigError("log.durability", "readers of a spool need 'sync'")
         key = tree.key()
         self._settings = settings
         self._revocations = Revocations(own.spool_dir)
@@ -91,15 +88,7 @@ class Collector:
         self._proof = FleetProof(signing, own.spool_dir, tree.name, self._revocations)
         self._spool_dir = own.spool_dir
         self._interface = tree.discovery_interface
-        self._spool = MessageLog(
-            own.spool_dir,
-            segment_bytes=settings.log.segment_bytes,
-            max_bytes=settings.log.max_bytes,
-            mark=receipts.note,
-        )
-        self._spool.open()
-        self._keeps_for = own.keeps_for
-        spool_keeping.keep(self._spool, self._keeps_for)
+        self._spool = spool_keeping.opened(own.spool_dir, own.keeps_for, settings.log)
         epoch = next_boot_epoch(own.spool_dir)
         node = NodeSettings(
             Credentials(own.id, tree.name, key, mode=tree.mode),
@@ -174,7 +163,7 @@ class Collector:
                 if sharing is not None and sharing.done():
                     sharing.result()
                 self._write_status()
-                spool_keeping.keep(self._spool, self._keeps_for)
+                spool_keeping.keep(self._spool, self._settings.collector.keeps_for)
         finally:
             await self._attachment.stop()
             if self._routed is not None:

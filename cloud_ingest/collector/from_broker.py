@@ -7,28 +7,20 @@ nothing, nothing is acknowledged or read, and the broker keeps what comes.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import logging
-import os
 import random
 import time
 from functools import partial
 
-from cloud_ingest.collector import keeping as spool_keeping
 from cloud_ingest.collector.broker_session import BrokerMessage, BrokerSession, BrokerSessionError
 from cloud_ingest.collector.broker_settings import BrokerCollectorSettings
 from cloud_ingest.collector.numbering import BatchNumbering
-from cloud_ingest.spool import receipts
-from gateway import replaced_file
+from cloud_ingest.collector.source_spool import SourceSpool
 from gateway.configuration.config import ConfigError
-from gateway.links.commit import GroupCommit
-from gateway.log.message_log import MessageLog
 from gateway.state_folder.identity import next_boot_epoch
 
 _log = logging.getLogger(__name__)
 
-STATUS_INTERVAL_S = 1.0
 STORE_AGAIN_S = 1.0
 """A disk that refused is asked again after so long."""
 CONNECT_LIMIT_S = 30.0
@@ -47,24 +39,14 @@ class BrokerCollector:
     """
 
     def __init__(self, settings: BrokerCollectorSettings) -> None:
-        if settings.log.durability != "sync":
-            raise ConfigError("log.durability", "readers of a spool need 'sync'")
         own = settings.collector
         self._settings = settings
         settings.tls()
         if settings.login()[1] is not None and settings.broker.ca_file is None:
             _log.warning("broker.ca_file: missing, so the password goes over the network as it is")
-        self._spool = MessageLog(
-            own.spool_dir,
-            segment_bytes=settings.log.segment_bytes,
-            max_bytes=settings.log.max_bytes,
-            mark=receipts.note,
-        )
-        self._spool.open()
-        spool_keeping.keep(self._spool, own.keeps_for)
+        self._spool = SourceSpool(own, settings.log)
         self._epoch = next_boot_epoch(own.spool_dir)
         self._numbering = BatchNumbering(own.id, self._epoch)
-        self._commit = GroupCommit(self._spool, sync=True)
         self._session = BrokerSession(settings.session())
         self._pending: list[BrokerMessage] = []
         self._again: asyncio.TimerHandle | None = None
@@ -80,24 +62,16 @@ class BrokerCollector:
 
     async def run(self) -> None:
         """Collect until cancelled; keeps `status.json` in the spool's folder up to date."""
-        connecting = asyncio.create_task(self._keep_connected(), name="broker")
-        try:
-            while not connecting.done():
-                self._write_status()
-                spool_keeping.keep(self._spool, self._settings.collector.keeps_for)
-                with contextlib.suppress(OSError):
-                    self._spool.trim()
-                await asyncio.wait([connecting], timeout=STATUS_INTERVAL_S)
-            connecting.result()
-        finally:
-            connecting.cancel()
-            await asyncio.gather(connecting, return_exceptions=True)
-            if self._again is not None:
-                self._again.cancel()
-            await self._commit.drain()
-            self._spool.close()
+        await self._spool.fill(self._collect(), self._status)
 
     # -- the connection --------------------------------------------------------------------------
+
+    async def _collect(self) -> None:
+        try:
+            await self._keep_connected()
+        finally:
+            if self._again is not None:
+                self._again.cancel()
 
     async def _keep_connected(self) -> None:
         wait_s = BACK_OFF_S
@@ -180,13 +154,13 @@ class BrokerCollector:
         while self._pending:
             rows = [message.row for message in self._pending]
             frame, header = self._numbering.make(rows, time.time_ns() // 1_000)
-            if self._commit.append(frame, header) is not None:
+            if self._spool.commit.append(frame, header) is not None:
                 self._again = asyncio.get_running_loop().call_later(STORE_AGAIN_S, self._try_again)
                 return
             self._numbering.took(header)
             messages = self._pending[: header.count]
             del self._pending[: header.count]
-            self._commit.settle([partial(self._settled, messages)])
+            self._spool.commit.settle([partial(self._settled, messages)])
 
     def _try_again(self) -> None:
         self._again = None
@@ -209,21 +183,14 @@ class BrokerCollector:
         else:
             self._has_room.set()
 
-    def _write_status(self) -> None:
-        own = self._settings
-        status = {
-            "pid": os.getpid(),
-            "id": own.collector.id,
+    def _status(self) -> dict[str, object]:
+        own = self._settings.broker
+        return {
             "boot_epoch": self._epoch,
-            "broker": f"{own.broker.host}:{own.broker.port}",
+            "broker": f"{own.host}:{own.port}",
             "is_subscribed": self._writer is not None and self._session.is_subscribed,
             "trouble": self._trouble,
             "stored": self._stored,
             "waiting": self._session.held,
             "known_again": self._session.known_again,
-            "log_failure": self._spool.failure,
-            "refusals": dict(self._commit.refusals),
         }
-        with contextlib.suppress(OSError):  # a full disk is what it would tell of
-            path = own.collector.spool_dir / "status.json"
-            replaced_file.replace(path, json.dumps(status).encode())

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
-import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,7 +18,6 @@ from typing import TypeVar
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from cloud_ingest.collector import keeping as spool_keeping
 from cloud_ingest.collector import topic_epochs
 from cloud_ingest.collector.kafka_batches import (
     KafkaMessage,
@@ -31,16 +28,12 @@ from cloud_ingest.collector.kafka_batches import (
 )
 from cloud_ingest.collector.kafka_settings import KafkaCollectorSettings
 from cloud_ingest.collector.kafka_topics import described, partitions_of
+from cloud_ingest.collector.source_spool import SourceSpool
 from cloud_ingest.collector.topic_epochs import KnownTopic
-from cloud_ingest.spool import receipts
-from gateway import replaced_file
 from gateway.configuration.config import ConfigError
-from gateway.links.commit import GroupCommit
-from gateway.log.message_log import MessageLog
 
 _log = logging.getLogger(__name__)
 
-STATUS_INTERVAL_S = 1.0
 AT_ONCE = 2_000
 """Messages; then they are synced."""
 POLL_S = 0.5
@@ -63,9 +56,6 @@ class KafkaCollector:
     """
 
     def __init__(self, settings: KafkaCollectorSettings) -> None:
-        if settings.log.durability != "sync":
-            raise ConfigError("log.durability", "readers of a spool need 'sync'")
-        own = settings.collector
         self._settings = settings
         client = settings.client() | {"error_cb": self._note}
         if settings.kafka.user and settings.kafka.ca_file is None:
@@ -75,19 +65,11 @@ class KafkaCollector:
         except (KafkaException, ValueError) as error:
             raise ConfigError("kafka", str(error)) from error
         self._client = client
-        self._spool = MessageLog(
-            own.spool_dir,
-            segment_bytes=settings.log.segment_bytes,
-            max_bytes=settings.log.max_bytes,
-            mark=receipts.note,
-        )
-        self._spool.open()
-        spool_keeping.keep(self._spool, own.keeps_for)
+        self._spool = SourceSpool(settings.collector, settings.log)
         try:
-            self._topics = topic_epochs.read(own.spool_dir)
+            self._topics = topic_epochs.read(settings.collector.spool_dir)
         except ValueError as error:
             raise ConfigError("collector.spool_dir", str(error)) from error
-        self._commit = GroupCommit(self._spool, sync=True)
         self._parts: dict[Place, PartitionBatches] = {}
         self._assigned: frozenset[Place] = frozenset()
         self._looked_at_s = 0.0
@@ -101,21 +83,10 @@ class KafkaCollector:
 
     async def run(self) -> None:
         """Collect until cancelled; keeps `status.json` in the spool's folder up to date."""
-        reading = asyncio.create_task(self._keep_reading(), name="kafka")
         try:
-            while not reading.done():
-                self._write_status()
-                spool_keeping.keep(self._spool, self._settings.collector.keeps_for)
-                with contextlib.suppress(OSError):
-                    self._spool.trim()
-                await asyncio.wait([reading], timeout=STATUS_INTERVAL_S)
-            reading.result()
+            await self._spool.fill(self._keep_reading(), self._status)
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
-            await self._commit.drain()
             await asyncio.to_thread(self._consumer.close)
-            self._spool.close()
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -191,7 +162,7 @@ class KafkaCollector:
         low, high = await _aside(
             partial(self._consumer.get_watermark_offsets, place, timeout=ANSWER_S)
         )
-        have = self._spool.have.get((part.origin, part.epoch))
+        have = self._spool.log.have.get((part.origin, part.epoch))
         if have is None:
             at = begins.setdefault(partition, high if is_latest else low)
             await self._store(part.begin_at(at))
@@ -262,7 +233,7 @@ class KafkaCollector:
 
     async def _store(self, made: Sequence[Made]) -> None:
         for frame, header in made:
-            while self._commit.append(frame, header) is not None:  # noqa: ASYNC110  # a disk's
+            while self._spool.commit.append(frame, header) is not None:  # noqa: ASYNC110  # a disk's
                 await asyncio.sleep(AGAIN_S)
 
     async def _synced(self) -> None:
@@ -282,16 +253,13 @@ class KafkaCollector:
             else:
                 done.set_exception(error)
 
-        self._commit.settle([settled])
+        self._spool.commit.settle([settled])
         await done
 
-    def _write_status(self) -> None:
-        own = self._settings
+    def _status(self) -> dict[str, object]:
         parts = self._parts.values()
-        status = {
-            "pid": os.getpid(),
-            "id": own.collector.id,
-            "servers": own.kafka.servers,
+        return {
+            "servers": self._settings.kafka.servers,
             "trouble": self._trouble,
             "stored": self._stored,
             "next_offsets": {f"{t}/{n}": p.next_offset for (t, n), p in self._parts.items()},
@@ -299,12 +267,7 @@ class KafkaCollector:
             "passed": sum(part.passed for part in parts),
             "too_large": sum(part.too_large for part in parts),
             "deleted_unread": self._lost,
-            "log_failure": self._spool.failure,
-            "refusals": dict(self._commit.refusals),
         }
-        with contextlib.suppress(OSError):  # a full disk is what it would tell of
-            path = own.collector.spool_dir / "status.json"
-            replaced_file.replace(path, json.dumps(status).encode())
 
 
 async def _aside(call: Callable[[], T]) -> T:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from cloud_ingest.collector.broker_settings import OriginSection
 from cloud_ingest.collector.kafka_batches import MAX_ORIGIN_BYTES, origin_of
-from gateway.certificates import credentials
+from cloud_ingest.collector.settings import ClientAccess, OriginSection, spool_log
 from gateway.configuration import checks
 from gateway.configuration.config import ConfigError, LogSection
 from gateway.configuration.toml_file import Fault, hold
@@ -21,7 +19,7 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaSection:
+class KafkaSection(ClientAccess):
     """Which cluster, which of its topics, and as whom.
 
     The collector's id names the cluster in origins. A topic of which the spool has nothing is read
@@ -35,12 +33,7 @@ class KafkaSection:
     start: str = checks.chosen("earliest", "earliest", "latest")
     key_in_topic: bool = False
     consumer_group: str = ""
-    user: str = ""
-    password_file: Path | None = None
     sasl: str = checks.chosen("SCRAM-SHA-512", "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
-    ca_file: Path | None = None
-    certificate_file: Path | None = None
-    key_file: Path | None = None
 
     def __post_init__(self) -> None:
         hold(self._faults())
@@ -56,12 +49,7 @@ class KafkaSection:
         for number, topic in enumerate(self.topics):
             if _TOPIC.fullmatch(topic) is None or topic in self.topics[:number]:
                 yield Fault(f"topics[{number}]", f"{topic!r} is no topic, or stands there twice")
-        if (self.certificate_file is None) != (self.key_file is None):
-            yield Fault("certificate_file", "certificate_file and key_file go together")
-        if self.certificate_file is not None and self.ca_file is None:
-            yield Fault("ca_file", "missing: a certificate is shown in TLS alone")
-        if self.password_file is not None and not self.user:
-            yield Fault("user", "missing, and there is a password")
+        yield from self.access_faults()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +58,7 @@ class KafkaCollectorSettings:
 
     collector: OriginSection
     kafka: KafkaSection
-    log: LogSection = field(
-        default_factory=lambda: LogSection(durability="sync", max_bytes=64 << 30)
-    )
+    log: LogSection = field(default_factory=spool_log)
 
     def __post_init__(self) -> None:
         for number, topic in enumerate(self.kafka.topics):
@@ -103,10 +89,7 @@ class KafkaCollectorSettings:
             found["ssl.certificate.location"] = str(own.certificate_file)
             found["ssl.key.location"] = str(own.key_file)
         if own.user:
-            try:
-                password = credentials.password(own.password_file, KAFKA_PASSWORD)
-            except credentials.CredentialError as error:
-                raise ConfigError("kafka.password_file", str(error)) from error
+            password = own.password("kafka", KAFKA_PASSWORD)
             found |= {
                 "sasl.mechanism": own.sasl,
                 "sasl.username": own.user,

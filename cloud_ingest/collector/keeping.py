@@ -1,4 +1,4 @@
-"""What a collector may trim of its spool, and what is left beside segments that are gone."""
+"""A collector's spool: opened, trimmed of what tables have, and tidied beside the segments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,26 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cloud_ingest.spool import committed, receipts
+from gateway.configuration.config import ConfigError, LogSection
 from gateway.log.message_log import SEGMENT_SUFFIX, MessageLog
+
+
+def opened(folder: Path, queries: Sequence[str], log: LogSection) -> MessageLog:
+    """Open a spool that is kept for queries as `keep` says; what came when is noted beside it.
+
+    Raises:
+        ConfigError: it would not be synced.
+        LogError: it can't be opened.
+
+    """
+    if log.durability != "sync":
+        raise ConfigError("log.durability", "readers of a spool need 'sync'")
+    spool = MessageLog(
+        folder, segment_bytes=log.segment_bytes, max_bytes=log.max_bytes, mark=receipts.note
+    )
+    spool.open()
+    keep(spool, queries)
+    return spool
 
 
 def keep(log: MessageLog, queries: Sequence[str]) -> None:

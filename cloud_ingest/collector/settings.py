@@ -1,4 +1,4 @@
-"""The configuration of a collector that is a node of the tree."""
+"""The configuration of a collector that is a node of the tree, and what all kinds share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway.certificates import stores
+from gateway.certificates import credentials, stores
 from gateway.configuration import checks
 from gateway.configuration.config import ConfigError, LogSection, TreeSection
 from gateway.configuration.toml_file import Fault, hold
@@ -24,33 +24,84 @@ MAX_GROUP = 16
 """Each is sent all, and each tells each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class CollectorSection:
-    """Who the collector is, where it spools, and the certificate that it shows to gateways.
+def spool_log() -> LogSection:
+    """How a spool is kept unless it is said."""
+    return LogSection(durability="sync", max_bytes=64 << 30)
 
-    ``keeps_for`` names jobs: what their tables do not have yet is not trimmed. The certificate is
-    one of the fleet's authority, with the role ``gateway`` and the collector's id. With ``share``
-    = ``origins`` the collectors of ``group``, this one among them, have each origin's batches in
-    one of their spools; what others' spools are to have is held for ``hold_s`` at most.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientAccess:
+    """As whom, and with which files, a client comes to another system."""
+
+    user: str = ""
+    password_file: Path | None = None
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+
+    def access_faults(self) -> Iterator[Fault]:
+        """What of them does not go together."""
+        if (self.certificate_file is None) != (self.key_file is None):
+            yield Fault("certificate_file", "certificate_file and key_file go together")
+        if self.certificate_file is not None and self.ca_file is None:
+            yield Fault("ca_file", "missing: a certificate is shown in TLS alone")
+        if self.password_file is not None and not self.user:
+            yield Fault("user", "missing, and there is a password")
+
+    def password(self, section: str, credential: str) -> bytes | None:
+        """The user's password, read now, or of systemd's credential; None if it has none.
+
+        Raises:
+            ConfigError: it can't be had; named by the section.
+
+        """
+        if not self.user:
+            return None
+        try:
+            return credentials.password(self.password_file, credential)
+        except credentials.CredentialError as error:
+            raise ConfigError(f"{section}.password_file", str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class OriginSection:
+    """Whose messages they are in spool and tables, and where the spool is.
+
+    ``id`` is like a gateway's, and no gateway's or other collector's of the same tables.
+    ``keeps_for`` names jobs: what their tables do not have yet is not trimmed.
     """
 
     id: str
     spool_dir: Path
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    ca_file: Path | None = None
-    crl_file: Path | None = None
     keeps_for: list[str] = field(default_factory=list)
-    share: str = checks.chosen("all", "all", "origins")
-    group: list[str] = field(default_factory=list)
-    hold_s: float = checks.ranged(30.0, 10.0, 3_600.0)
-    hold_max_bytes: int = checks.ranged(64 << 20, 1 << 20, 16 << 30)
 
     def __post_init__(self) -> None:
         try:
             check_name("id", self.id)
         except ProtocolError as error:
             raise ConfigError("id", str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorSection(OriginSection):
+    """Who the collector is, where it spools, and the certificate that it shows to gateways.
+
+    The certificate is one of the fleet's authority, with the role ``gateway`` and the collector's
+    id. With ``share`` = ``origins`` the collectors of ``group``, this one among them, have each
+    origin's batches in one of their spools; what others' are to have is held ``hold_s`` at most.
+    """
+
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    ca_file: Path | None = None
+    crl_file: Path | None = None
+    share: str = checks.chosen("all", "all", "origins")
+    group: list[str] = field(default_factory=list)
+    hold_s: float = checks.ranged(30.0, 10.0, 3_600.0)
+    hold_max_bytes: int = checks.ranged(64 << 20, 1 << 20, 16 << 30)
+
+    def __post_init__(self) -> None:
+        OriginSection.__post_init__(self)
         hold(self._faults())
 
     def _faults(self) -> Iterator[Fault]:
@@ -72,9 +123,7 @@ class CollectorSettings:
 
     collector: CollectorSection
     tree: TreeSection
-    log: LogSection = field(
-        default_factory=lambda: LogSection(durability="sync", max_bytes=64 << 30)
-    )
+    log: LogSection = field(default_factory=spool_log)
 
     def link_tls(self, spread: Sequence[Crl] = ()) -> LinkTls | None:
         """What its links show and ask for; None where they run without TLS.
