@@ -74,8 +74,6 @@ class WrittenFile:
         size: in bytes.
         rows: how many.
         partition: values of the partition columns; empty where there are none.
-        first_us: the earliest origin time in it, None if none has one.
-        last_us: the latest.
 
     """
 
@@ -83,8 +81,6 @@ class WrittenFile:
     size: int
     rows: int
     partition: Mapping[str, str]
-    first_us: int | None
-    last_us: int | None
 
 
 class IngestTable:
@@ -171,8 +167,13 @@ class IngestTable:
             app_transactions=[Transaction(WRITERS, number), Transaction(query, batch)],
         )
         now_ms = time.time_ns() // 1_000_000
+        # Least and greatest values of some columns alone make Arrow's filters pass over rows.
         actions: list[Any] = [
-            AddAction(one.path, one.size, one.partition, now_ms, True, _stats(one)) for one in files
+            AddAction(
+                *(one.path, one.size, one.partition, now_ms, True),
+                json.dumps({"numRecords": one.rows}),
+            )
+            for one in files
         ]
         with named_errors(self.store):
             try:
@@ -224,17 +225,3 @@ def _metadata(commit: bytes) -> str | None:
         if told is not None and KEY in told:
             return str(told[KEY])
     return None
-
-
-def _stats(file: WrittenFile) -> str:
-    stats: dict[str, Any] = {"numRecords": file.rows}
-    if file.first_us is not None and file.last_us is not None:
-        stats["minValues"] = {"origin_time": _text(file.first_us)}
-        stats["maxValues"] = {"origin_time": _text(file.last_us, 999)}
-    return json.dumps(stats)
-
-
-def _text(time_us: int, added_us: int = 0) -> str:
-    """In milliseconds, as readers of Delta expect it; a greatest value is rounded up."""
-    seconds, micros = divmod(time_us + added_us, 1_000_000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{micros // 1_000:03d}Z"

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cloud_ingest.tables.delta import WrittenFile, named_errors
@@ -27,8 +26,6 @@ class _OpenFile:
     stream: Any
     writer: Any
     rows: int = 0
-    first_us: int | None = None
-    last_us: int | None = None
 
 
 class TableFiles:
@@ -79,10 +76,6 @@ class TableFiles:
         self._open.move_to_end(key)
         file.writer.write_table(table)
         file.rows += table.num_rows
-        for extreme in pc.min_max(table["origin_time"].cast(pa.int64())).as_py().values():
-            if extreme is not None:
-                file.first_us = extreme if file.first_us is None else min(file.first_us, extreme)
-                file.last_us = extreme if file.last_us is None else max(file.last_us, extreme)
 
     def _begin(self, partition: Mapping[str, str]) -> _OpenFile:
         day = partition.get("day")
@@ -103,6 +96,4 @@ class TableFiles:
             path = folder / file.path
             sync_file(path)
             sync_file(path.parent)
-        self._written.append(
-            WrittenFile(file.path, size, file.rows, dict(key), file.first_us, file.last_us)
-        )
+        self._written.append(WrittenFile(file.path, size, file.rows, dict(key)))
