@@ -30,7 +30,7 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="DIR",
         help="folder a collector fills; again for each more. Without one, the tables are only "
-        "looked after (--compact, --keep-days, --forget-gateway)",
+        "looked after (--again, --compact, --keep-days, --forget-gateway)",
     )
     parser.add_argument(
         "--tables",
@@ -173,6 +173,12 @@ def _add_upkeep(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="when looking after the tables, delete files that have been no part of them for so "
         "long (default 168); readers of an old version need theirs so long",
+    )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="first read again what is in quarantine, by --mappings as they are now: what can be "
+        "read goes to telemetry",
     )
     parser.add_argument(
         "--forget-gateway",

@@ -45,7 +45,7 @@ class TelemetryColumns:
         """Of payloads; what bounds the memory of a task."""
         self._once: dict[str, list[Any]] = {name: [] for name in _ONCE}
         self._batch: list[int] = []
-        self._flags: list[int] = []
+        self._flags: list[int | None] = []
         self._dense: dict[str, list[Any]] = {name: [] for name in _DENSE}
         self._rare: dict[str, dict[int, Any]] = {name: {} for name in _RARE}
         self._good: list[bool] = []
@@ -60,13 +60,13 @@ class TelemetryColumns:
         for name, column in self._once.items():
             column.append(values[name])
 
-    def add(self, sequence: int, topic: str, flags: int, payload: bytes) -> None:
+    def add(self, sequence: int, topic: str, flags: int | None, payload: bytes) -> None:
         """Add a message.
 
         Args:
             sequence: its number.
             topic: its topic.
-            flags: its QoS, with 4 added for RETAIN.
+            flags: its QoS, with 4 added for RETAIN; None if not known.
             payload: its payload.
 
         Raises:

@@ -39,7 +39,7 @@ from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.schemas import FILE_COLUMNS, QUARANTINE, day_of
 from cloud_ingest.tables.store import TableStore
 from tree_handler import batch
-from tree_handler.batch import Header
+from tree_handler.batch import Header, Row
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
 from tree_handler.proof import Verdict
@@ -204,8 +204,7 @@ class _Task:
         found = _Found(stretch, at, header, origin_us, collected_us)
         if isinstance(stretch, UnsureStretch):
             for sequence in _wanted(header, stretch):
-                topic, _, payload = rows[sequence - header.first][:3]
-                self._put_aside(found, sequence, topic, payload, UNSURE)
+                self._put_aside(found, sequence, rows[sequence - header.first], UNSURE)
             counted = self._activity.setdefault(origin, _Counted())
             counted.collected_us = max(counted.collected_us, collected_us)
             if self._held_bytes >= BYTES_AT_ONCE:
@@ -223,7 +222,7 @@ class _Task:
                 columns.add(sequence, topic, row[1], payload)
             except RecordError as error:
                 refused += 1
-                self._refuse(found, sequence, topic, payload, str(error))
+                self._refuse(found, sequence, row, str(error))
                 continue
             if topic.endswith(STATUS_TOPIC_END) and is_status_of(topic, origin):
                 self._state(found, sequence, payload)
@@ -252,16 +251,15 @@ class _Task:
         )
         return columns
 
-    def _refuse(self, found: _Found, sequence: int, topic: str, payload: bytes, why: str) -> None:
+    def _refuse(self, found: _Found, sequence: int, row: Row, why: str) -> None:
         header = found.header
         stream = Stream(header.origin, header.epoch, control=False, logged=header.logged)
         self._result.quarantined.setdefault(stream, Intervals()).add(sequence, sequence)
-        self._put_aside(found, sequence, topic, payload, why)
+        self._put_aside(found, sequence, row, why)
 
-    def _put_aside(
-        self, found: _Found, sequence: int, topic: str, payload: bytes, why: str
-    ) -> None:
+    def _put_aside(self, found: _Found, sequence: int, row: Row, why: str) -> None:
         header, stretch = found.header, found.stretch
+        topic, flags, payload = row[:3]
         self._refused.append(
             {
                 "found_time": self._order.now_us,
@@ -277,6 +275,8 @@ class _Task:
                 "segment": stretch.segment,
                 "position": found.at,
                 "bytes": payload,
+                "qos": flags & 3,
+                "retain": flags >= 4,
             }
         )
         self._held_bytes += len(payload)

@@ -8,7 +8,7 @@ again if the spool is read again, and so are rows that a policy has deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgpack
 import pyarrow as pa
@@ -23,7 +23,8 @@ from tree_handler.intervals import Intervals
 SNAPSHOT = "_ledger/snapshot"
 SNAPSHOT_EVERY = 100
 """Commits of telemetry."""
-_KEYS = ["origin", "boot_epoch", "logged", "sequence"]
+KEYS = ["origin", "boot_epoch", "logged", "sequence"]
+"""Columns that are a message's stamp."""
 
 
 class KeptLedger:
@@ -125,22 +126,22 @@ class KeptLedger:
     def _read_tables(self) -> None:
         telemetry, quarantine = self._tables
         change = LedgerChange()
-        for stream, first, last in _runs(telemetry):
+        for stream, first, last in runs(telemetry.dataset().to_batches(columns=KEYS)):
             new = change.seen.setdefault(stream, Intervals()).add(first, last)
             totals = change.of(stream.origin)
             totals.messages += new
             totals.logged += new if stream.logged else 0
-        for stream, first, last in _runs(quarantine):
+        for stream, first, last in runs(quarantine.dataset().to_batches(columns=KEYS)):
             change.held.setdefault(stream, Intervals()).add(first, last)
         self.ledger.apply(change)
         self._followed = [table.version for table in self._tables]
 
 
-def _runs(table: IngestTable) -> Iterator[tuple[Stream, int, int]]:
-    """The numbers that a table holds, as runs of one stream."""
-    for batch in table.dataset().to_batches(columns=_KEYS):
-        sorted_ = pa.Table.from_batches([batch]).sort_by([(key, "ascending") for key in _KEYS])
-        columns = [sorted_[key].to_pylist() for key in _KEYS]
+def runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Stream, int, int]]:
+    """The numbers that rows of a table have, as runs of one stream."""
+    for batch in batches:
+        sorted_ = pa.Table.from_batches([batch]).sort_by([(key, "ascending") for key in KEYS])
+        columns = [sorted_[key].to_pylist() for key in KEYS]
         run: tuple[Stream, int, int] | None = None
         for origin, epoch, logged, sequence in zip(*columns, strict=True):
             if origin is None:

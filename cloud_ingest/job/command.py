@@ -31,16 +31,17 @@ from pyspark.sql import SparkSession
 from cloud_ingest.arguments import add_ingest
 from cloud_ingest.fleet import rules as fleet_rules
 from cloud_ingest.fleet.rules import RulesError
+from cloud_ingest.ingest.again import QuarantineAgain
 from cloud_ingest.job import java, report, shipped, source
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.job.session import session
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping import rules as mapping_rules
-from cloud_ingest.mapping.rules import MappingError
+from cloud_ingest.mapping.rules import MappingError, MappingRule
 from cloud_ingest.spool.proof import CertificatesError, read_certificates
 from cloud_ingest.spool.segments import SpoolError, SpoolSegment, read_mark, segments
 from cloud_ingest.tables import upkeep
-from cloud_ingest.tables.delta import TableError
+from cloud_ingest.tables.delta import IngestTable, TableError
 from cloud_ingest.tables.store import TableStore
 from cloud_ingest.tables.upkeep import UpkeepSettings
 
@@ -145,6 +146,8 @@ def run_with(options: argparse.Namespace, program: str) -> int:
     try:
         for gateway in options.forget_gateway:
             _say(f"{gateway}: {upkeep.forget(tables, gateway)} rows deleted")
+        if options.again:
+            _read_again(options, tables)
         if options.spool and not options.forget_gateway:
             return _run(options, tables, program)
         _look_after(options, tables)
@@ -165,10 +168,10 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
     _say(f"Spark {pyspark.__version__} on {options.master}, {runtime}")
     certificates = options.certificates and read_certificates(options.certificates)
     rules = options.alerts and fleet_rules.read(options.alerts.read_text())
-    mappings = mapping_rules.read(options.mappings.read_text()) if options.mappings else ()
-    limits = LedgerLimits(*(getattr(options, name) for name in _LIMITS))
     settings = IngestSettings(
-        tables, options.name, certificates, options.tree, rules, mappings=mappings, limits=limits
+        *(tables, options.name, certificates, options.tree, rules),
+        mappings=_mappings(options),
+        limits=_limits(options),
     )
     ingest = Ingest(settings)
     if options.compact and options.follow:
@@ -200,6 +203,24 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
         except OSError as error:
             return _fail(EXIT_FAILED, f"{options.json}: {error.strerror}")
     return 0
+
+
+def _mappings(options: argparse.Namespace) -> tuple[MappingRule, ...]:
+    return mapping_rules.read(options.mappings.read_text()) if options.mappings else ()
+
+
+def _limits(options: argparse.Namespace) -> LedgerLimits:
+    return LedgerLimits(*(getattr(options, name) for name in _LIMITS))
+
+
+def _read_again(options: argparse.Namespace, tables: TableStore) -> None:
+    if not IngestTable.is_at(tables.at("quarantine")):
+        return
+    done = QuarantineAgain(tables, _mappings(options), _limits(options)).run()
+    unsure = f", {done.unsure} are left that telemetry may have already" if done.unsure else ""
+    _say(
+        f"quarantine: {done.moved} messages are in telemetry now, {done.left} can't be read{unsure}"
+    )
 
 
 def _until_ended(query: Any, ingest: Ingest, spools: Sequence[Path]) -> None:
@@ -289,8 +310,8 @@ def _wrongs(options: argparse.Namespace) -> Iterator[str]:
         if getattr(options, name) < 1:
             yield f"--{name.replace('_', '-')}: less than 1: {getattr(options, name)}"
     yield from _wrong_files(options)
-    looks_after = options.compact or options.keep_days is not None or options.forget_gateway
-    if not options.spool and not looks_after:
+    upkeep_ = (options.compact, options.keep_days is not None, options.forget_gateway)
+    if not options.spool and not options.again and not any(upkeep_):
         yield "--spool: missing"
 
 

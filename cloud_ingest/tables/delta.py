@@ -27,6 +27,9 @@ KEY = "hedgerow"
 """Of the ledger's change in a commit's metadata."""
 WRITERS = "hedgerow-ingest"
 """The transaction that all our writers share."""
+MOVERS = "hedgerow-again"
+"""The transaction that those share who read the quarantine again."""
+REMOVE_TRIES = 5
 _QUOTED = re.compile(r"(?:TableError|OtherWriterError): (.+)")
 _CONFIGURATION = {
     "delta.checkpointInterval": "50",
@@ -125,6 +128,17 @@ class IngestTable:
         found = self._table.transaction_version(query)
         return -1 if found is None else int(found)
 
+    @staticmethod
+    def is_at(store: TableStore) -> bool:
+        """Whether there is a table.
+
+        Raises:
+            TableError: the store does not answer.
+
+        """
+        with named_errors(store):
+            return bool(DeltaTable.is_deltatable(store.uri, dict(store.options) or None))
+
     def refresh(self) -> None:
         """Learn of commits of others.
 
@@ -161,10 +175,57 @@ class IngestTable:
             TableError: it can't be written; nothing is changed.
 
         """
-        number = int(self._table.transaction_version(WRITERS) or 0) + 1
+        own = Transaction(query, batch)
+        self._append(files, WRITERS, [own], {KEY: change.pack()})
+
+    def move_in(self, files: Sequence[WrittenFile]) -> None:
+        """Make files a part of the table that hold what another has, of which the ledger knows.
+
+        A job that writes beside it is not disturbed.
+
+        Raises:
+            OtherWriterError: another process has moved something since this one looked.
+            TableError: it can't be written; nothing is changed.
+
+        """
+        self._append(files, MOVERS)
+
+    def remove(self, keys: pa.Table) -> None:
+        """Remove rows.
+
+        Args:
+            keys: columns of the table, and of each row that goes their values, none null; once or
+                more often.
+
+        Raises:
+            TableError: it can't be written; nothing is changed.
+
+        """
+        keys = keys.group_by(keys.column_names).aggregate([])
+        same = " AND ".join(f"have.{name} = gone.{name}" for name in keys.column_names)
+        with named_errors(self.store):
+            for left in reversed(range(REMOVE_TRIES)):
+                self.refresh()
+                merging = self._table.merge(keys, same, source_alias="gone", target_alias="have")
+                try:
+                    merging.when_matched_delete().execute()
+                    break
+                except CommitFailedError:  # somebody joined files, or appended one
+                    if not left:
+                        raise
+            self.sync_log()
+
+    def _append(
+        self,
+        files: Sequence[WrittenFile],
+        writers: str,
+        transactions: Sequence[Transaction] = (),
+        metadata: dict[str, str] | None = None,
+    ) -> None:
+        number = int(self._table.transaction_version(writers) or 0) + 1
         properties = CommitProperties(
-            custom_metadata={KEY: change.pack()},
-            app_transactions=[Transaction(WRITERS, number), Transaction(query, batch)],
+            custom_metadata=metadata,
+            app_transactions=[Transaction(writers, number), *transactions],
         )
         now_ms = time.time_ns() // 1_000_000
         # Least and greatest values of some columns alone make Arrow's filters pass over rows.

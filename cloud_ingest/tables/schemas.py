@@ -89,10 +89,13 @@ QUARANTINE: Final = pa.schema(
         ("segment", pa.string()),
         ("position", pa.int64()),
         ("bytes", pa.binary()),
+        ("qos", pa.int8()),
+        ("retain", pa.bool_()),
     ]
 )
 """What can't be read and why: a message whose payload holds no reading, or damaged bytes of a
-spool, which have no stamp. ``position`` is of the batch, or the bytes, in the segment."""
+spool, which have no stamp. ``position`` is of the batch, or the bytes, in the segment. ``qos`` and
+``retain`` are null in rows of before they were there."""
 
 YEAR_2020_US: Final = 1_577_836_800_000_000
 AHEAD_US: Final = 2 * 86_400 * 1_000_000

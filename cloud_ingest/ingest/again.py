@@ -1,0 +1,239 @@
+"""What is in quarantine is read again, by rules that came later: what they read goes to telemetry.
+
+Rows are in telemetry first and leave the quarantine then, so none is lost. Of those that are in
+both, since the process died between, telemetry itself tells: they only leave. No number changes in
+the ledger, which knows them from the first time, so a job may write beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from cloud_ingest.ingest.columns import TelemetryColumns
+from cloud_ingest.ingest.decoding import BYTES_AT_ONCE, ROWS_AT_ONCE, UNSURE
+from cloud_ingest.ingest.kept_ledger import KEYS, KeptLedger, runs
+from cloud_ingest.ingest.ledger import Numbered, Stream
+from cloud_ingest.ingest.member_place import UNKNOWN_PLACE
+from cloud_ingest.ledger_limits import LedgerLimits
+from cloud_ingest.mapping.reading import Mappings
+from cloud_ingest.mapping.rules import MappingRule
+from cloud_ingest.record import RecordError
+from cloud_ingest.tables.delta import IngestTable
+from cloud_ingest.tables.files import TableFiles
+from cloud_ingest.tables.schemas import FILE_COLUMNS, PARTITIONS, QUARANTINE, TELEMETRY, day_of
+from cloud_ingest.tables.store import TableStore
+from tree_handler.intervals import Intervals
+
+STEPS: Final = ("read", "moved", "removed")
+"""Between them the process may die; each is told to `QuarantineAgain.watch`."""
+MOST_AT_ONCE: Final = 200_000
+"""Rows that are moved in one step; then the next is begun."""
+SOME_ROWS: Final = 64
+"""Rows of quarantine that are in memory at once; each has a message's payload."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TIMES: Final = ("origin_time", "collected_time")
+_GONE: Final = pa.schema([QUARANTINE.field(name) for name in (*KEYS, "reason")])
+
+
+@dataclass(frozen=True, slots=True)
+class AgainRead:
+    """What became of the messages in quarantine.
+
+    Attributes:
+        moved: are in telemetry now.
+        left: still can't be read.
+        unsure: are left where they are since telemetry may have them already.
+
+    """
+
+    moved: int
+    left: int
+    unsure: int
+
+
+class QuarantineAgain:
+    """Reads the quarantine of a set of tables again.
+
+    Args:
+        tables: the folder of all tables.
+        mappings: how messages of other makes are read.
+        limits: of the ledger.
+
+    Raises:
+        TableError: a table can't be read.
+
+    """
+
+    def __init__(
+        self,
+        tables: TableStore,
+        mappings: Sequence[MappingRule] = (),
+        limits: LedgerLimits | None = None,
+    ) -> None:
+        self._quarantine = IngestTable(tables.at("quarantine"), QUARANTINE)
+        self._telemetry = IngestTable(tables.at("telemetry"), TELEMETRY, PARTITIONS)
+        kept = KeptLedger(tables, self._telemetry, self._quarantine, limits)
+        self._ledger = kept.ledger
+        self._mappings = Mappings(mappings) if mappings else None
+        self.watch: Callable[[str], None] = lambda step: None
+
+    def run(self) -> AgainRead:
+        """Move what can be read now; begun again after a kill it ends what it had begun.
+
+        Raises:
+            TableError: a table can't be read or written.
+
+        """
+        moved = 0
+        while True:
+            done = self._some()
+            moved += done.moved
+            if done.moved < MOST_AT_ONCE:
+                return AgainRead(moved, done.left, done.unsure)
+            self._quarantine.refresh()
+            self._telemetry.refresh()
+
+    def _some(self) -> AgainRead:
+        moving = _Moving(self._telemetry, self._places(), self._mappings)
+        had = self._had()
+        left = unsure = 0
+        for row in self._messages():
+            stream, number = _stamp(row)
+            if row["reason"] == UNSURE:
+                unsure += 1
+            elif number in had.get(stream, ()):
+                moving.gone.append(_key(row))
+            elif not self._is_settled(stream, number) or not moving.take(stream, row):
+                left += 1
+            if len(moving.gone) >= MOST_AT_ONCE:
+                break
+        files = moving.finish()
+        self.watch("read")
+        if files:
+            self._telemetry.move_in(files)
+        self.watch("moved")
+        if moving.gone:
+            self._quarantine.remove(pa.Table.from_pylist(moving.gone, _GONE))
+        self.watch("removed")
+        return AgainRead(len(moving.gone), left, unsure)
+
+    def _places(self) -> Mapping[str, tuple[str, str]]:
+        return {name: (told.domain, told.group) for name, told in self._ledger.all.places.items()}
+
+    def _messages(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+        """Those of the quarantine, of the version that was opened."""
+        names = None if columns is None else list(columns)
+        ahead = {"batch_readahead": 1, "fragment_readahead": 1}
+        for batch in self._quarantine.dataset().to_batches(names, batch_size=SOME_ROWS, **ahead):
+            yield from (row for row in batch.to_pylist() if row["origin"] is not None)
+
+    def _had(self) -> Numbered:
+        """Of the quarantine's messages those that telemetry has: an earlier run has moved them."""
+        origins: set[str] = set()
+        days: set[date] = set()
+        for row in self._messages(("origin", *_TIMES)):
+            origins.add(row["origin"])
+            days.add(date.fromisoformat(_day(row)))
+        wanted = ds.field("day").isin(list(days)) & ds.field("origin").isin(list(origins))
+        found: Numbered = {}
+        if days:
+            batches = self._telemetry.dataset().to_batches(columns=KEYS, filter=wanted)
+            for stream, first, last in runs(batches):
+                found.setdefault(stream, Intervals()).add(first, last)
+        return found
+
+    def _is_settled(self, stream: Stream, number: int) -> bool:
+        """Whether the job is done with a number; else it was killed, and goes on with it itself."""
+        floor = self._ledger.floor(stream)
+        return floor is None or number <= floor or number in self._ledger.all.seen.get(stream, ())
+
+
+class _Moving:
+    """Rows on their way."""
+
+    def __init__(
+        self,
+        telemetry: IngestTable,
+        places: Mapping[str, tuple[str, str]],
+        mappings: Mappings | None,
+    ) -> None:
+        self._files = TableFiles(telemetry.store, FILE_COLUMNS)
+        self._places = places
+        self._mappings = mappings
+        self._columns: dict[tuple[str, str], TelemetryColumns] = {}
+        self._taken: Numbered = {}
+        self._tried = self._bytes = 0
+        self.gone: list[dict[str, Any]] = []
+        """Keys of the rows that leave the quarantine."""
+
+    def take(self, stream: Stream, row: dict[str, Any]) -> bool:
+        """Take a message if it can be read."""
+        if self._tried >= ROWS_AT_ONCE or self._bytes >= BYTES_AT_ONCE:
+            self._write()
+        self._tried += 1
+        domain, group = self._places.get(stream.origin, (UNKNOWN_PLACE, UNKNOWN_PLACE))
+        key = _day(row), domain
+        columns = self._columns.get(key)
+        if columns is None:
+            columns = self._columns[key] = TelemetryColumns(self._mappings)
+        columns.batch(
+            origin=stream.origin,
+            boot_epoch=stream.epoch,
+            logged=stream.logged,
+            origin_time=row["origin_time"],
+            collected_time=row["collected_time"],
+            group=group,
+        )
+        number = row["sequence"]
+        if number not in self._taken.get(stream, ()):
+            try:
+                columns.add(number, row["topic"], _flags(row), row["bytes"])
+            except RecordError:
+                return False
+            self._taken.setdefault(stream, Intervals()).add(number, number)
+            self._bytes += len(row["bytes"])
+        self.gone.append(_key(row))
+        return True
+
+    def finish(self) -> Any:
+        """Write all; the files are no part of the table yet."""
+        self._write()
+        return self._files.finish()
+
+    def _write(self) -> None:
+        for (day, domain), columns in self._columns.items():
+            if columns.rows:
+                self._files.write(columns.table(), {"day": day, "domain": domain})
+        self._columns.clear()
+        self._tried = self._bytes = 0
+
+
+def _stamp(row: Mapping[str, Any]) -> tuple[Stream, int]:
+    stream = Stream(row["origin"], row["boot_epoch"], control=False, logged=row["logged"])
+    return stream, row["sequence"]
+
+
+def _key(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in _GONE.names}
+
+
+def _flags(row: Mapping[str, Any]) -> int | None:
+    return None if row["qos"] is None else row["qos"] + 4 * row["retain"]
+
+
+def _day(row: Mapping[str, Any]) -> str:
+    times = (None if row[name] is None else _us(row[name]) for name in _TIMES)
+    origin_us, collected_us = times
+    return day_of(origin_us, collected_us or 0)
+
+
+def _us(time: datetime) -> int:
+    since = time - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
