@@ -177,8 +177,8 @@ def _add_upkeep(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--again",
         action="store_true",
-        help="first read again what is in quarantine, by --mappings as they are now: what can be "
-        "read goes to telemetry",
+        help="first read again what is in quarantine, by --mappings and --certificates as they "
+        "are now: what can be read goes to telemetry",
     )
     parser.add_argument(
         "--forget-gateway",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -77,12 +77,9 @@ class FactsTeller:
             TableError: likewise.
 
         """
-        data = self._tables.read(FACTS)
-        if data is None:
-            return
-        query, facts = msgspec.msgpack.decode(data, type=tuple[str, BatchFacts])
-        if (query, facts.batch_id) == (self._query, batch_id):
-            self.committed(facts)
+        noted = _noted(self._tables)
+        if noted is not None and (noted[0], noted[1].batch_id) == (self._query, batch_id):
+            self.committed(noted[1])
 
     def nothing_came(self, heard_until_us: int | None, now_us: int) -> None:
         """Tell of time that passed, and until when a collector heard all that there was.
@@ -107,21 +104,42 @@ class FactsTeller:
             self._follower.close()
 
 
-def teller(tables: TableStore, query: str, rules: AlertRules | None) -> FactsTeller:
-    """The teller of the fleet's tables.
+def teller(
+    tables: TableStore,
+    query: str,
+    rules: AlertRules | None,
+    last_batch: Callable[[str], int],
+) -> FactsTeller:
+    """The teller of the fleet's tables; what another query's job died before it told is told.
 
     Args:
         tables: the folder of all tables.
         query: the name under which batches are numbered.
         rules: when alerts are raised.
+        last_batch: the last batch that a query has committed.
 
     Raises:
         TableError: what the fleet's tables are folded from can't be read.
 
     """
+    noted = _noted(tables)
+    if noted is not None and noted[0] != query and last_batch(noted[0]) >= noted[1].batch_id:
+        before = _teller(tables, noted[0], rules)
+        before.committed(noted[1])
+        before.close()
+    return _teller(tables, query, rules)
+
+
+def _teller(tables: TableStore, query: str, rules: AlertRules | None) -> FactsTeller:
     with _named():
         follower = FleetWriter(tables.uri, dict(tables.options), query=query, rules=rules)
     return FactsTeller(tables, query, follower)
+
+
+def _noted(tables: TableStore) -> tuple[str, BatchFacts] | None:
+    """The facts of the last commit, or of one that was to be made."""
+    data = tables.read(FACTS)
+    return None if data is None else msgspec.msgpack.decode(data, type=tuple[str, BatchFacts])
 
 
 @contextmanager

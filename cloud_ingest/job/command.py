@@ -32,18 +32,19 @@ from cloud_ingest.arguments import add_ingest
 from cloud_ingest.fleet import rules as fleet_rules
 from cloud_ingest.fleet.rules import RulesError
 from cloud_ingest.ingest.again import QuarantineAgain
-from cloud_ingest.job import java, report, shipped, source
+from cloud_ingest.job import java, proven_again, report, shipped, source
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.job.session import session
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping import rules as mapping_rules
-from cloud_ingest.mapping.rules import MappingError, MappingRule
-from cloud_ingest.spool.proof import CertificatesError, read_certificates
+from cloud_ingest.mapping.rules import MappingError
+from cloud_ingest.spool.proof import CertificatesError, HandedCertificates, read_certificates
 from cloud_ingest.spool.segments import SpoolError, SpoolSegment, read_mark, segments
 from cloud_ingest.tables import upkeep
 from cloud_ingest.tables.delta import IngestTable, TableError
 from cloud_ingest.tables.store import TableStore
 from cloud_ingest.tables.upkeep import UpkeepSettings
+from tree_handler.seal import Seals
 
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENT = 2
@@ -166,14 +167,7 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
     for spool in options.spool:
         _say(f"spool {spool}: {_size(segments(spool, read_mark(spool)))}")
     _say(f"Spark {pyspark.__version__} on {options.master}, {runtime}")
-    certificates = options.certificates and read_certificates(options.certificates)
-    rules = options.alerts and fleet_rules.read(options.alerts.read_text())
-    settings = IngestSettings(
-        *(tables, options.name, certificates, options.tree, rules),
-        mappings=_mappings(options),
-        limits=_limits(options),
-    )
-    ingest = Ingest(settings)
+    ingest = Ingest(_settings(options, tables))
     if options.compact and options.follow:
         ingest.after = upkeep.every(options.compact_every, lambda: _look_after(options, tables))
     with (
@@ -205,18 +199,27 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
     return 0
 
 
-def _mappings(options: argparse.Namespace) -> tuple[MappingRule, ...]:
-    return mapping_rules.read(options.mappings.read_text()) if options.mappings else ()
-
-
-def _limits(options: argparse.Namespace) -> LedgerLimits:
-    return LedgerLimits(*(getattr(options, name) for name in _LIMITS))
+def _settings(options: argparse.Namespace, tables: TableStore) -> IngestSettings:
+    certificates = options.certificates and read_certificates(options.certificates)
+    rules = options.alerts and fleet_rules.read(options.alerts.read_text())
+    return IngestSettings(
+        *(tables, options.name, certificates, options.tree, rules),
+        mappings=mapping_rules.read(options.mappings.read_text()) if options.mappings else (),
+        limits=LedgerLimits(*(getattr(options, name) for name in _LIMITS)),
+    )
 
 
 def _read_again(options: argparse.Namespace, tables: TableStore) -> None:
     if not IngestTable.is_at(tables.at("quarantine")):
         return
-    done = QuarantineAgain(tables, _mappings(options), _limits(options)).run()
+    settings = _settings(options, tables)
+    if settings.certificates is not None:
+        seals = Seals(None, HandedCertificates(settings.certificates), settings.tree)
+        ingest = Ingest(settings)
+        batches = proven_again.read_again(ingest, seals)
+        ingest.close()
+        _say(f"quarantine: {batches} batches are proven now, and are read")
+    done = QuarantineAgain(tables, settings.mappings, settings.limits).run()
     unsure = f", {done.unsure} are left that telemetry may have already" if done.unsure else ""
     _say(
         f"quarantine: {done.moved} messages are in telemetry now, {done.left} can't be read{unsure}"

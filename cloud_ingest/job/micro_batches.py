@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
+AGAIN = "hedgerow/again"
+"""The query whose batches are what `Ingest.take_restored` takes."""
 BYTES_A_TASK = 1 << 18
 """Less is not worth a task of its own."""
 MOMENTS = (*("planned", "decoded", "quarantined", "before commit", "committed", "told", "noted"),)
@@ -70,6 +72,38 @@ class IngestSettings:
     rules: AlertRules | None = None
     mappings: tuple[MappingRule, ...] = ()
     limits: LedgerLimits | None = None
+
+
+class TaskRunner(Protocol):
+    """Where tasks are carried out."""
+
+    @property
+    def at_once(self) -> int:
+        """So many."""
+        ...
+
+    def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
+        """Carry them out."""
+        ...
+
+
+class _InSpark:
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+
+    @property
+    def at_once(self) -> int:
+        return self._context.defaultParallelism
+
+    def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
+        return list(self._context.parallelize(orders, len(orders)).map(carry_out).collect())
+
+
+class _Here:
+    at_once = 1
+
+    def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
+        return list(map(carry_out, orders))
 
 
 class Ingest:
@@ -119,11 +153,23 @@ class Ingest:
                 if self._teller is not None:
                     self._teller.committed_before(batch_id)
             else:
-                self._ingest(context, ranges, batch_id)
+                self._ingest(_InSpark(context), ranges, batch_id)
             committed.note(ranges, self._settings.name)
             self._kept.keep()
             self.watch("noted")
             self.after()
+
+    def take_restored(self, ranges: Sequence[SpoolRange]) -> None:
+        """Take batches of a spool that goes away again, here; what the tables have is dropped.
+
+        Raises:
+            TableError: a table can't be written; nothing is lost.
+
+        """
+        with self.busy:
+            self._begin(AGAIN)
+            self._kept.catch_up()
+            self._ingest(_Here(), ranges, self.telemetry.last_batch(AGAIN) + 1, is_restored=True)
 
     def nothing_came(self, spools: Sequence[Path]) -> None:
         """Have the fleet's tables go on without a micro-batch: a gateway's silence is none.
@@ -156,21 +202,32 @@ class Ingest:
     def _begin(self, query: str) -> None:
         if query != self._query:
             self._query = query
-            self._teller = after_commit.teller(self._settings.tables, query, self._settings.rules)
+            self._teller = after_commit.teller(
+                self._settings.tables, query, self._settings.rules, self.telemetry.last_batch
+            )
 
-    def _ingest(self, context: SparkContext, ranges: Sequence[SpoolRange], batch_id: int) -> None:
+    def _ingest(
+        self,
+        tasks: TaskRunner,
+        ranges: Sequence[SpoolRange],
+        batch_id: int,
+        *,
+        is_restored: bool = False,
+    ) -> None:
         now_us = time.time_ns() // 1_000
         bad: BadBatches = {}
         while True:
             scanned = scan(ranges, self.ledger, bad, self._seals)
             self.watch("planned")
-            results = self._decode(context, scanned, now_us)
+            results = self._decode(tasks, scanned, now_us)
             damaged = {damage[:3]: damage[3] for one in results for damage in one.damaged}
             if not damaged:
                 break
             bad = {**bad, **damaged}  # a copy elsewhere must not have been dropped for it
         self.watch("decoded")
         plan, change = scanned.plan, scanned.plan.change
+        if is_restored:
+            change.done.clear()
         held_before = {name: totals.undecodable for name, totals in change.totals.items()}
         self._put_aside(scanned.damage, results, batch_id, now_us)
         self.watch("quarantined")
@@ -191,12 +248,12 @@ class Ingest:
             self._teller.committed(self._facts(batch_id, now_us, parts, results))
         self.watch("told")
 
-    def _decode(self, context: SparkContext, scanned: Scanned, now_us: int) -> list[TaskResult]:
+    def _decode(self, tasks: TaskRunner, scanned: Scanned, now_us: int) -> list[TaskResult]:
         stretches = scanned.plan.stretches
         if not stretches:
             return []
         total = sum(stretch.length for stretch in stretches)
-        tasks = min(context.defaultParallelism, math.ceil(total / BYTES_A_TASK))
+        count = min(tasks.at_once, math.ceil(total / BYTES_A_TASK))
         settings = self._settings
         known = self.ledger.all.places | scanned.plan.change.places
         places = {name: (told.domain, told.group) for name, told in known.items()}
@@ -211,9 +268,9 @@ class Ingest:
                 settings.tree,
                 settings.mappings,
             )
-            for share in shared_out(stretches, tasks)
+            for share in shared_out(stretches, count)
         ]
-        return list(context.parallelize(orders, len(orders)).map(carry_out).collect())
+        return tasks.run(orders)
 
     def _put_aside(
         self,

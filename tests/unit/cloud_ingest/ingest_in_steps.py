@@ -2,6 +2,8 @@
 
     python ingest_in_steps.py SPOOL TABLES STATE [MOMENT BATCH [MAPPINGS [GAPS]]]
 
+Of a tree `t`, batches are checked where the environment names a file in `CERTIFICATES`.
+
 It does with `Ingest` what Spark does: notes the end of a batch before it begins, calls it, and
 notes that it is done; begun again, it repeats one that is not noted as done. A segment is a batch.
 """
@@ -82,7 +84,12 @@ def main(
         query.write_text(str(uuid.uuid4()))
     rules = mapping_rules.read(Path(mappings).read_text()) if mappings else ()
     limits = LedgerLimits(int(gaps), 1)
-    ingest = Ingest(IngestSettings(TableStore(tables), mappings=rules, limits=limits))
+    file = os.environ.get("CERTIFICATES")
+    certificates = Path(file).read_bytes() if file else None
+    store = TableStore(tables)
+    ingest = Ingest(
+        IngestSettings(store, "ingest", certificates, "t", mappings=rules, limits=limits)
+    )
     whole = segments(spool, read_mark(spool))
     for number, segment in enumerate(whole):
         end = state / f"end-{number}"

@@ -365,7 +365,7 @@ def test_the_facts_of_a_batch_are_told_though_the_job_died_before_it_told_them(
     monkeypatch.setattr(
         after_commit,
         "teller",
-        lambda tables, query, rules: after_commit.FactsTeller(tables, query, follower),
+        lambda tables, query, rules, _: after_commit.FactsTeller(tables, query, follower),
     )
     member(spool, "gw-a", 1, 1, "south")
     spool.readings("gw-a", 1, 1, 4)

@@ -1,0 +1,112 @@
+"""Batches in quarantine whose signature is proven by now are ingested, as if they came today.
+
+A spool is made of them for as long as it takes. The ledger knows which of their numbers the tables
+have, so each message is in the tables once however often they are read; they leave the quarantine
+when they are committed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from cloud_ingest.ingest.plan import LONG_MAX
+from cloud_ingest.job.micro_batches import Ingest
+from cloud_ingest.spool import receipts
+from cloud_ingest.spool.segments import SpoolRange
+from cloud_ingest.tables.schemas import QUARANTINE
+from tree_handler import batch
+from tree_handler.errors import BatchError
+from tree_handler.proof import Verdict
+from tree_handler.seal import Seals
+
+MOST_BYTES: Final = 64 << 20
+"""Of batches that are read in one step; then the next is begun."""
+SOME_ROWS: Final = 16
+"""Rows of quarantine that are in memory at once; each has up to 1 MiB."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_GONE: Final = pa.schema(
+    [QUARANTINE.field(name) for name in ("spool", "segment", "position", "found_time", "reason")]
+)
+
+
+@dataclass(slots=True)
+class _Proven:
+    """Batches, one behind the other, and the keys of their rows."""
+
+    frames: bytearray = field(default_factory=bytearray)
+    receipts: bytearray = field(default_factory=bytearray)
+    gone: list[dict[str, Any]] = field(default_factory=list)
+
+
+def read_again(ingest: Ingest, seals: Seals) -> int:
+    """Ingest them; return how many.
+
+    Args:
+        ingest: into the tables; no other job writes them.
+        seals: by which they are checked, as ``ingest`` does.
+
+    Raises:
+        TableError: a table can't be read or written.
+        OSError: a spool can't be made.
+
+    """
+    count = 0
+    while True:
+        found = _found(ingest, seals)
+        if not found.gone:
+            return count
+        with tempfile.TemporaryDirectory(prefix="hedgerow-again-") as folder:
+            segment = Path(folder) / f"{0:020d}.log"
+            segment.write_bytes(found.frames)
+            segment.with_suffix(receipts.SUFFIX).write_bytes(found.receipts)
+            ingest.take_restored([SpoolRange(folder, segment.name, 0, len(found.frames))])
+        ingest.watch("taken")
+        ingest.quarantine.remove(pa.Table.from_pylist(found.gone, _GONE))
+        ingest.watch("removed")
+        count += len(found.gone)
+
+
+def _found(ingest: Ingest, seals: Seals) -> _Proven:
+    found = _Proven()
+    for row in _damaged(ingest):
+        frame = row["bytes"]
+        if _is_proven(frame, seals):
+            found.frames += frame
+            collected_us = (row["collected_time"] - _EPOCH) // timedelta(microseconds=1)
+            found.receipts += receipts.PAIR.pack(len(found.frames), collected_us)
+            found.gone.append({name: row[name] for name in _GONE.names})
+            if len(found.frames) >= MOST_BYTES:
+                break
+    return found
+
+
+def _damaged(ingest: Ingest) -> Iterator[dict[str, Any]]:
+    """Rows that are no message."""
+    ahead = {"batch_readahead": 1, "fragment_readahead": 1}
+    data = ingest.quarantine.dataset()
+    columns = ["origin", "collected_time", "bytes", *_GONE.names]
+    for rows in data.to_batches(columns, batch_size=SOME_ROWS, **ahead):
+        yield from (row for row in rows.to_pylist() if row["origin"] is None)
+
+
+def _is_proven(frame: bytes, seals: Seals) -> bool:
+    """Whether bytes are a whole batch of whom it says."""
+    try:
+        header = batch.check(frame)
+        if header.end != len(frame) or header.local or header.last > LONG_MAX:
+            return False
+        if seals.check(frame, header) is not Verdict.PROVEN:
+            return False
+        if not header.passed:
+            batch.rows(frame, header)
+    except BatchError:
+        return False
+    return True

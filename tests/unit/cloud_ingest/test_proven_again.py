@@ -1,0 +1,127 @@
+"""Batches of a signer that was not known are read when its certificate is, each message once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import deltalake
+import msgpack
+import pytest
+from authority import Authority, Issued
+
+from cloud_ingest.job import proven_again
+from cloud_ingest.job.command import main
+from cloud_ingest.job.micro_batches import MOMENTS
+from gateway.signing.own import OwnKey
+from gateway.signing.ring import CertificateRing
+from gateway.signing.trust import Trust
+from tree_handler import batch
+from tree_handler.batch import Entry, Flags
+from tree_handler.seal import Seals
+
+HERE = Path(__file__).parent
+TIME_US = 1_760_000_000_000_000
+STEPS = (*[moment for moment in MOMENTS if moment != "noted"], "taken", "removed")
+
+
+def sealed(issued: Issued, origin: str, first: int, payloads: Sequence[bytes]) -> bytes:
+    signer = OwnKey.read(issued.certificate, issued.key).signer
+    seal = Seals(signer, CertificateRing(Trust([]), 0.0), "t").seal
+    entries = [Entry("plant/x", payload, 1).row() for payload in payloads]
+    made = batch.make(
+        origin, 1, first, entries, flags=Flags.LOGGED, origin_time_us=TIME_US, seal=seal
+    )
+    return made[0]
+
+
+class Fleet:
+    """Tables that a job has made which knew gw-a and not yet gw-b."""
+
+    def __init__(self, spool: Any, folder: Path) -> None:
+        authority = Authority(folder)
+        a, b = (authority.issue(name, is_gateway=True) for name in ("gw-a", "gw-b"))
+        self.spool, self.tables = spool, folder / "tables"
+        self.certificates = folder / "certificates"
+        self.certificates.write_bytes(msgpack.packb([[a.der], [b.der]]))
+        spool.append(sealed(a, "gw-a", 1, [b"1"]))
+        spool.append(sealed(b, "gw-b", 1, [b"1", b"nothing", b"3"]))
+        spool.append(sealed(b, "gw-b", 5, [b"5"]))
+        self.forged = sealed(a, "gw-b", 6, [b"6"])  # whoever has gw-a's key is not gw-b
+        spool.append(self.forged)
+        spool.append(bytes(20))
+        spool.append(sealed(b, "gw-b", 2, [b"nothing", b"3"]))  # a part of it comes again
+        spool.sync()
+        fewer = folder / "fewer"
+        fewer.write_bytes(msgpack.packb([[a.der]]))
+        self.ingest(fewer, "first")
+
+    def ingest(self, certificates: Path, query: str) -> None:
+        state = self.tables.with_name(query)
+        command = [HERE / "ingest_in_steps.py", self.spool.folder, self.tables, state]
+        environment = {**os.environ, "CERTIFICATES": str(certificates)}
+        subprocess.run([sys.executable, *command], timeout=120, check=True, env=environment)
+
+    def again(self, step: str = "") -> int:
+        command = [HERE / "read_again.py", self.tables, "", step, self.certificates]
+        return subprocess.run([sys.executable, *command], timeout=120, check=False).returncode
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        found = deltalake.DeltaTable(self.tables / name).to_pyarrow_table()
+        return cast(list[dict[str, Any]], found.to_pylist())
+
+    def check(self) -> None:
+        told = [(row["origin"], row["sequence"], row["value"]) for row in self.rows("telemetry")]
+        numbers = [("gw-b", number, float(number)) for number in (1, 3, 5)]
+        assert sorted(told) == [("gw-a", 1, 1.0), *numbers]
+        aside = self.rows("quarantine")
+        assert [row["sequence"] for row in aside if row["origin"] is not None] == [2]
+        damaged = [row["bytes"] for row in aside if row["origin"] is None]
+        assert sorted(damaged) == sorted([self.forged, bytes(20)])
+        (gateway,) = (row for row in self.rows("gateways") if row["gateway"] == "gw-b")
+        assert (gateway["messages"], gateway["undecodable"], gateway["gaps"]) == (4, 1, 1)
+
+
+def test_batches_of_a_signer_that_is_known_now_are_read_as_if_they_came_today(
+    spool: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = Fleet(spool, tmp_path)
+    collected = {row["bytes"]: row["collected_time"] for row in fleet.rows("quarantine")}
+    arguments = ["--tables", str(fleet.tables), "--again", "--tree", "t"]
+    assert main(arguments) == 0
+    assert len(fleet.rows("telemetry")) == 1  # nothing is believed without certificates
+    assert main([*arguments, "--certificates", str(fleet.certificates)]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[1] == "quarantine: 3 batches are proven now, and are read"
+    fleet.check()
+    times = {row["collected_time"] for row in fleet.rows("telemetry") if row["origin"] == "gw-b"}
+    assert times <= set(collected.values())
+    fleet.ingest(fleet.certificates, "anew")  # all of the spool, once more
+    fleet.check()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_between_two_steps_and_begun_again_each_message_is_there_once(
+    step: str, spool: Any, tmp_path: Path
+) -> None:
+    fleet = Fleet(spool, tmp_path)
+    assert fleet.again(step) == -signal.SIGKILL
+    if step == "committed":  # a job that comes in between tells the fleet what was not told
+        fleet.ingest(fleet.certificates, "between")
+    assert fleet.again() == 0
+    fleet.check()
+
+
+def test_more_than_is_read_at_once_is_read_in_steps(
+    spool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = Fleet(spool, tmp_path)
+    monkeypatch.setattr(proven_again, "MOST_BYTES", 1)
+    arguments = ["--tables", str(fleet.tables), "--again", "--tree", "t"]
+    assert main([*arguments, "--certificates", str(fleet.certificates)]) == 0
+    fleet.check()
