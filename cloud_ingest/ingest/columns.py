@@ -60,8 +60,8 @@ class TelemetryColumns:
         for name, column in self._once.items():
             column.append(values[name])
 
-    def add(self, sequence: int, topic: str, flags: int | None, payload: bytes) -> None:
-        """Add a message.
+    def add(self, sequence: int, topic: str, flags: int | None, payload: bytes) -> bool:
+        """Add a message; return whether it is its gateway's status.
 
         Args:
             sequence: its number.
@@ -98,6 +98,7 @@ class TelemetryColumns:
         self._batch.append(len(self._once["origin"]) - 1)
         self.rows += 1
         self.bytes += len(payload)
+        return is_status
 
     def table(self) -> pa.Table:
         """The rows as `cloud_ingest.tables.schemas.FILE_COLUMNS`."""

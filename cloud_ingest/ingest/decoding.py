@@ -9,14 +9,14 @@ from __future__ import annotations
 import gc
 import mmap
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from cloud_ingest.ingest.columns import STATUS_TOPIC_END, TelemetryColumns, is_status_of
+from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.delay_buckets import bucket, fine_bucket
 from cloud_ingest.ingest.facts import Activity, BatchFacts, Delays, Stage, Statement, merged
 from cloud_ingest.ingest.gateway_totals import GatewayTotals
@@ -203,8 +203,8 @@ class _Task:
         origin_us = header.origin_time_us if header.origin_time_us <= YEAR_9999_US else None
         found = _Found(stretch, at, header, origin_us, collected_us)
         if isinstance(stretch, UnsureStretch):
-            for sequence in _wanted(header, stretch):
-                self._put_aside(found, sequence, rows[sequence - header.first], UNSURE)
+            for sequence, row in _wanted(header, stretch, rows):
+                self._put_aside(found, sequence, row, UNSURE)
             counted = self._activity.setdefault(origin, _Counted())
             counted.collected_us = max(counted.collected_us, collected_us)
             if self._held_bytes >= BYTES_AT_ONCE:
@@ -213,21 +213,17 @@ class _Task:
             return
         columns = self._begin(found)
         rows_before, bytes_before = columns.rows, columns.bytes
-        refused = kept = 0
-        for sequence in _wanted(header, stretch):
-            row = rows[sequence - header.first]
-            kept += 1
-            topic, payload = row[0], row[2]
+        refused = 0
+        for sequence, row in _wanted(header, stretch, rows):
             try:
-                columns.add(sequence, topic, row[1], payload)
+                if columns.add(sequence, row[0], row[1], row[2]):
+                    self._state(found, sequence, row[2])
             except RecordError as error:
                 refused += 1
                 self._refuse(found, sequence, row, str(error))
-                continue
-            if topic.endswith(STATUS_TOPIC_END) and is_status_of(topic, origin):
-                self._state(found, sequence, payload)
-        self._note(found, kept, refused)
-        self._held_rows += columns.rows - rows_before
+        added = columns.rows - rows_before
+        self._note(found, added + refused, refused)
+        self._held_rows += added
         self._held_bytes += columns.bytes - bytes_before
         if self._held_rows >= ROWS_AT_ONCE or self._held_bytes >= BYTES_AT_ONCE:
             self._write_rows()
@@ -348,10 +344,13 @@ def _batches(data: mmap.mmap, stretch: SpoolStretch) -> Iterator[tuple[int, byte
             at += header.end
 
 
-def _wanted(header: Header, stretch: SpoolStretch) -> Iterator[int]:
-    ranges = ((header.first, header.last),) if stretch.keep is None else stretch.keep
-    for first, last in ranges:
-        yield from range(first, last + 1)
+def _wanted(
+    header: Header, stretch: SpoolStretch, rows: Sequence[Row]
+) -> Iterable[tuple[int, Row]]:
+    if stretch.keep is None:
+        return enumerate(rows, header.first)
+    numbers = (number for first, last in stretch.keep for number in range(first, last + 1))
+    return ((number, rows[number - header.first]) for number in numbers)
 
 
 def _seals(order: TaskOrder) -> Seals | None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -95,6 +96,8 @@ def session(
         if is_local:
             settings |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
             environment["SPARK_LOCAL_IP"] = LOOPBACK
+            if "SPARK_HOME" not in os.environ:
+                environment["SPARK_HOME"] = _lean_home(Path(scratch) / "home")
             master = _LOCAL.sub(rf"local[\1,{TRIES}]", master)
         elif python := os.environ.get("PYSPARK_PYTHON"):
             environment["PYSPARK_PYTHON"] = python  # a cluster's stands where the cluster has it
@@ -106,6 +109,20 @@ def session(
             yield spark
         finally:
             _stop(spark)
+
+
+def _lean_home(home: Path) -> str:
+    """The installed Spark without its archive of PySpark.
+
+    Else each Python that Spark starts, one or more with each query, imports PySpark from the
+    archive and compiles it anew, which takes longer than most triggers; now it finds the installed
+    one.
+    """
+    home.mkdir()
+    for part in Path(pyspark.__file__).parent.iterdir():
+        if part.name != "python":
+            (home / part.name).symlink_to(part)
+    return str(home)
 
 
 def _stop(spark: SparkSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 from collections import Counter
@@ -418,3 +419,11 @@ def test_rules_reach_the_tasks_of_spark_and_messages_of_other_makes_are_rows(
     ]
     (aside,) = table(tmp_path / "tables", "quarantine")
     assert (aside["sequence"], aside["reason"]) == (2, "value: $.t: missing")
+
+
+def test_sparks_own_python_imports_the_installed_pyspark_and_compiles_none(spark: Any) -> None:
+    def where(_: int) -> str:
+        return str(importlib.import_module("pyspark").__file__)
+
+    (found,) = spark.sparkContext.parallelize([0], 1).map(where).collect()
+    assert Path(found).is_file()  # in an archive it would be none
