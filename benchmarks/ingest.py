@@ -167,6 +167,22 @@ def without_copies(plain: Path, target: Path) -> float | None:
     return time.perf_counter() - begun
 
 
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """What the job made of one spool.
+
+    Attributes:
+        took_s: until all was in the tables.
+        rows: of telemetry.
+        ledger_bytes: of the state that it keeps between its runs.
+
+    """
+
+    took_s: float
+    rows: int
+    ledger_bytes: int
+
+
 class IngestMeasurement:
     """The job, in one session of Spark."""
 
@@ -176,13 +192,14 @@ class IngestMeasurement:
         self._plan = plan
         self._runs = 0
 
-    def run(self, spool: Path) -> tuple[float, int]:
-        """Read a spool into new tables; return the seconds, and the rows that they have."""
+    def run(self, spool: Path) -> JobRun:
+        """Read a spool into new tables."""
         ingest, checkpoint = self._fresh()
         begun = time.perf_counter()
         job.ended(lambda: job.start(self._spark, ingest, [spool], checkpoint))
         took = time.perf_counter() - begun
-        return took, deltalake.DeltaTable(ingest.telemetry.store.uri).count()
+        rows = deltalake.DeltaTable(ingest.telemetry.store.uri).count()
+        return JobRun(took, rows, len(ingest.ledger.pack()))
 
     def latencies_ms(self) -> list[float]:
         """Follow a spool that grows; from each append to the commit."""
@@ -251,9 +268,10 @@ def measure(spark: SparkSession, folder: Path, plan: IngestPlan) -> Iterator[Com
     measurement = IngestMeasurement(spark, folder, plan)
     measurement.run(warm)
     plain_s = plainly(spool, folder / "plain")
-    job_s, rows = measurement.run(spool)
-    if rows != plan.messages:
-        raise ValueError(f"{rows} rows of {plan.messages} messages")
+    done = measurement.run(spool)
+    job_s = done.took_s
+    if done.rows != plan.messages:
+        raise ValueError(f"{done.rows} rows of {plan.messages} messages")
     _show("job, copies dropped", f"{shown(events / job_s)} messages/s")
     _show("collector, then job", f"{shown(events / (collected_s + job_s))} messages/s")
     peer = f"pyarrow, {os.cpu_count()} processes"

@@ -31,10 +31,14 @@ from cloud_ingest.job.session import session
 T = TypeVar("T")
 
 _MIB = 1 << 20
-_WARM = 5_000
+SPOOL = "spool"
+_WARM = "warm"
+_WARM_MESSAGES = 5_000
 MOST = 10_000_000
 EACH = 1_000_000
-QUICK_DIVISOR = 50
+QUICK_MOST = 200_000
+QUICK_EACH = 100_000
+"""So that 1,000 gateways have a batch each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,39 +56,35 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What the job made of one spool.
+    """What the job made of one spool, and with how much memory.
 
     Attributes:
-        took_s: until all was in the tables.
-        rows: of telemetry.
+        run: of the job.
         python_mib: resident memory of the driver's Python at its greatest.
         java_mib: of its Java, at the end.
-        ledger_bytes: of the state that it keeps between its runs.
 
     """
 
-    took_s: float
-    rows: int
+    run: ingest.JobRun
     python_mib: float
     java_mib: float
-    ledger_bytes: int
 
 
-def fill(spool: Path, fleet: Fleet) -> None:
-    """Fill a spool as a collector does."""
-    ingest.fill(spool, ingest.frames(fleet.messages, fleet.gateways, fleet.sensors))
+def fill(folder: Path, fleet: Fleet) -> None:
+    """Fill a spool as a collector does, and a small one beside it."""
+    ingest.fill(folder / SPOOL, ingest.frames(fleet.messages, fleet.gateways, fleet.sensors))
+    ingest.fill(folder / _WARM, ingest.frames(_WARM_MESSAGES))
 
 
-def drain(folder: Path, spool: Path, warm: Path) -> Drained:
+def drain(folder: Path) -> Drained:
     """Read a spool into new tables, after a small one has started all that is started once."""
     with session(java.provide(os.environ)) as spark:
         measurement = ingest.IngestMeasurement(spark, folder, ingest.FULL)
-        measurement.run(warm)
-        took_s, rows = measurement.run(spool)
+        measurement.run(folder / _WARM)
+        run = measurement.run(folder / SPOOL)
         own = psutil.Process()
         java_mib = sum(one.memory_info().rss for one in own.children()) / _MIB
-        kept = sum(one.stat().st_size for one in folder.glob("run-2/**/ledger*") if one.is_file())
-        return Drained(took_s, rows, _peak_mib(), java_mib, kept)
+        return Drained(run, _peak_mib(), java_mib)
 
 
 def _peak_mib() -> float:
@@ -100,57 +100,77 @@ def _apart(work: Callable[..., T], *arguments: object) -> T:
         return one.submit(work, *arguments).result()
 
 
-def measure(folder: Path, fleet: Fleet) -> tuple[Drained, Path]:
+def measure(folder: Path, fleet: Fleet) -> ingest.JobRun:
     """One case.
 
     Raises:
         ValueError: the tables do not hold each message once.
 
     """
-    spool, warm = folder / "spool", folder / "warm"
-    _apart(fill, spool, fleet)
-    _apart(fill, warm, Fleet(_WARM))
-    found: Drained = _apart(drain, folder, spool, warm)
-    if found.rows != fleet.messages:
-        raise ValueError(f"{fleet}: {found.rows} rows")
-    rate = shown(fleet.messages / found.took_s)
-    print(
-        f"{fleet}: {rate} messages/s; driver's Python {found.python_mib:.0f} MiB at most, "
-        f"its Java {found.java_mib:.0f} MiB; ledger {found.ledger_bytes:,} bytes",
-        flush=True,
+    _apart(fill, folder, fleet)
+    found: Drained = _apart(drain, folder)
+    print(told(fleet, found), flush=True)
+    return found.run
+
+
+def told(fleet: Fleet, found: Drained) -> str:
+    """A line about one case.
+
+    Raises:
+        ValueError: the tables do not hold each message once.
+
+    """
+    run = found.run
+    if run.rows != fleet.messages:
+        raise ValueError(f"{fleet}: {run.rows} rows")
+    return (
+        f"{fleet}: {shown(fleet.messages / run.took_s)} messages/s; "
+        f"driver's Python {found.python_mib:.0f} MiB at most, "
+        f"its Java {found.java_mib:.0f} MiB; ledger {run.ledger_bytes:,} bytes"
     )
-    return found, spool
 
 
-def cases(divisor: int) -> Iterator[Comparison]:
-    """All cases, the largest first.
+def cases(measured: Sequence[Fleet]) -> Iterator[Comparison]:
+    """All cases.
+
+    Args:
+        measured: as `fleets` says.
 
     Raises:
         ValueError: the tables do not hold each message once.
 
     """
     with tempfile.TemporaryDirectory(prefix="ingest-growth-") as name:
-        most = Fleet(MOST // divisor)
-        found, spool = measure(Path(name), most)
+        most, least, *more = measured
+        found = measure(Path(name), most)
         begun = time.perf_counter()
-        plain_s = ingest.plainly(spool, Path(name) / "plain")
+        plain_s = ingest.plainly(Path(name) / SPOOL, Path(name) / "plain")
         print(f"  plain pyarrow: {time.perf_counter() - begun:.1f} s", flush=True)
         peer = f"pyarrow, {os.cpu_count()} processes"
         yield _beside(f"job, {most}", most, found, most.messages / plain_s, peer)
     first: float | None = None
-    of_gateways = [Fleet(EACH // divisor, gateways) for gateways in (10, 100, 1_000)]
-    of_sensors = [Fleet(EACH // divisor, sensors=sensors) for sensors in (1, 10, 100)]
-    for fleet in (*of_gateways, *of_sensors):
+    for fleet in (least, *more):
         with tempfile.TemporaryDirectory(prefix="ingest-growth-") as name:
-            found, _ = measure(Path(name), fleet)
+            found = measure(Path(name), fleet)
         rate = fleet.messages / found.took_s
         if first is None:
             first = rate
         else:
-            yield _beside(f"job, {fleet}", fleet, found, first, f"the job, {of_gateways[0]}")
+            yield _beside(f"job, {fleet}", fleet, found, first, f"the job, {least}")
 
 
-def _beside(case: str, fleet: Fleet, found: Drained, peer: float, peer_name: str) -> Comparison:
+def fleets(*, quick: bool) -> list[Fleet]:
+    """All fleets, the one of most messages first and then the one that others stand beside."""
+    if quick:
+        return [Fleet(QUICK_MOST), *(Fleet(QUICK_EACH, gateways) for gateways in (10, 1_000))]
+    of_gateways = [Fleet(EACH, gateways) for gateways in (10, 100, 1_000)]
+    of_sensors = [Fleet(EACH, sensors=sensors) for sensors in (1, 10, 100)]
+    return [Fleet(MOST), *of_gateways, *of_sensors]
+
+
+def _beside(
+    case: str, fleet: Fleet, found: ingest.JobRun, peer: float, peer_name: str
+) -> Comparison:
     return Comparison(case, fleet.messages / found.took_s, peer, peer_name, "messages/s", "higher")
 
 
@@ -164,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ingest.EXIT_NO_JAVA
     found: list[Comparison] = []
     try:
-        for one in cases(QUICK_DIVISOR if options.quick else 1):
+        for one in cases(fleets(quick=options.quick)):
             found.append(one)
             print(f"  {one.ratio:.3g} of {shown(one.peer)} by {one.peer_name}", flush=True)
     except ValueError as error:
