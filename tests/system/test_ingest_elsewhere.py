@@ -16,15 +16,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
+import pyarrow.compute as pc
 import pyspark
 import pytest
 from disks import Tmpfs, unmounted_at_the_end
 from ingest_bed import DEADLINE_S, Collected, Job, check, kill, until, workers
 from ports import free_port
 
+from cloud_ingest.ingest.again import AgainRead, QuarantineAgain
 from cloud_ingest.ingest.ledger import LedgerChange
 from cloud_ingest.job import java
+from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.tables.delta import IngestTable, OtherWriterError
+from cloud_ingest.tables.rows import messages
 from cloud_ingest.tables.schemas import PARTITIONS, TELEMETRY
 from cloud_ingest.tables.store import TableStore
 
@@ -212,6 +216,23 @@ def test_a_step_that_is_killed_over_an_object_store_loses_and_doubles_nothing(
     done = in_steps(job, tmp_path / "state")
     assert done.returncode == 0, done.stderr
     check(job)
+
+
+def test_the_quarantine_is_read_again_and_filters_find_rows_in_an_object_store(
+    tmp_path: Path, store: TableStore, filled: Collected
+) -> None:
+    job = Job(filled, store.uri, tmp_path / "none", storage=store.options)
+    done = in_steps(job, tmp_path / "state")
+    assert done.returncode == 0, done.stderr
+    rules = mapping_rules.read('[[mapping]]\ntopic = "#"\nformat = "raw"\nsensor = "again"\n')
+    before = len(list(messages(store, ["origin"])))
+    moved = QuarantineAgain(store, rules).run()
+    assert (moved.moved > 0, moved.left, moved.unsure) == (True, 0, 0)
+    assert QuarantineAgain(store, rules).run() == AgainRead(0, 0, 0)
+    assert len(list(messages(store, ["origin"]))) == before
+    table = IngestTable(store.at("telemetry"), TELEMETRY, PARTITIONS)
+    found = table.dataset().to_table(filter=pc.field("sensor") == "again")
+    assert found.num_rows == moved.moved
 
 
 def test_of_two_jobs_over_one_object_store_the_slower_one_is_refused(store: TableStore) -> None:
