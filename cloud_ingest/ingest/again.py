@@ -9,24 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.decoding import BYTES_AT_ONCE, ROWS_AT_ONCE, UNSURE
 from cloud_ingest.ingest.kept_ledger import KEYS, KeptLedger, runs
 from cloud_ingest.ingest.ledger import Numbered, Stream
-from cloud_ingest.ingest.member_place import UNKNOWN_PLACE
+from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ledger_limits import LedgerLimits
-from cloud_ingest.mapping.reading import Mappings
 from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.record import RecordError
 from cloud_ingest.tables.delta import IngestTable
 from cloud_ingest.tables.files import TableFiles
-from cloud_ingest.tables.schemas import FILE_COLUMNS, PARTITIONS, QUARANTINE, TELEMETRY, day_of
+from cloud_ingest.tables.schemas import (
+    FILE_COLUMNS,
+    PARTITIONS,
+    QUARANTINE,
+    TELEMETRY,
+    day_of,
+    micros_of,
+)
 from cloud_ingest.tables.store import TableStore
 from tree_handler.intervals import Intervals
 
@@ -37,7 +42,6 @@ MOST_AT_ONCE: Final = 200_000
 SOME_ROWS: Final = 64
 """Rows of quarantine that are in memory at once; each has a message's payload."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES: Final = ("origin_time", "collected_time")
 _GONE: Final = pa.schema([QUARANTINE.field(name) for name in (*KEYS, "reason")])
 
@@ -81,7 +85,7 @@ class QuarantineAgain:
         self._telemetry = IngestTable(tables.at("telemetry"), TELEMETRY, PARTITIONS)
         kept = KeptLedger(tables, self._telemetry, self._quarantine, limits)
         self._ledger = kept.ledger
-        self._mappings = Mappings(mappings) if mappings else None
+        self._mappings = mappings
         self.watch: Callable[[str], None] = lambda step: None
 
     def run(self) -> AgainRead:
@@ -129,10 +133,8 @@ class QuarantineAgain:
 
     def _messages(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Those of the quarantine, of the version that was opened."""
-        names = None if columns is None else list(columns)
-        ahead = {"batch_readahead": 1, "fragment_readahead": 1}
-        for batch in self._quarantine.dataset().to_batches(names, batch_size=SOME_ROWS, **ahead):
-            yield from (row for row in batch.to_pylist() if row["origin"] is not None)
+        rows = self._quarantine.rows(columns, at_once=SOME_ROWS)
+        return (row for row in rows if row["origin"] is not None)
 
     def _had(self) -> Numbered:
         """Of the quarantine's messages those that telemetry has: an earlier run has moved them."""
@@ -140,7 +142,7 @@ class QuarantineAgain:
         days: set[date] = set()
         for row in self._messages(("origin", *_TIMES)):
             origins.add(row["origin"])
-            days.add(date.fromisoformat(_day(row)))
+            days.add(date.fromisoformat(day_of(*_times_us(row))))
         wanted = ds.field("day").isin(list(days)) & ds.field("origin").isin(list(origins))
         found: Numbered = {}
         if days:
@@ -162,12 +164,10 @@ class _Moving:
         self,
         telemetry: IngestTable,
         places: Mapping[str, tuple[str, str]],
-        mappings: Mappings | None,
+        mappings: Sequence[MappingRule],
     ) -> None:
         self._files = TableFiles(telemetry.store, FILE_COLUMNS)
-        self._places = places
-        self._mappings = mappings
-        self._columns: dict[tuple[str, str], TelemetryColumns] = {}
+        self._columns = PartitionColumns(places, mappings)
         self._taken: Numbered = {}
         self._tried = self._bytes = 0
         self.gone: list[dict[str, Any]] = []
@@ -178,18 +178,13 @@ class _Moving:
         if self._tried >= ROWS_AT_ONCE or self._bytes >= BYTES_AT_ONCE:
             self._write()
         self._tried += 1
-        domain, group = self._places.get(stream.origin, (UNKNOWN_PLACE, UNKNOWN_PLACE))
-        key = _day(row), domain
-        columns = self._columns.get(key)
-        if columns is None:
-            columns = self._columns[key] = TelemetryColumns(self._mappings)
-        columns.batch(
-            origin=stream.origin,
-            boot_epoch=stream.epoch,
+        origin_us, collected_us = _times_us(row)
+        columns = self._columns.begin(
+            stream.origin,
+            stream.epoch,
             logged=stream.logged,
-            origin_time=row["origin_time"],
-            collected_time=row["collected_time"],
-            group=group,
+            origin_us=origin_us,
+            collected_us=collected_us,
         )
         number = row["sequence"]
         if number not in self._taken.get(stream, ()):
@@ -208,10 +203,8 @@ class _Moving:
         return self._files.finish()
 
     def _write(self) -> None:
-        for (day, domain), columns in self._columns.items():
-            if columns.rows:
-                self._files.write(columns.table(), {"day": day, "domain": domain})
-        self._columns.clear()
+        for partition, table in self._columns.taken():
+            self._files.write(table, partition)
         self._tried = self._bytes = 0
 
 
@@ -228,12 +221,7 @@ def _flags(row: Mapping[str, Any]) -> int | None:
     return None if row["qos"] is None else row["qos"] + 4 * row["retain"]
 
 
-def _day(row: Mapping[str, Any]) -> str:
-    times = (None if row[name] is None else _us(row[name]) for name in _TIMES)
-    origin_us, collected_us = times
-    return day_of(origin_us, collected_us or 0)
-
-
-def _us(time: datetime) -> int:
-    since = time - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+def _times_us(row: Mapping[str, Any]) -> tuple[int | None, int]:
+    """When its origin accepted a message, and when the collector had it."""
+    origin, collected = (row[name] for name in _TIMES)
+    return None if origin is None else micros_of(origin), micros_of(collected)

@@ -16,7 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.delay_buckets import bucket, fine_bucket
 from cloud_ingest.ingest.facts import Activity, BatchFacts, Delays, Stage, Statement, merged
 from cloud_ingest.ingest.gateway_totals import GatewayTotals
@@ -27,16 +26,15 @@ from cloud_ingest.ingest.measured_facts import (
     device_delays,
     sensor_spans,
 )
-from cloud_ingest.ingest.member_place import UNKNOWN_PLACE
+from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolStretch, UnsureStretch
-from cloud_ingest.mapping.reading import Mappings
 from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.record import RecordError
 from cloud_ingest.spool.proof import HandedCertificates
 from cloud_ingest.spool.receipts import Receipts
 from cloud_ingest.tables.delta import WrittenFile
 from cloud_ingest.tables.files import TableFiles
-from cloud_ingest.tables.schemas import FILE_COLUMNS, QUARANTINE, day_of
+from cloud_ingest.tables.schemas import FILE_COLUMNS, QUARANTINE
 from cloud_ingest.tables.store import TableStore
 from tree_handler import batch
 from tree_handler.batch import Header, Row
@@ -152,9 +150,8 @@ class _Task:
         self._order = order
         self._result = TaskResult()
         self._seals = _seals(order)
-        self._mappings = Mappings(order.mappings) if order.mappings else None
         self._files = TableFiles(order.telemetry, FILE_COLUMNS)
-        self._columns: dict[tuple[str, str], TelemetryColumns] = {}
+        self._columns = PartitionColumns(order.places, order.mappings)
         self._held_rows = self._held_bytes = 0
         self._refused: list[_Row] = []
         self._refused_files: TableFiles | None = None
@@ -211,7 +208,13 @@ class _Task:
                 self._write_rows()
                 self._write_refused()
             return
-        columns = self._begin(found)
+        columns = self._columns.begin(
+            origin,
+            header.epoch,
+            logged=header.logged,
+            origin_us=origin_us,
+            collected_us=collected_us,
+        )
         rows_before, bytes_before = columns.rows, columns.bytes
         refused = 0
         for sequence, row in _wanted(header, stretch, rows):
@@ -227,25 +230,6 @@ class _Task:
         self._held_bytes += columns.bytes - bytes_before
         if self._held_rows >= ROWS_AT_ONCE or self._held_bytes >= BYTES_AT_ONCE:
             self._write_rows()
-
-    def _begin(self, found: _Found) -> TelemetryColumns:
-        """The columns of a batch's partition, ready for its rows."""
-        header = found.header
-        unknown = UNKNOWN_PLACE, UNKNOWN_PLACE
-        domain, group = self._order.places.get(header.origin, unknown)
-        key = day_of(found.origin_us, found.collected_us), domain
-        columns = self._columns.get(key)
-        if columns is None:
-            columns = self._columns[key] = TelemetryColumns(self._mappings)
-        columns.batch(
-            origin=header.origin,
-            boot_epoch=header.epoch,
-            logged=header.logged,
-            origin_time=found.origin_us,
-            collected_time=found.collected_us,
-            group=group,
-        )
-        return columns
 
     def _refuse(self, found: _Found, sequence: int, row: Row, why: str) -> None:
         header = found.header
@@ -310,17 +294,13 @@ class _Task:
             self._delays.setdefault(key, Counter())[bucket(collected_us - origin_us)] += kept
 
     def _write_rows(self) -> None:
-        for (day, domain), columns in self._columns.items():
-            if not columns.rows:
-                continue
-            table = columns.table()
-            self._files.write(table, {"day": day, "domain": domain})
+        for partition, table in self._columns.taken():
+            self._files.write(table, partition)
             spans, delays = tuple(sensor_spans(table)), tuple(device_delays(table))
             self._measured.append(BatchFacts(0, 0, (), (), (), delays, spans))
             for gateway, latency in accept_latencies(table).items():
                 self._result.latencies.setdefault(gateway, GatewayTotals()).add(latency)
         self._measured = [merged(0, 0, self._measured)]
-        self._columns.clear()
         self._held_rows = self._held_bytes = 0
         if len(self._refused) >= ROWS_AT_ONCE // 10:
             self._write_refused()

@@ -313,8 +313,9 @@ def _wrongs(options: argparse.Namespace) -> Iterator[str]:
         if getattr(options, name) < 1:
             yield f"--{name.replace('_', '-')}: less than 1: {getattr(options, name)}"
     yield from _wrong_files(options)
-    upkeep_ = (options.compact, options.keep_days is not None, options.forget_gateway)
-    if not options.spool and not options.again and not any(upkeep_):
+    dated = options.keep_days is not None
+    looks_after = options.again or options.compact or dated or options.forget_gateway
+    if not options.spool and not looks_after:
         yield "--spool: missing"
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +19,7 @@ from cloud_ingest.ingest.plan import LONG_MAX
 from cloud_ingest.job.micro_batches import Ingest
 from cloud_ingest.spool import receipts
 from cloud_ingest.spool.segments import SpoolRange
-from cloud_ingest.tables.schemas import QUARANTINE
+from cloud_ingest.tables.schemas import QUARANTINE, micros_of
 from tree_handler import batch
 from tree_handler.errors import BatchError
 from tree_handler.proof import Verdict
@@ -31,7 +30,6 @@ MOST_BYTES: Final = 64 << 20
 SOME_ROWS: Final = 16
 """Rows of quarantine that are in memory at once; each has up to 1 MiB."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _GONE: Final = pa.schema(
     [QUARANTINE.field(name) for name in ("spool", "segment", "position", "found_time", "reason")]
 )
@@ -80,7 +78,7 @@ def _found(ingest: Ingest, seals: Seals) -> _Proven:
         frame = row["bytes"]
         if _is_proven(frame, seals):
             found.frames += frame
-            collected_us = (row["collected_time"] - _EPOCH) // timedelta(microseconds=1)
+            collected_us = micros_of(row["collected_time"])
             found.receipts += receipts.PAIR.pack(len(found.frames), collected_us)
             found.gone.append({name: row[name] for name in _GONE.names})
             if len(found.frames) >= MOST_BYTES:
@@ -90,11 +88,9 @@ def _found(ingest: Ingest, seals: Seals) -> _Proven:
 
 def _damaged(ingest: Ingest) -> Iterator[dict[str, Any]]:
     """Rows that are no message."""
-    ahead = {"batch_readahead": 1, "fragment_readahead": 1}
-    data = ingest.quarantine.dataset()
-    columns = ["origin", "collected_time", "bytes", *_GONE.names]
-    for rows in data.to_batches(columns, batch_size=SOME_ROWS, **ahead):
-        yield from (row for row in rows.to_pylist() if row["origin"] is None)
+    columns = ("origin", "collected_time", "bytes", *_GONE.names)
+    rows = ingest.quarantine.rows(columns, at_once=SOME_ROWS)
+    return (row for row in rows if row["origin"] is None)
 
 
 def _is_proven(frame: bytes, seals: Seals) -> bool:

@@ -123,6 +123,21 @@ class IngestTable:
         """Its rows, as a data set of pyarrow."""
         return dataset(self._table)
 
+    def rows(
+        self, columns: Sequence[str] | None = None, *, at_once: int
+    ) -> Iterator[dict[str, Any]]:
+        """Each row, with little memory where rows are large.
+
+        Args:
+            columns: names of those that are read; None: all.
+            at_once: rows that are in memory.
+
+        """
+        names = None if columns is None else list(columns)
+        ahead = {"batch_readahead": 1, "fragment_readahead": 1}
+        for batch in self.dataset().to_batches(names, batch_size=at_once, **ahead):
+            yield from batch.to_pylist()
+
     def last_batch(self, query: str) -> int:
         """The last micro-batch that a query has committed here, -1 if none."""
         found = self._table.transaction_version(query)
@@ -228,13 +243,8 @@ class IngestTable:
             app_transactions=[Transaction(writers, number), *transactions],
         )
         now_ms = time.time_ns() // 1_000_000
-        # Least and greatest values of some columns alone make Arrow's filters pass over rows.
         actions: list[Any] = [
-            AddAction(
-                *(one.path, one.size, one.partition, now_ms, True),
-                json.dumps({"numRecords": one.rows}),
-            )
-            for one in files
+            AddAction(one.path, one.size, one.partition, now_ms, True, _stats(one)) for one in files
         ]
         with named_errors(self.store):
             try:
@@ -286,3 +296,8 @@ def _metadata(commit: bytes) -> str | None:
         if told is not None and KEY in told:
             return str(told[KEY])
     return None
+
+
+def _stats(file: WrittenFile) -> str:
+    """Without least and greatest values: of some columns alone, they hide rows from filters."""
+    return json.dumps({"numRecords": file.rows})

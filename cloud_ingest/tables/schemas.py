@@ -99,7 +99,7 @@ spool, which have no stamp. ``position`` is of the batch, or the bytes, in the s
 
 YEAR_2020_US: Final = 1_577_836_800_000_000
 AHEAD_US: Final = 2 * 86_400 * 1_000_000
-_DAY_ONE = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def day_of(origin_us: int | None, collected_us: int) -> str:
@@ -112,4 +112,9 @@ def day_of(origin_us: int | None, collected_us: int) -> str:
     """
     is_sound = origin_us is not None and YEAR_2020_US <= origin_us <= collected_us + AHEAD_US
     micros = origin_us if is_sound and origin_us is not None else collected_us
-    return (_DAY_ONE + timedelta(microseconds=micros)).date().isoformat()
+    return (_EPOCH + timedelta(microseconds=micros)).date().isoformat()
+
+
+def micros_of(time: datetime) -> int:
+    """A value of `TIME`, in microseconds since 1970."""
+    return (time - _EPOCH) // timedelta(microseconds=1)

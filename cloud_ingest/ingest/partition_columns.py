@@ -1,0 +1,65 @@
+"""The columns of telemetry by the partition that their rows belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from cloud_ingest.ingest.columns import TelemetryColumns
+from cloud_ingest.ingest.member_place import UNKNOWN_PLACE
+from cloud_ingest.mapping.reading import Mappings
+from cloud_ingest.mapping.rules import MappingRule
+from cloud_ingest.tables.schemas import day_of
+
+
+class PartitionColumns:
+    """Rows of telemetry, partition by partition, until they are taken as tables.
+
+    Args:
+        places: domain and group, by origin, of those that are known.
+        rules: how messages of other makes are read.
+
+    """
+
+    def __init__(
+        self, places: Mapping[str, tuple[str, str]], rules: Sequence[MappingRule] = ()
+    ) -> None:
+        self._places = places
+        self._mappings = Mappings(rules) if rules else None
+        self._columns: dict[tuple[str, str], TelemetryColumns] = {}
+
+    def begin(
+        self, origin: str, epoch: int, *, logged: bool, origin_us: int | None, collected_us: int
+    ) -> TelemetryColumns:
+        """The columns of a batch's partition, ready for its rows.
+
+        Args:
+            origin: the gateway that made the batch.
+            epoch: its boot epoch.
+            logged: whether the batch is of its log.
+            origin_us: when it accepted the messages, microseconds since 1970.
+            collected_us: when the collector had them.
+
+        """
+        domain, group = self._places.get(origin, (UNKNOWN_PLACE, UNKNOWN_PLACE))
+        key = day_of(origin_us, collected_us), domain
+        columns = self._columns.get(key)
+        if columns is None:
+            columns = self._columns[key] = TelemetryColumns(self._mappings)
+        columns.batch(
+            origin=origin,
+            boot_epoch=epoch,
+            logged=logged,
+            origin_time=origin_us,
+            collected_time=collected_us,
+            group=group,
+        )
+        return columns
+
+    def taken(self) -> Iterator[tuple[dict[str, str], pa.Table]]:
+        """Each partition that has rows, and these; none of them is held any more."""
+        held, self._columns = self._columns, {}
+        for (day, domain), columns in held.items():
+            if columns.rows:
+                yield {"day": day, "domain": domain}, columns.table()
