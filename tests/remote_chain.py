@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +16,24 @@ from fleet_gateway import Fleet, FleetGateway, until
 
 COUNT = 5
 SENSORS = '[[sensors]]\ntype = "switch"\nname = "valve"\n'
+
+
+def started(folder: Path, mode: str) -> tuple[subprocess.Popen[str], list[int]]:
+    """Such a process, and the ports for CoAP."""
+    tests = Path(__file__).parent
+    with (folder / "log.txt").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, __file__, str(folder), mode],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent)])},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, (folder / "log.txt").read_text()
+    return process, json.loads(line)
 
 
 def knows_all(gateway: FleetGateway) -> bool:

@@ -11,36 +11,18 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import aiocoap
 import pytest
 from aiocoap.numbers.codes import Code
+from remote_chain import started
 
-TESTS = Path(__file__).parents[1]
 NODE = Path(__file__).parent / "node_coap"
 LIMIT_S = 60
 LIBCOAP = pytest.mark.peer("coap-client-notls", "libcoap3-bin")
 AWAY = pytest.mark.parametrize("target", ["gw-2", "gw-4"])
-
-
-def started(folder: Path, mode: str) -> tuple[subprocess.Popen[str], list[int]]:
-    """The process, and the ports for CoAP."""
-    with (folder / "log.txt").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, str(TESTS / "remote_chain.py"), str(folder), mode],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line, (folder / "log.txt").read_text()
-    return process, json.loads(line)
 
 
 @pytest.fixture(scope="module")

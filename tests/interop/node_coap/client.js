@@ -1,6 +1,6 @@
 // One request with Node's CoAP client. Takes it as JSON, prints each response as a line of JSON:
 //   {"method": "GET", "port": 5683, "path": "/a", "query": "b=c", "observe": true, "format": 40,
-//    "accept": 40, "payload": "base64"}
+//    "accept": 40, "payload": "base64", "proxyUri": "coap://name/a"}
 // With "observe" it goes on until its standard input ends.
 'use strict'
 
@@ -13,6 +13,7 @@ const request = coap.request({
   method: asked.method,
   pathname: asked.path,
   query: asked.query || '',
+  proxyUri: asked.proxyUri,
   observe: Boolean(asked.observe),
   options: {}
 })
