@@ -124,8 +124,10 @@ class ServerContext(Context):
         )
         # OpenSSL takes a ClientHello that carries a cookie, and so number 1, only if it is
         # asked to check the cookie. The endpoint has checked it before any session exists.
-        self.ssl_context.set_cookie_generate_callback(lambda _connection: b"")
-        self.ssl_context.set_cookie_verify_callback(lambda _connection, _cookie: True)
+        self._cookie = _ffi.callback(
+            "int (*)(SSL *, unsigned char *, unsigned int)", lambda _ssl, _cookie, _bytes: 1
+        )
+        _lib.SSL_CTX_set_cookie_verify_cb(self.ssl_context._context, self._cookie)
 
     def identity_of(self, connection: SSL.Connection, offered: bytes) -> PeerIdentity:
         """See `Context.identity_of`; a session that was resumed holds what it began with."""

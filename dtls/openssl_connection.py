@@ -15,6 +15,7 @@ from OpenSSL import SSL
 _lib: Final[Any] = Binding().lib
 _ffi: Final[Any] = Binding().ffi
 _WANT_READ: Final[int] = _lib.SSL_ERROR_WANT_READ
+_ZERO_RETURN: Final[int] = _lib.SSL_ERROR_ZERO_RETURN
 _NOWHERE: Final[Any] = _ffi.new("char **")
 _BUFFER_BYTES: Final = 2**16
 _BUFFER: Final[Any] = _ffi.new("char[]", _BUFFER_BYTES)
@@ -113,10 +114,15 @@ class OpenSslConnection:
 
     def shut_down(self) -> None:
         """Tell the peer that no more comes (close_notify)."""
-        self.whole.shutdown()
+        result: int = _lib.SSL_shutdown(self._ssl)
+        if result < 0:
+            self._must_wait(result)
 
     def _must_wait(self, result: int) -> bool:
         """False: the step waits for the peer. Raise whatever else it came to."""
-        if _lib.SSL_get_error(self._ssl, result) != _WANT_READ:
+        error: int = _lib.SSL_get_error(self._ssl, result)
+        if error == _ZERO_RETURN:
+            raise SSL.ZeroReturnError
+        if error != _WANT_READ:
             self.whole._raise_ssl_error(self._ssl, result)
         return False

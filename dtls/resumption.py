@@ -35,13 +35,14 @@ def is_resumed(connection: SSL.Connection) -> bool:
 
 def psk_identity(connection: SSL.Connection) -> bytes:
     """The PSK identity in a connection's session; empty if it began without one."""
-    session = _lib.SSL_get_session(connection._ssl)
-    size = _lib.i2d_SSL_SESSION(session, _ffi.NULL)
+    form = _ffi.new("unsigned char **")  # to nowhere: OpenSSL takes memory for it, which is ours
+    size: int = _lib.i2d_SSL_SESSION(_lib.SSL_get_session(connection._ssl), form)
     if size <= 0:
         return b""
-    form = _ffi.new("unsigned char[]", size)
-    _lib.i2d_SSL_SESSION(session, _ffi.new("unsigned char **", form))
-    return find_psk_identity(_ffi.buffer(form, size)[:])
+    try:
+        return find_psk_identity(bytes(_ffi.buffer(form[0], size)))
+    finally:
+        _lib.OPENSSL_free(form[0])
 
 
 def find_psk_identity(form: bytes) -> bytes:
