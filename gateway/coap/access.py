@@ -217,4 +217,6 @@ def refused(principal: Principal, method: str) -> CoapResponse:
         return _NO_READ if method in READS else _NO_WRITE
     who = str(principal).encode()[:_WHO_BYTES_MAX].decode(errors="ignore")
     roles = ", ".join(sorted(principal.roles)) or "no role"
+    if principal.via:  # it may well have more where it has given proof
+        roles += f" by [vouch] through {principal.via}"
     return CoapResponse(codes.FORBIDDEN, (), f"{who} ({roles}) may not {method} this".encode())

@@ -32,6 +32,7 @@ _TEXT = 0
 """The content format text/plain (RFC 7252, section 12.3)."""
 _UNAUTHORIZED = "4.01"
 _NOT_FOUND = "4.04"
+_NOTHING_THERE = "nothing there; `hedgerow discover` shows what there is"
 _NOT_OBSERVED = "5.01"
 RENEW_S = 60.0
 """So often an observation is begun anew: a server that started again knows nothing of it."""
@@ -105,6 +106,7 @@ def _show_one(
 
 def put(options: argparse.Namespace) -> int:
     """Set a resource's value, and say what the answer is."""
+    _refuse_many(options)
     is_record = options.value.lstrip().startswith("[")
     content_format = senml.CONTENT_FORMAT if is_record else _TEXT
 
@@ -127,7 +129,19 @@ def put(options: argparse.Namespace) -> int:
 
 def observe(options: argparse.Namespace) -> int:
     """Show a resource whenever it changes."""
+    _refuse_many(options)
     return run(_follow(options))
+
+
+def _refuse_many(options: argparse.Namespace) -> None:
+    """Take one resource alone.
+
+    Raises:
+        WrongUseError: many are named.
+
+    """
+    if not is_uri(options.target) and many_resources.pattern_of(options.target) is not None:
+        raise WrongUseError(f"{options.target}: many gateways can only be read (hedgerow get)")
 
 
 async def _follow(options: argparse.Namespace) -> int:
@@ -270,7 +284,8 @@ def told(uri: str, answer: Response) -> int:
 
     """
     if not answer.ok:
-        raise FailedError(f"{uri}: {answer.code} {_text(answer)}".rstrip(), EXIT_REFUSED)
+        why = _text(answer) or (_NOTHING_THERE if answer.code == _NOT_FOUND else "")
+        raise FailedError(f"{uri}: {answer.code} {why}".rstrip(), EXIT_REFUSED)
     return 0
 
 
@@ -300,7 +315,7 @@ def _lines(answer: Response, options: argparse.Namespace, *, live: bool = False)
 
 
 def readings(payload: bytes) -> list[str]:
-    """A SenML pack (RFC 8428, section 4) as lines: name, value, unit and time.
+    """A SenML pack (RFC 8428, section 4) as lines: name, value, unit, time, and what is amiss.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: it is none that is known here.
@@ -309,15 +324,19 @@ def readings(payload: bytes) -> list[str]:
     base_name, base_time_s, rows = "", 0.0, list[tuple[str, ...]]()
     for record in json.loads(payload):
         base_name, base_time_s = record.get("bn", base_name), record.get("bt", base_time_s)
-        (value,) = (record[key] for key in ("v", "vs", "vb") if key in record)
-        name = printable(base_name + record.get("n", ""))
+        (value,) = (record[key] for key in ("v", "vs", "vb", "vd") if key in record)
+        name = base_name + record.get("n", "")
         at = datetime.datetime.fromtimestamp(base_time_s + record.get("t", 0), datetime.UTC)
         when = f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
-        rows.append((name, printable(_number(value)), printable(record.get("u", "")), when))
+        shown = (name, _value(value), record.get("u", ""), when, record.get("q", ""))
+        rows.append(tuple(map(printable, shown)))
     if not rows:
         raise ValueError("no readings")
     return columns(rows)
 
 
-def _number(value: object) -> str:
+def _value(value: object) -> str:
+    """As a PUT takes it in text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float) else str(value)

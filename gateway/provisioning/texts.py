@@ -72,6 +72,11 @@ version = 1
 [principals]                 # whoever else gives proof is a reader
 {named_user} = ["operator"]  # a password of `passwords`
 {named_key} = ["admin"]      # a key of `psk`: may drain the gateway, too
+
+# Whoever comes through another gateway may read, no more: what a stolen one says is not believed.
+# Name those through which operators may write to this one, "*" for all:
+# [vouch]
+# "gw-root" = ["operator"]
 """
 
 

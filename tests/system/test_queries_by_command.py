@@ -77,6 +77,19 @@ async def test_an_observer_of_another_gateway_is_shown_each_value_as_it_comes(
     assert list(far.effects) == [5, 7]
 
 
+async def test_what_is_not_there_and_what_is_for_one_gateway_alone_is_told_as_that(
+    fleet: AskedFleet,
+) -> None:
+    near, far = fleet.gateways
+    code, _, err = await hedgerow(near, "get", "gw-9/counted")
+    assert code == EXIT_REFUSED
+    assert "4.04 nothing there; `hedgerow discover` shows what there is" in err
+    for command in (("put", "*/counted", "5"), ("observe", "*/*/*/counted")):
+        code, _, err = await hedgerow(near, *command)
+        assert (code, command[1] + ": many gateways can only be read" in err) == (2, True)
+    assert not far.effects
+
+
 async def test_a_named_write_is_done_once_by_the_short_path_there_and_the_long_one_from_here(
     fleet: AskedFleet,
 ) -> None:

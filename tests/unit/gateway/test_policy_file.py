@@ -10,6 +10,7 @@ from gateway.policy.action import Action, Where, coap_action
 from gateway.policy.findings import findings
 from gateway.policy.policy import Policy
 from gateway.policy.principal import Principal
+from gateway.provisioning import texts
 
 HEAD = "version = 1\n"
 HERE = Where("gw-a", "campus", "north")
@@ -124,6 +125,19 @@ def test_a_gateway_vouches_for_no_more_than_the_file_lets_it(
     policy = made(GREENHOUSE)
     principal = policy.vouched(Principal("psk", "thermometer", frozenset(roles)), via)
     assert bool(policy.may(principal, Action.parse(what))) is allowed
+
+
+def test_what_init_writes_lets_an_operator_write_through_no_gateway_until_one_is_named() -> None:
+    text = texts.policy("anna")
+    named = text.replace("# [vouch]", "[vouch]").replace('# "gw-root"', '"gw-root"')
+    for written, allowed in ((text, False), (named, True)):
+        policy = made(written)
+        asker = Principal.parse("user:anna", frozenset(("operator", "device", "reader")))
+        principal = policy.vouched(asker, "gw-root")
+        assert policy.may(principal, Action.parse("GET /sensors/valve"))
+        assert bool(policy.may(principal, Action.parse("PUT /sensors/valve"))) is allowed
+        elsewhere = policy.vouched(asker, "gw-south")
+        assert not policy.may(elsewhere, Action.parse("PUT /sensors/valve"))
 
 
 def test_a_name_that_another_gateway_knows_gives_nothing_and_takes_away_all_the_same() -> None:

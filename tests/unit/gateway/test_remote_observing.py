@@ -138,7 +138,8 @@ async def test_what_is_no_longer_allowed_at_the_target_ends_with_the_reason(gaug
     await told(observers, ("2.05", b"1"))
     nobody = PolicyRules(vouched={"*": frozenset()})
     fleet.north.access.follow(Policy(nobody, Where("gw-north", "campus", "north")))
-    await told(observers, ("4.03", b"psk:operator (no role) may not GET this"))
+    why = b"psk:operator (no role by [vouch] through gw-root) may not GET this"
+    await told(observers, ("4.03", why))
 
 
 async def test_what_is_no_longer_there_ends_with_the_reason(gauge: Any) -> None:

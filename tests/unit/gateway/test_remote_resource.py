@@ -20,6 +20,8 @@ from gateway.policy.policy import PolicyRules
 from tree_handler.remote.message import Query
 from tree_handler.remote.resource import ResourceRequest
 
+REFUSED = b"gw-north: %s (%s by [vouch] through gw-root) may not PUT this"
+
 
 async def test_a_resource_of_another_gateway_answers_as_if_it_were_here() -> None:
     fleet = Fleet()
@@ -242,8 +244,8 @@ async def test_too_many_queries_are_refused_with_the_time_to_wait() -> None:
     ("asker", "refused"),
     [
         (("psk:operator", ("operator",)), None),
-        (("psk:guest", ("reader",)), ("4.03", b"gw-north: psk:guest (reader) may not PUT this")),
-        (("psk:guest", ("owner",)), ("4.03", b"gw-north: psk:guest (no role) may not PUT this")),
+        (("psk:guest", ("reader",)), ("4.03", REFUSED % (b"psk:guest", b"reader"))),
+        (("psk:guest", ("owner",)), ("4.03", REFUSED % (b"psk:guest", b"no role"))),
         (("local", ("admin",)), ("4.01", b"gw-north: this needs a key (coaps)")),
         ((None, ("reader",)), ("4.01", b"gw-north: this needs a key (coaps)")),
     ],
@@ -264,7 +266,7 @@ async def test_a_gateway_vouches_for_no_more_than_the_other_one_lets_it() -> Non
     async with asking(fleet) as ask:
         assert shown(await ask("GET", f"{NORTH}/probe")) == ("2.05", b"21.5")
         refused = await ask("PUT", f"{NORTH}/probe", b"on")
-    assert shown(refused) == ("4.03", b"gw-north: psk:operator (reader) may not PUT this")
+    assert shown(refused) == ("4.03", REFUSED % (b"psk:operator", b"reader"))
 
 
 async def test_a_gateway_that_names_the_other_one_as_the_asker_wins_nothing() -> None:

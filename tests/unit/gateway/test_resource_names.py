@@ -105,10 +105,12 @@ def test_a_pack_of_readings_is_a_table() -> None:
     pack = [
         {"bn": "gw/", "bt": 1_760_000_000, "n": "a", "v": 21.5, "u": "Cel"},
         {"n": "door", "vb": True, "t": 1},
+        {"n": "label", "vd": "AAE", "q": "uncertain"},
     ]
-    first, second = (line.split() for line in readings(json.dumps(pack).encode()))
+    first, second, third = (line.split() for line in readings(json.dumps(pack).encode()))
     assert first[:3] == ["gw/a", "21.5", "Cel"]
-    assert second[:2] == ["gw/door", "True"]
+    assert second[:2] == ["gw/door", "true"]
+    assert (third[:2], third[-1]) == (["gw/label", "AAE"], "uncertain")
 
 
 @pytest.mark.parametrize("payload", [b"{}", b"[]", b"[1]", b"no", b'[{"n": "a"}]'])
