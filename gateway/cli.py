@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from gateway import build
 from gateway.commands import (
@@ -180,6 +180,22 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
+    _is_among_words = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, but options may also stand between a word and any number of others.
+
+        It would take the number for none there, and refuse `sensors add --psk-file FILE NAME=...`.
+        """
+        words = self._get_positional_actions()
+        if self._is_among_words or len(words) < 2 or words[-1].nargs != "*":
+            return super().parse_known_args(args, namespace)
+        self._is_among_words = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_among_words = False
+
     def error(self, message: str) -> NoReturn:
         """One line, where argparse would print its usage as well."""
         self.exit(EXIT_WRONG_USE, f"{self.prog}: {message} (see {self.prog} --help)\n")

@@ -246,8 +246,8 @@ class Membership:
             ProtocolError: a segment is none of these; the message names it.
 
         """
-        for what, segment in (("domain", domain), ("group", group), ("node", node)):
-            if segment not in (ONE, ANY) and (segment != NONE or what == "node"):
+        for what, segment in (("domain", domain), ("group", group), ("gateway", node)):
+            if segment not in (ONE, ANY) and (segment != NONE or what == "gateway"):
                 check_name(what, segment)
         if node not in (ONE, ANY):
             record = self._records.get(node)

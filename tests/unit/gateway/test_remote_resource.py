@@ -130,7 +130,7 @@ async def test_errors_of_the_resource_come_back_as_they_are() -> None:
             b"gateway gw-north is not at campus/south but at campus/north",
         ),
         ("q/Campus/-/gw-north/probe", {}, "4.00", b"domain: 'Campus'"),
-        ("q/campus/*/gw-*/probe", {}, "4.00", b"node: 'gw-*'"),
+        ("q/campus/*/gw-*/probe", {}, "4.00", b"gateway: 'gw-*'"),
         ("q/harbour/*/*/probe", {}, "4.04", b"no gateway at harbour/*/*"),
         ("q/*/*/*/../probe", {}, "4.00", b"request path: ('..', 'probe')"),
         ("q/*/*/*/probe", {"accept": 0}, "4.06", b"one of the formats (110, 112, 60)"),
