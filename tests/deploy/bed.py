@@ -73,6 +73,34 @@ def run(*command: str | Path, timeout_s: float = 300.0) -> str:
     return done.stdout
 
 
+def inside(
+    leader: int, command: Sequence[str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a booted system.
+
+    Args:
+        leader: the system's first process, as the host numbers it.
+        command: its words.
+        timeout_s: it is killed then.
+
+    """
+    entered = ["nsenter", "--target", str(leader), "--all", "--", *command]
+    end_s = time.monotonic() + timeout_s
+    with subprocess.Popen(
+        entered, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+    ) as process:
+        while True:
+            try:
+                told = process.communicate(timeout=2.0)
+                return subprocess.CompletedProcess(entered, process.returncode, *told)
+            except subprocess.TimeoutExpired:
+                # A shutdown stops all processes before it ends them. nsenter stops with its own,
+                # is in no system that continues it, and keeps the dead one from going.
+                process.send_signal(signal.SIGCONT)
+                if time.monotonic() > end_s:
+                    process.kill()
+
+
 def until(what: str, is_so: Callable[[], object], within_s: float = WAIT_S) -> None:
     """Wait for a condition.
 
@@ -200,20 +228,16 @@ class Pi:
 
         """
         assert self.leader, f"{self.name} is off"
-        return run("nsenter", "--target", str(self.leader), "--all", *command, timeout_s=timeout_s)
+        done = inside(self.leader, command, timeout_s)
+        why = f"{self.name}: {command}: {done.returncode}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, why
+        return done.stdout
 
     def says(self, *command: str) -> str:
         """The same, whatever it ends with; empty while it is off."""
         if not self.leader:
             return ""
-        done = subprocess.run(
-            ["nsenter", "--target", str(self.leader), "--all", *command],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            errors="replace",
-        )
+        done = inside(self.leader, command, 120.0)
         return (done.stdout + done.stderr).strip()
 
     def journal(self, unit: str = "hedgerow") -> str:

@@ -126,3 +126,39 @@ def test_a_power_cut_at_any_moment_of_an_upgrade_leaves_a_gateway_that_works(
         )
         assert deployed.release(SOUTH) == before
         deployed.one_tree()
+
+
+def test_a_power_cut_while_a_playbook_upgrades_loses_nothing_and_the_playbook_ends_it(
+    deployed: DeployedFleet, request: pytest.FixtureRequest
+) -> None:
+    cuts = 20 if request.config.getoption("--soak") else 2
+    draw = random.Random(request.config.getoption("--seed"))
+    south = deployed.bed.pis[SOUTH]
+    addresses = [deployed.bed.pis[name].address for name in ("gw-north", SOUTH)]
+    told = []
+    with Load(deployed.bed.switch, addresses[0], addresses[1], PASSWORD) as load:
+        deployed.next_release()
+        whole_s = deployed.play("upgrade.yml", "--limit", SOUTH).worked().took_s
+        for number in range(cuts):
+            before = deployed.release(SOUTH)
+            deployed.next_release()
+            begun = deployed.start("upgrade.yml", "--limit", SOUTH)
+            after_s = draw.uniform(0.0, whole_s)
+            time.sleep(after_s)  # the moment is drawn
+            south.cut_power()
+            cut = deployed.finish(begun)
+            south.boot()
+            until(
+                f"cut {number} after {after_s:.1f} of {whole_s:.1f} s: it is settled",
+                lambda: json.loads(releases(deployed, SOUTH, "status"))["trial"] is None,
+            )
+            deployed.one_tree()
+            stood = deployed.release(SOUTH) == before
+            deployed.play("upgrade.yml", "--limit", SOUTH).worked()
+            assert deployed.release(SOUTH) != before
+            deployed.one_tree()
+            told.append(
+                f"after {after_s:.1f} s: play {cut.returncode}, {'before' if stood else 'new'}"
+            )
+    assert not load.lost
+    sys.stderr.write(f"\n{len(load.acknowledged)} acknowledged, 0 lost; {'; '.join(told)}\n")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pi_firmware
 import pytest
-from bed import REBOOT, run
+from bed import REBOOT, inside, run
 
 from gateway.system_image.layout import ImageLayout
 from gateway.system_slots.slots import Slot
@@ -122,17 +122,8 @@ class PiWithTwoSystems:
 
     def run(self, *command: str) -> str:
         """What a command prints in the system that runs, errors included."""
-        entered = ["nsenter", "--target", str(self.leader), "--all", "--", *command]
-        with subprocess.Popen(
-            entered, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as process:
-            while True:
-                try:
-                    return process.communicate(timeout=2.0)[0].strip()
-                except subprocess.TimeoutExpired:
-                    # A shutdown stops all processes before it ends them. nsenter stops with its
-                    # own, is in no system that continues it, and keeps the dead one from going.
-                    process.send_signal(signal.SIGCONT)
+        done = inside(self.leader, command, UP_S)
+        return (done.stdout + done.stderr).strip()
 
     def hedgerow(self, *arguments: str) -> str:
         """What `hedgerow` prints in it."""

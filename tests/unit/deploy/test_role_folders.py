@@ -1,0 +1,50 @@
+"""What a role writes goes into folders that are there on the smallest Debian."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROLES = Path(__file__).resolve().parents[3] / "deploy" / "ansible" / "roles"
+OF_PACKAGES = {
+    "/etc/apt/apt.conf.d": "apt",
+    "/etc/ssh/sshd_config.d": "openssh-server",
+    "/etc/sudoers.d": "sudo",
+}
+"""Folders that come with a package which the role installs, or without which there is no Debian."""
+ROLE_NAMES = sorted(path.name for path in ROLES.iterdir() if (path / "tasks").is_dir())
+
+
+def tasks(of: Any) -> Iterator[dict[str, Any]]:
+    """All tasks, those in blocks too."""
+    for task in of or []:
+        yield task
+        for inner in ("block", "rescue", "always"):
+            yield from tasks(task.get(inner))
+
+
+def made_by(task: dict[str, Any]) -> Iterator[str]:
+    """The folders that a task makes."""
+    given = task.get("ansible.builtin.file", {})
+    if given.get("state") == "directory":
+        loop = task.get("loop")
+        yield from (
+            [each for each in loop if isinstance(each, str)] if isinstance(loop, list) else []
+        )
+        yield given["path"]
+
+
+@pytest.mark.parametrize("role", ROLE_NAMES)
+def test_a_role_makes_the_folders_of_settings_that_it_writes_into(role: str) -> None:
+    files = sorted((ROLES / role / "tasks").glob("*.yml"))
+    every = [task for path in files for task in tasks(yaml.safe_load(path.read_text()))]
+    there = {folder for task in every for folder in made_by(task)} | set(OF_PACKAGES)
+    for task in every:
+        for module in ("ansible.builtin.copy", "ansible.builtin.template"):
+            folder = str(task.get(module, {}).get("dest", "")).rpartition("/")[0]
+            if folder.startswith("/etc/") and folder.endswith(".d"):
+                assert folder in there, task["name"]
