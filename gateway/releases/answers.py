@@ -31,7 +31,7 @@ class ListenerOnTrial:
     """One that a gateway has.
 
     Attributes:
-        scheme: ``mqtt``, ``mqtts``, ``coap`` or ``coaps``.
+        scheme: ``mqtt``, ``mqtts``, ``ws``, ``wss``, ``coap`` or ``coaps``.
         host: the address at which this machine reaches it.
         port: of it.
 
@@ -41,9 +41,13 @@ class ListenerOnTrial:
     host: str
     port: int
 
+    @property
+    def authority(self) -> str:
+        """Host and port, as a URI has them."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme} {host}:{self.port}"
+        return f"{self.scheme} {self.authority}"
 
 
 class ListenerQuestion(Protocol):
@@ -151,7 +155,7 @@ def asked_of(told: Mapping[str, Any]) -> list[ListenerOnTrial]:
     if not isinstance(listeners, dict):
         raise ValueError(f"listeners: {listeners!r}")  # noqa: TRY004  # of a file, not of a caller
     found: list[ListenerOnTrial] = []
-    for scheme in ("mqtt", "mqtts", "coap", "coaps"):
+    for scheme in ("mqtt", "mqtts", "ws", "wss", "coap", "coaps"):
         addresses = listeners.get(scheme, [])
         if not isinstance(addresses, list):
             raise ValueError(f"listeners.{scheme}: {addresses!r}")  # noqa: TRY004  # the same

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from . import answers
+from . import answers, websocket_questions
 from .answers import CoapQuestion, DtlsQuestion, ListenerOnTrial, ListenerQuestion, MqttQuestion
+from .websocket_questions import FramedMqttQuestion, UpgradeQuestion
 
 ANSWER_S = 5.0
 """In which a listener answers, and in which it is asked again once."""
@@ -71,7 +72,7 @@ class OwnListeners:
             listeners = answers.asked_of(self._told(settings))
         except (OSError, ValueError) as error:
             return [f"where it listens is not known: {error}"]
-        heard = {one: _asked(one, self._certificate(settings)) for one in listeners}
+        heard = {one: _asked(one, self._certificate(settings), settings) for one in listeners}
         return answers.silent(heard, schemes_before)
 
     def _settings(self) -> dict[str, Any]:
@@ -96,7 +97,9 @@ class OwnListeners:
         return certificate, key
 
 
-def _asked(listener: ListenerOnTrial, certificate: tuple[Path, Path] | None) -> str:
+def _asked(
+    listener: ListenerOnTrial, certificate: tuple[Path, Path] | None, settings: dict[str, Any]
+) -> str:
     """Why a listener gives no answer; empty if it does."""
     try:
         match listener.scheme:
@@ -104,30 +107,42 @@ def _asked(listener: ListenerOnTrial, certificate: tuple[Path, Path] | None) -> 
                 return _datagram(listener, CoapQuestion(secrets.randbits(16)))
             case "coaps":
                 return _datagram(listener, DtlsQuestion(secrets.token_bytes(32)))
+            case "ws" | "wss":
+                path = str(settings.get("mqtt", {}).get("websocket_path", ""))
+                upgrade = UpgradeQuestion(listener.authority, path, secrets.token_bytes(16))
+                questions = (upgrade, FramedMqttQuestion())
+                return _stream(listener, questions, websocket_questions.BYE, certificate)
             case _:
-                return _stream(listener, MqttQuestion(), certificate)
+                return _stream(listener, (MqttQuestion(),), answers.DISCONNECT, certificate)
     except (OSError, ValueError) as error:
         return str(error) or type(error).__name__
 
 
 def _stream(
-    listener: ListenerOnTrial, question: ListenerQuestion, certificate: tuple[Path, Path] | None
+    listener: ListenerOnTrial,
+    questions: Sequence[ListenerQuestion],
+    bye: bytes,
+    certificate: tuple[Path, Path] | None,
 ) -> str:
+    """Ask one thing after the other over one connection, and say good-bye."""
     end_s = time.monotonic() + ANSWER_S
+    wants = ""
     try:
         with socket.create_connection((listener.host, listener.port), ANSWER_S) as plain:
-            stream = _secured(plain, certificate) if listener.scheme == "mqtts" else plain
-            with stream:
-                stream.sendall(question.data)
-                came = b""
-                while not question.answered(came):
-                    stream.settimeout(max(0.01, end_s - time.monotonic()))
-                    if not (more := stream.recv(64)):
-                        return f"it hangs up without a {question.wants}"
-                    came += more
-                stream.sendall(answers.DISCONNECT)
+            is_secured = listener.scheme in {"mqtts", "wss"}
+            with _secured(plain, certificate) if is_secured else plain as stream:
+                for question in questions:
+                    wants = question.wants
+                    stream.sendall(question.data)
+                    came = b""
+                    while not question.answered(came):
+                        stream.settimeout(max(0.01, end_s - time.monotonic()))
+                        if not (more := stream.recv(1 << 10)):
+                            return f"it hangs up without a {wants}"
+                        came += more
+                stream.sendall(bye)
     except TimeoutError:
-        return f"no {question.wants} within {ANSWER_S:g} s"
+        return f"no {wants or questions[0].wants} within {ANSWER_S:g} s"
     except ssl.SSLError as error:
         if not _wants_a_certificate(error):
             raise

@@ -37,13 +37,15 @@ def test_all_keys_are_renewed_and_no_gateway_starts_again(deployed: DeployedFlee
     assert {name: deployed.status(name)["boot_epoch"] for name in deployed.hosts} == epochs
 
 
-def test_the_authority_is_rolled_over(deployed: DeployedFleet) -> None:
+def test_the_authority_is_rolled_over_and_no_gateway_starts_again(deployed: DeployedFleet) -> None:
+    epochs = {name: deployed.status(name)["boot_epoch"] for name in deployed.hosts}
     before = (deployed.bed.pis[SOUTH].root / "etc/hedgerow/tls/ca.pem").read_bytes()
     deployed.play("rotate_keys.yml", hedgerow_roll_over=True).worked()
     after = (deployed.bed.pis[SOUTH].root / "etc/hedgerow/tls/ca.pem").read_bytes()
     assert after.count(b"BEGIN CERTIFICATE") == 1
     assert after not in before
     deployed.one_tree()
+    assert {name: deployed.status(name)["boot_epoch"] for name in deployed.hosts} == epochs
 
 
 def test_a_restored_card_uses_no_number_twice(deployed: DeployedFleet) -> None:

@@ -26,6 +26,9 @@ state_dir = "state"
 [mqtt]
 port = 0
 tls_port = 0
+websocket_port = 0
+secure_websocket_port = 0
+websocket_path = "/mqtt"
 certificate_file = "tls/gw.pem"
 key_file = "tls/gw.key.pem"
 client_certificate = "{client_certificate}"
@@ -77,7 +80,7 @@ def test_all_listeners_of_a_gateway_that_works_answer_and_of_one_that_hangs_none
 ) -> None:
     listeners = OwnListeners(tmp_path / "gateway.toml", 0.0)
     with running(tmp_path, client_certificate, coap) as gateway:
-        assert listeners.schemes() == ["mqtt", "mqtts", "coap", "coaps"]
+        assert listeners.schemes() == ["mqtt", "mqtts", "ws", "wss", "coap", "coaps"]
         assert not OwnListeners(tmp_path / "gateway.toml", 30.0).complaints(listeners.schemes())
         os.kill(gateway.pid, signal.SIGSTOP)  # the kernel still accepts for it
         monkeypatch.setattr(asking, "ANSWER_S", 0.5)
@@ -89,4 +92,4 @@ def test_all_listeners_of_a_gateway_that_works_answer_and_of_one_that_hangs_none
 def test_one_that_takes_certificates_alone_answers_who_cannot_show_one(tmp_path: Path) -> None:
     with running(tmp_path, "required", ""):
         (tmp_path / "tls/gw.key.pem").unlink()  # as if a password were on it
-        assert not OwnListeners(tmp_path / "gateway.toml", 30.0).complaints(["mqtts"])
+        assert not OwnListeners(tmp_path / "gateway.toml", 30.0).complaints(["mqtts", "wss"])

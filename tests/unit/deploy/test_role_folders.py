@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,3 +49,19 @@ def test_a_role_makes_the_folders_of_settings_that_it_writes_into(role: str) -> 
             folder = str(task.get(module, {}).get("dest", "")).rpartition("/")[0]
             if folder.startswith("/etc/") and folder.endswith(".d"):
                 assert folder in there, task["name"]
+
+
+def test_what_changes_releases_is_copied_with_all_that_it_imports() -> None:
+    written = yaml.safe_load((ROLES / "gateway/tasks/releases.yml").read_text())
+    (copied,) = (task["loop"] for task in written if task["name"] == "Copy what changes releases")
+    folder = ROLES.parents[2] / "gateway" / "releases"
+    wanted, left = set[str](), {"__init__.py", "__main__.py"}
+    while left:
+        name = left.pop()
+        wanted.add(name)
+        text = (folder / name).read_text()
+        found = set(re.findall(r"^from \.(\w+) import", text, re.MULTILINE))
+        for names in re.findall(r"^from \. import (.+)$", text, re.MULTILINE):
+            found |= {name.split(" as ")[0] for name in names.split(", ")}
+        left |= {f"{module}.py" for module in found} - wanted
+    assert set(copied) == wanted

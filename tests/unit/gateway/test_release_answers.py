@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
 
 from coap_engine import codec
 from gateway.mqtt import ConnAck, Connect, Disconnect, Scanner, Version, body_at, decode, encode
@@ -31,6 +34,7 @@ from gateway.releases.answers import (
 )
 from gateway.releases.asking import OwnListeners
 from gateway.releases.folder import ReleaseFolder
+from gateway.releases.websocket_questions import BYE, FramedMqttQuestion, UpgradeQuestion
 
 MQTT, COAP = ListenerOnTrial("mqtt", "127.0.0.1", 1883), ListenerOnTrial("coap", "::1", 5683)
 
@@ -95,11 +99,12 @@ def test_listeners_are_asked_where_this_machine_reaches_them() -> None:
         "listeners": {
             "mqtt": ["0.0.0.0:1883", "[::]:1883", "10.0.0.1:1884"],
             "ws": ["127.0.0.1:80"],
+            "http": ["127.0.0.1:81"],
             "coaps": ["[fe80::1%eth0]:5684"],
         }
     }
     assert [str(one) for one in asked_of(told)] == [
-        *("mqtt 127.0.0.1:1883", "mqtt [::1]:1883", "mqtt 10.0.0.1:1884"),
+        *("mqtt 127.0.0.1:1883", "mqtt [::1]:1883", "mqtt 10.0.0.1:1884", "ws 127.0.0.1:80"),
         "coaps [fe80::1%eth0]:5684",
     ]
     assert len(asked_of({"listeners": {"mqtt": ["127.0.0.1:1"] * 1000}})) == LISTENERS_MAX
@@ -149,7 +154,7 @@ class ReleaseOnTrial:
         self._thread.start()
 
     def tell(self, *schemes: str) -> None:
-        ports = {"mqtt": self.stream, "mqtts": self.stream}
+        ports = dict.fromkeys(("mqtt", "mqtts", "ws"), self.stream)
         each = {
             scheme: [f"127.0.0.1:{ports.get(scheme, self.datagrams).getsockname()[1]}"]
             for scheme in schemes
@@ -192,18 +197,23 @@ def accepts_and_says_nothing(_connection: socket.socket) -> None:
 
 
 def hangs_up(connection: socket.socket) -> None:
-    connection.recv(64)
+    connection.recv(1 << 10)
     connection.close()
 
 
 def speaks_http(connection: socket.socket) -> None:
-    connection.recv(64)
+    connection.recv(1 << 10)
     connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
 def refuses(connection: socket.socket) -> None:
-    connection.recv(64)
+    connection.recv(1 << 10)
     connection.sendall(b"\x20\x02\x00\x05")
+
+
+def upgrades_for_another(connection: socket.socket) -> None:
+    connection.recv(1 << 10)
+    connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: x\r\n\r\n")
 
 
 def test_a_release_that_answers_neither_a_connect_nor_a_ping_has_both_against_it(
@@ -235,6 +245,56 @@ def test_a_broker_that_gives_no_connack_is_told_by_what_it_does(
         trial.tell("mqtt")
         (found,) = OwnListeners(trial.config, 0.0).complaints(())
     assert why in found
+
+
+@pytest.mark.parametrize(
+    ("connection", "why"),
+    [
+        (hangs_up, "it hangs up without a websocket"),
+        (speaks_http, "'HTTP/1.1 400 Bad Request' in place of a websocket"),
+        (refuses, "no websocket within"),
+        (upgrades_for_another, "another Sec-WebSocket-Accept"),
+    ],
+)
+def test_what_gives_no_websocket_is_told_by_what_it_does(
+    tmp_path: Path, connection: Callable[[socket.socket], None], why: str
+) -> None:
+    with release(tmp_path, connection) as trial:
+        trial.tell("ws")
+        (found,) = OwnListeners(trial.config, 0.0).complaints(())
+    assert why in found
+
+
+def test_a_websocket_is_asked_for_by_who_may_have_one() -> None:
+    question = UpgradeQuestion("[::1]:80", "", bytes(16))
+    server = ServerProtocol(subprotocols=[Subprotocol("mqtt")], origins=[None])
+    server.receive_data(question.data)
+    (request,) = server.events_received()
+    assert isinstance(request, Request)
+    server.send_response(server.accept(request))
+    whole = b"".join(server.data_to_send())
+    assert question.answered(whole)
+    assert not any(question.answered(whole[:length]) for length in range(len(whole)))
+    framed = FramedMqttQuestion()
+    server.receive_data(framed.data + BYE)
+    assert [event.data for event in server.events_received()] == [CONNECT, DISCONNECT]
+    server.send_binary(b"\x20\x02\x00\x05")
+    connack = b"".join(server.data_to_send())
+    assert framed.answered(connack)
+    assert not any(framed.answered(connack[:length]) for length in range(len(connack)))
+    server.send_text(b"no")
+    with pytest.raises(ValueError, match="in place of a frame"):
+        framed.answered(b"".join(server.data_to_send()))
+
+
+@given(st.binary())
+def test_what_is_no_websocket_is_no_answer(data: bytes) -> None:
+    for question in (UpgradeQuestion("h:1", "/mqtt", bytes(16)), FramedMqttQuestion()):
+        if data[:4] != b"\x82\x04\x20\x02":
+            try:
+                assert not question.answered(data)
+            except ValueError as error:
+                assert "in place of" in str(error)
 
 
 def test_one_that_lets_nobody_in_answers(tmp_path: Path) -> None:
