@@ -21,7 +21,8 @@ from deltalake.transaction import AddAction
 
 from cloud_ingest.ingest.ledger import LedgerChange
 from cloud_ingest.tables.dataset import dataset
-from cloud_ingest.tables.store import TableStore, sync_file
+from cloud_ingest.tables.store import TableStore
+from cloud_ingest.tables.synced import sync_commit, synced
 
 KEY = "hedgerow"
 """Of the ledger's change in a commit's metadata."""
@@ -223,12 +224,12 @@ class IngestTable:
                 self.refresh()
                 merging = self._table.merge(keys, same, source_alias="gone", target_alias="have")
                 try:
-                    merging.when_matched_delete().execute()
+                    with synced(self.store, self._table):
+                        merging.when_matched_delete().execute()
                     break
                 except CommitFailedError:  # somebody joined files, or appended one
                     if not left:
                         raise
-            self.sync_log()
 
     def _append(
         self,
@@ -261,11 +262,7 @@ class IngestTable:
 
     def sync_log(self) -> None:
         """Force the newest commit to the disk: what the job notes as read must not outlive it."""
-        folder = self.store.folder
-        if folder is not None:
-            log = folder / "_delta_log"
-            sync_file(log / f"{self.version:020d}.json")
-            sync_file(log)
+        sync_commit(self.store, self.version)
 
     def _open(self) -> DeltaTable:
         options = dict(self.store.options) or None

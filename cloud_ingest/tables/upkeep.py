@@ -1,7 +1,9 @@
 """Looks after tables beside those who write and read them: small files, old days, a gateway's rows.
 
 Each step is a commit of the table's own, so a reader sees all of it or nothing, and goes on with
-the files that it has begun to read until `UpkeepSettings.vacuum_hours` have passed.
+the files that it has begun to read until `UpkeepSettings.vacuum_hours` have passed. The library
+that writes these commits forces nothing to the disk: `synced` does, right behind each, and before
+any file that held the same rows is deleted.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cloud_ingest.tables.delta import TableError, named_errors
 from cloud_ingest.tables.store import TableStore
+from cloud_ingest.tables.synced import synced
 
 BESIDE = ("telemetry", "quarantine")
 """The tables that the job appends to; who replaces or appends others looks after them."""
@@ -48,7 +51,8 @@ def compact(tables: TableStore) -> int:
     for name in BESIDE:
         with _table(tables, name) as table:
             if table is not None:
-                done = table.optimize.compact(target_size=TARGET_BYTES)
+                with synced(tables.at(name), table):
+                    done = table.optimize.compact(target_size=TARGET_BYTES)
                 removed += int(done["numFilesRemoved"])
     return removed
 
@@ -64,7 +68,8 @@ def clean(tables: TableStore, settings: UpkeepSettings, now: datetime | None = N
     with _table(tables, "telemetry") as table:
         if table is not None and settings.keep_days is not None:
             first = (now or datetime.now(UTC)).date() - timedelta(days=settings.keep_days)
-            table.delete(f"day < '{first.isoformat()}'")
+            with synced(tables.at("telemetry"), table):
+                table.delete(f"day < '{first.isoformat()}'")
     for name in BESIDE:
         with _table(tables, name) as table:
             if table is not None:
@@ -90,7 +95,8 @@ def forget(tables: TableStore, gateway: str) -> int:
     for name in BESIDE:
         with _table(tables, name) as table:
             if table is not None:
-                done = table.delete(f"origin = '{quoted}'")
+                with synced(tables.at(name), table):
+                    done = table.delete(f"origin = '{quoted}'")
                 deleted += int(done["num_deleted_rows"] or 0)
                 table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     return deleted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,7 @@ from fleet import DeployedFleet
 @pytest.fixture(scope="session")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedFleet]:
     """Three Pis that site.yml has made gateways of."""
-    if (why := bed.why_not()) is not None:
-        if os.environ.get("CI"):
-            pytest.fail(why, pytrace=False)
-        pytest.skip(why)
-    with bed.made_in(tmp_path_factory.mktemp("bed")) as made:
+    with empty_bed(tmp_path_factory) as made:
         fleet = DeployedFleet(made, tmp_path_factory.mktemp("operator"))
         fleet.add("gw-root", "", "", neighbours=())
         fleet.add("gw-north", "campus", "north", neighbours=("gw-root",))
@@ -31,3 +28,26 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedFleet
         bed.boot_all(list(made.pis.values()))
         fleet.provision()
         yield fleet
+
+
+@pytest.fixture(scope="module")
+def of_two_debians(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedFleet]:
+    """A Pi of the stable Debian and one of the one before, that site.yml has made gateways of."""
+    with empty_bed(tmp_path_factory) as made:
+        fleet = DeployedFleet(made, tmp_path_factory.mktemp("operator"))
+        fleet.add("gw-new", "", "", neighbours=())
+        fleet.add("gw-old", "campus", "north", neighbours=("gw-new",), suite="bookworm")
+        bed.boot_all(list(made.pis.values()))
+        fleet.provision()
+        yield fleet
+
+
+@contextmanager
+def empty_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[bed.Bed]:
+    """A bed, or a skip that says what is missing for one."""
+    if (why := bed.why_not()) is not None:
+        if os.environ.get("CI"):
+            pytest.fail(why, pytrace=False)
+        pytest.skip(why)
+    with bed.made_in(tmp_path_factory.mktemp("bed")) as made:
+        yield made

@@ -116,9 +116,16 @@ class DeployedFleet:
         path.write_text(f"{who}:{self.psks[who]}\n")
         return path
 
-    def add(self, name: str, domain: str, group: str, neighbours: Sequence[str]) -> Pi:
+    def add(
+        self,
+        name: str,
+        domain: str,
+        group: str,
+        neighbours: Sequence[str],
+        suite: str = "trixie",
+    ) -> Pi:
         """Put one more Pi on the bed and into the inventory; it is off and empty."""
-        pi = self.bed.pi(name)
+        pi = self.bed.pi(name, suite)
         fleet_keys.issue(self.certificates, f"{name}={pi.address}")
         self.hosts[name] = {
             "ansible_host": pi.address,

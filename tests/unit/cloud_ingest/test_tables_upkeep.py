@@ -1,0 +1,83 @@
+"""What upkeep rewrites is on the disk before anything that held the same rows is deleted."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from cloud_ingest.tables import synced, upkeep
+from cloud_ingest.tables.store import TableStore, sync_file
+from cloud_ingest.tables.upkeep import UpkeepSettings
+
+COMMITS = 6
+"""Those that `store` has made."""
+DAYS = [datetime.date(2026, 11, 1), datetime.date(2026, 11, 2)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> TableStore:
+    """Telemetry of two gateways in two days, each row in a file of its own but for the last two."""
+    for origins in (["gw-a"], ["gw-b"], ["gw-a", "gw-b"]):
+        for day in DAYS:
+            rows = {"origin": origins, "day": [day] * len(origins)}
+            write_deltalake(
+                str(tmp_path / "telemetry"), pa.table(rows), mode="append", partition_by=["day"]
+            )
+    return TableStore(str(tmp_path))
+
+
+def files(store: TableStore) -> set[Path]:
+    return {Path(uri) for uri in DeltaTable(store.at("telemetry").uri).file_uris()}
+
+
+@pytest.mark.parametrize(
+    ("act", "left"),
+    [
+        (upkeep.compact, ["gw-a", "gw-b"] * 4),
+        (lambda store: upkeep.forget(store, "gw-a"), ["gw-b"] * 4),
+    ],
+    ids=["joined", "forgotten"],
+)
+def test_what_is_rewritten_is_forced_to_the_disk_with_its_commit_while_the_old_files_are_there(
+    store: TableStore,
+    act: Callable[[TableStore], int],
+    left: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = files(store)
+    synced_paths: list[Path] = []
+
+    def sync(path: Path) -> None:
+        assert all(old.exists() for old in before), "deleted too early"
+        sync_file(path)
+        synced_paths.append(path)
+
+    monkeypatch.setattr(synced, "sync_file", sync)
+    assert act(store) > 0
+    table = DeltaTable(store.at("telemetry").uri)
+    added = files(store) - before
+    assert added
+    assert added <= set(synced_paths)
+    assert {path.parent for path in added} <= set(synced_paths)
+    log = Path(store.at("telemetry").uri) / "_delta_log"
+    assert [path.stem for path in synced_paths if path.parent == log] == [f"{COMMITS:020d}"]
+    # A commit stands on the disk behind the files that it names.
+    assert all(synced_paths.index(path) < synced_paths.index(log) for path in added)
+    assert sorted(table.to_pyarrow_table()["origin"].to_pylist()) == sorted(left)
+
+
+def test_days_that_are_not_kept_are_gone_by_a_commit_that_is_on_the_disk(
+    store: TableStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced_paths: list[Path] = []
+    monkeypatch.setattr(synced, "sync_file", synced_paths.append)
+    now = datetime.datetime(2026, 11, 3, tzinfo=datetime.UTC)
+    upkeep.clean(store, UpkeepSettings(keep_days=1), now)
+    table = DeltaTable(store.at("telemetry").uri)
+    assert {*table.to_pyarrow_table()["day"].to_pylist()} == {DAYS[1]}
+    assert any(path.name.endswith(".json") for path in synced_paths)
