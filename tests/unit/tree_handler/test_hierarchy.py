@@ -232,7 +232,7 @@ def test_a_path_finds_gateways_by_name_and_by_wildcard() -> None:
     assert find("campus/*/*") == ["gw-campus", "gw-north", "gw-south"]
     assert find("+/+/gw-quay") == ["gw-quay"]
     assert len(find("*/*/*")) == 5
-    for path, named in [("Campus/-/a", "domain"), ("campus/?/a", "group"), ("-/-/-", "node")]:
+    for path, named in [("Campus/-/a", "domain"), ("campus/?/a", "group"), ("-/-/-", "gateway")]:
         with pytest.raises(ProtocolError, match=named):
             find(path)
 
