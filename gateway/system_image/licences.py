@@ -128,7 +128,9 @@ def _expression(synopsis: str) -> tuple[str, set[str]]:
         names = re.split(r",?\s+or\s+|\s*\|\s*", part.strip(" ,"), flags=re.IGNORECASE)
         atoms = list(dict.fromkeys(_atom(name.strip(), unknown) for name in names if name.strip()))
         parts.append(atoms[0] if len(atoms) == 1 else f"({' OR '.join(atoms)})")
-    return " AND ".join(part for part in parts if part != "()") or reference(synopsis), unknown
+    if told := " AND ".join(part for part in parts if part != "()"):
+        return told, unknown
+    return reference(synopsis), {synopsis}  # commas and bars alone
 
 
 def _atom(name: str, unknown: set[str]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
@@ -143,6 +143,8 @@ def test_a_copyright_file_for_people_asserts_nothing() -> None:
 
 
 @given(names=st.lists(st.text(min_size=1, max_size=70), max_size=5))
+@example(names=["|"])
+@example(names=[",", "a and ,"])
 def test_whatever_a_copyright_file_names_the_bill_is_valid(
     names: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
