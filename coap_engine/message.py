@@ -46,6 +46,9 @@ class CoapPeer:
     principal: str | None = None
     is_address_proven: bool = False
 
+    def __hash__(self) -> int:
+        return hash(self.address)  # it tells them apart, and each message is looked up by it
+
 
 class CoapRequest:
     """A whole request: a body in blocks has been put together (RFC 7959).

@@ -19,6 +19,7 @@ Stated here and nowhere else:
 from __future__ import annotations
 
 import itertools
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -126,6 +127,7 @@ class Endpoint:
         self._known_hosts = KnownHosts()
         self._datagrams: list[tuple[bytes, Address]] = []
         self._events: list[Event] = []
+        self._due = math.inf
 
     @property
     def half_open(self) -> int:
@@ -148,6 +150,7 @@ class Endpoint:
         if alert and half_open is not None:
             half_open.alert = alert
             half_open.until = min(half_open.until, now + DOUBT_S)
+            self._due = min(self._due, half_open.until)
         if not records:
             return
         first = records[0]
@@ -192,13 +195,8 @@ class Endpoint:
             self._drop(association, reason)
 
     def next_timer(self) -> float | None:
-        """When `handle_timer` is due; None while there is nothing to wait for."""
-        due = [at for a in self._half_open.values() if (at := a.session.next_timer()) is not None]
-        due += (a.until for a in self._half_open.values())
-        if self._established:
-            idlest = next(iter(self._established.values()))
-            due.append(idlest.active_at + self._limits.idle_s)
-        return min(due, default=None)
+        """When `handle_timer` is due, or before; None while there is nothing to wait for."""
+        return self._due if self._half_open or self._established else None
 
     def handle_timer(self, now: float) -> None:
         """Repeat lost flights, give up stale handshakes and idle sessions."""
@@ -214,6 +212,17 @@ class Endpoint:
                 break
             self._drop(idlest, "idle")
             self.counters.idle_closed += 1
+        self._due = self._earliest()
+
+    def _earliest(self) -> float:
+        """When there is something to do. Most of what is waited for is over before it is due, so
+        this is found out then, and not for each datagram."""
+        due = [at for a in self._half_open.values() if (at := a.session.next_timer()) is not None]
+        due += (a.until for a in self._half_open.values())
+        if self._established:
+            idlest = next(iter(self._established.values()))
+            due.append(idlest.active_at + self._limits.idle_s)
+        return min(due, default=math.inf)
 
     def follow(self, context: ServerContext) -> None:
         """Go by other keys from now on. Sessions stay; handshakes under way have to begin anew.
@@ -272,11 +281,14 @@ class Endpoint:
             next(self._numbers), address, host, hello.random, session, now
         )
         association.until = now + self._limits.handshake_s
+        self._due = min(self._due, association.until)
         self._half_open[address] = association
         self._feed(association, datagram, now)
 
     def _has_room(self, host: Hashable, now: float) -> bool:
         """Whether a host may begin a handshake; another one may have had to give way to it."""
+        if len(self._half_open) < min(self._limits.half_open_of_host, self._limits.half_open):
+            return True
         by_host: dict[Hashable, list[PeerAssociation]] = {}
         for association in self._half_open.values():
             by_host.setdefault(association.host, []).append(association)
@@ -311,8 +323,10 @@ class Endpoint:
         """Take what a session has to say, and note what became of it."""
         session = association.session
         self._collect_datagrams(association)
+        if (due := session.next_timer()) is not None:
+            self._due = min(self._due, due)
         if not association.established and session.was_established:
-            self._promote(association)
+            self._promote(association, now)
         plaintexts = session.received()
         if association.established:
             self._events.extend(Received(association.id, plain) for plain in plaintexts)
@@ -325,7 +339,7 @@ class Endpoint:
             else:
                 self._fail(association, session.reason)
 
-    def _promote(self, association: PeerAssociation) -> None:
+    def _promote(self, association: PeerAssociation, now: float) -> None:
         del self._half_open[association.address]
         before = self._established.get(association.address)
         if before is not None:
@@ -336,6 +350,7 @@ class Endpoint:
             self._drop(next(iter(self._established.values())), "too many sessions")
             self.counters.established_evicted += 1
         association.established = True
+        self._due = min(self._due, now + self._limits.idle_s)
         self._established[association.address] = association
         self._by_id[association.id] = association
         self.counters.handshakes += 1

@@ -41,17 +41,16 @@ class OpenSslConnection:
     __slots__ = ("_incoming", "_outgoing", "_ssl", "whole")
 
     def __init__(self, context: SSL.Context, mtu_bytes: int, *, is_server: bool) -> None:
-        whole = SSL.Connection(context, None)
-        whole.set_ciphertext_mtu(mtu_bytes)
-        if is_server:
-            whole.set_accept_state()
-        else:
-            whole.set_connect_state()
-        self.whole = whole
+        self.whole = whole = SSL.Connection(context, None)
         # pyOpenSSL keeps these to itself, and they live as long as its object.
         self._ssl: Any = whole._ssl
         self._incoming: Any = whole._into_ssl
         self._outgoing: Any = whole._from_ssl
+        _lib.SSL_set_mtu(self._ssl, mtu_bytes)
+        if is_server:
+            _lib.SSL_set_accept_state(self._ssl)
+        else:
+            _lib.SSL_set_connect_state(self._ssl)
 
     def feed(self, datagram: bytes) -> None:
         """Take a datagram of the peer."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from dtls.errors import DtlsRecordError
 
@@ -57,16 +57,22 @@ _ALERTS = {
 """RFC 5246, section 7.2, and RFC 4279, section 6."""
 
 
-class DtlsRecord(NamedTuple):
-    """Where a record is in its datagram, and the two fields that routing needs."""
+class DtlsRecord:
+    """Where a record is in its datagram, and the two fields that routing needs.
 
-    content_type: int
-    epoch: int
-    start: int
-    end: int
+    No named tuple: each datagram has one at least, and making those is a call of Python.
+    """
+
+    __slots__ = ("content_type", "end", "epoch", "start")
+
+    def __init__(self, content_type: int, epoch: int, start: int, end: int) -> None:
+        self.content_type = content_type
+        self.epoch = epoch
+        self.start = start
+        self.end = end
 
 
-class ClientHello(NamedTuple):
+class ClientHello:
     """The first message of a client, or the second with the cookie in it.
 
     Attributes:
@@ -78,10 +84,15 @@ class ClientHello(NamedTuple):
 
     """
 
-    record_sequence: bytes
-    random: bytes
-    cookie: bytes
-    parameters: bytes
+    __slots__ = ("cookie", "parameters", "random", "record_sequence")
+
+    def __init__(
+        self, record_sequence: bytes, random: bytes, cookie: bytes, parameters: bytes
+    ) -> None:
+        self.record_sequence = record_sequence
+        self.random = random
+        self.cookie = cookie
+        self.parameters = parameters
 
 
 def split_records(datagram: bytes) -> list[DtlsRecord]:
@@ -169,10 +180,10 @@ def parse_client_hello(datagram: bytes, record: DtlsRecord) -> ClientHello:
     suites = fields.take_vector("cipher_suites", 2)
     compression = fields.take_vector("compression_methods", 1)
     return ClientHello(
-        record_sequence=datagram[record.start + 5 : record.start + 11],
-        random=random,
-        cookie=cookie[1:],
-        parameters=version + random + session_id + suites + compression,
+        datagram[record.start + 5 : record.start + 11],
+        random,
+        cookie[1:],
+        version + random + session_id + suites + compression,
     )
 
 

@@ -27,6 +27,9 @@ class SessionAddress(NamedTuple):
     address: PeerAddress
     identity: PeerIdentity = ANONYMOUS
 
+    def __hash__(self) -> int:
+        return hash(self.session_id)  # a named tuple hashes all that it holds
+
 
 def is_loopback(address: PeerAddress) -> bool:
     """Whether a peer is on this machine: no other can have its address.

@@ -31,6 +31,7 @@ from gateway.coap.peers import (
     SessionAddress,
     UdpPeers,
     session_peer,
+    shown_by,
 )
 from gateway.coap.requester import Requester, plain_requester
 from gateway.coap.shell import EngineShell
@@ -132,9 +133,10 @@ class _Sessions:
         before, self._credentials = self._credentials, credentials
         if not credentials.are(before):
             self.port.follow(credentials.context())
-        for session_id, requester in list(self._requesters.items()):
-            if not credentials.still_accept(requester.identity, before):
-                what = "certificate" if requester.identity.der else "key"
+        for session_id, peer in list(self._peers.items()):
+            identity = shown_by(peer)
+            if not credentials.still_accept(identity, before):
+                what = "certificate" if identity.der else "key"
                 self.port.end(session_id, f"its {what} is no longer accepted")
 
     def close(self) -> None:
@@ -143,16 +145,27 @@ class _Sessions:
         self._log.close()
 
     def requester(self, session_id: int) -> Requester:
-        """A peer as resources see it."""
-        return self._requesters[session_id]
+        """A peer as resources see it.
+
+        Raises:
+            LookupError: its session is gone.
+
+        """
+        requester = self._requesters.get(session_id)
+        if requester is None:  # made for who asks: many only shake hands
+            peer = self._peers[session_id]
+            assert isinstance(peer.address, SessionAddress)
+            address = peer.address.address
+            local = (self.port.local_host(address), self.port.port)
+            key = (session_id, address)
+            requester = Requester("coaps", peer.address.identity, address, local, key)
+            self._requesters[session_id] = requester
+        return requester
 
     def session_established(
         self, session_id: int, address: PeerAddress, identity: PeerIdentity
     ) -> None:
         """See `dtls.transport.SessionUser`."""
-        local = (self.port.local_host(address), self.port.port)
-        requester = Requester("coaps", identity, address, local, (session_id, address))
-        self._requesters[session_id] = requester
         self._peers[session_id] = session_peer(session_id, address, identity)
         self._log.established(address, identity)
 
@@ -166,11 +179,11 @@ class _Sessions:
 
     def session_closed(self, session_id: int, reason: str, now: float) -> None:
         """See `dtls.transport.SessionUser`."""
-        requester = self._requesters.pop(session_id)
+        self._requesters.pop(session_id, None)
         peer = self._peers.pop(session_id)
         self._shell.forget(peer, now)
         if isinstance(peer.address, SessionAddress):
-            self._log.ended(peer.address.address, requester.identity, reason)
+            self._log.ended(peer.address.address, peer.address.identity, reason)
 
     def turn_ended(self, now: float) -> None:
         """See `dtls.transport.SessionUser`."""
