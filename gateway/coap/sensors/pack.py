@@ -65,7 +65,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
     async def render_post(self, request: Message) -> Message:
         """Have one more sensor."""
         if self.roll is None:
-            raise error.UnallowedMethod
+            raise error.UnallowedMethod("sensors can't be added here")
         return await added(self.roll, request)
 
     async def render_fetch(self, request: Message) -> Message:

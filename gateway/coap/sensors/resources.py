@@ -189,10 +189,14 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         response.opt.max_age = max_age_s(self.good_for_s(reading))
         return response
 
+    async def render_put(self, _request: Message) -> Message:
+        """Refused: it says what it measures."""
+        raise error.UnallowedMethod(f"{self._sensor.name} is a sensor, which can only be read")
+
     async def render_delete(self, _request: Message) -> Message:
         """Have it no more."""
         if self.roll is None:
-            raise error.UnallowedMethod
+            raise error.UnallowedMethod("sensors can't be removed here")
         return await removed(self.roll, self._sensor.name)
 
     @property

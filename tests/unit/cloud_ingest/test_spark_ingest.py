@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
 from collections import Counter
@@ -14,20 +13,14 @@ import msgpack
 import pytest
 from authority import Authority
 from pyspark.sql import SparkSession
+from spark_runs import ingest, member, table
 
 from cloud_ingest.ingest import after_commit
 from cloud_ingest.ingest.facts import BatchFacts
-from cloud_ingest.job import command as job
-from cloud_ingest.job import report
-from cloud_ingest.job.micro_batches import Ingest, IngestSettings
-from cloud_ingest.job.report import FleetRow
 from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.record import Record
 from cloud_ingest.spool.segments import SpoolError
-from cloud_ingest.tables import upkeep
 from cloud_ingest.tables.schemas import PARTITIONS, QUARANTINE, TELEMETRY
-from cloud_ingest.tables.store import TableStore
-from cloud_ingest.tables.upkeep import UpkeepSettings
 from gateway.signing.own import OwnKey
 from gateway.signing.ring import CertificateRing
 from gateway.signing.trust import Trust
@@ -37,7 +30,6 @@ from tree_handler.seal import Seals
 
 pytestmark = pytest.mark.slow
 
-CONTROL = Flags.LOGGED | Flags.CONTROL
 STAMP = ("origin", "boot_epoch", "logged", "sequence")
 
 
@@ -46,32 +38,8 @@ def _started(spark: SparkSession) -> None:
     """Start Spark outside of the first test's time limit."""
 
 
-def ingest(
-    spark: SparkSession, spools: Any, target: Path, checkpoint: str = "c", **settings: Any
-) -> dict[str, FleetRow]:
-    """Read what is there and end."""
-    max_bytes = settings.pop("max_bytes", 256 << 20)
-    taking = Ingest(IngestSettings(TableStore(str(target)), **settings))
-    folders = [spool.folder for spool in (spools if isinstance(spools, list) else [spools])]
-    place = str(target.parent / checkpoint)
-    job.ended(lambda: job.start(spark, taking, folders, place, max_bytes=max_bytes))
-    return {row.gateway: row for row in report.fleet_of(taking.ledger)}
-
-
-def table(target: Path, name: str) -> list[dict[str, Any]]:
-    dataset = deltalake.DeltaTable(target / name).to_pyarrow_dataset()
-    rows: list[dict[str, Any]] = dataset.to_table().to_pylist()
-    return rows
-
-
 def stamps(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row[name] for name in STAMP) for row in rows)
-
-
-def member(spool: Any, origin: str, epoch: int, number: int, group: str) -> None:
-    fields = {"id": origin, "domain": "campus", "group": group, "epoch": epoch}
-    topic = f"$hedgerow/member/{origin}"
-    spool.payloads(origin, epoch, number, [msgpack.packb(fields)], topic=topic, flags=CONTROL)
 
 
 def test_a_fleet_with_every_fault_is_counted_and_none_is_hidden(
@@ -287,59 +255,6 @@ def test_a_spool_with_a_hole_ends_the_job_with_its_place(
         ingest(spark, spool, tmp_path / "tables")
 
 
-def test_a_session_is_closed_to_the_network_and_in_utc(spark: SparkSession) -> None:
-    assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"
-    assert spark.conf.get("spark.driver.host") == "127.0.0.1"
-    assert spark.conf.get("spark.ui.enabled") == "false"
-    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
-
-
-def test_a_forgotten_gateway_stays_forgotten_and_goes_on(
-    spark: SparkSession, spool: Any, tmp_path: Path
-) -> None:
-    target = tmp_path / "tables"
-    spool.readings("gw-a", 1, 1, 5)
-    spool.readings("gw-b", 1, 1, 5)
-    spool.payloads("gw-a", 1, 6, [b"private"])
-    spool.sync()
-    ingest(spark, spool, target)
-    assert upkeep.forget(TableStore(str(target)), "gw-a") == 6
-    shutil.rmtree(tmp_path / "c")
-    spool.readings("gw-a", 1, 7, 1)
-    spool.sync()
-    ingest(spark, spool, target)
-    rows = {(row["origin"], row["sequence"]) for row in table(target, "telemetry")}
-    assert rows == {("gw-a", 7), *(("gw-b", number) for number in range(1, 6))}
-    assert table(target, "quarantine") == []
-    files = [path for path in target.rglob("*.parquet") if "_delta_log" not in path.parts]
-    assert not any(b"private" in path.read_bytes() for path in files)
-
-
-def test_readers_in_mid_query_see_their_version_while_small_files_are_joined(
-    spark: SparkSession, spool: Any, tmp_path: Path
-) -> None:
-    target = tmp_path / "tables"
-    for number in range(1, 6):
-        spool.readings("gw-a", 1, number)
-        spool.sync()
-        ingest(spark, spool, target)
-    store = TableStore(str(target))
-    reading = deltalake.DeltaTable(target / "telemetry").to_pyarrow_dataset().to_batches()
-    seen = next(reading).num_rows
-    assert upkeep.compact(store) == 5
-    upkeep.clean(store, UpkeepSettings())
-    assert seen + sum(part.num_rows for part in reading) == 5
-    assert len(deltalake.DeltaTable(target / "telemetry").file_uris()) == 1
-    spool.readings("gw-a", 1, 6)
-    spool.sync()
-    assert ingest(spark, spool, target)["gw-a"].messages == 6
-    assert len(table(target, "telemetry")) == 6
-    upkeep.clean(store, UpkeepSettings(keep_days=1))
-    assert table(target, "telemetry") == []  # of October 2025
-    assert ingest(spark, spool, target, checkpoint="another")["gw-a"].messages == 6
-    assert table(target, "telemetry") == []  # its numbers are kept
-
-
 def test_the_facts_of_a_batch_are_told_though_the_job_died_before_it_told_them(
     spark: SparkSession, spool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,11 +334,3 @@ def test_rules_reach_the_tasks_of_spark_and_messages_of_other_makes_are_rows(
     ]
     (aside,) = table(tmp_path / "tables", "quarantine")
     assert (aside["sequence"], aside["reason"]) == (2, "value: $.t: missing")
-
-
-def test_sparks_own_python_imports_the_installed_pyspark_and_compiles_none(spark: Any) -> None:
-    def where(_: int) -> str:
-        return str(importlib.import_module("pyspark").__file__)
-
-    (found,) = spark.sparkContext.parallelize([0], 1).map(where).collect()
-    assert Path(found).is_file()  # in an archive it would be none

@@ -285,6 +285,7 @@ def test_a_link_says_units_of_all_parts_how_long_values_are_and_its_title(served
 async def test_a_sensor_can_not_be_set(served: Served) -> None:
     response = await served.ask(Code.PUT, "/sensors/roof/temperature", payload=b"1")
     assert response.code == Code.METHOD_NOT_ALLOWED
+    assert response.payload == b"roof/temperature is a sensor, which can only be read"
 
 
 async def test_an_observer_is_told_each_new_value_and_when_the_sensor_goes(
