@@ -24,6 +24,7 @@ from OpenSSL import SSL, crypto
 
 from dtls.errors import CertificateKeyError, IdentityError
 from dtls.identity import PeerIdentity
+from dtls.openssl_forms import certificate_der
 
 SUITES = (
     "ECDHE-ECDSA-AES128-GCM-SHA256",
@@ -84,12 +85,15 @@ class ServerCertificates:
         if why := unusable_key(self.key):
             raise CertificateKeyError(why)
 
-    def install(self, context: SSL.Context, refuse: Callable[[str], None]) -> None:
+    def install(self, context: SSL.Context, refuse: Callable[[str], None]) -> object:
         """Have a context present these, and require of clients that they show one.
 
         Args:
             context: of the server. A handshake with a pre-shared key asks for no certificate.
             refuse: is told why a client's is not taken.
+
+        Returns:
+            What OpenSSL calls: it has to live as long as the context.
 
         """
         context.use_certificate(self.own[0])
@@ -111,24 +115,30 @@ class ServerCertificates:
 
         judge = _Judge(self)
 
-        def verify(
-            _connection: SSL.Connection, shown: crypto.X509, error: int, depth: int, is_ok: int
-        ) -> bool:
-            why = judge.why_not(shown, 0 if is_ok else error, depth)
+        def verify(is_ok: int, checked: object) -> int:
+            error = 0 if is_ok else _lib.X509_STORE_CTX_get_error(checked)
+            depth = _lib.X509_STORE_CTX_get_error_depth(checked)
+            shown = certificate_der(_lib.X509_STORE_CTX_get_current_cert(checked))
+            why = judge.why_not(shown, error, depth)
             if why:
                 refuse(why)
+                if not error:  # the alert then is bad_certificate
+                    _lib.X509_STORE_CTX_set_error(checked, _lib.X509_V_ERR_CERT_REJECTED)
             return not why
 
-        context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, verify)
+        # pyOpenSSL's own asks for an object of its own for each connection.
+        called = _ffi.callback("int (*)(int, X509_STORE_CTX *)", verify)
+        required = SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT
+        _lib.SSL_CTX_set_verify(context._context, required, called)
+        return called
 
-    def identity(self, shown: crypto.X509) -> PeerIdentity:
+    def identity(self, der: bytes) -> PeerIdentity:
         """Who has shown a certificate, which a session that is resumed brings back unverified.
 
         Raises:
             IdentityError: it is nobody's, or has expired meanwhile.
 
         """
-        der = crypto.dump_certificate(crypto.FILETYPE_ASN1, shown)
         ends_s = x509.load_der_x509_certificate(der).not_valid_after_utc.timestamp()
         if ends_s < self.wall_clock():
             raise IdentityError("certificate has expired")
@@ -146,9 +156,8 @@ class _Judge:
         self._certificates = certificates
         self._good: OrderedDict[tuple[bytes, bool], None] = OrderedDict()
 
-    def why_not(self, shown: crypto.X509, error: int, depth: int) -> str:
+    def why_not(self, der: bytes, error: int, depth: int) -> str:
         """Why one of a chain is not taken; empty if it is."""
-        der = crypto.dump_certificate(crypto.FILETYPE_ASN1, shown)
         known = (der, depth == 0)
         if not error and known in self._good:
             self._good.move_to_end(known)

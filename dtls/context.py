@@ -18,6 +18,7 @@ from dtls import resumption
 from dtls.certificates import ServerCertificates
 from dtls.errors import IdentityError
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
+from dtls.openssl_connection import OpenSslConnection
 
 _lib: Any = Binding().lib
 _ffi: Any = Binding().ffi
@@ -40,7 +41,7 @@ class Context:
 
     Attributes:
         is_server: the role.
-        ssl_context: for pyOpenSSL's `Connection`.
+        ssl_context: pyOpenSSL's, of OpenSSL's `SSL_CTX`.
         offered: the PSK identity whose key the handshake step under way has asked for; empty if
             it asked for none. A step is one synchronous call, so one list serves all sessions.
         refusals: why the step under way does not take what the peer has shown; as `offered`.
@@ -68,7 +69,7 @@ class Context:
         # OpenSSL counts suites with a tag of 8 bytes as weak; CoAP makes one of them mandatory.
         self.ssl_context.set_cipher_list(f"{':'.join(suites)}:@SECLEVEL=0".encode())
 
-    def identity_of(self, _connection: SSL.Connection, offered: bytes) -> PeerIdentity:
+    def identity_of(self, _connection: OpenSslConnection, offered: bytes) -> PeerIdentity:
         """Who the peer of a complete handshake is.
 
         Args:
@@ -102,7 +103,7 @@ class ServerContext(Context):
         offered, refusals = self.offered, self.refusals
         resumption.allow(self.ssl_context)
         if certificates is not None:
-            certificates.install(self.ssl_context, refusals.append)
+            self._verify = certificates.install(self.ssl_context, refusals.append)
 
         def psk(_ssl: object, c_identity: object, c_key: object, key_bytes_max: int) -> int:
             identity = bytes(_ffi.string(c_identity))
@@ -129,14 +130,13 @@ class ServerContext(Context):
         )
         _lib.SSL_CTX_set_cookie_verify_cb(self.ssl_context._context, self._cookie)
 
-    def identity_of(self, connection: SSL.Connection, offered: bytes) -> PeerIdentity:
+    def identity_of(self, connection: OpenSslConnection, offered: bytes) -> PeerIdentity:
         """See `Context.identity_of`; a session that was resumed holds what it began with."""
         if offered:
             return psk_peer(offered)
-        shown = connection.get_peer_certificate()
-        if shown is not None and self._certificates is not None:
+        if self._certificates is not None and (shown := connection.shown()):
             return self._certificates.identity(shown)
-        if name := resumption.psk_identity(connection):
+        if name := resumption.psk_identity(connection.session()):
             return psk_peer(name)
         raise IdentityError("no proof of who it is")
 

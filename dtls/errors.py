@@ -13,6 +13,14 @@ class DtlsRecordError(DtlsError):
     """Bytes that claim to be a ClientHello are none; the message names the field."""
 
 
+class OpenSslError(DtlsError):
+    """OpenSSL sees no way on; ``str(error)`` is its word for the fault."""
+
+
+class PeerClosedError(DtlsError):
+    """The peer has said that no more comes (close_notify)."""
+
+
 class KeystoreError(DtlsError):
     """A key file or an entry of it can't be used.
 

@@ -1,8 +1,8 @@
 """OpenSSL's object for one association, between two memory buffers of its own.
 
-pyOpenSSL makes it and knows its verification. The steps that each datagram takes are called past
-pyOpenSSL, which would raise an exception for every one that waits for the peer, and take a new
-buffer of 64 KiB for every read: together a third of what a handshake and a message cost here.
+It is called through the binding of `cryptography`, past pyOpenSSL, whose `Connection` costs as much
+to make as OpenSSL's own, raises an exception for every step that waits for the peer, and takes a
+new buffer of 64 KiB for every read: together a third of what a handshake and a message cost here.
 """
 
 from __future__ import annotations
@@ -12,10 +12,16 @@ from typing import Any, Final
 from cryptography.hazmat.bindings.openssl.binding import Binding
 from OpenSSL import SSL
 
+from dtls.errors import OpenSslError, PeerClosedError
+from dtls.openssl_forms import certificate_der, session_der
+
 _lib: Final[Any] = Binding().lib
 _ffi: Final[Any] = Binding().ffi
+_NULL: Final[Any] = _ffi.NULL
+_NONE: Final[int] = _lib.SSL_ERROR_NONE
 _WANT_READ: Final[int] = _lib.SSL_ERROR_WANT_READ
 _ZERO_RETURN: Final[int] = _lib.SSL_ERROR_ZERO_RETURN
+_AUTO_RETRY: Final[int] = _lib.SSL_MODE_AUTO_RETRY
 _NOWHERE: Final[Any] = _ffi.new("char **")
 _BUFFER_BYTES: Final = 2**16
 _BUFFER: Final[Any] = _ffi.new("char[]", _BUFFER_BYTES)
@@ -26,31 +32,33 @@ _SOMEWHERE: Final[Any] = _ffi.gc(_lib.BIO_ADDR_new(), _lib.BIO_ADDR_free)
 
 
 class OpenSslConnection:
-    """Steps of one association. Each raises `SSL.Error` where OpenSSL sees no way on.
+    """Steps of one association. Each raises `OpenSslError` where OpenSSL sees no way on.
 
     Args:
-        context: role and keys.
+        context: role and keys; it has to live as long.
         mtu_bytes: of the datagrams that it makes.
         is_server: the role.
 
-    Attributes:
-        whole: pyOpenSSL's object of it.
-
     """
 
-    __slots__ = ("_incoming", "_outgoing", "_ssl", "whole")
+    __slots__ = ("_incoming", "_outgoing", "_ssl")
 
     def __init__(self, context: SSL.Context, mtu_bytes: int, *, is_server: bool) -> None:
-        self.whole = whole = SSL.Connection(context, None)
-        # pyOpenSSL keeps these to itself, and they live as long as its object.
-        self._ssl: Any = whole._ssl
-        self._incoming: Any = whole._into_ssl
-        self._outgoing: Any = whole._from_ssl
-        _lib.SSL_set_mtu(self._ssl, mtu_bytes)
+        ssl: Any = _lib.SSL_new(context._context)  # pyOpenSSL has no other way to what it wraps
+        if ssl == _NULL:
+            raise OpenSslError(_fault())
+        self._ssl: Any = _ffi.gc(ssl, _lib.SSL_free)
+        # Both are freed with it.
+        self._incoming: Any = _lib.BIO_new(_lib.BIO_s_mem())
+        self._outgoing: Any = _lib.BIO_new(_lib.BIO_s_mem())
+        _lib.SSL_set_bio(ssl, self._incoming, self._outgoing)
+        # Else a step would stop behind each record that is none of the handshake.
+        _lib.SSL_set_mode(ssl, _AUTO_RETRY)
+        _lib.SSL_set_mtu(ssl, mtu_bytes)
         if is_server:
-            _lib.SSL_set_accept_state(self._ssl)
+            _lib.SSL_set_accept_state(ssl)
         else:
-            _lib.SSL_set_connect_state(self._ssl)
+            _lib.SSL_set_connect_state(ssl)
 
     def feed(self, datagram: bytes) -> None:
         """Take a datagram of the peer."""
@@ -66,11 +74,30 @@ class OpenSslConnection:
         result: int = _lib.SSL_do_handshake(self._ssl)
         return result > 0 or self._must_wait(result)
 
+    def shown(self) -> bytes:
+        """The certificate (DER) that the peer has shown, in this handshake or in that of the
+        session that is resumed; empty if none."""
+        x509: Any = _lib.SSL_get_peer_certificate(self._ssl)
+        if x509 == _NULL:
+            return b""
+        try:
+            return certificate_der(x509)
+        finally:
+            _lib.X509_free(x509)
+
+    def session(self) -> bytes:
+        """The session in OpenSSL's form (DER), once the handshake is complete."""
+        return session_der(_lib.SSL_get_session(self._ssl))
+
+    def is_resumed(self) -> bool:
+        """Whether a handshake that is complete went on with a session of before."""
+        return bool(_lib.SSL_session_reused(self._ssl))
+
     def read(self) -> bytes:
         """The plaintext of the next record that was fed; empty if there is none.
 
         Raises:
-            SSL.ZeroReturnError: the peer has closed.
+            PeerClosedError: no more comes.
 
         """
         if _lib.BIO_get_mem_data(self._incoming, _NOWHERE) <= 0 and not _lib.SSL_pending(self._ssl):
@@ -109,7 +136,9 @@ class OpenSslConnection:
 
     def repeat(self) -> None:
         """Send the last flight again, if its time has come."""
-        self.whole.DTLSv1_handle_timeout()
+        result: int = _lib.DTLSv1_handle_timeout(self._ssl)
+        if result < 0:
+            self._must_wait(result)
 
     def shut_down(self) -> None:
         """Tell the peer that no more comes (close_notify)."""
@@ -121,7 +150,16 @@ class OpenSslConnection:
         """False: the step waits for the peer. Raise whatever else it came to."""
         error: int = _lib.SSL_get_error(self._ssl, result)
         if error == _ZERO_RETURN:
-            raise SSL.ZeroReturnError
-        if error != _WANT_READ:
-            self.whole._raise_ssl_error(self._ssl, result)
+            raise PeerClosedError
+        if error not in (_WANT_READ, _NONE):
+            raise OpenSslError(_fault())
         return False
+
+
+def _fault() -> str:
+    """OpenSSL's word for what went wrong; its queue, which this empties, has the deepest last."""
+    code, last = _lib.ERR_get_error(), 0
+    while code:
+        code, last = _lib.ERR_get_error(), code
+    word: Any = _lib.ERR_reason_error_string(last)
+    return bytes(_ffi.string(word)).decode() if word != _NULL else "no reason is given"

@@ -14,10 +14,14 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-from OpenSSL import SSL
-
 from dtls.context import Context
-from dtls.errors import IdentityError, MessageTooLargeError, SessionClosedError
+from dtls.errors import (
+    IdentityError,
+    MessageTooLargeError,
+    OpenSslError,
+    PeerClosedError,
+    SessionClosedError,
+)
 from dtls.identity import ANONYMOUS, PeerIdentity
 from dtls.openssl_connection import OpenSslConnection
 from dtls.records import pack_datagrams
@@ -82,8 +86,8 @@ class DtlsSession:
             return
         try:
             self._connection.repeat()
-        except SSL.Error as error:
-            self._shut(_reason(error))
+        except OpenSslError as error:
+            self._shut(str(error))
             return
         self._advance(now)
 
@@ -129,8 +133,8 @@ class DtlsSession:
         if self.state is SessionState.ESTABLISHED:
             try:
                 self._connection.shut_down()
-            except SSL.Error as error:
-                reason = f"{reason} ({_reason(error)})"
+            except OpenSslError as error:
+                reason = f"{reason} ({error})"
         self._shut(reason)
 
     def _advance(self, now: float) -> None:
@@ -147,11 +151,11 @@ class DtlsSession:
                     self._plaintexts.append(plaintext)
             self._drain(connection)
             self._time(connection, now)
-        except SSL.ZeroReturnError:
+        except PeerClosedError:
             self.close("closed by the peer")
-        except SSL.Error as error:
+        except OpenSslError as error:
             refusals = self._context.refusals
-            self._shut(refusals[0] if refusals else _reason(error))
+            self._shut(refusals[0] if refusals else str(error))
             refusals.clear()
         except IdentityError as nobody:
             connection.shut_down()
@@ -167,7 +171,7 @@ class DtlsSession:
             if offered:
                 self._offered = offered.pop()
         if is_complete:
-            self.identity = self._context.identity_of(connection.whole, self._offered)
+            self.identity = self._context.identity_of(connection, self._offered)
             self.state = SessionState.ESTABLISHED
             self.was_established = True
 
@@ -187,11 +191,3 @@ class DtlsSession:
         self._timer_at = None
         self.state = SessionState.CLOSED
         self.reason = reason
-
-
-def _reason(error: SSL.Error) -> str:
-    """OpenSSL's word for the fault; its queue has (library, function, reason), deepest last."""
-    queue = error.args[0] if error.args else None
-    if isinstance(queue, list) and queue:
-        return str(queue[-1][-1])
-    return str(error) or type(error).__name__

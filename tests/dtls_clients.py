@@ -6,10 +6,11 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import Any, Self
 
 from authority import Authority, Issued
 from cryptography import x509
+from cryptography.hazmat.bindings.openssl.binding import Binding
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from OpenSSL import SSL
 
@@ -19,6 +20,9 @@ from dtls.errors import IdentityError
 from dtls.identity import PeerIdentity, Proof
 from dtls.session import DtlsSession, SessionState
 from gateway.tls.certificates import CertificateError, identify
+
+_lib: Any = Binding().lib
+_ffi: Any = Binding().ffi
 
 
 class CertificateClientContext(Context):
@@ -72,6 +76,18 @@ def _identity_of(der: bytes) -> PeerIdentity:
     except CertificateError as error:
         raise IdentityError(str(error)) from error
     return PeerIdentity(Proof.CERTIFICATE, found.name, found.roles, der)
+
+
+def kept(client: DtlsSession) -> Any:
+    """What a client keeps of a session, to go on with it later."""
+    assert client._connection is not None
+    return _ffi.gc(_lib.SSL_get1_session(client._connection._ssl), _lib.SSL_SESSION_free)
+
+
+def take_up(client: DtlsSession, session: Any) -> None:
+    """Have a client that has not begun yet go on with a session."""
+    assert client._connection is not None
+    assert _lib.SSL_set_session(client._connection._ssl, session) == 1
 
 
 class DtlsPeer:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from authority import Authority, Issued
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from dtls_clients import CertificateClientContext, server_certificates
+from dtls_clients import CertificateClientContext, kept, server_certificates, take_up
 
 from dtls import resumption
 from dtls.certificates import SUITES, unusable_key
@@ -51,8 +51,7 @@ class Site:
         """Both ends after the handshake, and how large each datagram was."""
         one, other = DtlsSession(client), DtlsSession(self.context)
         if session is not None:
-            assert one._connection is not None
-            one._connection.whole.set_session(session)
+            take_up(one, session)
         one.start(NOW)
         sizes = []
         while (up := one.datagrams_to_send()) or (down := other.datagrams_to_send()):
@@ -181,6 +180,11 @@ def test_a_certificate_that_is_not_good_is_refused_with_the_reason(site: Site, w
     assert why in site.refused(made(site))
 
 
+def test_a_client_whose_name_is_refused_is_told_that_it_is_its_certificate(site: Site) -> None:
+    client, _, _ = site.begun(site.client(site.authority.issue("pump-7", "gw")))
+    assert "bad certificate" in client.reason
+
+
 def test_a_certificate_that_is_revoked_is_refused_and_others_are_not(site: Site) -> None:
     gone, good = site.authority.issue("pump-7"), site.authority.issue("pump-8")
     site.context = site.made(revoked=[site.authority.revoke(gone)])
@@ -217,13 +221,12 @@ def test_a_session_that_is_resumed_is_the_same_peers(site: Site, kind: str) -> N
     context = site.client(shown) if kind == "certificate" else ClientContext(IDENTITY, KEY)
     client, server, whole = site.begun(context)
     first = server.identity
-    assert client._connection is not None
-    session = client._connection.whole.get_session()
+    session = kept(client)
     client.close("enough")
     again, server, short = site.begun(context, session)
     assert again.state is server.state is SessionState.ESTABLISHED
     assert server._connection is not None
-    assert resumption.is_resumed(server._connection.whole)
+    assert server._connection.is_resumed()
     assert (server.identity, server.identity.der) == (first, first.der)
     assert sum(short) < sum(whole)
 
@@ -233,8 +236,7 @@ def test_a_session_is_not_resumed_where_keys_or_lists_have_changed(site: Site, k
     shown = site.authority.issue("pump-7")
     context = site.client(shown) if kind == "certificate" else ClientContext(IDENTITY, KEY)
     client, _, _ = site.begun(context)
-    assert client._connection is not None
-    session = client._connection.whole.get_session()
+    session = kept(client)
     client.close("enough")
     site.context = site.made(revoked=[site.authority.revoke(shown)])
     _, server, _ = site.begun(context, session)
@@ -243,7 +245,7 @@ def test_a_session_is_not_resumed_where_keys_or_lists_have_changed(site: Site, k
         assert "revoked" in server.reason
     else:
         assert server._connection is not None
-        assert not resumption.is_resumed(server._connection.whole)
+        assert not server._connection.is_resumed()
 
 
 def test_a_session_is_not_resumed_with_a_certificate_that_has_expired_meanwhile(
@@ -251,8 +253,7 @@ def test_a_session_is_not_resumed_with_a_certificate_that_has_expired_meanwhile(
 ) -> None:
     context = site.client(site.authority.issue("pump-7"))
     client, _, _ = site.begun(context)
-    assert client._connection is not None
-    session = client._connection.whole.get_session()
+    session = kept(client)
     client.close("enough")
 
     site.later_s = 2 * 24 * 3600.0
@@ -267,8 +268,8 @@ def test_the_identity_of_a_key_is_found_in_every_form_of_a_session() -> None:
     for before in (b"", b"\xa1\x02\x02\x00", b"\xa3\x82\x01\x00" + bytes(256)):
         fields = b"\x02\x01\x01" + before + b"\xa8\x09" + identity + b"\xaa\x01\x00"
         form = b"\x30\x82" + len(fields).to_bytes(2, "big") + fields
-        assert resumption.find_psk_identity(form) == b"meter-1"
-    assert resumption.find_psk_identity(b"\x30\x03\x02\x01\x01") == b""
+        assert resumption.psk_identity(form) == b"meter-1"
+    assert resumption.psk_identity(b"\x30\x03\x02\x01\x01") == b""
 
 
 @pytest.mark.parametrize(

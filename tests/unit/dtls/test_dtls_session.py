@@ -171,7 +171,7 @@ def test_a_closed_session_frees_the_crypto_library_at_once() -> None:
     gc.disable()
     try:
         client, server = begun()
-        connections = [weakref.ref(s._connection.whole) for s in (client, server)]
+        connections = [weakref.ref(s._connection._ssl) for s in (client, server)]
         client.close("enough")
         roundtrip(client, server)
         assert [ref() for ref in connections] == [None, None]
