@@ -12,9 +12,11 @@ several addresses would get its answer from a stranger.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import ipaddress
 import socket
 import struct
+import termios
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +29,8 @@ Batch = Iterator[tuple[bytes, "PeerAddress"]]
 KNOWN_MAX: Final = 4_096
 """Peers whose addresses are not made anew for each datagram; nothing else is remembered of them."""
 _DATAGRAM_BYTES_MAX: Final = 2**16
+_NOTHING: Final = bytes(4)
+"""An int of C that says how long the next datagram is; where it is empty, it comes next time."""
 _ANCILLARY_BYTES: Final = 128
 _IP_PKTINFO: Final = 8
 """ip(7); Python's socket module does not name it."""
@@ -95,6 +99,7 @@ class DatagramSocket:
         self._on_datagrams = on_datagrams
         self._on_error = on_error
         self._buffer = bytearray(_DATAGRAM_BYTES_MAX)
+        self._next_bytes = bytearray(_NOTHING)
         self._known: dict[tuple[Any, ...], PeerAddress] = {}
         self._failure: OSError | None = None
         self.sockaddr: tuple[Any, ...] = sock.getsockname()
@@ -144,8 +149,12 @@ class DatagramSocket:
     def _batch(self) -> Batch:
         read = self._read_with_local if self._wildcard else self._read
         try:
-            for _ in range(BATCH):
-                yield read()
+            yield read()
+            # Most come alone. To ask whether one does takes a third of the exception that says so.
+            fcntl.ioctl(self._sock.fileno(), termios.FIONREAD, self._next_bytes)
+            if self._next_bytes != _NOTHING:
+                for _ in range(BATCH - 1):
+                    yield read()
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:

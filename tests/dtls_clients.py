@@ -144,7 +144,7 @@ class DtlsPeer:
         await asyncio.sleep(0.05)
 
     async def ask(self, datagram: bytes) -> bytes:
-        """Send a message, again after a second, and wait for what comes."""
+        """Send a message, again after a second, and wait for the answer."""
         async with asyncio.timeout(self._limit_s):
             while True:
                 self.session.send(datagram)
@@ -153,8 +153,9 @@ class DtlsPeer:
                     await self._turn(until=end)
                     if self.session.state is SessionState.CLOSED:
                         raise ConnectionResetError(self.session.reason)
-                    if found := self.session.received():
-                        return found[0]
+                    for message in self.session.received():
+                        if message[1]:  # else it is acknowledged, and the answer comes later
+                            return message
 
     def send(self, datagram: bytes) -> None:
         """Send a message."""
