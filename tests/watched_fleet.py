@@ -81,6 +81,7 @@ class Gateway:
 class Sent:
     """What a gateway sent at one time."""
 
+    origin: Gateway
     gateway: str
     epoch: int
     sequence: int
@@ -90,6 +91,22 @@ class Sent:
     last: int
     value: float
     second: float
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a collector has of it.
+
+    Attributes:
+        sent: its status, the last of its messages, is there always.
+        come_us: when that was on the collector's disk.
+        numbers: of its messages that came; the others are lost.
+
+    """
+
+    sent: Sent
+    come_us: int
+    numbers: Interval
 
 
 class WatchedFleet:
@@ -128,21 +145,34 @@ class WatchedFleet:
         self._at.sort(key=lambda each: each[0])
 
     def batches(self, until_s: float) -> Iterator[BatchFacts]:
-        """Let time pass."""
+        """Let time pass: the facts that the job makes of what is heard."""
+        for heard in self.heard(until_s):
+            yield self._facts(heard)
+
+    def heard(self, until_s: float) -> Iterator[list[Heard]]:
+        """Let time pass: what the collector has on disk anew."""
         while self.second < until_s:
             begin, end = self.second, self.second + self.batch_s
             while self._at and self._at[0][0] < end:
                 self._at.pop(0)[1]()
             sent = [each for one in self.gateways for each in self._sent(one, end)]
             self.second = end
-            heard, self._waiting = self._waiting + sent, []
+            come, self._waiting = self._waiting + sent, []
             if self.is_collector_away:
-                self._waiting = heard
+                self._waiting = come
                 continue
-            self._waiting = [each for each in heard if each.gateway in self.cut_off]
-            heard = [each for each in heard if each.gateway not in self.cut_off]
-            if heard:
-                yield self._facts(heard, begin)
+            self._waiting = [each for each in come if each.gateway in self.cut_off]
+            come = [each for each in come if each.gateway not in self.cut_off]
+            if come:
+                yield [self._come(each, begin) for each in come]
+
+    def _come(self, sent: Sent, begin: float) -> Heard:
+        """Each waits for a moment on its way; what waited longer comes when the batch begins."""
+        come_us = at(max(sent.second, begin)) + self.random.randrange(200_000)
+        if not (sent.origin.loses and self.random.random() < 0.5):
+            return Heard(sent, come_us, (sent.first, sent.last))
+        sent.origin.lost.append((sent.first, sent.last - 1))
+        return Heard(sent, come_us, (sent.last, sent.last))
 
     def _sent(self, one: Gateway, end: float) -> Iterator[Sent]:
         while one.next_s < end:
@@ -153,6 +183,7 @@ class WatchedFleet:
             one.sequence += MESSAGES
             ahead_us = one.ahead_us(second)
             yield Sent(
+                one,
                 one.name,
                 one.epoch,
                 one.sequence,
@@ -164,25 +195,19 @@ class WatchedFleet:
                 second,
             )
 
-    def _facts(self, heard: list[Sent], begin: float) -> BatchFacts:
-        """Each waits for a moment on its way; what waited longer comes when the batch begins."""
+    def _facts(self, heard: list[Heard]) -> BatchFacts:
         self.batch_id += 1
         statements, numbers, delays, sensors = [], [], [], []
         activity: dict[str, Activity] = {}
-        names = {one.name: one for one in self.gateways}
-        for each in heard:
-            come_us = at(max(each.second, begin)) + self.random.randrange(200_000)
+        for one in heard:
+            each, come_us = one.sent, one.come_us
             about = each.gateway, each.epoch
             statements.append(
                 Statement(*about, each.sequence, each.origin_us, come_us, "status", each.payload)
             )
-            seen = (each.first, each.last)
-            if names[each.gateway].loses and self.random.random() < 0.5:
-                names[each.gateway].lost.append(seen)
-            else:
-                numbers.append(
-                    Numbers(*about, control=False, logged=True, seen=(seen,), kept_local=())
-                )
+            numbers.append(
+                Numbers(*about, control=False, logged=True, seen=(one.numbers,), kept_local=())
+            )
             before = activity.get(each.gateway) or Activity(each.gateway, 0, 0, 0, None, None, 0)
             activity[each.gateway] = replace(
                 before,
