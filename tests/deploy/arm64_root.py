@@ -14,7 +14,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from bed import run
+from commands import run
 
 SUITE = "trixie"
 KIND = "cp313-aarch64"

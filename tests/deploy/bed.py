@@ -16,10 +16,11 @@ import signal
 import socket
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from commands import inside, run, until
 
 from benchmarks.mesh import namespaces
 from benchmarks.mesh.namespaces import Namespace
@@ -38,15 +39,21 @@ OPERATOR = "10.77.0.254"
 BOOT_S = 120.0
 """A system is up by then, under load too."""
 DOWN_S = 60.0
-WAIT_S = 120.0
 REBOOT = 133
 """What systemd-nspawn ends with when its system wants to boot again."""
 IN_PI = """#!/bin/sh
 # Called as ssh is: the last argument is the command, the one before it the host.
 for argument do host=$command command=$argument; done
 leader=$(cat {folder}/$host.leader) || exit 255
-exec nsenter --target "$leader" --all /bin/sh -c "$command"
+into() {{ exec nsenter --target "$leader" --all /bin/sh -c "$command"; }}
+# What is sent is counted; a terminal sends nothing, and never ends.
+test -t 0 && into
+echo "${{#command}} bytes" >>{folder}/$host.sent
+dd bs=64k 2>>{folder}/$host.sent | into
 """
+INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
+"""All systems of a bed have the same root, and so share this."""
+INOTIFY_EACH = 16
 
 
 def why_not() -> str | None:
@@ -57,61 +64,6 @@ def why_not() -> str | None:
         if shutil.which(program) is None:
             return f"{program} is not installed: sudo apt-get install {package}"
     return None
-
-
-def run(*command: str | Path, timeout_s: float = 300.0) -> str:
-    """What a command prints.
-
-    Raises:
-        AssertionError: it failed.
-
-    """
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=timeout_s, check=False, errors="replace"
-    )
-    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout
-
-
-def inside(
-    leader: int, command: Sequence[str], timeout_s: float
-) -> subprocess.CompletedProcess[str]:
-    """Run a command in a booted system.
-
-    Args:
-        leader: the system's first process, as the host numbers it.
-        command: its words.
-        timeout_s: it is killed then.
-
-    """
-    entered = ["nsenter", "--target", str(leader), "--all", "--", *command]
-    end_s = time.monotonic() + timeout_s
-    with subprocess.Popen(
-        entered, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
-    ) as process:
-        while True:
-            try:
-                told = process.communicate(timeout=2.0)
-                return subprocess.CompletedProcess(entered, process.returncode, *told)
-            except subprocess.TimeoutExpired:
-                # A shutdown stops all processes before it ends them. nsenter stops with its own,
-                # is in no system that continues it, and keeps the dead one from going.
-                process.send_signal(signal.SIGCONT)
-                if time.monotonic() > end_s:
-                    process.kill()
-
-
-def until(what: str, is_so: Callable[[], object], within_s: float = WAIT_S) -> None:
-    """Wait for a condition.
-
-    Raises:
-        AssertionError: it did not come about.
-
-    """
-    end_s = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < end_s, f"not within {within_s} s: {what}"
-        time.sleep(0.2)
 
 
 def root_file_system(suite: str, folder: Path) -> Path:
@@ -219,6 +171,12 @@ class Pi:
         if self._keeper is not None:
             self._keeper.join(DOWN_S)
         self._nspawn = None
+
+    def sent_bytes(self) -> int:
+        """What Ansible has sent to it so far: commands, modules and files."""
+        told = self.folder / f"{self.address}.sent"
+        text = told.read_text() if told.exists() else ""
+        return sum(int(count) for count in re.findall(r"^(\d+) bytes", text, re.MULTILINE))
 
     def run(self, *command: str, timeout_s: float = 120.0) -> str:
         """What a command prints in it.
@@ -402,12 +360,25 @@ def made_in(folder: Path) -> Iterator[Bed]:
         switch.remove()
 
 
-def boot_all(pis: Sequence[Pi]) -> None:
-    """Switch several on, at the same time."""
-    each = [threading.Thread(target=pi.boot) for pi in pis]
-    for one in each:
-        one.start()
-    for one in each:
-        one.join()
-    for pi in pis:
-        pi.wait_up()
+def boot_all(pis: Sequence[Pi], at_once: int = 8) -> None:
+    """Switch several on, so many at the same time: each has `BOOT_S`."""
+    for number in range(0, len(pis), at_once):
+        some = pis[number : number + at_once]
+        each = [threading.Thread(target=pi.boot) for pi in some]
+        for one in each:
+            one.start()
+        for one in each:
+            one.join()
+        for pi in some:
+            pi.wait_up()
+
+
+@contextlib.contextmanager
+def room_for(systems: int) -> Iterator[None]:
+    """Let the kernel have enough instances of inotify for so many systems, for a while."""
+    before = int(INOTIFY.read_text())
+    INOTIFY.write_text(f"{max(before, systems * INOTIFY_EACH)}\n")
+    try:
+        yield
+    finally:
+        INOTIFY.write_text(f"{before}\n")

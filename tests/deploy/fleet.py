@@ -18,12 +18,14 @@ from typing import Any
 
 import argon2
 import fleet_keys
-from bed import WAIT_S, Bed, Pi, run, until
+from bed import Bed, Pi
+from commands import WAIT_S, run, until
 
 PROJECT = Path(__file__).resolve().parents[2]
 ANSIBLE = PROJECT / "deploy" / "ansible"
 HEDGEROW = "/opt/hedgerow/venv/bin/hedgerow"
 PLAY_S = 900.0
+"""A playbook has ended by then, for a few Pis."""
 PASSWORD = "open sesame"
 
 
@@ -62,12 +64,16 @@ class DeployedFleet:
         bed: where they run.
         folder: the operator's.
         hosts: Ansible's variables, by host.
+        servers: the same, of the cloud side's.
+        play_s: a playbook has ended by then.
 
     """
 
     bed: Bed
     folder: Path
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    servers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    play_s: float = PLAY_S
     tree_key: str = field(default_factory=lambda: secrets.token_hex(16))
     psks: dict[str, str] = field(
         default_factory=lambda: {"operator": secrets.token_hex(16), "reader": secrets.token_hex(16)}
@@ -136,6 +142,21 @@ class DeployedFleet:
         }
         return pi
 
+    def add_server(self, name: str, neighbours: Sequence[str], **variables: Any) -> Pi:
+        """Put a server of the cloud side on the bed and into the inventory; it is off and empty."""
+        server = self.bed.pi(name)
+        fleet_keys.issue(self.certificates, f"{name}={server.address}")
+        self.servers[name] = {
+            "ansible_host": server.address,
+            "cloud_collector_id": name,
+            "cloud_neighbours": [f"{self.bed.pis[one].address}:8883" for one in neighbours],
+            "cloud_tree_key": self.tree_key,
+            "cloud_tls_dir": str(self.certificates),
+            "cloud_source_dir": str(self.source),
+            **variables,
+        }
+        return server
+
     @property
     def shared(self) -> dict[str, Any]:
         """The variables of all hosts."""
@@ -169,7 +190,9 @@ class DeployedFleet:
         """Begin to run one."""
         inventory = self.folder / "inventory.json"
         gateways = {"vars": self.shared, "hosts": self.hosts}
-        inventory.write_text(json.dumps({"gateways": gateways}))
+        reached = {name: of for name, of in self.shared.items() if name.startswith("ansible_")}
+        cloud = {"vars": reached, "hosts": self.servers}
+        inventory.write_text(json.dumps({"gateways": gateways, "cloud": cloud}))
         settings = {
             "ANSIBLE_HOME": str(self.folder / "ansible"),
             "ANSIBLE_NOCOLOR": "1",
@@ -191,19 +214,24 @@ class DeployedFleet:
 
     def _played(self, started: tuple[subprocess.Popen[str], float]) -> Play:
         process, began_s = started
-        output, _ = process.communicate(timeout=PLAY_S)
+        output, _ = process.communicate(timeout=self.play_s)
         return Play(process.returncode, output, time.monotonic() - began_s)
 
     finish = _played
 
-    def provision(self) -> Play:
-        """Make gateways of all Pis, and wait until they are one tree."""
+    def provision(self, within_s: float = WAIT_S) -> Play:
+        """Make gateways of all Pis, and wait until they are one tree.
+
+        Args:
+            within_s: of the end of the playbook.
+
+        """
         done = self.play("site.yml")
         if done.returncode:
             for pi in self.bed.pis.values():
                 sys.stderr.write(f"{pi.name}: {pi.journal()}\n")
         done.worked()
-        self.one_tree()
+        self.one_tree(within_s=within_s)
         return done
 
     # -- what gateways tell ------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import arm64_root
 import fleet_keys
 import pytest
 from arm64_root import KIND, SLOW_S, Arm64Root
-from bed import run
+from commands import run
 from fleet import ANSIBLE, PROJECT, not_shipped
 
 from tests.ports import free_port

@@ -13,6 +13,7 @@ from pathlib import Path
 import bed
 import pytest
 import two_systems
+from commands import run
 from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 from two_systems import PiWithTwoSystems
@@ -54,7 +55,7 @@ class Builder:
         told = {"version": version, "suite": "trixie", "architecture": "amd64"}
         texts = {ABOUT: json.dumps(told), **files}
         two_systems.changed_image(image, LAYOUT, commands, texts)
-        bed.run("gpg", "--batch", "--yes", "--detach-sign", "--output", f"{image}.sig", image)
+        run("gpg", "--batch", "--yes", "--detach-sign", "--output", f"{image}.sig", image)
         return image
 
 
@@ -77,7 +78,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
         patched.setenv("GNUPGHOME", str(home))
         patched.setenv("SOURCE_DATE_EPOCH", EPOCH)
         if not (folder / "first.img.sha256").exists():
-            bed.run("gpg", "--batch", "--passphrase", "", "--quick-generate-key", KEY, "ed25519")
+            run("gpg", "--batch", "--passphrase", "", "--quick-generate-key", KEY, "ed25519")
             build(folder / "first.img", "--packages", PACKAGES, "--sign", KEY)
         yield Builder(folder, folder / "first.img")
 
@@ -94,7 +95,7 @@ def pi(builder: Builder, tmp_path: Path) -> Iterator[PiWithTwoSystems]:
         shutil.copytree(fleet / "gw-root", config, dirs_exist_ok=True)
         text = (config / "hedgerow.toml").read_text()
         (config / "hedgerow.toml").write_text(text.replace('"state"', '"/var/lib/hedgerow"'))
-        bed.run("chown", "--recursive", f"{SERVICE_ID}:{SERVICE_ID}", config)
+        run("chown", "--recursive", f"{SERVICE_ID}:{SERVICE_ID}", config)
         yield made
 
 

@@ -9,7 +9,7 @@ import time
 
 import broken_releases
 import pytest
-from bed import until
+from commands import until
 from fleet import PASSWORD, DeployedFleet
 from upgrade_load import Load
 

@@ -9,7 +9,8 @@ import json
 import time
 
 import pytest
-from bed import Pi, until
+from bed import Pi
+from commands import until
 from fleet import PASSWORD, DeployedFleet
 from upgrade_load import Load
 

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pi_firmware
 import pytest
-from bed import REBOOT, inside, run
+from bed import REBOOT
+from commands import inside, run
 
 from gateway.system_image.layout import ImageLayout
 from gateway.system_slots.slots import Slot

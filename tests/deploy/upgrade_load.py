@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from types import TracebackType
 
-from bed import until
+from commands import until
 from mqtt_peer import Peer
 
 from benchmarks.mesh.namespaces import Namespace
