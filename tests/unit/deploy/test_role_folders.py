@@ -1,4 +1,4 @@
-"""What a role writes goes into folders that are there on the smallest Debian."""
+"""What a role writes is written on the smallest Debian, and where an inventory names nobody."""
 
 from __future__ import annotations
 
@@ -49,6 +49,18 @@ def test_a_role_makes_the_folders_of_settings_that_it_writes_into(role: str) -> 
             folder = str(task.get(module, {}).get("dest", "")).rpartition("/")[0]
             if folder.startswith("/etc/") and folder.endswith(".d"):
                 assert folder in there, task["name"]
+
+
+@pytest.mark.parametrize("role", ROLE_NAMES)
+def test_a_file_of_a_list_that_is_empty_is_an_empty_file(role: str) -> None:
+    # Ansible takes a loop that says nothing for no content at all, and fails.
+    for path in sorted((ROLES / role / "tasks").glob("*.yml")):
+        for task in tasks(yaml.safe_load(path.read_text())):
+            content = str(task.get("ansible.builtin.copy", {}).get("content", ""))
+            listed = [one["content"] for one in task.get("vars", {}).get("_passwords", ())]
+            for text in (content, *listed):
+                is_whole = "when" in task or text.endswith("{{ '' }}")
+                assert is_whole or not text.startswith("{% for"), task["name"]
 
 
 def test_what_changes_releases_is_copied_with_all_that_it_imports() -> None:
