@@ -71,20 +71,28 @@ def test_a_release_that_is_not_healthy_is_sent_back(
     assert epoch.read_text() == "1\n"
 
 
-def other_release(fleet: DeployedFleet, name: str) -> str:
-    """One that is installed there and does not run."""
+def others(fleet: DeployedFleet, name: str) -> list[str]:
+    """Those that are installed there and do not run."""
     current = fleet.release(name)
     folder = fleet.bed.pis[name].root / "opt/hedgerow/releases"
-    (other, *_) = sorted(
+    return sorted(
         path.name
         for path in folder.iterdir()
         if path.name != current and (path / "installed").exists()
     )
-    return other
+
+
+def other_release(fleet: DeployedFleet, name: str) -> str:
+    """One of them, which an upgrade leaves behind where none is yet."""
+    if not others(fleet, name):
+        fleet.next_release()
+        fleet.play("upgrade.yml", "--limit", name).worked()
+    return others(fleet, name)[0]
 
 
 def test_a_release_that_nobody_confirms_goes_back_without_ansible(deployed: DeployedFleet) -> None:
-    before, other = deployed.release(SOUTH), other_release(deployed, SOUTH)
+    other = other_release(deployed, SOUTH)
+    before = deployed.release(SOUTH)
     releases(deployed, SOUTH, "try", other, "--within-s", "5")
     assert deployed.release(SOUTH) == other
     until("it is back", lambda: deployed.release(SOUTH) == before)
@@ -105,8 +113,8 @@ def test_a_power_cut_at_any_moment_of_an_upgrade_leaves_a_gateway_that_works(
     draw = random.Random(request.config.getoption("--seed"))
     south = deployed.bed.pis[SOUTH]
     for number in range(cuts):
-        before = deployed.release(SOUTH)
         other = other_release(deployed, SOUTH)
+        before = deployed.release(SOUTH)
         # From before the trial is on the disk to after it has gone back.
         after_s = draw.uniform(0.0, TRIAL_S + 8)
         tried = draw.random() < 0.5
