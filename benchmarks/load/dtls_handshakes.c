@@ -1,7 +1,7 @@
 /* Shakes hands with a DTLS server of this machine, again and again, and counts.
  *
  * So many handshakes are under way at a time, each from a port of its own; a session that is there
- * is closed at once. With --psk-identity and --psk, or with --certificate, --key and --authority.
+ * is closed at once. With --psk-identity and --psk, or with --certificate and --key.
  * --resumed=1 goes on with a first session each time. --hold=N opens so many sessions, says so, and
  * keeps them until its input ends. */
 
@@ -26,7 +26,7 @@ struct client {
 };
 
 static unsigned port, width = 8, measure_ms = 1000, resumed, hold;
-static const char *identity, *key, *certificate, *private_key, *authority;
+static const char *identity, *key, *certificate, *private_key;
 static SSL_CTX *context;
 static SSL_SESSION *session;
 static int epoll;
@@ -127,14 +127,20 @@ static void parse_options(int argc, char **argv) {
         {"port", &port, NULL}, {"width", &width, NULL}, {"measure-ms", &measure_ms, NULL},
         {"resumed", &resumed, NULL}, {"hold", &hold, NULL}, {"psk-identity", NULL, &identity},
         {"psk", NULL, &key}, {"certificate", NULL, &certificate}, {"key", NULL, &private_key},
-        {"authority", NULL, &authority},
     };
     read_known(argc, argv, known, sizeof known / sizeof known[0]);
     if (!port || port > 65535 || !width || width > MAX_WIDTH || hold > MAX_HELD || !identity != !key ||
-        !identity == !certificate || !certificate != !private_key || !certificate != !authority || optind != argc) {
+        !identity == !certificate || !certificate != !private_key || optind != argc) {
         fputs("dtls_handshakes: an option is missing or out of range\n", stderr);
         exit(64);
     }
+}
+
+/* The server has to sign with the certificate's key. By whom the certificate is would cost this
+ * program time of which it has none left: it takes nine tenths of a core with that. */
+static int take_any(X509_STORE_CTX *shown, void *nothing) {
+    (void)shown, (void)nothing;
+    return 1;
 }
 
 static void make_context(void) {
@@ -147,10 +153,9 @@ static void make_context(void) {
     }
     SSL_CTX_set_cipher_list(context, "ECDHE-ECDSA-AES128-CCM8");
     if (SSL_CTX_use_certificate_file(context, certificate, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_use_PrivateKey_file(context, private_key, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_load_verify_locations(context, authority, NULL) != 1)
+        SSL_CTX_use_PrivateKey_file(context, private_key, SSL_FILETYPE_PEM) != 1)
         die("certificates");
-    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_cert_verify_callback(context, take_any, NULL);
 }
 
 int main(int argc, char **argv) {
