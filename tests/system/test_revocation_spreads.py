@@ -17,6 +17,7 @@ from fleet_gateway import Fleet, FleetGateway, until
 from mqtt_peer import Peer
 
 from gateway import cli
+from gateway.coap.peers import shown_by
 from gateway.mqtt import Disconnect, ReasonCode
 
 pytestmark = pytest.mark.timeout(60)
@@ -59,7 +60,7 @@ def sessions(gateway: FleetGateway) -> set[str]:
     """Who has a DTLS session."""
     ports = gateway.process._coap._sessions
     assert ports is not None
-    return {str(requester.identity) for requester in ports._requesters.values()}
+    return {str(shown_by(peer)) for peer in ports._peers.values()}
 
 
 async def test_one_gateway_reads_the_list_and_the_revoked_are_out_at_all(fleet: Fleet) -> None:
