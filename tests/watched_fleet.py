@@ -82,7 +82,6 @@ class Sent:
     """What a gateway sent at one time."""
 
     origin: Gateway
-    gateway: str
     epoch: int
     sequence: int
     origin_us: int | None
@@ -91,6 +90,11 @@ class Sent:
     last: int
     value: float
     second: float
+
+    @property
+    def gateway(self) -> str:
+        """The origin's name."""
+        return self.origin.name
 
 
 @dataclass(frozen=True)
@@ -184,7 +188,6 @@ class WatchedFleet:
             ahead_us = one.ahead_us(second)
             yield Sent(
                 one,
-                one.name,
                 one.epoch,
                 one.sequence,
                 None if ahead_us is None else at(second) + ahead_us,

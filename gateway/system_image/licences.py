@@ -127,10 +127,11 @@ def _expression(synopsis: str) -> tuple[str, set[str]]:
     for part in re.split(r",\s*and\s+|\s+and\s+", synopsis, flags=re.IGNORECASE):
         names = re.split(r",?\s+or\s+|\s*\|\s*", part.strip(" ,"), flags=re.IGNORECASE)
         atoms = list(dict.fromkeys(_atom(name.strip(), unknown) for name in names if name.strip()))
-        parts.append(atoms[0] if len(atoms) == 1 else f"({' OR '.join(atoms)})")
-    if told := " AND ".join(part for part in parts if part != "()"):
-        return told, unknown
-    return reference(synopsis), {synopsis}  # commas and bars alone
+        if atoms:
+            parts.append(atoms[0] if len(atoms) == 1 else f"({' OR '.join(atoms)})")
+    if not parts:  # commas and bars alone
+        return reference(synopsis), {synopsis}
+    return " AND ".join(parts), unknown
 
 
 def _atom(name: str, unknown: set[str]) -> str:

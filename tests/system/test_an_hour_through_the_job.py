@@ -17,7 +17,7 @@ import pytest
 from dashboard_server import complete, dashboard, visitor
 from ingest_bed import Job, until
 from troubled_fleet import HOUR_S, RULES, raised, troubled
-from watched_fleet import Heard
+from watched_fleet import Heard, at
 
 from cloud_ingest.record import Record
 from cloud_ingest.spool import receipts
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.timeout(0), pytest.mark.slow]
 
 
 class Spool:
-    """What a collector has on disk, and when it had it there.
+    """What a collector has on disk, and when it had it there; the one that a `Job` is to read.
 
     Args:
         folder: of the spool.
@@ -44,6 +44,7 @@ class Spool:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.spools = [folder]
         self._log = MessageLog(folder, mark=self._note)
         self._log.open()
         self._ends: list[tuple[int, int]] = []
@@ -74,7 +75,7 @@ def _frame(heard: Heard) -> bytes:
     sent = heard.sent
     first, last = heard.numbers
     place = f"campus/north/{sent.gateway}"
-    reading = Record("water/level", "m", sent.value, 1_700_000_000 + sent.second, last).encode()
+    reading = Record("water/level", "m", sent.value, at(sent.second) / 1e6, last).encode()
     entries = [Entry(f"{place}/water/level", reading, 1)]
     entries += [Entry(f"{place}/door/{n}", b"21.5", 1) for n in range(last - first - 1)]
     entries = [*entries[: last - first], Entry(f"{place}/$status", sent.payload, 1)]
@@ -109,13 +110,6 @@ async def _slowest_ms(tables: Path) -> dict[str, float]:
     return slowest
 
 
-class _Collected:
-    """The one spool, as a `Job` wants it."""
-
-    def __init__(self, spool: Spool) -> None:
-        self.spools = [spool.folder]
-
-
 async def test_an_hour_of_a_thousand_gateways_raises_each_alert_once_and_no_false_one(
     tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,7 +119,7 @@ async def test_an_hour_of_a_thousand_gateways_raises_each_alert_once_and_no_fals
     spool = Spool(tmp_path / "spool")
     rules = tmp_path / "alerts.toml"
     rules.write_text(RULES)
-    job = Job(_Collected(spool), tmp_path / "tables", tmp_path / "checkpoint")
+    job = Job(spool, tmp_path / "tables", tmp_path / "checkpoint")
     process = job.start("--follow", "--trigger-s", "0.1", "--alerts", str(rules), "--compact")
     held: list[tuple[float, int, int]] = []
     messages = 0
