@@ -88,13 +88,14 @@ def test_what_a_killed_run_left_is_taken_away_by_the_next() -> None:
         "from benchmarks.mesh.namespaces import Namespace\n"
         "import subprocess\n"
         "space = Namespace('left')\n"
-        "inside = subprocess.Popen(space.command('sleep', '600'))\n"
-        "print(space.name, inside.pid, flush=True)\n"
+        "print(space.name, flush=True)\n"
+        "subprocess.Popen(space.command('sh', '-c', 'echo $$; exec sleep 600'))\n"
         "time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as run:
         assert run.stdout is not None
-        name, inside = run.stdout.readline().decode().split()
+        name = run.stdout.readline().decode().strip()
+        inside = run.stdout.readline().decode().strip()  # said by itself, once it is within
         run.kill()
     assert (FOLDER / name).exists()
     assert name in namespaces.remove_leftovers()
