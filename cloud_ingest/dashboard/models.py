@@ -48,7 +48,7 @@ class Models:
         self._opened: dict[str, DeltaTable] = {}
         self._small: dict[str, pa.Table | None] = {}
         self._again: dict[str, float] = {}
-        self._unfinished: set[str] = set()
+        self._unfinished = set(ROLLED_UP)
         self.alerts: dict[str, list[Any]] = {}
         self.answers: dict[str, ReadyAnswer] = {}
         """What does not depend on who asks for what, by name."""
@@ -94,6 +94,8 @@ class Models:
                 self.problems.pop(name, None)
             except LakeError as error:
                 self.problems[name] = str(error)
+                self._unfinished.discard(name)
+                self.versions.pop(name, None)  # it is tried again, but not at once
         if changed:
             self._tell(changed)
             self.revision += 1
@@ -112,6 +114,7 @@ class Models:
         if table is None:
             table = self.lake.open(name)
             if table is None:
+                self._unfinished.discard(name)
                 return False
             self._opened[name] = table
         else:
@@ -122,9 +125,11 @@ class Models:
         self._again[name] = now_s + AGAIN_S.get(name, 0.0)
         rows = self.lake.guarded(name, lambda: dataset(table))
         if name in ROLLED_UP:
-            self._unfinished.discard(name)
+            # Whoever asks meanwhile is still told that there is more.
             if self.rollups.follow(name, rows):
                 self._unfinished.add(name)
+            else:
+                self._unfinished.discard(name)
         else:
             self._small[name] = self.lake.guarded(name, lambda: _read(name, rows))
         self.versions[name] = version

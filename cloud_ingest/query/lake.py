@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+import duckdb
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
@@ -98,7 +99,7 @@ class Lake:
         """
         try:
             return read()
-        except (DeltaError, OSError, ValueError) as error:
+        except (DeltaError, duckdb.Error, OSError, ValueError) as error:
             lines = str(error).splitlines() or [type(error).__name__]
             raise LakeError(self.uri(name), lines[0]) from error
 

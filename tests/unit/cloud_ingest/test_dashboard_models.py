@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,9 +24,17 @@ NOW_US = int(NOW.timestamp() * 1e6)
 DAY_US = 86_400_000_000
 
 
-def telemetry(tables: Path, sensors: list[str], days: int, every_s: int = 600) -> None:
+def telemetry(tables: Path, sensors: list[str], days: int, every_s: int = 600) -> int:
+    """Write some; returns how many readings."""
+    written = 0
     for table in readings("gw-root", sensors, days, every_s):
         put(tables, "telemetry", table)
+        written += table.num_rows
+    return written
+
+
+def taken_up(models: Models) -> int:
+    return sum(one.readings for one in models.rollups.series())
 
 
 def test_nothing_is_shown_where_no_table_is_yet_and_all_of_it_once_they_are(tmp_path: Path) -> None:
@@ -49,6 +58,40 @@ def test_a_table_that_can_not_be_read_is_named_and_the_others_are_shown(tmp_path
     assert "gateways" in models.refresh()
     assert set(models.problems) == {"alerts"}
     assert str(tmp_path / "alerts") in models.problems["alerts"]
+
+
+def test_it_is_never_told_that_all_is_taken_up_before_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = telemetry(tmp_path, ["a"], 20, every_s=3600)
+    models = Models(Lake(tmp_path))
+    follow, told = models.rollups.follow, [models.is_complete]
+
+    def watched(name: str, dataset: ds.FileSystemDataset) -> bool:
+        more = follow(name, dataset)
+        told.append(models.is_complete)
+        return more
+
+    monkeypatch.setattr(models.rollups, "follow", watched)
+    models.refresh_all()
+    assert told == [False] * 4  # before the first look, and within each
+    assert models.is_complete
+    assert taken_up(models) == written
+
+
+def test_a_table_whose_file_fails_midway_is_not_complete_for_good(tmp_path: Path) -> None:
+    written = telemetry(tmp_path, ["a"], 20, every_s=3600)
+    oldest = min((tmp_path / "telemetry").glob("day=*/**/*.parquet"))
+    whole = oldest.read_bytes()
+    oldest.write_bytes(b"damaged")
+    models = Models(Lake(tmp_path))
+    models.refresh_all()
+    assert set(models.problems) == {"telemetry"}
+    oldest.write_bytes(whole)
+    models.refresh(1e9)
+    models.refresh_all()
+    assert not models.problems
+    assert taken_up(models) == written
 
 
 def test_health_and_open_alerts_are_counted() -> None:
