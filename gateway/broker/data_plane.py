@@ -16,6 +16,7 @@ from gateway.broker.durability.recovery import Recovered, Recovery
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.sessions_again import Restorable
 from gateway.broker.durability.snapshot import Snapshots
+from gateway.broker.durability.sparing import Sparing
 from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Client, Hooks
 from gateway.broker.inbound.acceptance import Acceptance
@@ -238,11 +239,13 @@ class DataPlane:
             *(self.sessions, self.subscriptions, self.routes, self.retention, self._owing),
             self.budget,
         )
+        durable.reads_too(store)
         recovery = Recovery(parts, history, durable, self.now())
         found = recovery.run(saved)
         snapshots = Snapshots(self.sessions, self.retention, durable, self.now)
         checkpoints = Checkpoints(
-            *(durable, history, store, snapshots, self.acceptance.commit, self.now)
+            *(durable, history, store, snapshots, Sparing(self.sessions, history, self.limits)),
+            *(self.acceptance.commit, self.now),
         )
         checkpoints.go_on_from(saved)
         self.checkpoints = checkpoints

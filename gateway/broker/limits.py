@@ -100,6 +100,10 @@ class Limits:
     queue_bytes: int = 16 << 20
     """Waiting in memory for one session: a few, and what the log does not have."""
     all_queues_bytes: int = 256 << 20
+    spared_bytes: int = 128 << 20
+    """What waits for clients and is put by on the disk before the log lets it go."""
+    spared_bytes_per_user: int = 16 << 20
+    """Of one user's clients; the oldest first. Beyond it what the log has let go is dropped."""
     held_bytes: int = 1 << 20
     """Kept for a client that does not read: QoS 0 beyond it is dropped, and its own requests
     are no longer read."""
@@ -163,6 +167,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "queue_messages": (0, 100_000_000),
     "queue_bytes": (0, 1 << 40),
     "all_queues_bytes": (0, 1 << 40),
+    "spared_bytes": (0, 1 << 40),
+    "spared_bytes_per_user": (0, 1 << 40),
     "held_bytes": _BYTES,
     "write_buffer_bytes": _BYTES,
     "all_buffers_bytes": _BYTES,

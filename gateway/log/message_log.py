@@ -29,6 +29,7 @@ from gateway import replaced_file
 from gateway.log import loading, scan
 from gateway.log.damage import Damage
 from gateway.log.errors import LogError
+from gateway.log.going import GoingSegments
 from gateway.log.histogram import DurationHistogram
 from gateway.log.sealing import INDEX_SUFFIX, Sealing
 from gateway.log.segment import Segment
@@ -251,6 +252,15 @@ class MessageLog:
             trimmed = True
         return trimmed
 
+    def goes_next(self, position: int, ahead_bytes: int) -> GoingSegments:
+        """The sealed segments from a position on that are beyond ``max_bytes`` as soon as the log
+        has grown by so much more."""
+        keeps_from = self.position + ahead_bytes - self._max_bytes
+        sealed = self._segments[:-1]
+        found = [one for one in sealed if position <= one.start < keeps_from]
+        behind = found[-1].start + found[-1].length if found else position
+        return GoingSegments(found, behind, self._damage)
+
     def may_trim(self, before: int) -> None:
         """Whoever needs the log at a start needs nothing before this position; until the next
         call, what stands behind it is not trimmed."""
@@ -336,12 +346,7 @@ class MessageLog:
             LogError: a segment can't be read.
 
         """
-        candidates = [
-            (segment, segment.stretches(key, ranges))
-            for segment in self._segments
-            if key in segment.holds and scan.meet(segment.holds[key], ranges)
-        ]
-        return scan.batches(candidates, key, ranges, self._damage)
+        return scan.batches(self._segments, key, ranges, self._damage)
 
     def in_sequence(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
         """The batches of one stream that hold any number of ``first..last``, by their numbers.
@@ -352,12 +357,7 @@ class MessageLog:
             LogError: a segment can't be read.
 
         """
-        count = scan.IN_SEQUENCE
-        for start in range(first, last + 1, count):
-            some = Intervals([(start, min(last, start + count - 1))])
-            for frame, header in sorted(self.read(key, some), key=lambda one: one[1].first):
-                if max(header.first, first) >= start:  # else it came with the part before
-                    yield frame, header
+        return scan.in_sequence(self.read, key, first, last)
 
     def control(self) -> Iterator[tuple[bytes, Header]]:
         """All batches between gateways that the log holds, oldest first (membership at start)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from gateway.log.damage import Damage
@@ -18,15 +18,14 @@ IN_SEQUENCE = 1_000
 
 
 def batches(
-    candidates: Iterable[tuple[Segment, list[tuple[int, int]]]],
-    key: Epoch,
-    ranges: Intervals,
-    damage: Damage,
+    segments: Iterable[Segment], key: Epoch, ranges: Intervals, damage: Damage
 ) -> Iterator[tuple[bytes, Header]]:
     """The batches of one stream that hold any number of ``ranges``, as they stand.
 
+    What is read is fixed by the call; the reading itself may go on in a thread.
+
     Args:
-        candidates: segments, each with the stretches that are to be read of it.
+        segments: those to be read.
         key: the stream.
         ranges: the numbers.
         damage: told of what can't be read, which is left out.
@@ -35,7 +34,21 @@ def batches(
         LogError: a segment can't be read.
 
     """
-    for segment, stretches in candidates:
+    found = [
+        (segment, segment.stretches(key, ranges))
+        for segment in segments
+        if key in segment.holds and meet(segment.holds[key], ranges)
+    ]
+    return _read(found, key, ranges, damage)
+
+
+def _read(
+    found: list[tuple[Segment, list[tuple[int, int]]]],
+    key: Epoch,
+    ranges: Intervals,
+    damage: Damage,
+) -> Iterator[tuple[bytes, Header]]:
+    for segment, stretches in found:
         learnt = Pages() if segment.pages is None else None
         for start, end in stretches:
             data = part(segment.path, start, end)
@@ -51,6 +64,20 @@ def batches(
                     yield data[at : at + header.end], header
         if learnt is not None:  # it was read as a whole, and is sealed
             segment.pages = learnt
+
+
+def in_sequence(
+    read: Callable[[Epoch, Intervals], Iterator[tuple[bytes, Header]]],
+    key: Epoch,
+    first: int,
+    last: int,
+) -> Iterator[tuple[bytes, Header]]:
+    """The batches that hold any number of ``first..last``, by their numbers, a part at a time."""
+    for start in range(first, last + 1, IN_SEQUENCE):
+        some = Intervals([(start, min(last, start + IN_SEQUENCE - 1))])
+        for frame, header in sorted(read(key, some), key=lambda one: one[1].first):
+            if max(header.first, first) >= start:  # else it came with the part before
+                yield frame, header
 
 
 def meet(one: Intervals, other: Intervals) -> bool:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from gateway.links.node import TreeNode
+from gateway.log.going import GoingSegments
 from gateway.log.message_log import Done
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header
@@ -78,6 +79,10 @@ class LogHistory:
         """Force to the disk all that the log has; a call for a thread."""
         return self._log.start_sync()
 
+    def goes_next(self, position: int, ahead_bytes: int) -> GoingSegments:
+        """What stands from a position on and goes before the log has grown by so much more."""
+        return self._log.goes_next(position, ahead_bytes)
+
     def may_trim(self, before: int) -> None:
-        """What stands before this position is in a checkpoint."""
+        """What stands before this position is in a checkpoint, or nobody needs it."""
         self._log.may_trim(before)

@@ -352,26 +352,76 @@ def test_a_queue_and_what_is_beyond_it(start: Start) -> None:
     gateway.others_are_served()
 
 
-def test_what_the_log_had_to_drop_is_counted_when_its_client_comes(
-    start: Start, tmp_path: Path
-) -> None:
-    gateway = start("[log]\nmax_bytes = 2000000\nsegment_bytes = 1000000")
+LARGE = 900_000
+SMALL_LOG = "[log]\nmax_bytes = 2000000\nsegment_bytes = 1000000"
+
+
+def published_into_a_small_log(gateway: Gateway, log: Path, *topics: str) -> None:
+    """Large messages, most of which the log lets go again."""
+    publisher = gateway.broker().connect(username="greedy")
+    for number, topic in enumerate(topics):
+        publisher.publish(topic, b"%03d" % number + bytes(LARGE), qos=1)
+    gateway.wait_for(lambda: sum(one.stat().st_size for one in log.glob("*.log")) < 4_000_000)
+
+
+def numbers_got(client: Client, topic: str, last: int) -> list[int]:
+    """Of the messages that come, up to one."""
+    got: list[int] = []
+    while not got or got[-1] < last:
+        message = client.expect_publish(topic, qos=1)
+        got.append(int(message.payload[:3]))
+        client.acknowledge(message)
+    return got
+
+
+def test_what_the_log_lets_go_is_put_by_for_whom_it_waits(start: Start, tmp_path: Path) -> None:
+    gateway = start(SMALL_LOG)
     broker = gateway.broker()
     [(name, topic)] = await_absence(gateway, broker, 1)
-    publisher = broker.connect()
-    count = 14
-    for number in range(count):
-        publisher.publish(topic, b"%03d" % number + bytes(900_000), qos=1)
-    log = tmp_path / "state" / "log"
-    gateway.wait_for(lambda: sum(one.stat().st_size for one in log.glob("*.log")) < 4_000_000)
+    published_into_a_small_log(gateway, tmp_path / "state" / "log", *[topic] * 14)
     back = broker.dial()
     back.connect(name, clean=False)
-    first = int(back.expect_publish(topic, qos=1).payload[:3])
-    assert first > 4
-    for number in range(first + 1, count):
-        assert int(back.expect_publish(topic, qos=1).payload[:3]) == number
-    gateway.await_refusal("message dropped: the log no longer has it", first)
-    assert gateway.refused("message dropped: the log no longer has it") == first
+    assert numbers_got(back, topic, 13) == list(range(14))
+    assert gateway.refused("message dropped: the log no longer has it") == 0
+
+
+def test_what_one_user_has_waiting_costs_no_other_what_waits_for_him(
+    start: Start, tmp_path: Path
+) -> None:
+    gateway = start(f"spared_bytes_per_user = 3000000\n{SMALL_LOG}")
+    broker = gateway.broker()
+    victim = broker.connect("victim", clean=False, username="modest")
+    victim.subscribe(("modest/t", 1))
+    victim.disconnect()
+    topics = [f"greedy/{number}" for number in range(20)]
+    for number, topic in enumerate(topics):
+        greedy = broker.connect(f"greedy{number}", clean=False, username="greedy")
+        greedy.subscribe((topic, 1))
+        greedy.disconnect()
+    publisher = broker.connect(username="modest")
+    for number in range(50):
+        publisher.publish("modest/t", b"%03d" % number, qos=1)
+    published_into_a_small_log(gateway, tmp_path / "state" / "log", *topics)
+    back = broker.dial()
+    back.connect("victim", clean=False, username="modest")
+    assert numbers_got(back, "modest/t", 49) == list(range(50))
+
+
+def test_what_is_beyond_a_users_share_is_counted_when_his_client_comes(
+    start: Start, tmp_path: Path
+) -> None:
+    gateway = start(f"spared_bytes_per_user = 3000000\n{SMALL_LOG}")
+    broker = gateway.broker()
+    [(name, topic)] = await_absence(gateway, broker, 1)
+    published_into_a_small_log(gateway, tmp_path / "state" / "log", *[topic] * 14)
+    back = broker.dial()
+    back.connect(name, clean=False)
+    got = numbers_got(back, topic, 13)
+    missed = 14 - len(got)
+    assert got == [0, 1, 2, *range(3 + missed, 14)]  # the oldest, and what the log still has
+    assert missed > 3
+    gateway.await_refusal("message dropped: the log no longer has it", missed)
+    assert gateway.refused("message dropped: the log no longer has it") == missed
 
 
 def test_all_queues_together(start: Start) -> None:

@@ -78,6 +78,25 @@ class Disk:
     have: dict[Epoch, Intervals] = field(default_factory=dict)
 
 
+class MemoryGoing:
+    """Frames that may go, as they were when asked for."""
+
+    def __init__(self, frames: list[bytes], behind: int) -> None:
+        self.behind = behind
+        self._frames = frames
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
+        for frame in self._frames:
+            header = batch.check(frame)
+            whole = [(header.first, header.last)]
+            is_meant = header.logged and header.stream == key
+            if is_meant and ranges.missing(header.first, header.last) != whole:
+                yield frame, header
+
+
 class MemoryLog:
     """The log of one life of the broker, over what the lives before left."""
 
@@ -147,6 +166,15 @@ class MemoryLog:
             self._synced = max(self._synced, position)
 
         return finish
+
+    def goes_next(self, position: int, ahead_bytes: int) -> MemoryGoing:
+        """Anything may go at any time."""
+        found, at = [], self.disk.begin
+        for frame in self.frames:
+            if at >= position:
+                found.append(frame)
+            at += len(frame)
+        return MemoryGoing(found, max(at, position))
 
     def may_trim(self, before: int) -> None:
         self.allowed = before

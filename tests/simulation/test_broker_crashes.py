@@ -32,7 +32,8 @@ SMALL_HEAD = 700
 DISKS: tuple[dict[str, int], ...] = (
     {"head_bytes": SMALL_HEAD},
     {"kept_bytes": 0},
-    {"head_bytes": SMALL_HEAD, "kept_bytes": 10_000},
+    {"head_bytes": SMALL_HEAD, "kept_bytes": 0},
+    {"head_bytes": SMALL_HEAD, "kept_bytes": 10_000, "spared_bytes": 0},
 )
 
 
@@ -53,16 +54,18 @@ async def run(seed: int, *, sync: bool) -> World:
 async def test_a_broker_that_is_killed_anywhere_keeps_every_promise(
     sync: bool, pytestconfig: pytest.Config
 ) -> None:
-    crashes = acknowledged = trimmed = 0
+    crashes = acknowledged = trimmed = spared = 0
     for seed in range(2_000 if pytestconfig.getoption("--soak") else 16):
         world = await run(seed, sync=sync)
         assert world.broken() == [], f"seed {seed}, sync {sync}"
         crashes += world.crashes
         trimmed += world.told_trimmed
+        spared += world.spared
         acknowledged += sum(len(client.acknowledged) for client in world.clients)
     assert crashes > 100
     assert acknowledged > 1_000
-    assert trimmed > 10
+    assert trimmed > 10  # where nothing is put by
+    assert spared > 100
 
 
 async def faults(*, sync: bool, seeds: range = range(25)) -> set[str]:

@@ -14,6 +14,7 @@ from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.snapshot import Snapshots, Taken
+from gateway.broker.durability.sparing import Needed, Sparing
 from gateway.broker.durability.store import Store, StoreError
 from tree_handler.batch import Epoch
 
@@ -35,6 +36,7 @@ class Checkpoints:
         history: its log.
         store: where they are written.
         snapshots: what they say.
+        sparing: finds what is put by with them.
         commit: hands in what the log is to have before one.
         now: the loop's clock, in seconds.
 
@@ -46,6 +48,7 @@ class Checkpoints:
         history: History,
         store: Store,
         snapshots: Snapshots,
+        sparing: Sparing,
         commit: Callable[[], None],
         now: Callable[[], float],
     ) -> None:
@@ -53,6 +56,7 @@ class Checkpoints:
         self._history = history
         self._store = store
         self._snapshots = snapshots
+        self._sparing = sparing
         self._commit = commit
         self._position = 0
         self._due_at_s = now()
@@ -104,34 +108,38 @@ class Checkpoints:
         if error is not None:
             raise error
         taken = self._snapshots.take(self._history.position)
+        needed = self._sparing.look(has_any=self._store.has_spared)
         sync = self._history.start_sync()
 
         def save() -> None:
             # A checkpoint that knows more than the disk would leave a hole in the history.
             sync()
-            self._store.save(taken.checkpoint())
+            self._store.save(taken.checkpoint(), needed)
 
         try:
             await asyncio.to_thread(save)
         except BaseException:
             self._snapshots.failed(taken)
             raise
-        self._has_saved(taken)
+        self._has_saved(taken, needed)
 
-    def _has_saved(self, taken: Taken) -> None:
+    def _has_saved(self, taken: Taken, needed: Needed | None = None) -> None:
         self._snapshots.saved(taken)
         self._position = taken.plain.position
-        self._may_trim(taken.plain.delivered)
+        self._may_trim(taken.plain.delivered, needed)
 
-    def _may_trim(self, delivered: Mapping[Epoch, int]) -> None:
+    def _may_trim(self, delivered: Mapping[Epoch, int], needed: Needed | None = None) -> None:
         """Let go of what stands before the checkpoint, and had reached the sessions by then.
 
-        What waited for its sync had not: a start gives it to them.
+        What waited for its sync had not: a start gives it to them. What waits for them is put by
+        before it goes.
         """
         history, origin = self._history, self._history.own[0]
         lives = {key for key in (*history.due(), history.own) if key[0] == origin}
-        owed_from = [history.where(key, delivered.get(key, 0) + 1) for key in lives]
-        history.may_trim(min(self._position, *owed_from))
+        owed_from = min(history.where(key, delivered.get(key, 0) + 1) for key in lives)
+        if needed is not None:
+            self._sparing.behind = min(needed.going.behind, owed_from)
+        history.may_trim(min(self._position, self._sparing.behind, owed_from))
 
     async def stop(self) -> None:
         """Make a last checkpoint, so that the next start reads nothing of the log."""

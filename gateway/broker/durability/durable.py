@@ -19,7 +19,7 @@ from gateway.broker.durability.durability import Durability
 from gateway.broker.durability.history import History
 from gateway.broker.durability.journal import Journal
 from gateway.broker.durability.lasting_clock import STEP_S, LastingClock
-from gateway.broker.durability.reading_back import ReadingBack
+from gateway.broker.durability.reading_back import ReadingBack, Spared
 from gateway.broker.durability.standing_wills import StandingWills, WillsAgain
 from gateway.broker.hooks import Client
 from gateway.broker.inbound.accepted import Accepted
@@ -57,7 +57,8 @@ class Durable(Durability):
     """
 
     def __init__(self, history: History, clock: LastingClock, now: Callable[[], float]) -> None:
-        super().__init__(history.own, ReadingBack(history, now))
+        self._reading = ReadingBack(history, now)
+        super().__init__(history.own, self._reading)
         self.journal = Journal(history.own)
         self.changes = Changes()
         self.wills = StandingWills(self.journal, self.changes)
@@ -73,6 +74,10 @@ class Durable(Durability):
         self._wall_ahead_s = 0.0
         self._marked = (0.0, 0)
         """When on the loop's clock, and about where in the log; less than 0 if not yet there."""
+
+    def reads_too(self, spared: Spared) -> None:
+        """Queues read from there what the log has let go."""
+        self._reading.spared = spared
 
     def go_on(self, changes: Changes, wills: WillsAgain) -> None:
         """The journal goes on from the life before.

@@ -7,6 +7,21 @@ from typing import Protocol
 
 from gateway.log.message_log import Done
 from tree_handler.batch import Epoch, Header
+from tree_handler.intervals import Intervals
+
+
+class Going(Protocol):
+    """A part of the log that goes next; it may be read in a thread."""
+
+    @property
+    def behind(self) -> int:
+        """The position behind it."""
+
+    def __len__(self) -> int:
+        """How many pieces it has; 0 if nothing goes."""
+
+    def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
+        """The batches of one stream that hold any of these numbers."""
 
 
 class History(Protocol):
@@ -42,5 +57,8 @@ class History(Protocol):
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""
 
+    def goes_next(self, position: int, ahead_bytes: int) -> Going:
+        """What stands from a position on and goes before the log has grown by so much more."""
+
     def may_trim(self, before: int) -> None:
-        """What stands before this position is in a checkpoint."""
+        """What stands before this position is in a checkpoint, or nobody needs it."""

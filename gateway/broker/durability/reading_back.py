@@ -1,16 +1,16 @@
-"""Reads messages from the log that wait there for their sessions."""
+"""Reads messages that wait for their sessions in the log, or were put by before it let them go."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
 
 from gateway.broker.durability.history import History
 from gateway.broker.outbound.message import Message
 from gateway.mqtt import PacketError
 from tree_handler import batch
-from tree_handler.batch import Epoch, Header
+from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import BatchError
 
 PIECE_BYTES: Final = 64 << 10
@@ -20,6 +20,21 @@ NUMBERS_MAX: Final = 1_024
 _log = logging.getLogger(__name__)
 
 
+class Spared(Protocol):
+    """What was put by: a `Store`."""
+
+    has_spared: bool
+    """Whether anything is."""
+
+    def spared(self, key: Epoch, first: int, last: int) -> Iterator[tuple[int, Entry]]:
+        """Messages of a stream, in their order.
+
+        Raises:
+            OSError: they can't be read.
+
+        """
+
+
 class ReadingBack:
     """The log of one broker, as its sessions' queues read it: a `backlog.Logged`.
 
@@ -27,9 +42,13 @@ class ReadingBack:
         history: the log.
         now: the loop's clock, in seconds.
 
+    Attributes:
+        spared: where else to look for what the log does not have; None for nowhere.
+
     """
 
     def __init__(self, history: History, now: Callable[[], float]) -> None:
+        self.spared: Spared | None = None
         self._history = history
         self._now = now
         self._numbers = 64
@@ -45,6 +64,8 @@ class ReadingBack:
                 size_bytes += len(frame)
                 self._decode(frame, header, found)
                 until = max(until, header.last)
+            if len(found) <= min(until, last) - first:
+                until = self._add_spared(key, first, min(until, last), found)
         except OSError as error:
             _log.error("messages that wait in the log: %s", error)
         if size_bytes > PIECE_BYTES:
@@ -52,6 +73,20 @@ class ReadingBack:
         else:
             self._numbers = min(NUMBERS_MAX, self._numbers * 2)
         return found, until
+
+    def _add_spared(self, key: Epoch, first: int, until: int, found: dict[int, Message]) -> int:
+        """Add what was put by; the number up to which that is all."""
+        if self.spared is None or not self.spared.has_spared:
+            return until
+        size_bytes, now_s = 0, self._now()
+        for number, entry in self.spared.spared(key, first, until):
+            if number not in found:
+                message = found[number] = Message.of(entry, now_s)
+                message.ref = key, number
+                size_bytes += message.size_bytes
+                if size_bytes > PIECE_BYTES:
+                    return number
+        return until
 
     def _decode(self, frame: bytes, header: Header, found: dict[int, Message]) -> None:
         if header.passed:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgpack
 from mypy_extensions import mypyc_attr
 
-from gateway.broker.durability import packed
+from gateway.broker.durability import packed, spared
 from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.saved import (
     Checkpoint,
@@ -29,11 +29,12 @@ from gateway.broker.durability.saved import (
     SavedSession,
     SavedTombstone,
 )
+from gateway.broker.durability.sparing import Needed
 from gateway.broker.durability.tables import FORMAT, TABLES
 from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.sessions.subscription import Subscription
-from tree_handler.batch import Entry, Ref
+from tree_handler.batch import Entry, Epoch, Ref
 from tree_handler.retained.hybrid_clock import RetainedVersion
 
 _log = logging.getLogger(__name__)
@@ -65,6 +66,9 @@ class Store:
         sync: whether a checkpoint survives a power cut as soon as `save` returns. Without, it
             may be the one before that does, whose part of the log must then still be there.
 
+    Attributes:
+        has_spared: whether anything is put by of what the log has let go.
+
     Raises:
         DamagedStoreError: it is no such file, or of another format.
         StoreError: it can't be opened.
@@ -75,19 +79,22 @@ class Store:
         self._path = path
         self._one_call = threading.Lock()
         try:
-            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._db, self._reader = (
+                sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+                for _ in range(2)  # who reads while a checkpoint is written does not wait for it
+            )
         except sqlite3.Error as error:
             raise StoreError(f"{path}: {error}") from error
         try:
             self._open(sync)
         except sqlite3.OperationalError as trouble:
-            self._db.close()
+            self._close()
             raise StoreError(f"{path}: {trouble}") from trouble
         except sqlite3.Error as error:
-            self._db.close()
+            self._close()
             raise DamagedStoreError(f"{path}: {error}") from error
         except DamagedStoreError:
-            self._db.close()
+            self._close()
             raise
 
     def _open(self, sync: bool) -> None:
@@ -106,24 +113,38 @@ class Store:
             for statement in TABLES.split(";"):
                 db.execute(statement)
             db.execute(f"PRAGMA user_version = {FORMAT}")
+        self.has_spared = spared.has_any(db)
 
     def close(self) -> None:
         """Let go of the file, once nothing is being written."""
         with self._one_call:
-            self._db.close()
+            self._close()
+
+    def _close(self) -> None:
+        self._reader.close()
+        self._db.close()
 
     # -- writing -------------------------------------------------------------------------------
 
-    def save(self, checkpoint: Checkpoint) -> None:
+    def save(self, checkpoint: Checkpoint, needed: Needed | None = None) -> None:
         """Write what has changed since the last one, all of it or nothing.
+
+        Args:
+            checkpoint: what has changed.
+            needed: what is to be put by before the log lets it go.
 
         Raises:
             StoreError: disk full or failing; the file holds the checkpoint before. Or closed.
+            LogError: what is to be put by can't be read.
 
         """
         try:
             with self._one_call, _transaction(self._db):
                 self._write(checkpoint)
+                if needed is not None:
+                    spared.put_by(self._db, needed)
+                has_spared = spared.has_any(self._db)
+            self.has_spared = has_spared
         except sqlite3.Error as error:
             raise StoreError(f"{self._path}: {error}") from error
 
@@ -322,6 +343,18 @@ class Store:
             filters = msgpack.unpackb(wanted, use_list=False)
             return Owed(tuple(Wanted(*one) for one in filters), set(msgpack.unpackb(given)))
         return None
+
+    def spared(self, key: Epoch, first: int, last: int) -> Iterator[tuple[int, Entry]]:
+        """Messages of a stream that were put by, in their order; no checkpoint is waited for.
+
+        Raises:
+            StoreError: they can't be read.
+
+        """
+        try:
+            yield from spared.read(self._reader, key, first, last)
+        except (sqlite3.Error, ValueError, TypeError, msgpack.UnpackException) as error:
+            raise StoreError(f"{self._path}: {error}") from error
 
     def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         with closing(self._db.execute(statement, values)) as cursor:

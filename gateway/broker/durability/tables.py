@@ -46,6 +46,14 @@ CREATE TABLE IF NOT EXISTS places (
     ranges BLOB NOT NULL, flags INTEGER NOT NULL, identifiers BLOB NOT NULL, expires_us INTEGER,
     PRIMARY KEY (session, place)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spared (
+    origin TEXT NOT NULL, epoch INTEGER NOT NULL, number INTEGER NOT NULL, owner TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    topic TEXT NOT NULL, payload BLOB NOT NULL, qos INTEGER NOT NULL, retain INTEGER NOT NULL,
+    properties BLOB NOT NULL,
+    UNIQUE (origin, epoch, number, owner)
+) STRICT;
+CREATE INDEX IF NOT EXISTS spared_of ON spared (owner, origin, epoch, number, size);
 CREATE TABLE IF NOT EXISTS retained (topic TEXT PRIMARY KEY, message INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS tombstone (
     topic TEXT PRIMARY KEY,

@@ -1,0 +1,121 @@
+"""Finds what sessions still wait for in the part of the log that goes next.
+
+The log's size is bounded, and everybody's messages stand in it. So that one user's do not cost
+another those that were acknowledged and wait for a client that is away, they are put by with the
+checkpoint before the log lets them go, within a share of each user.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.broker.durability.history import Going, History
+from gateway.broker.hooks import Owner
+from gateway.broker.limits import Limits
+from gateway.broker.sessions.backlog import Places
+from gateway.broker.sessions.registry import Sessions
+from tree_handler import batch
+from tree_handler.batch import Entry, Epoch
+from tree_handler.errors import BatchError
+from tree_handler.intervals import Intervals
+
+AHEAD_BYTES: Final = 16 << 20
+"""The log grows by less between two checkpoints; where it grows by more, it goes later."""
+
+Wanted = dict[Epoch, dict[str, Intervals]]
+"""Numbers that wait, by stream and by whose sessions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Who waits for what, and what goes, as of one moment.
+
+    Attributes:
+        places: what waits in the log, by whose sessions.
+        going: what goes.
+        user_bytes, all_bytes: what may be put by, for one user and for all.
+
+    """
+
+    places: list[tuple[Owner, Places]]
+    going: Going
+    user_bytes: int
+    all_bytes: int
+
+    def wanted(self) -> Wanted:
+        """All that waits; for a thread, for it may be much."""
+        found: Wanted = defaultdict(lambda: defaultdict(Intervals))
+        for owner, places in self.places:
+            numbers = found[places.key][label(owner)]
+            ranges = places.ranges()
+            numbers.update(Intervals(zip(ranges[::2], ranges[1::2], strict=True)))
+        return found
+
+    def messages(self, key: Epoch, wanted: Intervals) -> Iterator[tuple[int, Entry]]:
+        """The messages of a stream that go and are wanted; of a batch that is damaged, none.
+
+        Raises:
+            OSError: the log can't be read.
+
+        """
+        for frame, header in self.going.read(key, wanted):
+            if header.passed:
+                continue
+            try:
+                for number, entry in enumerate(batch.decode(frame, header), header.first):
+                    if number in wanted:
+                        yield number, entry
+            except BatchError:
+                continue  # who reads it when its turn comes tells of it
+
+
+class Sparing:
+    """What is looked at with each checkpoint.
+
+    Args:
+        sessions: those of the broker.
+        history: its log.
+        limits: how much is put by.
+
+    Attributes:
+        behind: before this position the log may let go of what waits.
+
+    """
+
+    def __init__(self, sessions: Sessions, history: History, limits: Limits) -> None:
+        self.behind = 0
+        self._sessions = sessions
+        self._history = history
+        self._limits = limits
+
+    def look(self, *, has_any: bool) -> Needed | None:
+        """What goes next and who waits.
+
+        Args:
+            has_any: whether anything is put by, which nobody may wait for any more.
+
+        Returns:
+            None where nothing goes and nothing is put by.
+
+        """
+        going = self._history.goes_next(self.behind, AHEAD_BYTES)
+        if not has_any and not len(going):
+            return None
+        places = [
+            (session.client.owner, item)
+            for session in self._sessions.values()
+            if session.outgoing.backlog.count
+            for item in session.outgoing.backlog.saved()
+            if isinstance(item, Places)
+        ]
+        limits = self._limits
+        return Needed(places, going, limits.spared_bytes_per_user, limits.spared_bytes)
+
+
+def label(owner: Owner) -> str:
+    """A user as the file names him: one by certificate is another than one by name."""
+    name, is_proven = owner
+    return "" if name is None else f"{'certificate' if is_proven else 'user'}:{name}"
