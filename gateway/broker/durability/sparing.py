@@ -65,11 +65,12 @@ class Needed:
             if header.passed:
                 continue
             try:
-                for number, entry in enumerate(batch.decode(frame, header), header.first):
-                    if number in wanted:
-                        yield number, entry
+                entries = batch.decode(frame, header)
             except BatchError:
                 continue  # who reads it when its turn comes tells of it
+            for number, entry in enumerate(entries, header.first):
+                if number in wanted:
+                    yield number, entry
 
 
 class Sparing:
