@@ -64,8 +64,7 @@ class ReadingBack:
                 size_bytes += len(frame)
                 self._decode(frame, header, found)
                 until = max(until, header.last)
-            if len(found) <= min(until, last) - first:
-                until = self._add_spared(key, first, min(until, last), found)
+            until = self._add_spared(key, first, min(until, last), found)
         except OSError as error:
             _log.error("messages that wait in the log: %s", error)
         if size_bytes > PIECE_BYTES:
@@ -77,6 +76,8 @@ class ReadingBack:
     def _add_spared(self, key: Epoch, first: int, until: int, found: dict[int, Message]) -> int:
         """Add what was put by; the number up to which that is all."""
         if self.spared is None or not self.spared.has_spared:
+            return until
+        if all(number in found for number in range(first, until + 1)):
             return until
         size_bytes, now_s = 0, self._now()
         for number, entry in self.spared.spared(key, first, until):

@@ -299,30 +299,38 @@ class Backlog:
 
         Args:
             ref: which message.
-            flags: it may wait more than once; that with these flags is preferred.
+            flags: it may wait more than once, as what was retained too; that with these flags is
+                taken, wherever it stands, before any other.
 
         """
-        while True:
-            for queue in (self._ready, self._items):
-                at = _position(queue, ref, flags)
-                if at >= 0:
-                    found = queue[at]
-                    del queue[at]
-                    if not isinstance(found, Places):
-                        return self._left(found)
-            if not self._reads_on(ref):
-                return None
+        for wanted in (flags, None):
+            while (found := self._remove(ref, wanted)) is None:
+                if not self._reads_on(ref, wanted):
+                    break
+            if found is not None:
+                return self._left(found)
+        return None
+
+    def _remove(self, ref: Ref, flags: int | None) -> Delivery | None:
+        for queue in (self._ready, self._items):
+            at = _position(queue, ref, flags)
+            if at >= 0:
+                found = queue[at]
+                del queue[at]
+                if not isinstance(found, Places):
+                    return found
+        return None
 
     def is_trimmed(self, ref: Ref) -> bool:
         """Whether the log does not have a message any more."""
         key, number = ref
         return self._log is not None and number not in self._log.messages(key, number, number)[0]
 
-    def _reads_on(self, ref: Ref) -> bool:
+    def _reads_on(self, ref: Ref, flags: int | None) -> bool:
         """Read on towards a message that stands in the log; whether it was among the places."""
         for item in self._items:
             if isinstance(item, Places) and item.key == ref[0]:
-                if not item.first <= ref[1] <= item.last:
+                if not item.first <= ref[1] <= item.last or flags not in (None, item.flags):
                     continue
                 while (before := self._items[0]) is not item:
                     if isinstance(before, Places):
@@ -347,12 +355,11 @@ def _place(ref: Ref, delivery: Delivery) -> Places:
     return Places(key, flags, identifiers, message.expires_at_s, [number, number])
 
 
-def _position(queue: deque[Delivery] | deque[Delivery | Places], ref: Ref, flags: int) -> int:
-    """Where in a queue a message waits; less than 0 if nowhere near its head."""
-    found = -1
+def _position(
+    queue: deque[Delivery] | deque[Delivery | Places], ref: Ref, flags: int | None
+) -> int:
+    """Where in a queue a message waits, with these flags or any; less than 0 if nowhere near."""
     for at, item in enumerate(islice(queue, _NEAR_HEAD)):
-        if not isinstance(item, Places) and item[0].ref == ref:
-            found = at
-            if item[1] == flags:
-                break
-    return found
+        if not isinstance(item, Places) and item[0].ref == ref and flags in (None, item[1]):
+            return at
+    return -1

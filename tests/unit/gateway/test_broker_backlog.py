@@ -168,6 +168,26 @@ def test_what_was_retained_stays_in_memory_for_it_may_be_older_than_the_log() ->
     ]
 
 
+def test_of_a_message_that_waits_twice_the_one_with_these_flags_is_taken_wherever_it_is() -> None:
+    log = Log()
+    for number in range(1, 21):
+        log.has["a", 1][number] = message(number, ("a", 1))
+    backlog = Backlog(Limits(), roomy(), log)
+    for number in range(1, 11):  # the later ones wait in the log
+        backlog.add((log.has["a", 1][number], QOS_2, ()))
+    again = QOS_2 | RETAIN
+    for number in range(1, 11):  # as what is retained, which stays in memory
+        backlog.add((log.has["a", 1][number], again, ()))
+    taken = backlog.remove((("a", 1), 9), QOS_2)
+    assert taken is not None
+    assert wants(taken) == wants((log.has["a", 1][9], QOS_2, ()))
+    other = backlog.remove((("a", 1), 9), QOS_2)  # there is no other way in which it waits
+    assert other is not None
+    assert other[1] == again
+    assert backlog.remove((("a", 1), 9), QOS_2) is None
+    assert backlog.count == 18
+
+
 def test_without_a_log_the_newest_are_dropped_beyond_the_bytes_of_a_queue() -> None:
     backlog = Backlog(
         Limits(queue_bytes=3 * (SIZE + OVERHEAD_BYTES + 2)),
