@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,32 +12,29 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gateways import Gateway
-from raw_client import Client
+from mosquitto_hashes import pbkdf2_line
+from victim import P99_MS, PASSWORD, TOPIC, USER, Victim, say
 
 from gateway.commands import password_lines
 
 ATTACK_S, SOAK_S = 2.0, 30.0
-P99_MS = 20.0
 MEMORY_BYTES = 32 << 20
 IDENTITY, KEY = "meter-1", "0123456789abcdef"
-USER, PASSWORD = "plant", b"open sesame"
-TOPIC = "plant/t"
 POLICY = f"""version = 1
 [principals]
 "psk:{IDENTITY}" = ["valves"]
+"psk:thermometer" = ["device"]
 "user:{USER}" = ["plant"]
+"user:greedy" = ["greedy"]
 [roles.valves]
 includes = ["reader"]
 allow = ["PUT /sensors/valve"]
 [roles.plant]
-allow = ["publish {TOPIC}", "subscribe {TOPIC}"]
+allow = ["publish {TOPIC}/#", "subscribe {TOPIC}/#"]
+[roles.greedy]
+allow = ["publish greedy/#", "subscribe greedy/#"]
 """
 SWITCH = '[[sensors]]\ntype = "switch"\nname = "valve"\n'
-
-
-def say(what: str) -> None:
-    """Print a measurement, which is shown with ``-s`` or when the test fails."""
-    sys.stdout.write(f"{what}\n")
 
 
 @contextmanager
@@ -59,24 +55,22 @@ def plain_address(gateway: Gateway) -> tuple[str, int]:
 
 
 class AttackedFleet:
-    """A gateway with a switch and a neighbour; who attacks it has no key, who uses it has one.
+    """A gateway with a switch and a neighbour; strangers attack it, and users who want too much.
 
     Args:
         gateway: the one that is attacked.
         neighbour: another one, that has dialled it.
+        psk: the file of the keys of both.
         is_soak: attack for long, and hold what a PUBACK takes against its limit.
 
     """
 
-    def __init__(self, gateway: Gateway, neighbour: Gateway, *, is_soak: bool) -> None:
-        self.gateway = gateway
-        self._neighbour = neighbour
-        self._is_soak = is_soak
+    def __init__(self, gateway: Gateway, neighbour: Gateway, psk: Path, *, is_soak: bool) -> None:
+        self.gateway, self.neighbour, self.psk = gateway, neighbour, psk
+        self.is_soak = is_soak
         self._uri = f"coaps://{gateway.listeners['coaps']}/sensors/valve"
-        self._publisher: Client = gateway.broker().connect(username=USER, password=PASSWORD)
-        self._subscriber: Client = neighbour.broker().connect(username=USER, password=PASSWORD)
-        self._subscriber.subscribe((TOPIC, 0))
-        gateway.wait_for(lambda: len(self._links()) == 1)
+        self.victim = Victim(gateway, neighbour)
+        gateway.wait_for(lambda: len(gateway.links()) == 1)
 
     @classmethod
     @contextmanager
@@ -86,8 +80,10 @@ class AttackedFleet:
         passwords, policy = folder / "passwords", folder / "policy.toml"
         for secret in (psk, passwords):
             secret.touch(mode=0o600)
-        psk.write_text(f"{IDENTITY}:{KEY.encode().hex()}\n")
-        passwords.write_text(password_lines.line(USER, PASSWORD) + "\n")
+        names = (IDENTITY, "thermometer")
+        psk.write_text("".join(f"{name}:{KEY.encode().hex()}\n" for name in names))
+        lines = (password_lines.line(USER, PASSWORD), pbkdf2_line("greedy", b"more"))
+        passwords.write_text("".join(f"{line}\n" for line in lines))
         policy.write_text(POLICY)
         access = f'password_file = "{passwords}"\npolicy_file = "{policy}"'
         coap = f'dtls_port = 0\npsk_file = "{psk}"'
@@ -97,8 +93,9 @@ class AttackedFleet:
             other = folder / "neighbour"
             other.mkdir()
             dials = f'{tls}\nneighbours = ["{host}:{port}"]'
-            with stopping(Gateway(other, "", dials, access=access, name="gw-b")) as neighbour:
-                yield cls(gateway, neighbour, is_soak=is_soak)
+            made = Gateway(other, SWITCH, dials, coap, access=access, name="gw-b")
+            with stopping(made) as neighbour:
+                yield cls(gateway, neighbour, psk, is_soak=is_soak)
 
     def stranger(self, number: int = 0) -> socket.socket:
         """A socket at an address of its own."""
@@ -116,69 +113,54 @@ class AttackedFleet:
             assert self._coap("-A", "0") == f"{value}.0"
 
     def serves_during(
-        self, attack: Callable[[], object], every_s: float, least_s: float = 0.0
+        self,
+        attack: Callable[[], object],
+        every_s: float,
+        least_s: float = 0.0,
+        meanwhile: Callable[[], None] | None = None,
+        memory_bytes: int = MEMORY_BYTES,
     ) -> None:
-        """Repeat an attack's step.
+        """Repeat an attack's step, and serve all others.
 
-        Meanwhile every PUBACK comes, on the connection that was there before, the authenticated
-        peer is served, the link to the neighbour stays and takes messages, and memory does not
-        grow.
+        Meanwhile every PUBACK comes, on the connection that was there before, the link to the
+        neighbour stays and takes messages, and memory does not grow.
+
+        Args:
+            attack: a step of it.
+            every_s: how often there is one.
+            least_s: the shortest time for all of it.
+            meanwhile: what else has to work out; if not given, an authenticated peer writes and
+                reads.
+            memory_bytes: by so much the gateway may grow.
+
         """
-        links, rss_bytes = self._links(), self.gateway.rss_bytes()
-        failures: list[BaseException] = []
-
-        def work() -> None:
-            try:
-                self.writes_and_reads()
-            except BaseException as failure:
-                failures.append(failure)
-
-        worker = threading.Thread(target=work)
-        worker.start()
-        took_ms, steps = self._publish_during(attack, every_s, least_s, worker)
-        worker.join()
-        assert not failures, failures
-        took_ms.sort()
-        middle, p99 = took_ms[len(took_ms) // 2], took_ms[len(took_ms) * 99 // 100]
-        grown_bytes = self.gateway.rss_bytes() - rss_bytes
-        say(
-            f"{steps} steps, {len(took_ms)} PUBACKs: p50 {middle:.1f} ms, p99 {p99:.1f} ms, "
-            f"{grown_bytes / (1 << 20):.1f} MiB more"
-        )
-        for client in (self._publisher, self._subscriber):
-            client.ping()
-        assert self._links() == links
-        assert grown_bytes < MEMORY_BYTES
-        if self._is_soak:
-            assert p99 < P99_MS
-
-    def _publish_during(
-        self, attack: Callable[[], object], every_s: float, least_s: float, worker: threading.Thread
-    ) -> tuple[list[float], int]:
-        took_ms: list[float] = []
+        links, rss_bytes = self.gateway.links(), self.gateway.rss_bytes()
+        worker = Worker(meanwhile or self.writes_and_reads)
         begun_s, steps = time.monotonic(), 0
-        end_s = begun_s + max(SOAK_S if self._is_soak else ATTACK_S, least_s)
-        while (now_s := time.monotonic()) < end_s or worker.is_alive():
-            while begun_s + steps * every_s <= now_s:
+        end_s = begun_s + max(SOAK_S if self.is_soak else ATTACK_S, least_s)
+
+        def due_steps() -> None:
+            nonlocal steps
+            while begun_s + steps * every_s <= time.monotonic():
                 attack()
                 steps += 1
-            sent_s = time.monotonic()
-            self._publisher.publish(TOPIC, b"%d" % len(took_ms), qos=1)
-            took_ms.append((time.monotonic() - sent_s) * 1000)
-            time.sleep(0.002)
-        for number in range(len(took_ms)):
-            self._subscriber.expect_publish(TOPIC, b"%d" % number, 0)
-        return took_ms, steps
 
-    def _links(self) -> list[str]:
-        """The links by their connections: one that was lost and made anew is another."""
-        told = json.loads(self._status())
-        return sorted(one["address"] for one in told["neighbours"])
+        figures = self.victim.publishes(
+            lambda: time.monotonic() >= end_s and not worker.is_alive(), due_steps
+        )
+        worker.join()
+        grown_bytes = self.gateway.rss_bytes() - rss_bytes
+        say(f"{steps} steps, {figures}, {grown_bytes / (1 << 20):.1f} MiB more")
+        assert not worker.failures, worker.failures
+        assert self.gateway.links() == links
+        assert grown_bytes < memory_bytes
+        if self.is_soak:
+            assert figures.p99_ms < P99_MS
 
-    def _status(self) -> str:
-        host, port = plain_address(self.gateway)
-        command = [sys.executable, "-m", "gateway.cli", "status", "--json", f"{host}:{port}"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    def starts_again(self) -> None:
+        """After an attack the gateway is killed: it starts, and has all that it acknowledged."""
+        self.victim.starts_again()
+        self.gateway.wait_for(lambda: len(self.gateway.links()) == 1)
 
     def _coap(self, *arguments: str) -> str:
         command = ["coap-client-openssl", "-B", "10", "-u", IDENTITY, "-k", KEY, *arguments]
@@ -186,3 +168,19 @@ class AttackedFleet:
             [*command, self._uri], capture_output=True, text=True, check=False, timeout=30
         )
         return done.stdout.strip()
+
+
+class Worker(threading.Thread):
+    """Does something while an attack goes on, and keeps what went wrong. Args: what it does."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        super().__init__()
+        self.failures: list[BaseException] = []
+        self._work = work
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except BaseException as failure:
+            self.failures.append(failure)
