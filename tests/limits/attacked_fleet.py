@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from attacking import Attack
 from gateways import Gateway
 from mosquitto_hashes import pbkdf2_line
-from victim import P99_MS, PASSWORD, TOPIC, USER, Victim, say
+from victim import P99_MS, PASSWORD, TOPIC, USER, Figures, Victim, say
 
 from gateway.commands import password_lines
 
@@ -113,31 +114,23 @@ class AttackedFleet:
             assert self._coap("-A", "0") == f"{value}.0"
 
     def serves_during(
-        self,
-        attack: Callable[[], object],
-        every_s: float,
-        least_s: float = 0.0,
-        meanwhile: Callable[[], None] | None = None,
-        memory_bytes: int = MEMORY_BYTES,
+        self, attack: Callable[[], object], every_s: float, least_s: float = 0.0
     ) -> None:
         """Repeat an attack's step, and serve all others.
 
-        Meanwhile every PUBACK comes, on the connection that was there before, the link to the
-        neighbour stays and takes messages, and memory does not grow.
+        Meanwhile every PUBACK comes, on the connection that was there before, an authenticated
+        peer writes and reads, the link to the neighbour stays and takes messages, and memory does
+        not grow.
 
         Args:
             attack: a step of it.
             every_s: how often there is one.
             least_s: the shortest time for all of it.
-            meanwhile: what else has to work out; if not given, an authenticated peer writes and
-                reads.
-            memory_bytes: by so much the gateway may grow.
 
         """
-        links, rss_bytes = self.gateway.links(), self.gateway.rss_bytes()
-        worker = Worker(meanwhile or self.writes_and_reads)
+        worker = Worker(self.writes_and_reads)
         begun_s, steps = time.monotonic(), 0
-        end_s = begun_s + max(SOAK_S if self.is_soak else ATTACK_S, least_s)
+        end_s = begun_s + max(self.attack_s, least_s)
 
         def due_steps() -> None:
             nonlocal steps
@@ -145,15 +138,57 @@ class AttackedFleet:
                 attack()
                 steps += 1
 
-        figures = self.victim.publishes(
-            lambda: time.monotonic() >= end_s and not worker.is_alive(), due_steps
-        )
-        worker.join()
+        with self._unharmed():
+            figures = self.victim.publishes(
+                lambda: time.monotonic() >= end_s and not worker.is_alive(), due_steps
+            )
+            worker.finish()
+            say(f"{steps} steps, {figures}")
+        self._hold(figures)
+
+    def serves_beside(self, attack: Attack, memory_bytes: int = MEMORY_BYTES) -> None:
+        """Serve all others while an attack goes on in another process.
+
+        As with `serves_during`, but those who come in meanwhile are MQTT clients.
+
+        Args:
+            attack: when it has ended by itself, that is enough.
+            memory_bytes: by so much the gateway may grow.
+
+        """
+        end_s = time.monotonic() + self.attack_s
+        came_in_ms: list[float] = []
+
+        def come_in() -> None:
+            while not came_in_ms or (time.monotonic() < end_s and not attack.is_over):
+                begun_s = time.monotonic()
+                self.victim.comes_in_anew()
+                came_in_ms.append((time.monotonic() - begun_s) * 1000)
+                time.sleep(0.5)
+
+        worker = Worker(come_in)
+        with self._unharmed(memory_bytes):
+            figures = self.victim.publishes(
+                lambda: (time.monotonic() >= end_s or attack.is_over) and bool(came_in_ms)
+            )
+            worker.finish()
+            say(f"{figures}, {len(came_in_ms)} came in within {max(came_in_ms):.0f} ms")
+        self._hold(figures)
+
+    @property
+    def attack_s(self) -> float:
+        return SOAK_S if self.is_soak else ATTACK_S
+
+    @contextmanager
+    def _unharmed(self, memory_bytes: int = MEMORY_BYTES) -> Iterator[None]:
+        links, rss_bytes = self.gateway.links(), self.gateway.rss_bytes()
+        yield
         grown_bytes = self.gateway.rss_bytes() - rss_bytes
-        say(f"{steps} steps, {figures}, {grown_bytes / (1 << 20):.1f} MiB more")
-        assert not worker.failures, worker.failures
+        say(f"{grown_bytes / (1 << 20):.1f} MiB more")
         assert self.gateway.links() == links
         assert grown_bytes < memory_bytes
+
+    def _hold(self, figures: Figures) -> None:
         if self.is_soak:
             assert figures.p99_ms < P99_MS
 
@@ -175,7 +210,7 @@ class Worker(threading.Thread):
 
     def __init__(self, work: Callable[[], None]) -> None:
         super().__init__()
-        self.failures: list[BaseException] = []
+        self._failures: list[BaseException] = []
         self._work = work
         self.start()
 
@@ -183,4 +218,9 @@ class Worker(threading.Thread):
         try:
             self._work()
         except BaseException as failure:
-            self.failures.append(failure)
+            self._failures.append(failure)
+
+    def finish(self) -> None:
+        """Wait until it is done; it must have worked out."""
+        self.join()
+        assert not self._failures, self._failures

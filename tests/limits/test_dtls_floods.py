@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import random
 import socket
 import ssl
@@ -22,20 +21,18 @@ from pathlib import Path
 
 import pytest
 from authority import Authority
+from dtls_attackers import HOSTS, KEY, Attacker, hello
 from dtls_clients import CertificateClientContext, DtlsPeer
 from gateways import Gateway
 
 from dtls.context import ClientContext, Context
-from dtls.session import DtlsSession
 
-KEY = b"0123456789abcdef"
 STATUS = b"\x40\x01\x00\x02\xb6status"
 CONNECT = b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04calm"
 P95_S = 1.0
 MEMORY_BYTES = 32 << 20
 CALM = 20
 """So many legitimate handshakes there are at least."""
-HOSTS = itertools.count(1)
 
 
 class Besieged:
@@ -120,37 +117,6 @@ def besieged(
     made = Besieged(tmp_path_factory.mktemp("gateway"), is_soak=is_soak)
     yield made
     made.stop()
-
-
-class Attacker:
-    """A socket at a host that no other attacker has."""
-
-    def __init__(self, port: int) -> None:
-        number = next(HOSTS)
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind((f"127.7.{number >> 8}.{number & 255 or 1}", 0))
-        self.socket.connect(("127.0.0.1", port))
-        self.socket.settimeout(5.0)
-
-    def return_cookie(self) -> bytes:
-        """Begin a handshake that goes no further; the ClientHello with its cookie."""
-        client = DtlsSession(ClientContext("meter-1", KEY))
-        client.start(0.0)
-        for _ in range(10):  # the first may be lost in the flood
-            self.socket.send(hello := client.datagrams_to_send()[0])
-            with contextlib.suppress(TimeoutError):
-                client.receive_datagram(self.socket.recv(1 << 16), 0.0)
-                (with_cookie,) = client.datagrams_to_send()
-                self.socket.send(with_cookie)
-                return with_cookie
-            client._datagrams.append(hello)
-        raise AssertionError("no cookie")
-
-
-def hello() -> bytes:
-    client = DtlsSession(ClientContext("meter-1", KEY))
-    client.start(0.0)
-    return client.datagrams_to_send()[0]
 
 
 async def test_client_hellos_without_a_cookie(besieged: Besieged) -> None:
