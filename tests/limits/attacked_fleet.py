@@ -168,9 +168,7 @@ class AttackedFleet:
 
         worker = Worker(come_in)
         with self._unharmed(memory_bytes):
-            figures = self.victim.publishes(
-                lambda: (time.monotonic() >= end_s or attack.is_over) and bool(came_in_ms)
-            )
+            figures = self.victim.publishes(lambda: not worker.is_alive())
             worker.finish()
             say(f"{figures}, {len(came_in_ms)} came in within {max(came_in_ms):.0f} ms")
         self._hold(figures)
