@@ -20,6 +20,7 @@ from gateway.commands import password_lines
 
 ATTACK_S, SOAK_S = 2.0, 30.0
 MEMORY_BYTES = 32 << 20
+NEIGHBOUR = "gw-b"
 IDENTITY, KEY = "meter-1", "0123456789abcdef"
 POLICY = f"""version = 1
 [principals]
@@ -59,19 +60,20 @@ class AttackedFleet:
     """A gateway with a switch and a neighbour; strangers attack it, and users who want too much.
 
     Args:
+        folder: with the files of both.
         gateway: the one that is attacked.
         neighbour: another one, that has dialled it.
-        psk: the file of the keys of both.
         is_soak: attack for long, and hold what a PUBACK takes against its limit.
 
     """
 
-    def __init__(self, gateway: Gateway, neighbour: Gateway, psk: Path, *, is_soak: bool) -> None:
-        self.gateway, self.neighbour, self.psk = gateway, neighbour, psk
+    def __init__(
+        self, folder: Path, gateway: Gateway, neighbour: Gateway, *, is_soak: bool
+    ) -> None:
+        self.gateway, self.neighbour, self.psk = gateway, neighbour, folder / "psk"
         self.is_soak = is_soak
-        self._uri = f"coaps://{gateway.listeners['coaps']}/sensors/valve"
         self.victim = Victim(gateway, neighbour)
-        gateway.wait_for(lambda: len(gateway.links()) == 1)
+        self._is_linked()
 
     @classmethod
     @contextmanager
@@ -94,9 +96,9 @@ class AttackedFleet:
             other = folder / "neighbour"
             other.mkdir()
             dials = f'{tls}\nneighbours = ["{host}:{port}"]'
-            made = Gateway(other, SWITCH, dials, coap, access=access, name="gw-b")
+            made = Gateway(other, SWITCH, dials, coap, access=access, name=NEIGHBOUR)
             with stopping(made) as neighbour:
-                yield cls(gateway, neighbour, psk, is_soak=is_soak)
+                yield cls(folder, gateway, neighbour, is_soak=is_soak)
 
     def stranger(self, number: int = 0) -> socket.socket:
         """A socket at an address of its own."""
@@ -166,8 +168,8 @@ class AttackedFleet:
                 came_in_ms.append((time.monotonic() - begun_s) * 1000)
                 time.sleep(0.5)
 
-        worker = Worker(come_in)
         with self._unharmed(memory_bytes):
+            worker = Worker(come_in)
             figures = self.victim.publishes(lambda: not worker.is_alive())
             worker.finish()
             say(f"{figures}, {len(came_in_ms)} came in within {max(came_in_ms):.0f} ms")
@@ -179,11 +181,11 @@ class AttackedFleet:
 
     @contextmanager
     def _unharmed(self, memory_bytes: int = MEMORY_BYTES) -> Iterator[None]:
-        links, rss_bytes = self.gateway.links(), self.gateway.rss_bytes()
+        link, rss_bytes = self.gateway.links()[NEIGHBOUR], self.gateway.rss_bytes()
         yield
         grown_bytes = self.gateway.rss_bytes() - rss_bytes
         say(f"{grown_bytes / (1 << 20):.1f} MiB more")
-        assert self.gateway.links() == links
+        assert self.gateway.links()[NEIGHBOUR] == link
         assert grown_bytes < memory_bytes
 
     def _hold(self, figures: Figures) -> None:
@@ -193,12 +195,16 @@ class AttackedFleet:
     def starts_again(self) -> None:
         """After an attack the gateway is killed: it starts, and has all that it acknowledged."""
         self.victim.starts_again()
-        self.gateway.wait_for(lambda: len(self.gateway.links()) == 1)
+        self._is_linked()
+
+    def _is_linked(self) -> None:
+        self.gateway.wait_for(lambda: NEIGHBOUR in self.gateway.links())
 
     def _coap(self, *arguments: str) -> str:
         command = ["coap-client-openssl", "-B", "10", "-u", IDENTITY, "-k", KEY, *arguments]
+        uri = f"coaps://{self.gateway.listeners['coaps']}/sensors/valve"
         done = subprocess.run(
-            [*command, self._uri], capture_output=True, text=True, check=False, timeout=30
+            [*command, uri], capture_output=True, text=True, check=False, timeout=30
         )
         return done.stdout.strip()
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
-from typing import Any, Protocol
+from typing import Any
 
 READY_S = 60.0
 
 
-class Attacker(Protocol):
+class Attacker:
     """Who does the same harm again and again.
 
     Attributes:
@@ -21,10 +21,15 @@ class Attacker(Protocol):
 
     """
 
-    seen: Counter[str]
+    def __init__(self) -> None:
+        self.seen: Counter[str] = Counter()
 
     def step(self) -> bool:
         """Do it once; whether there is more to do."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Be gone; connections end with the process."""
 
 
 class Attack:
@@ -94,3 +99,4 @@ def _attack(
         pass
     told.send(attacker.seen)
     leaving.wait()
+    attacker.close()

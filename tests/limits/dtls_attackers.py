@@ -6,7 +6,8 @@ import contextlib
 import itertools
 import socket
 import time
-from collections import Counter
+
+from attacking import Attacker
 
 from dtls.context import ClientContext
 from dtls.session import DtlsSession
@@ -15,7 +16,7 @@ KEY = b"0123456789abcdef"
 HOSTS = itertools.count(1)
 
 
-class Attacker:
+class Beginner:
     """A socket at a host that no other attacker has."""
 
     def __init__(self, port: int) -> None:
@@ -46,16 +47,16 @@ def hello() -> bytes:
     return client.datagrams_to_send()[0]
 
 
-class HalfOpener:
+class HalfOpener(Attacker):
     """Begins one handshake after the other, and goes on with none. Args: the gateway's port."""
 
     def __init__(self, port: int) -> None:
-        self.seen: Counter[str] = Counter()
+        super().__init__()
         self._port = port
-        self._held: list[Attacker] = []
+        self._held: list[Beginner] = []
 
     def step(self) -> bool:
-        self._held.append(Attacker(self._port))
+        self._held.append(Beginner(self._port))
         self._held[-1].return_cookie()
         self.seen["half-open"] += 1
         if len(self._held) > 500:  # an attacker who forgets is forgotten there no sooner
@@ -63,12 +64,12 @@ class HalfOpener:
         return True
 
 
-class HelloSender:
+class HelloSender(Attacker):
     """Floods with ClientHellos that have no cookie. Args: the gateway's port."""
 
     def __init__(self, port: int) -> None:
-        self.seen: Counter[str] = Counter()
-        self._attackers = [Attacker(port) for _ in range(16)]
+        super().__init__()
+        self._attackers = [Beginner(port) for _ in range(16)]
         self._first = hello()
 
     def step(self) -> bool:

@@ -18,6 +18,7 @@ from raw_client import Broker
 
 START_S = 30.0
 WAIT_S = 20.0
+RELOADED = "are read again"
 PORTS = (
     ("mqtt", "port", "mqtt"),
     ("mqtt", "tls_port", "mqtts"),
@@ -112,6 +113,12 @@ discovery = false
                 behind = behind.replace(f"\n{key} = 0\n", f"\n{key} = {port}\n", 1)
                 text = before + head + behind
         self._config.write_text(text)
+
+    def reload(self) -> None:
+        """SIGHUP, and wait until its files are read again."""
+        before = self._log.read_text().count(RELOADED)
+        self.process.send_signal(signal.SIGHUP)
+        self.wait_for(lambda: self._log.read_text().count(RELOADED) > before)
 
     def links(self) -> dict[str, str]:
         """Its neighbours' connections, by id: one that was lost and made anew is another."""

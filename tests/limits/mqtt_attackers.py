@@ -6,8 +6,8 @@ import itertools
 import selectors
 import socket
 import time
-from collections import Counter
 
+from attacking import Attacker
 from password_flood import Flood
 from raw_client import Client
 from raw_packets import V311, Kind, Packets
@@ -31,11 +31,11 @@ def connection(address: Address) -> Client:
     return Client(address, Packets(V311))
 
 
-class SessionOpener:
+class SessionOpener(Attacker):
     """Opens sessions that last, and leaves. Args: the broker's address, and how many."""
 
     def __init__(self, address: Address, count: int) -> None:
-        self.seen: Counter[str] = Counter()
+        super().__init__()
         self._address = address
         self._numbers = iter(range(count))
 
@@ -56,7 +56,7 @@ class SessionOpener:
         return True
 
 
-class QueueFiller:
+class QueueFiller(Attacker):
     """Publishes with QoS 1 as fast as it can, into queues of sessions that are away.
 
     Args:
@@ -67,7 +67,7 @@ class QueueFiller:
     """
 
     def __init__(self, address: Address, sessions: int, log_bytes: int) -> None:
-        self.seen: Counter[str] = Counter()
+        super().__init__()
         for number in range(sessions):
             away = connection(address)
             away.connect(f"away-{number}", username=GREEDY, password=GREEDY_PASSWORD, clean=False)
@@ -91,11 +91,11 @@ class QueueFiller:
         return self._left > 0
 
 
-class PasswordGuesser:
+class PasswordGuesser(Attacker):
     """Has 400 wrong passwords checked at a time. Args: the broker's address, for how long each."""
 
     def __init__(self, address: Address, wait_s: float) -> None:
-        self.seen: Counter[str] = Counter()
+        super().__init__()
         self._address = address
         self._wait_s = wait_s
         self._prefixes = (f"127.{100 + n // 256}.{n % 256}." for n in itertools.count())
@@ -112,11 +112,11 @@ class PasswordGuesser:
         return True
 
 
-class Impostor:
+class Impostor(Attacker):
     """Comes with other users' client identifiers. Args: the broker's address, and those."""
 
     def __init__(self, address: Address, *client_ids: str) -> None:
-        self.seen: Counter[str] = Counter()
+        super().__init__()
         self._address = address
         self._named = itertools.cycle(itertools.product(client_ids, (True, False)))
 
@@ -134,14 +134,18 @@ class Impostor:
         return True
 
 
-class SilentCaller:
+class SilentCaller(Attacker):
     """Keeps connections open that say nothing, or half a CONNECT. Args: address, how many."""
 
     def __init__(self, address: Address, count: int) -> None:
-        self.seen: Counter[str] = Counter()
+        super().__init__()
         self._address = address
+        self._count = count
         self._selector = selectors.DefaultSelector()
-        for _ in range(count):
+        self._open_all()
+
+    def _open_all(self) -> None:
+        for _ in range(self._count - len(self._selector.get_map())):
             self._open()
 
     def _open(self) -> None:
@@ -163,5 +167,5 @@ class SilentCaller:
             self._selector.unregister(one)
             one.close()
             self.seen["closed"] += 1
-            self._open()
+        self._open_all()
         return True

@@ -17,10 +17,11 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from attacked_fleet import SWITCH, AttackedFleet, plain_address, stopping
+from attacked_fleet import KEY, SWITCH, AttackedFleet, plain_address, stopping
 from coap_messages import (
     BLOCK1,
     CHANGED,
@@ -40,6 +41,13 @@ from coap_messages import (
     path,
 )
 from gateways import Gateway
+from hostile_fleet import port_of, shown
+from victim import PASSWORD, USER
+
+from benchmarks.fleet_devices import Asker, RefusedError
+from coap_engine import codes
+from dtls.context import ClientContext
+from dtls.errors import SessionClosedError
 
 RETURNS_S = 300.0
 """Longer than EXCHANGE_LIFETIME, for which a body in assembly is kept."""
@@ -146,6 +154,56 @@ def test_what_resources_are_asked_for_holds_up_nobody(fleet: AttackedFleet) -> N
 
     fleet.serves_during(ask, 0.007)
     fleet.starts_again()
+
+
+def thermometers(fleet: AttackedFleet, stack: ExitStack) -> Iterator[Asker]:
+    """Sessions of one device, at each of the two gateways."""
+    for gateway in (fleet.gateway, fleet.neighbour):
+        context = ClientContext("thermometer", KEY.encode())
+        asker = stack.enter_context(closing(Asker(port_of(gateway, "coaps"), context)))
+        asker.shake_hands()
+        yield asker
+
+
+def test_a_device_drains_no_gateway_and_writes_nowhere(fleet: AttackedFleet) -> None:
+    with ExitStack() as stack:
+        askers = list(thermometers(fleet, stack))
+        requests = [(codes.POST, "drain", b""), (codes.PUT, "sensors/valve", b"1")]
+        requests += [
+            (code, f"q/-/-/{name}/{below}", payload)
+            for code, below, payload in requests
+            for name in ("gw", "gw-b")
+        ]
+        asked = itertools.cycle(itertools.product(askers, requests))
+
+        def ask() -> None:
+            asker, (code, where, payload) = next(asked)
+            assert shown(asker.ask(code, path(where), payload)) == "4.03", where
+
+        fleet.serves_during(ask, 0.02)
+    for gateway in (fleet.gateway, fleet.neighbour):
+        gateway.broker().connect(username=USER, password=PASSWORD).disconnect()
+    fleet.starts_again()
+
+
+def test_a_key_that_was_taken_out_of_the_file_opens_nothing(fleet: AttackedFleet) -> None:
+    kept = fleet.psk.read_text()
+    with ExitStack() as stack:
+        askers = list(thermometers(fleet, stack))
+        try:
+            fleet.psk.write_text("".join(kept.splitlines(keepends=True)[:1]))
+            for gateway in (fleet.gateway, fleet.neighbour):
+                gateway.reload()
+            for asker in askers:
+                with pytest.raises(SessionClosedError):
+                    asker.ask(codes.GET, path("rd-lookup/ep"))
+            with pytest.raises(RefusedError):
+                list(thermometers(fleet, stack))
+            fleet.writes_and_reads()
+        finally:
+            fleet.psk.write_text(kept)
+            for gateway in (fleet.gateway, fleet.neighbour):
+                gateway.reload()
 
 
 def test_a_stranger_gets_no_more_than_three_times_what_he_sent(fleet: AttackedFleet) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 from authority import Authority
-from dtls_attackers import HOSTS, KEY, Attacker, hello
+from dtls_attackers import HOSTS, KEY, Beginner, hello
 from dtls_clients import CertificateClientContext, DtlsPeer
 from gateways import Gateway
 
@@ -120,7 +120,7 @@ def besieged(
 
 
 async def test_client_hellos_without_a_cookie(besieged: Besieged) -> None:
-    attackers = [Attacker(besieged.port) for _ in range(16)]
+    attackers = [Beginner(besieged.port) for _ in range(16)]
     count = besieged.length(6_000, 30_000)
 
     def flood() -> None:
@@ -137,11 +137,11 @@ async def test_client_hellos_without_a_cookie(besieged: Besieged) -> None:
 
 
 async def test_half_opens_that_say_no_more(besieged: Besieged) -> None:
-    held: list[Attacker] = []
+    held: list[Beginner] = []
 
     def fall_silent() -> None:
         for _ in range(besieged.length(200, 1_500)):
-            held.append(Attacker(besieged.port))
+            held.append(Beginner(besieged.port))
             held[-1].return_cookie()
 
     await besieged.goes_on_during(fall_silent)
@@ -152,7 +152,7 @@ async def test_half_opens_that_say_no_more(besieged: Besieged) -> None:
 async def test_cookies_that_are_sent_again_from_elsewhere_and_from_there(
     besieged: Besieged,
 ) -> None:
-    owner, others = Attacker(besieged.port), [Attacker(besieged.port) for _ in range(16)]
+    owner, others = Beginner(besieged.port), [Beginner(besieged.port) for _ in range(16)]
     with_cookie = owner.return_cookie()
 
     def replay() -> None:

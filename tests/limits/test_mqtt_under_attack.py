@@ -11,9 +11,10 @@ attack left there, and a session that was away gets all that was acknowledged. `
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
-from attacked_fleet import AttackedFleet
+from attacked_fleet import MEMORY_BYTES, AttackedFleet
 from attacking import attacking
 from dtls_attackers import HalfOpener, HelloSender
 from mqtt_attackers import Impostor, PasswordGuesser, QueueFiller, SessionOpener, SilentCaller
@@ -22,15 +23,21 @@ from victim import ABSENT, PUBLISHER, say
 SESSIONS_PER_USER = 5_000
 FLOOD_BYTES = 160 << 20
 """Less than `log.max_bytes`, whose oldest segments would take the victim's messages with them."""
-QUEUES_BYTES = 256 << 20
+CHECKS_BYTES = 2 * 64 << 20
+"""What two passwords take that are being checked."""
 
 
-@pytest.fixture(scope="module")
+def scope(fixture_name: str, config: pytest.Config) -> Literal["function", "module"]:
+    """One fleet stands all attacks, one after the other; a long one has a fleet of its own."""
+    return "function" if config.getoption("--soak") else "module"
+
+
+@pytest.fixture(scope="session")
 def is_soak(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--soak"))
 
 
-@pytest.fixture
+@pytest.fixture(scope=scope)
 def fleet(tmp_path_factory: pytest.TempPathFactory, is_soak: bool) -> Iterator[AttackedFleet]:
     with AttackedFleet.running(tmp_path_factory.mktemp("fleet"), is_soak=is_soak) as running:
         yield running
@@ -53,21 +60,9 @@ def test_sessions_that_one_user_opens_without_end_leave_room_for_others(
     fleet.victim.comes_in_anew()
 
 
-def test_what_one_user_queues_for_sessions_that_are_away_holds_up_nobody(
-    fleet: AttackedFleet,
-) -> None:
-    """Also the flood with QoS 1. All of it is less than what the log keeps."""
-    with attacking(QueueFiller, fleet.gateway.address, 20, FLOOD_BYTES) as attack:
-        fleet.serves_beside(attack, QUEUES_BYTES)
-        seen = attack.stop()
-    say(str(seen))
-    assert seen["acknowledged"] > 1_000
-    fleet.starts_again()
-
-
 def test_wrong_passwords_again_and_again_hold_up_nobody(fleet: AttackedFleet) -> None:
     with attacking(PasswordGuesser, fleet.gateway.address, 1.0) as attack:
-        fleet.serves_beside(attack)
+        fleet.serves_beside(attack, MEMORY_BYTES + CHECKS_BYTES)
         seen = attack.stop()
     say(str(seen))
     assert seen["floods"] > 0
@@ -112,4 +107,16 @@ def test_client_hellos_without_a_cookie_hold_up_nobody(fleet: AttackedFleet) -> 
         seen = attack.stop()
     say(str(seen))
     assert seen["sent"] > 1_000
+    fleet.starts_again()
+
+
+def test_what_one_user_queues_for_sessions_that_are_away_holds_up_nobody(
+    fleet: AttackedFleet,
+) -> None:
+    """Also the flood with QoS 1. All of it is less than what the log keeps."""
+    with attacking(QueueFiller, fleet.gateway.address, 20, FLOOD_BYTES) as attack:
+        fleet.serves_beside(attack)
+        seen = attack.stop()
+    say(str(seen))
+    assert seen["acknowledged"] > 1_000
     fleet.starts_again()
