@@ -59,7 +59,6 @@ class StolenGateway(Attacker):
         look_at_no_signatures(self._gateway.process)
         self._thief = Thief(self._gateway.process, issued)
         self._loop.run_until_complete(self._linked())
-        assert self._gateway.links == set(self._victims)
 
     def step(self) -> bool:
         self._loop.run_until_complete(self._attack())
@@ -78,14 +77,11 @@ class StolenGateway(Attacker):
         for victim in self._known():
             self._thief.say_the_impossible(victim, self.seen["impossible"])
         self.seen["impossible"] += 1
-        await asyncio.sleep(ROUND_S)
-        await self._linked()
 
     async def _linked(self) -> None:
-        """Wait until there are links to all, again; while a victim is down there can't be."""
-        end_s = self._loop.time() + LINKED_S
-        while self._gateway.links != set(self._victims) and self._loop.time() < end_s:
-            await asyncio.sleep(ROUND_S)
+        async with asyncio.timeout(LINKED_S):
+            while self._gateway.links != set(self._victims):
+                await asyncio.sleep(ROUND_S)
 
     def _known(self) -> list[Known]:
         """What its own gateway has been told of those that there are."""
