@@ -24,8 +24,8 @@ AT_ONCE: Final = 2
 PROVED_MAX: Final = 10_000
 """Users, each with a host, that are remembered as proved; those that proved it last."""
 
-NICENESS: Final = 10
-"""Of the threads that check, on Linux: a tenth of the loop's share where both want a core."""
+NICENESS: Final = 5
+"""Of the threads that check, on Linux: a third of the loop's share where both want a core."""
 
 _Turn = asyncio.Future[None]
 

@@ -15,7 +15,7 @@ from thief import Known, Thief, look_at_no_signatures
 THIEF = "gw-x"
 ROUNDS = 20
 """Of forged batches and claims, between two claims that end a link."""
-ROUND_S = 0.05
+ROUND_S = 0.025
 LINKED_S = 20.0
 
 Files = tuple[Path, Path]
@@ -73,7 +73,7 @@ class StolenGateway(Attacker):
             for victim in self._known():
                 self._thief.attack(victim)
                 self.seen["attacks"] += 1
-            await asyncio.sleep(ROUND_S)
+                await asyncio.sleep(ROUND_S)
         for victim in self._known():
             self._thief.say_the_impossible(victim, self.seen["impossible"])
         self.seen["impossible"] += 1
