@@ -71,21 +71,27 @@ class Thief:
         self._send(self._altered(victim))
         self._claim(victim)
 
-    def say_the_impossible(self, victim: Known, number: int) -> None:
-        """Tell each neighbour of lives of the victim that there can't be; one way a call.
+    def claim_lives(self, victim: Known, number: int) -> None:
+        """Tell each neighbour of lives of the victim that none could follow; one way a call.
 
-        Nobody listens to a link any longer over which that came.
+        Nobody listens to a link any longer over which a life came that there can't be.
 
         Args:
             victim: of whom.
             number: which way; all have their turns.
 
         """
-        name, summary = victim.name, Summary({(victim.name, NEVER): Intervals([(1, 5)])})
-        root = Root(name, NEVER, 9e9, "127.0.0.1:1")
+        name = victim.name
+        root = Root(name, NEVER, 9e9, "127.0.0.1")
         hello = Bpdu(Kind.HELLO, 1, name, NEVER, 9e9, root, 1, 0)
+        rows = [Entry("t", b"of the last life", 1).row()]
+        last, _ = batch.make(
+            name, MAX_BOOT_EPOCH, 1, rows, flags=Flags.LOGGED, origin_time_us=1, seal=None
+        )
         words = [
-            (SUMMARY, summary.encode()),
+            (SUMMARY, Summary({(name, NEVER): Intervals([(1, 5)])}).encode()),
+            (SUMMARY, Summary({(name, MAX_BOOT_EPOCH): Intervals([(1, 5)])}).encode()),
+            (LIVE, last),
             (b"$hedgerow/behind", Behind(False, {name: NEVER}).encode()),
         ]
         if self._process._routed is not None:

@@ -23,9 +23,9 @@ AT_ONCE: Final = 2
 """Passwords that are checked at a time."""
 PROVED_MAX: Final = 10_000
 """Users, each with a host, that are remembered as proved; those that proved it last."""
-
 NICENESS: Final = 5
-"""Of the threads that check, on Linux: a third of the loop's share where both want a core."""
+"""On Linux the threads that check are so much nicer than the loop: where both want a core they get
+a third of what it gets."""
 
 _Turn = asyncio.Future[None]
 
@@ -113,4 +113,4 @@ class PasswordChecks:
 def _stand_back() -> None:
     """Lower the priority of this thread, and of those that argon2 begins in it."""
     if sys.platform == "linux":  # elsewhere it would be that of the process
-        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+        os.nice(NICENESS)

@@ -15,7 +15,7 @@ from thief import Known, Thief, look_at_no_signatures
 THIEF = "gw-x"
 ROUNDS = 20
 """Of forged batches and claims, between two claims that end a link."""
-ROUND_S = 0.025
+ROUND_S = 0.02
 LINKED_S = 20.0
 
 Files = tuple[Path, Path]
@@ -35,6 +35,8 @@ class StolenGateway(Attacker):
         authority: the file of the fleet's authority.
         own: its certificate and key.
         mode: of the tree.
+        is_signed: whether gateways sign in it. Where they don't a thief's word counts as much as
+            any, and he only claims lives.
         neighbours: where its victims take links.
         victims: certificates and keys of the victims, by id.
 
@@ -46,6 +48,7 @@ class StolenGateway(Attacker):
         authority: Path,
         own: Files,
         mode: str,
+        is_signed: bool,
         neighbours: list[str],
         victims: Mapping[str, Files],
     ) -> None:
@@ -54,7 +57,9 @@ class StolenGateway(Attacker):
         self._loop = asyncio.new_event_loop()
         issued = read(own)
         self._gateway = FleetGateway(folder, THIEF, issued, authority)
-        start = self._gateway.start(capability=1.0, mode=mode, neighbours=neighbours)
+        self._is_signed = is_signed
+        tree = {"mode": mode, "signatures": "on" if is_signed else "off"}
+        start = self._gateway.start(capability=1.0, neighbours=neighbours, **tree)
         self._loop.run_until_complete(start)
         look_at_no_signatures(self._gateway.process)
         self._thief = Thief(self._gateway.process, issued)
@@ -69,14 +74,15 @@ class StolenGateway(Attacker):
         self._loop.close()
 
     async def _attack(self) -> None:
-        for _ in range(ROUNDS):
-            for victim in self._known():
+        for _ in range(ROUNDS if self._is_signed else 1):
+            for victim in self._known() if self._is_signed else ():
                 self._thief.attack(victim)
                 self.seen["attacks"] += 1
                 await asyncio.sleep(ROUND_S)
+            await asyncio.sleep(ROUND_S)  # there may be none that it knows of
         for victim in self._known():
-            self._thief.say_the_impossible(victim, self.seen["impossible"])
-        self.seen["impossible"] += 1
+            self._thief.claim_lives(victim, self.seen["lives claimed"])
+        self.seen["lives claimed"] += 1
 
     async def _linked(self) -> None:
         async with asyncio.timeout(LINKED_S):
