@@ -88,8 +88,8 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 		tests/simulation/test_directory_simulation.py --soak --timeout 0
 	@.venv/bin/python -m pytest tests/network --soak --timeout 0
 	@.venv/bin/python -m pytest tests/flash/test_first_boot.py --soak --timeout 0 -s
-	@.venv/bin/python -m pytest tests/limits/test_coap_under_attack.py \
-		tests/limits/test_dtls_floods.py tests/limits/test_hostile_fleet.py --soak --timeout 0 -s
+	@.venv/bin/python -m pytest tests/limits/test_coap_under_attack.py tests/limits/test_mqtt_under_attack.py \
+		tests/limits/test_beside_a_stolen_gateway.py tests/limits/test_dtls_floods.py tests/limits/test_hostile_fleet.py --soak --timeout 0 -s
 	@.venv/bin/python -m pytest tests/interop/test_dtls_over_a_bad_network.py --soak --timeout 0 -s
 	@.venv/bin/python -m benchmarks.first_hour
 	@.venv/bin/python tests/fuzz parser --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ] # 3: no wheel, and said so

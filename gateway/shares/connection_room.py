@@ -32,6 +32,8 @@ class ConnectionRoom(Generic[Connection]):
         self._connections: dict[Connection, str] = {}
         # In the order in which they came; with some that have been accepted meanwhile.
         self._unaccepted: dict[str, dict[Connection, None]] = {}
+        # The same hosts by how many of these they have, so that none has to be looked for.
+        self._hosts_with: dict[int, dict[str, None]] = {}
 
     def __len__(self) -> int:
         """How many there are."""
@@ -51,6 +53,7 @@ class ConnectionRoom(Generic[Connection]):
         self._connections[connection] = host
         waiting = self._unaccepted.setdefault(host, {})
         waiting[connection] = None
+        self._counted(host, len(waiting) - 1)
         going: list[Connection] = []
         if len(waiting) > self._of_host_unaccepted:
             self._prune(host)
@@ -66,26 +69,40 @@ class ConnectionRoom(Generic[Connection]):
         """A connection has gone."""
         host = self._connections.pop(connection, None)
         waiting = None if host is None else self._unaccepted.get(host)
-        if host is not None and waiting is not None:
-            waiting.pop(connection, None)
-            if not waiting:
-                del self._unaccepted[host]
+        if host is not None and waiting is not None and connection in waiting:
+            del waiting[connection]
+            self._counted(host, len(waiting) + 1)
 
-    def _prune(self, host: str) -> None:
-        """Leave out those that have been accepted."""
+    def _counted(self, host: str, before: int) -> None:
+        """A host has another number of connections that are not accepted."""
         waiting = self._unaccepted[host]
+        if before:
+            of_before = self._hosts_with[before]
+            del of_before[host]
+            if not of_before:
+                del self._hosts_with[before]
+        if waiting:
+            self._hosts_with.setdefault(len(waiting), {})[host] = None
+        else:
+            del self._unaccepted[host]
+
+    def _prune(self, host: str) -> bool:
+        """Leave out those that have been accepted; whether there was any."""
+        waiting = self._unaccepted[host]
+        before = len(waiting)
         for connection in [one for one in waiting if self._is_accepted(one)]:
             del waiting[connection]
-        if not waiting:
-            del self._unaccepted[host]
+        if len(waiting) == before:
+            return False
+        self._counted(host, before)
+        return True
 
     def _oldest(self, host: str) -> Connection:
         return next(iter(self._unaccepted[host]))
 
     def _of_greediest(self, newest: Connection) -> Connection:
-        for host in list(self._unaccepted):
-            self._prune(host)
-        if not self._unaccepted:
-            return newest
-        greediest = max(self._unaccepted, key=lambda host: len(self._unaccepted[host]))
-        return self._oldest(greediest)
+        while self._hosts_with:
+            host = next(iter(self._hosts_with[max(self._hosts_with)]))
+            if not self._prune(host):
+                return self._oldest(host)
+        return newest

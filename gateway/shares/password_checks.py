@@ -3,13 +3,17 @@
 A check takes a core and some 64 MiB for a tenth of a second, so few are made at a time, and whoever
 sends many wrong ones could keep everybody else waiting. So hosts have their turns, however many
 each sends; and a user who has proved a password from a host of late has its turn before all who
-have not, so that devices come back in the midst of an attack from however many hosts.
+have not, so that devices come back in the midst of an attack from however many hosts. Checks run at
+a lower priority than all else, so that they take what the loop leaves them of the cores.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from gateway.access.failed_attempts import network_of
@@ -19,6 +23,9 @@ AT_ONCE: Final = 2
 """Passwords that are checked at a time."""
 PROVED_MAX: Final = 10_000
 """Users, each with a host, that are remembered as proved; those that proved it last."""
+NICENESS: Final = 5
+"""On Linux the threads that check are so much nicer than the loop: where both want a core they get
+a third of what it gets."""
 
 _Turn = asyncio.Future[None]
 
@@ -37,6 +44,7 @@ class PasswordChecks:
         self._proved_max = proved_max
         self._waiting = FairTurns[_Turn]()
         self._proved: dict[tuple[str, str], None] = {}
+        self._threads = ThreadPoolExecutor(at_once, "password", _stand_back)
 
     @property
     def waiting(self) -> int:
@@ -64,8 +72,8 @@ class PasswordChecks:
         if not may_begin():
             self._pass_on()
             return None
-        checking = asyncio.ensure_future(asyncio.to_thread(check))
         loop = asyncio.get_running_loop()
+        checking = loop.run_in_executor(self._threads, check)
         # Not at once: who waits for this check notes a failure before the next one may begin.
         checking.add_done_callback(lambda _done: loop.call_soon(self._pass_on))
         is_right = await asyncio.shield(checking)
@@ -100,3 +108,9 @@ class PasswordChecks:
                 turn.set_result(None)
                 return
         self._free += 1
+
+
+def _stand_back() -> None:
+    """Lower the priority of this thread, and of those that argon2 begins in it."""
+    if sys.platform == "linux":  # elsewhere it would be that of the process
+        os.nice(NICENESS)

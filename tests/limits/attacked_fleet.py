@@ -5,40 +5,38 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from attacking import Attack
 from gateways import Gateway
-from raw_client import Client
+from mosquitto_hashes import pbkdf2_line
+from victim import P99_MS, PASSWORD, TOPIC, USER, Figures, Victim, say
 
 from gateway.commands import password_lines
 
 ATTACK_S, SOAK_S = 2.0, 30.0
-P99_MS = 20.0
 MEMORY_BYTES = 32 << 20
+NEIGHBOUR = "gw-b"
 IDENTITY, KEY = "meter-1", "0123456789abcdef"
-USER, PASSWORD = "plant", b"open sesame"
-TOPIC = "plant/t"
 POLICY = f"""version = 1
 [principals]
 "psk:{IDENTITY}" = ["valves"]
+"psk:thermometer" = ["device"]
 "user:{USER}" = ["plant"]
+"user:greedy" = ["greedy"]
 [roles.valves]
 includes = ["reader"]
 allow = ["PUT /sensors/valve"]
 [roles.plant]
-allow = ["publish {TOPIC}", "subscribe {TOPIC}"]
+allow = ["publish {TOPIC}/#", "subscribe {TOPIC}/#"]
+[roles.greedy]
+allow = ["publish greedy/#", "subscribe greedy/#"]
 """
 SWITCH = '[[sensors]]\ntype = "switch"\nname = "valve"\n'
-
-
-def say(what: str) -> None:
-    """Print a measurement, which is shown with ``-s`` or when the test fails."""
-    sys.stdout.write(f"{what}\n")
 
 
 @contextmanager
@@ -59,24 +57,23 @@ def plain_address(gateway: Gateway) -> tuple[str, int]:
 
 
 class AttackedFleet:
-    """A gateway with a switch and a neighbour; who attacks it has no key, who uses it has one.
+    """A gateway with a switch and a neighbour; strangers attack it, and users who want too much.
 
     Args:
+        folder: with the files of both.
         gateway: the one that is attacked.
         neighbour: another one, that has dialled it.
         is_soak: attack for long, and hold what a PUBACK takes against its limit.
 
     """
 
-    def __init__(self, gateway: Gateway, neighbour: Gateway, *, is_soak: bool) -> None:
-        self.gateway = gateway
-        self._neighbour = neighbour
-        self._is_soak = is_soak
-        self._uri = f"coaps://{gateway.listeners['coaps']}/sensors/valve"
-        self._publisher: Client = gateway.broker().connect(username=USER, password=PASSWORD)
-        self._subscriber: Client = neighbour.broker().connect(username=USER, password=PASSWORD)
-        self._subscriber.subscribe((TOPIC, 0))
-        gateway.wait_for(lambda: len(self._links()) == 1)
+    def __init__(
+        self, folder: Path, gateway: Gateway, neighbour: Gateway, *, is_soak: bool
+    ) -> None:
+        self.gateway, self.neighbour, self.psk = gateway, neighbour, folder / "psk"
+        self.is_soak = is_soak
+        self.victim = Victim(gateway, neighbour)
+        self._is_linked()
 
     @classmethod
     @contextmanager
@@ -86,8 +83,10 @@ class AttackedFleet:
         passwords, policy = folder / "passwords", folder / "policy.toml"
         for secret in (psk, passwords):
             secret.touch(mode=0o600)
-        psk.write_text(f"{IDENTITY}:{KEY.encode().hex()}\n")
-        passwords.write_text(password_lines.line(USER, PASSWORD) + "\n")
+        names = (IDENTITY, "thermometer")
+        psk.write_text("".join(f"{name}:{KEY.encode().hex()}\n" for name in names))
+        lines = (password_lines.line(USER, PASSWORD), pbkdf2_line("greedy", b"more"))
+        passwords.write_text("".join(f"{line}\n" for line in lines))
         policy.write_text(POLICY)
         access = f'password_file = "{passwords}"\npolicy_file = "{policy}"'
         coap = f'dtls_port = 0\npsk_file = "{psk}"'
@@ -97,8 +96,9 @@ class AttackedFleet:
             other = folder / "neighbour"
             other.mkdir()
             dials = f'{tls}\nneighbours = ["{host}:{port}"]'
-            with stopping(Gateway(other, "", dials, access=access, name="gw-b")) as neighbour:
-                yield cls(gateway, neighbour, is_soak=is_soak)
+            made = Gateway(other, SWITCH, dials, coap, access=access, name=NEIGHBOUR)
+            with stopping(made) as neighbour:
+                yield cls(folder, gateway, neighbour, is_soak=is_soak)
 
     def stranger(self, number: int = 0) -> socket.socket:
         """A socket at an address of its own."""
@@ -118,71 +118,113 @@ class AttackedFleet:
     def serves_during(
         self, attack: Callable[[], object], every_s: float, least_s: float = 0.0
     ) -> None:
-        """Repeat an attack's step.
+        """Repeat an attack's step, and serve all others.
 
-        Meanwhile every PUBACK comes, on the connection that was there before, the authenticated
-        peer is served, the link to the neighbour stays and takes messages, and memory does not
-        grow.
+        Meanwhile every PUBACK comes, on the connection that was there before, an authenticated
+        peer writes and reads, the link to the neighbour stays and takes messages, and memory does
+        not grow.
+
+        Args:
+            attack: a step of it.
+            every_s: how often there is one.
+            least_s: the shortest time for all of it.
+
         """
-        links, rss_bytes = self._links(), self.gateway.rss_bytes()
-        failures: list[BaseException] = []
-
-        def work() -> None:
-            try:
-                self.writes_and_reads()
-            except BaseException as failure:
-                failures.append(failure)
-
-        worker = threading.Thread(target=work)
-        worker.start()
-        took_ms, steps = self._publish_during(attack, every_s, least_s, worker)
-        worker.join()
-        assert not failures, failures
-        took_ms.sort()
-        middle, p99 = took_ms[len(took_ms) // 2], took_ms[len(took_ms) * 99 // 100]
-        grown_bytes = self.gateway.rss_bytes() - rss_bytes
-        say(
-            f"{steps} steps, {len(took_ms)} PUBACKs: p50 {middle:.1f} ms, p99 {p99:.1f} ms, "
-            f"{grown_bytes / (1 << 20):.1f} MiB more"
-        )
-        for client in (self._publisher, self._subscriber):
-            client.ping()
-        assert self._links() == links
-        assert grown_bytes < MEMORY_BYTES
-        if self._is_soak:
-            assert p99 < P99_MS
-
-    def _publish_during(
-        self, attack: Callable[[], object], every_s: float, least_s: float, worker: threading.Thread
-    ) -> tuple[list[float], int]:
-        took_ms: list[float] = []
+        worker = Worker(self.writes_and_reads)
         begun_s, steps = time.monotonic(), 0
-        end_s = begun_s + max(SOAK_S if self._is_soak else ATTACK_S, least_s)
-        while (now_s := time.monotonic()) < end_s or worker.is_alive():
-            while begun_s + steps * every_s <= now_s:
+        end_s = begun_s + max(self.attack_s, least_s)
+
+        def due_steps() -> None:
+            nonlocal steps
+            while begun_s + steps * every_s <= time.monotonic():
                 attack()
                 steps += 1
-            sent_s = time.monotonic()
-            self._publisher.publish(TOPIC, b"%d" % len(took_ms), qos=1)
-            took_ms.append((time.monotonic() - sent_s) * 1000)
-            time.sleep(0.002)
-        for number in range(len(took_ms)):
-            self._subscriber.expect_publish(TOPIC, b"%d" % number, 0)
-        return took_ms, steps
 
-    def _links(self) -> list[str]:
-        """The links by their connections: one that was lost and made anew is another."""
-        told = json.loads(self._status())
-        return sorted(one["address"] for one in told["neighbours"])
+        with self._unharmed():
+            figures = self.victim.publishes(
+                lambda: time.monotonic() >= end_s and not worker.is_alive(), due_steps
+            )
+            worker.finish()
+            say(f"{steps} steps, {figures}")
+        self._hold(figures)
 
-    def _status(self) -> str:
-        host, port = plain_address(self.gateway)
-        command = [sys.executable, "-m", "gateway.cli", "status", "--json", f"{host}:{port}"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    def serves_beside(self, attack: Attack, memory_bytes: int = MEMORY_BYTES) -> None:
+        """Serve all others while an attack goes on in another process.
+
+        As with `serves_during`, but those who come in meanwhile are MQTT clients.
+
+        Args:
+            attack: when it has ended by itself, that is enough.
+            memory_bytes: by so much the gateway may grow.
+
+        """
+        end_s = time.monotonic() + self.attack_s
+        came_in_ms: list[float] = []
+
+        def come_in() -> None:
+            while not came_in_ms or (time.monotonic() < end_s and not attack.is_over):
+                begun_s = time.monotonic()
+                self.victim.comes_in_anew()
+                came_in_ms.append((time.monotonic() - begun_s) * 1000)
+                time.sleep(0.5)
+
+        with self._unharmed(memory_bytes):
+            worker = Worker(come_in)
+            figures = self.victim.publishes(lambda: not worker.is_alive())
+            worker.finish()
+            say(f"{figures}, {len(came_in_ms)} came in within {max(came_in_ms):.0f} ms")
+        self._hold(figures)
+
+    @property
+    def attack_s(self) -> float:
+        return SOAK_S if self.is_soak else ATTACK_S
+
+    @contextmanager
+    def _unharmed(self, memory_bytes: int = MEMORY_BYTES) -> Iterator[None]:
+        link, rss_bytes = self.gateway.links()[NEIGHBOUR], self.gateway.rss_bytes()
+        yield
+        grown_bytes = self.gateway.rss_bytes() - rss_bytes
+        say(f"{grown_bytes / (1 << 20):.1f} MiB more")
+        assert self.gateway.links()[NEIGHBOUR] == link
+        assert grown_bytes < memory_bytes
+
+    def _hold(self, figures: Figures) -> None:
+        if self.is_soak:
+            assert figures.p99_ms < P99_MS
+
+    def starts_again(self) -> None:
+        """After an attack the gateway is killed: it starts, and has all that it acknowledged."""
+        self.victim.starts_again()
+        self._is_linked()
+
+    def _is_linked(self) -> None:
+        self.gateway.wait_for(lambda: NEIGHBOUR in self.gateway.links())
 
     def _coap(self, *arguments: str) -> str:
         command = ["coap-client-openssl", "-B", "10", "-u", IDENTITY, "-k", KEY, *arguments]
+        uri = f"coaps://{self.gateway.listeners['coaps']}/sensors/valve"
         done = subprocess.run(
-            [*command, self._uri], capture_output=True, text=True, check=False, timeout=30
+            [*command, uri], capture_output=True, text=True, check=False, timeout=30
         )
         return done.stdout.strip()
+
+
+class Worker(threading.Thread):
+    """Does something while an attack goes on, and keeps what went wrong. Args: what it does."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        super().__init__()
+        self._failures: list[BaseException] = []
+        self._work = work
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except BaseException as failure:
+            self._failures.append(failure)
+
+    def finish(self) -> None:
+        """Wait until it is done; it must have worked out."""
+        self.join()
+        assert not self._failures, self._failures

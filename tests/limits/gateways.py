@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +18,14 @@ from raw_client import Broker
 
 START_S = 30.0
 WAIT_S = 20.0
+RELOADED = "are read again"
+PORTS = (
+    ("mqtt", "port", "mqtt"),
+    ("mqtt", "tls_port", "mqtts"),
+    ("coap", "port", "coap"),
+    ("coap", "dtls_port", "coaps"),
+)
+"""Sections and keys of ports, and the schemes that the gateway tells them by."""
 
 
 class Gateway:
@@ -45,8 +54,8 @@ class Gateway:
         mqtt: str = "",
     ) -> None:
         (folder / "tree.key").write_text("ab" * 32)
-        config = folder / "gateway.toml"
-        config.write_text(
+        self._config = folder / "gateway.toml"
+        self._config.write_text(
             f"""
 [gateway]
 id = "{name}"
@@ -68,18 +77,54 @@ discovery = false
 """
         )
         self._log = folder / "log.txt"
+        self._log.write_bytes(b"")
+        self._told = folder / "state" / "listeners.json"
         self._clients: list[Broker] = []
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)], stderr=log
-            )
-        listeners = folder / "state" / "listeners.json"
-        self.wait_for(listeners.exists, START_S)
-        found = json.loads(listeners.read_text())
-        host, _, port = found["mqtt"].rpartition(":")
+        self.process: subprocess.Popen[bytes]
+        self.listeners: dict[str, Any]
+        self._start()
+
+    def _start(self) -> None:
+        command = [sys.executable, "-m", "gateway.cli", "run", "--config", str(self._config)]
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(command, stderr=log)
+        self.wait_for(self._told.exists, START_S)
+        self.listeners = json.loads(self._told.read_text())
+        self.console = self.listeners["console"]
+        host, _, port = self.listeners["mqtt"].rpartition(":")
         self.address = (host, int(port))
-        self.console = found["console"]
-        self.listeners = found
+
+    def kill_and_start(self) -> float:
+        """SIGKILL, and the next start on the ports that it had; how many seconds that took."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(WAIT_S)
+        self._keep_ports()
+        self._told.unlink()
+        begun_s = time.monotonic()
+        self._start()
+        return time.monotonic() - begun_s
+
+    def _keep_ports(self) -> None:
+        text = self._config.read_text()
+        for section, key, scheme in PORTS:
+            if address := self.listeners.get(scheme):
+                before, head, behind = text.partition(f"[{section}]")
+                port = address.rpartition(":")[2]
+                behind = behind.replace(f"\n{key} = 0\n", f"\n{key} = {port}\n", 1)
+                text = before + head + behind
+        self._config.write_text(text)
+
+    def reload(self) -> None:
+        """SIGHUP, and wait until its files are read again."""
+        before = self._log.read_text().count(RELOADED)
+        self.process.send_signal(signal.SIGHUP)
+        self.wait_for(lambda: self._log.read_text().count(RELOADED) > before)
+
+    def links(self) -> dict[str, str]:
+        """Its neighbours' connections, by id: one that was lost and made anew is another."""
+        command = [sys.executable, "-m", "gateway.cli", "status", "--json", self.listeners["coap"]]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return {one["id"]: one["address"] for one in json.loads(told)["neighbours"]}
 
     def broker(self, level: int = 4) -> Broker:
         """The broker, spoken to at a protocol level."""

@@ -5,7 +5,8 @@ configuration; strangers attack one's plain CoAP from raw sockets of other loopb
 while an MQTT client with a password publishes with QoS 1 what another one gets at the neighbour,
 and an authenticated DTLS peer (libcoap's client) writes and reads. How long the PUBACKs took is
 printed (``-s``); what is asserted is that all came, that connection and link stay, who is served
-and how much memory grew. With ``--soak`` (`make soak`) the attacks last longer, and the 99th
+and how much memory grew. Then the gateway is killed and started again, and a session that was away
+gets all that was acknowledged. With ``--soak`` (`make soak`) the attacks last longer, and the 99th
 percentile of PUBACKs is held against its limit.
 """
 
@@ -16,10 +17,11 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from attacked_fleet import SWITCH, AttackedFleet, plain_address, stopping
+from attacked_fleet import KEY, SWITCH, AttackedFleet, plain_address, stopping
 from coap_messages import (
     BLOCK1,
     CHANGED,
@@ -39,6 +41,13 @@ from coap_messages import (
     path,
 )
 from gateways import Gateway
+from hostile_fleet import port_of, shown
+from victim import PASSWORD, USER
+
+from benchmarks.fleet_devices import Asker, RefusedError
+from coap_engine import codes
+from dtls.context import ClientContext
+from dtls.errors import SessionClosedError
 
 RETURNS_S = 300.0
 """Longer than EXCHANGE_LIFETIME, for which a body in assembly is kept."""
@@ -74,6 +83,7 @@ def test_datagrams_of_empty_options_hold_up_nobody(
     datagram = head + EMPTY_OPTIONS * (size_bytes - len(head))
     fleet.serves_during(lambda: stranger.send(datagram), every_s)
     fleet.writes_and_reads()
+    fleet.starts_again()
 
 
 def test_observations_of_strangers_leave_an_authenticated_peer_its_share(
@@ -96,6 +106,7 @@ def test_observations_of_strangers_leave_an_authenticated_peer_its_share(
         time.sleep(0.005)
     for _ in range(3):
         fleet.writes_and_reads()
+    fleet.starts_again()
 
 
 def test_blocks_of_requests_that_never_end_are_bounded(fleet: AttackedFleet, is_soak: bool) -> None:
@@ -116,6 +127,7 @@ def test_blocks_of_requests_that_never_end_are_bounded(fleet: AttackedFleet, is_
     if is_soak:
         held = 'hedgerow_coap_held{kind="bytes"}'
         fleet.gateway.wait_for(lambda: fleet.gateway.metric(held) == 0, RETURNS_S)
+    fleet.starts_again()
 
 
 def test_what_is_asked_from_forged_addresses_holds_up_nobody(fleet: AttackedFleet) -> None:
@@ -128,6 +140,7 @@ def test_what_is_asked_from_forged_addresses_holds_up_nobody(fleet: AttackedFlee
             stranger.send(message(CONFIRMABLE, GET, number, b"", (URI_PATH, b"status")))
 
     fleet.serves_during(ask, 0.007)
+    fleet.starts_again()
 
 
 def test_what_resources_are_asked_for_holds_up_nobody(fleet: AttackedFleet) -> None:
@@ -140,6 +153,57 @@ def test_what_resources_are_asked_for_holds_up_nobody(fleet: AttackedFleet) -> N
             stranger.send(message(NON_CONFIRMABLE, GET, number, b"", *path("q/-/-/gw-b/status")))
 
     fleet.serves_during(ask, 0.007)
+    fleet.starts_again()
+
+
+def thermometers(fleet: AttackedFleet, stack: ExitStack) -> Iterator[Asker]:
+    """Sessions of one device, at each of the two gateways."""
+    for gateway in (fleet.gateway, fleet.neighbour):
+        context = ClientContext("thermometer", KEY.encode())
+        asker = stack.enter_context(closing(Asker(port_of(gateway, "coaps"), context)))
+        asker.shake_hands()
+        yield asker
+
+
+def test_a_device_drains_no_gateway_and_writes_nowhere(fleet: AttackedFleet) -> None:
+    with ExitStack() as stack:
+        askers = list(thermometers(fleet, stack))
+        requests = [(codes.POST, "drain", b""), (codes.PUT, "sensors/valve", b"1")]
+        requests += [
+            (code, f"q/-/-/{name}/{below}", payload)
+            for code, below, payload in requests
+            for name in ("gw", "gw-b")
+        ]
+        asked = itertools.cycle(itertools.product(askers, requests))
+
+        def ask() -> None:
+            asker, (code, where, payload) = next(asked)
+            assert shown(asker.ask(code, path(where), payload)) == "4.03", where
+
+        fleet.serves_during(ask, 0.02)
+    for gateway in (fleet.gateway, fleet.neighbour):
+        gateway.broker().connect(username=USER, password=PASSWORD).disconnect()
+    fleet.starts_again()
+
+
+def test_a_key_that_was_taken_out_of_the_file_opens_nothing(fleet: AttackedFleet) -> None:
+    kept = fleet.psk.read_text()
+    with ExitStack() as stack:
+        askers = list(thermometers(fleet, stack))
+        try:
+            fleet.psk.write_text("".join(kept.splitlines(keepends=True)[:1]))
+            for gateway in (fleet.gateway, fleet.neighbour):
+                gateway.reload()
+            for asker in askers:
+                with pytest.raises(SessionClosedError):
+                    asker.ask(codes.GET, path("rd-lookup/ep"))
+            with pytest.raises(RefusedError):
+                list(thermometers(fleet, stack))
+            fleet.writes_and_reads()
+        finally:
+            fleet.psk.write_text(kept)
+            for gateway in (fleet.gateway, fleet.neighbour):
+                gateway.reload()
 
 
 def test_a_stranger_gets_no_more_than_three_times_what_he_sent(fleet: AttackedFleet) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import random
 import socket
 import ssl
@@ -22,20 +21,18 @@ from pathlib import Path
 
 import pytest
 from authority import Authority
+from dtls_attackers import HOSTS, KEY, Beginner, hello
 from dtls_clients import CertificateClientContext, DtlsPeer
 from gateways import Gateway
 
 from dtls.context import ClientContext, Context
-from dtls.session import DtlsSession
 
-KEY = b"0123456789abcdef"
 STATUS = b"\x40\x01\x00\x02\xb6status"
 CONNECT = b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04calm"
 P95_S = 1.0
 MEMORY_BYTES = 32 << 20
 CALM = 20
 """So many legitimate handshakes there are at least."""
-HOSTS = itertools.count(1)
 
 
 class Besieged:
@@ -122,39 +119,8 @@ def besieged(
     made.stop()
 
 
-class Attacker:
-    """A socket at a host that no other attacker has."""
-
-    def __init__(self, port: int) -> None:
-        number = next(HOSTS)
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind((f"127.7.{number >> 8}.{number & 255 or 1}", 0))
-        self.socket.connect(("127.0.0.1", port))
-        self.socket.settimeout(5.0)
-
-    def return_cookie(self) -> bytes:
-        """Begin a handshake that goes no further; the ClientHello with its cookie."""
-        client = DtlsSession(ClientContext("meter-1", KEY))
-        client.start(0.0)
-        for _ in range(10):  # the first may be lost in the flood
-            self.socket.send(hello := client.datagrams_to_send()[0])
-            with contextlib.suppress(TimeoutError):
-                client.receive_datagram(self.socket.recv(1 << 16), 0.0)
-                (with_cookie,) = client.datagrams_to_send()
-                self.socket.send(with_cookie)
-                return with_cookie
-            client._datagrams.append(hello)
-        raise AssertionError("no cookie")
-
-
-def hello() -> bytes:
-    client = DtlsSession(ClientContext("meter-1", KEY))
-    client.start(0.0)
-    return client.datagrams_to_send()[0]
-
-
 async def test_client_hellos_without_a_cookie(besieged: Besieged) -> None:
-    attackers = [Attacker(besieged.port) for _ in range(16)]
+    attackers = [Beginner(besieged.port) for _ in range(16)]
     count = besieged.length(6_000, 30_000)
 
     def flood() -> None:
@@ -171,11 +137,11 @@ async def test_client_hellos_without_a_cookie(besieged: Besieged) -> None:
 
 
 async def test_half_opens_that_say_no_more(besieged: Besieged) -> None:
-    held: list[Attacker] = []
+    held: list[Beginner] = []
 
     def fall_silent() -> None:
         for _ in range(besieged.length(200, 1_500)):
-            held.append(Attacker(besieged.port))
+            held.append(Beginner(besieged.port))
             held[-1].return_cookie()
 
     await besieged.goes_on_during(fall_silent)
@@ -186,7 +152,7 @@ async def test_half_opens_that_say_no_more(besieged: Besieged) -> None:
 async def test_cookies_that_are_sent_again_from_elsewhere_and_from_there(
     besieged: Besieged,
 ) -> None:
-    owner, others = Attacker(besieged.port), [Attacker(besieged.port) for _ in range(16)]
+    owner, others = Beginner(besieged.port), [Beginner(besieged.port) for _ in range(16)]
     with_cookie = owner.return_cookie()
 
     def replay() -> None:

@@ -11,34 +11,25 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from authority import Issued
 from fleet_gateway import Fleet, FleetGateway, until
 from mqtt_peer import Peer
+from thief import SUMMARY, Known, Thief, look_at_no_signatures
 
 from gateway.broker.outbound.message import Message
 from gateway.mqtt import PubAck, Publish
-from gateway.signing.own import OwnKey
 from gateway.signing.quarantine import FOLDER
-from tree_handler import batch
-from tree_handler.batch import Entry, Epoch, Flags
 from tree_handler.intervals import Intervals
-from tree_handler.proof import context
 from tree_handler.replication.repair import Summary
 from tree_handler.retained.message import VERSION
 from tree_handler.routing.locator import Behind
-from tree_handler.routing.wire import TOPIC as ROUTED
-from tree_handler.routing.wire import Ack, Carry, Claim, Tell, Word, signed_part
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
 pytestmark = pytest.mark.timeout(120)
 COUNT = 200
-LIVE, REPAIR, SUMMARY = b"$hedgerow/batch", b"$hedgerow/repair", b"$hedgerow/summary"
 THIEF = "gw-x"
 
 
@@ -49,93 +40,10 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
     await fleet.stop()
 
 
-class Thief:
-    """Has a member's certificate and key, the tree's key, and all that its links bring."""
-
-    def __init__(self, gateway: FleetGateway, issued: Issued) -> None:
-        self._gateway = gateway
-        self._own = OwnKey.read(issued.certificate, issued.key)
-
-    def attack(self, victim: FleetGateway) -> None:
-        """Send each neighbour all kinds of batches that are not the victim's and say they are."""
-        core = victim.process._node.replication
-        for epoch, first in (
-            (core.epoch, core.next_logged),
-            (core.epoch, core.next_logged + 1_000),
-            (core.epoch + 1, 1),
-            (MAX_BOOT_EPOCH, 1),
-        ):
-            for flags in (Flags.LOGGED, Flags.NONE, Flags.LOGGED | Flags.CONTROL):
-                for frame in self._frames(victim.name, epoch, first, flags):
-                    self._send(frame)
-        self._send(self._altered(victim))
-        self._claim(victim)
-
-    def _claim(self, victim: FleetGateway) -> None:
-        """Say of the victim what it never said."""
-        core = victim.process._node.replication
-        far = core.next_logged + 5_000
-        streams = [(name, core.epoch) for name in (victim.name, f"${victim.name}")]
-        has = {stream: Intervals([(1, far)]) for stream in streams}
-        gone = Summary(has, dict.fromkeys(streams, far + 1))
-        over = Summary(over={name: Intervals([(1, MAX_BOOT_EPOCH)]) for name, _ in streams})
-        for link in list(self._gateway.process._node.links.values()):
-            for summary in (Summary(has), gone, over):
-                link.send_batch(SUMMARY, summary.encode())
-            if self._gateway.process._routed is not None:
-                for word in self._words(streams[0], link.peer_id, far):
-                    link.send_batch(ROUTED, word.encode())
-
-    def _words(self, stream: Epoch, peer_id: str, far: int) -> Iterator[Word]:
-        claim = Claim(stream, far, ((peer_id, 0, 0),))
-        signed = context("word 1", "hedgerow") + signed_part(claim)
-        yield claim
-        yield replace(claim, seal=self._own.signer.sign(signed))
-        passed = Intervals([(1, far)])
-        yield Tell(peer_id, stream, far, 0, passed, Intervals())
-        yield Tell(peer_id, stream, far, far, Intervals(), passed)
-        for other in ("gw-a", "gw-b"):
-            yield Ack(stream, other, far)
-
-    def _frames(self, origin: str, epoch: int, first: int, flags: int) -> Iterator[bytes]:
-        rows = [Entry("t", b"forged", 1).row()] * 3
-        for seal in (None, self._seal, lambda *_: b"\0" * 70 + b"\x46"):
-            yield batch.make(
-                *(origin, epoch, first, rows), flags=flags, origin_time_us=1, seal=seal
-            )[0]
-
-    def _seal(self, flags: int, rest: bytes) -> bytes:
-        signature = self._own.signer.sign(context("batch 1", "hedgerow") + rest)
-        return signature + bytes((len(signature),))
-
-    def _altered(self, victim: FleetGateway) -> bytes:
-        """What the victim signed, with another message in it."""
-        own = victim.process._node.replication
-        seals = own.settings.seals
-        assert seals is not None
-        rows = [Entry("t", b"true", 1).row()]
-        frame, header = batch.make(
-            *(victim.name, own.epoch, own.next_logged + 50, rows),
-            flags=Flags.LOGGED,
-            origin_time_us=1,
-            seal=seals.seal,
-        )
-        seal = frame[header.end - header.seal_bytes :]
-        rows = [Entry("t", b"bent", 1).row()]
-        return batch.make(
-            *(victim.name, own.epoch, own.next_logged + 50, rows),
-            flags=Flags.LOGGED,
-            origin_time_us=1,
-            seal=lambda *_: seal,
-        )[0]
-
-    def _send(self, frame: bytes) -> None:
-        for link in list(self._gateway.process._node.links.values()):
-            carry = Carry(((link.peer_id, 0),), frame).encode()
-            for topic, payload in ((LIVE, frame), (REPAIR, frame), (ROUTED, carry)):
-                is_routed = self._gateway.process._routed is not None
-                if topic != ROUTED or (is_routed and not batch.check(frame).control):
-                    link.send_batch(topic, payload)
+def known(gateway: FleetGateway) -> Known:
+    core = gateway.process._node.replication
+    assert gateway._issued is not None
+    return Known(gateway.name, core.epoch, core.next_logged, gateway._issued)
 
 
 async def client(gateway: FleetGateway, client_id: str) -> Peer:
@@ -183,7 +91,7 @@ async def begin(fleet: Fleet, mode: str, thief_capability: float) -> list[FleetG
     await b.start(capability=2.0, neighbours=[to_a], **common)
     to_both = [to_a, f"127.0.0.1:{b.port}"]
     await x.start(capability=thief_capability, neighbours=to_both, **common)
-    x.process._node.replication._arrivals.seals = None  # it takes and passes on whatever comes
+    look_at_no_signatures(x.process)
     for gateway in (a, b, x):
         others = {"gw-a", "gw-b", THIEF} - {gateway.name}
         await until(lambda g=gateway, o=others: g.process._node.locator.reached == o)
@@ -197,7 +105,7 @@ async def test_a_stolen_gateway_forges_nothing_of_others(
 ) -> None:
     a, b, x = await begin(fleet, mode, thief_capability)
     assert x._issued is not None
-    thief = Thief(x, x._issued)
+    thief = Thief(x.process, x._issued)
     readers = [await client(a, "reader-a"), await client(b, "reader-b")]
     for reader in readers:
         await reader.subscribe("t")
@@ -209,7 +117,7 @@ async def test_a_stolen_gateway_forges_nothing_of_others(
     publishing = asyncio.gather(*(publish(w, n) for w, n in zip(writers, "ab", strict=True)))
     while not publishing.done():
         for victim in (a, b):
-            thief.attack(victim)
+            thief.attack(known(victim))
         await asyncio.sleep(0.05)
     await publishing
     expected = {name: [f"{name} {number}" for number in range(COUNT)] for name in "ab"}

@@ -46,6 +46,21 @@ def test_where_there_is_no_room_the_host_with_the_most_silent_ones_makes_it() ->
     assert hall.come(31, "e") == [31]
 
 
+def test_making_room_looks_at_no_more_hosts_the_more_there_are() -> None:
+    looked_at: list[int] = []
+
+    def is_accepted(connection: int) -> bool:
+        looked_at.append(connection)
+        return False
+
+    room = ConnectionRoom[int](1_000, OF_HOST, is_accepted)
+    for number in range(1_000):
+        assert room.opened(number, f"host {number}") == []
+    for number in range(1_000, 2_000):
+        assert room.opened(number, f"host {number}") == [number - 1_000]
+    assert len(looked_at) <= 1_000
+
+
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from(["come", "accept", "go"]))))
 def test_nobody_who_was_let_in_ever_goes_and_there_are_never_too_many(
     steps: list[tuple[str, str]],

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import sys
 import threading
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -133,3 +136,17 @@ def test_each_has_its_turn_once_and_nobody_two_before_another_that_waits(
                 assert behind <= {one[0] for one in part[first + 1 : second]}
     claims = [one[1] for one in found]
     assert claims == sorted(claims, reverse=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
+async def test_passwords_are_checked_at_a_lower_priority_than_all_else() -> None:
+    found: list[int] = []
+
+    def check() -> bool:
+        found.append(os.getpriority(os.PRIO_PROCESS, 0))
+        return True
+
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert await PasswordChecks().run("192.0.2.1", "alice", check, lambda: True)
+    assert found[0] > own or own == 19
+    assert os.getpriority(os.PRIO_PROCESS, 0) == own

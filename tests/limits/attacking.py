@@ -1,0 +1,102 @@
+"""Attackers in processes of their own: what they do takes no time of who measures."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Event
+from typing import Any
+
+READY_S = 60.0
+
+
+class Attacker:
+    """Who does the same harm again and again.
+
+    Attributes:
+        seen: how often what happened to him.
+
+    """
+
+    def __init__(self) -> None:
+        self.seen: Counter[str] = Counter()
+
+    def step(self) -> bool:
+        """Do it once; whether there is more to do."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Be gone; connections end with the process."""
+
+
+class Attack:
+    """An attack that goes on in another process."""
+
+    def __init__(self, make: Callable[..., Attacker], arguments: tuple[object, ...]) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self._stopping, self._leaving = spawn.Event(), spawn.Event()
+        self._told, tells = spawn.Pipe(duplex=False)
+        given = (make, arguments, self._stopping, self._leaving, tells)
+        self._process = spawn.Process(target=_attack, args=given, daemon=True)
+        self._process.start()
+        tells.close()
+        assert self._next() == "ready"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has come to its end by itself."""
+        return self._told.poll()
+
+    def stop(self) -> Counter[str]:
+        """Begin nothing more, and say what came of it; connections stay as they are."""
+        self._stopping.set()
+        found = self._next()
+        assert isinstance(found, Counter)
+        return found
+
+    def leave(self) -> None:
+        """Be gone, with all connections."""
+        self._stopping.set()
+        self._leaving.set()
+        self._process.join(READY_S)
+        self._process.kill()
+        self._process.join()
+
+    def _next(self) -> Any:
+        assert self._told.poll(READY_S), "the attacker says nothing"
+        return self._told.recv()
+
+
+@contextmanager
+def attacking(make: Callable[..., Attacker], *arguments: object) -> Iterator[Attack]:
+    """An attack until the end of the block.
+
+    Args:
+        make: the attacker's class, of a module that another process can load.
+        arguments: for it.
+
+    """
+    attack = Attack(make, arguments)
+    try:
+        yield attack
+    finally:
+        attack.leave()
+
+
+def _attack(
+    make: Callable[..., Attacker],
+    arguments: tuple[object, ...],
+    stopping: Event,
+    leaving: Event,
+    told: Connection,
+) -> None:
+    attacker = make(*arguments)
+    told.send("ready")
+    while not stopping.is_set() and attacker.step():
+        pass
+    told.send(attacker.seen)
+    leaving.wait()
+    attacker.close()

@@ -1,0 +1,122 @@
+"""Goal: no MQTT client takes more than its share, and nobody else waits for it.
+
+Method: two linked gateway processes with the limits of the default configuration. One user, or many
+strangers, attack one of them from a process of their own; meanwhile another user publishes there
+with QoS 1 what a client of his gets at the neighbour, and others of his come in. How long PUBACKs
+took and how much memory grew is printed (``-s``). Then the gateway is killed: it starts on what the
+attack left there, and a session that was away gets all that was acknowledged. ``--soak``
+(`make soak`) has the attacks last longer, and holds the 99th percentile against its limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import pytest
+from attacked_fleet import MEMORY_BYTES, AttackedFleet
+from attacking import attacking
+from dtls_attackers import HalfOpener, HelloSender
+from mqtt_attackers import Impostor, PasswordGuesser, QueueFiller, SessionOpener, SilentCaller
+from victim import ABSENT, PUBLISHER, say
+
+SESSIONS_PER_USER = 5_000
+FLOOD_BYTES = 160 << 20
+"""Less than `log.max_bytes`, whose oldest segments would take the victim's messages with them."""
+CHECKS_BYTES = 2 * 64 << 20
+"""What two passwords take that are being checked."""
+
+
+def scope(fixture_name: str, config: pytest.Config) -> Literal["function", "module"]:
+    """One fleet stands all attacks, one after the other; a long one has a fleet of its own."""
+    return "function" if config.getoption("--soak") else "module"
+
+
+@pytest.fixture(scope="session")
+def is_soak(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--soak"))
+
+
+@pytest.fixture(scope=scope)
+def fleet(tmp_path_factory: pytest.TempPathFactory, is_soak: bool) -> Iterator[AttackedFleet]:
+    with AttackedFleet.running(tmp_path_factory.mktemp("fleet"), is_soak=is_soak) as running:
+        yield running
+
+
+def dtls_port(fleet: AttackedFleet) -> int:
+    return int(fleet.gateway.listeners["coaps"].rpartition(":")[2])
+
+
+def test_sessions_that_one_user_opens_without_end_leave_room_for_others(
+    fleet: AttackedFleet, is_soak: bool
+) -> None:
+    with attacking(SessionOpener, fleet.gateway.address, 10_000) as attack:
+        fleet.serves_beside(attack)
+        seen = attack.stop()
+    say(str(seen))
+    assert seen["accepted"] <= SESSIONS_PER_USER
+    assert seen["accepted"] > (SESSIONS_PER_USER / 2 if is_soak else 100)
+    fleet.starts_again()
+    fleet.victim.comes_in_anew()
+
+
+def test_wrong_passwords_again_and_again_hold_up_nobody(fleet: AttackedFleet) -> None:
+    with attacking(PasswordGuesser, fleet.gateway.address, 1.0) as attack:
+        fleet.serves_beside(attack, MEMORY_BYTES + CHECKS_BYTES)
+        seen = attack.stop()
+    say(str(seen))
+    assert seen["floods"] > 0
+    fleet.starts_again()
+
+
+def test_who_comes_with_another_ones_client_identifier_is_refused_and_ends_nothing(
+    fleet: AttackedFleet,
+) -> None:
+    with attacking(Impostor, fleet.gateway.address, PUBLISHER, ABSENT) as attack:
+        fleet.serves_beside(attack)
+        seen = attack.stop()
+    say(str(seen))
+    assert seen["refused"] > 100
+    assert seen["accepted"] == 0
+    fleet.starts_again()
+
+
+def test_a_thousand_silent_connections_that_come_again_keep_nobody_out(
+    fleet: AttackedFleet,
+) -> None:
+    with attacking(SilentCaller, fleet.gateway.address, 1_000) as attack:
+        fleet.serves_beside(attack)
+        fleet.starts_again()
+        seen = attack.stop()
+    say(str(seen))
+    assert seen["opened"] >= 1_000
+
+
+def test_dtls_handshakes_that_go_no_further_hold_up_nobody(fleet: AttackedFleet) -> None:
+    with attacking(HalfOpener, dtls_port(fleet)) as attack:
+        fleet.serves_beside(attack)
+        seen = attack.stop()
+    say(str(seen))
+    assert seen["half-open"] > 64
+    fleet.starts_again()
+
+
+def test_client_hellos_without_a_cookie_hold_up_nobody(fleet: AttackedFleet) -> None:
+    with attacking(HelloSender, dtls_port(fleet)) as attack:
+        fleet.serves_beside(attack)
+        seen = attack.stop()
+    say(str(seen))
+    assert seen["sent"] > 1_000
+    fleet.starts_again()
+
+
+def test_what_one_user_queues_for_sessions_that_are_away_holds_up_nobody(
+    fleet: AttackedFleet,
+) -> None:
+    """Also the flood with QoS 1. All of it is less than what the log keeps."""
+    with attacking(QueueFiller, fleet.gateway.address, 20, FLOOD_BYTES) as attack:
+        fleet.serves_beside(attack)
+        seen = attack.stop()
+    say(str(seen))
+    assert seen["acknowledged"] > 1_000
+    fleet.starts_again()
