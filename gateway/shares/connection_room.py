@@ -2,15 +2,26 @@
 
 Anybody can open connections and say nothing. So as long as a connection has not been accepted it
 may be closed to make room: of a host that has too many such the one that waits longest, and, where
-there is no room at all, that of the host that has the most. Those that have been accepted stay.
+there is no room at all, that of the host that has the most. Those that have not said who they are
+go first; of those whose word is being looked at, one goes only of a host that has several. Those
+that have been accepted stay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Generic, TypeVar
 
 Connection = TypeVar("Connection")
+
+
+class Standing(IntEnum):
+    """How far a connection has come; it goes no step back."""
+
+    SILENT = 0
+    ASKING = 1
+    ACCEPTED = 2
 
 
 class ConnectionRoom(Generic[Connection]):
@@ -19,21 +30,20 @@ class ConnectionRoom(Generic[Connection]):
     Args:
         most: there may be in all.
         of_host_unaccepted: there may be of one host that are not accepted.
-        is_accepted: whether a connection is; it stays so.
+        standing: how far a connection has come.
 
     """
 
     def __init__(
-        self, most: int, of_host_unaccepted: int, is_accepted: Callable[[Connection], bool]
+        self, most: int, of_host_unaccepted: int, standing: Callable[[Connection], Standing]
     ) -> None:
         self._most = most
         self._of_host_unaccepted = of_host_unaccepted
-        self._is_accepted = is_accepted
+        self._standing = standing
         self._connections: dict[Connection, str] = {}
-        # In the order in which they came; with some that have been accepted meanwhile.
-        self._unaccepted: dict[str, dict[Connection, None]] = {}
-        # The same hosts by how many of these they have, so that none has to be looked for.
-        self._hosts_with: dict[int, dict[str, None]] = {}
+        # Some have come further meanwhile.
+        self._silent: _Waiting[Connection] = _Waiting()
+        self._asking: _Waiting[Connection] = _Waiting()
 
     def __len__(self) -> int:
         """How many there are."""
@@ -50,17 +60,19 @@ class ConnectionRoom(Generic[Connection]):
             Those that have to go, one after the other; perhaps this one.
 
         """
-        self._connections[connection] = host
-        waiting = self._unaccepted.setdefault(host, {})
-        waiting[connection] = None
-        self._counted(host, len(waiting) - 1)
         going: list[Connection] = []
-        if len(waiting) > self._of_host_unaccepted:
-            self._prune(host)
-            if len(waiting) > self._of_host_unaccepted:
-                going.append(self._oldest(host))
-        if len(self._connections) - len(going) > self._most:
-            going.append(self._of_greediest(connection))
+        if self._has_too_many(host):
+            self._look_at(host)
+            if self._has_too_many(host):
+                waiting = self._silent if self._silent.count(host) else self._asking
+                going.append(waiting.oldest(host))
+        if len(self._connections) - len(going) >= self._most:
+            one = self._of_greediest(self._silent, 1)
+            one = self._of_greediest(self._asking, 2) if one is None else one
+            going.append(connection if one is None else one)
+        if connection not in going:
+            self._connections[connection] = host
+            self._silent.add(connection, host)
         for one in going:
             self.closed(one)
         return going
@@ -68,41 +80,77 @@ class ConnectionRoom(Generic[Connection]):
     def closed(self, connection: Connection) -> None:
         """A connection has gone."""
         host = self._connections.pop(connection, None)
-        waiting = None if host is None else self._unaccepted.get(host)
-        if host is not None and waiting is not None and connection in waiting:
-            del waiting[connection]
-            self._counted(host, len(waiting) + 1)
+        if host is not None:
+            self._silent.discard(connection, host)
+            self._asking.discard(connection, host)
+
+    def _has_too_many(self, host: str) -> bool:
+        waiting = self._silent.count(host) + self._asking.count(host)
+        return waiting >= self._of_host_unaccepted
+
+    def _look_at(self, host: str) -> None:
+        """Note how far those of a host have come."""
+        for one in self._silent.of(host):
+            if standing := self._standing(one):
+                self._silent.discard(one, host)
+                if standing is Standing.ASKING:
+                    self._asking.add(one, host)
+        for one in self._asking.of(host):
+            if self._standing(one) is Standing.ACCEPTED:
+                self._asking.discard(one, host)
+
+    def _of_greediest(self, waiting: _Waiting[Connection], least: int) -> Connection | None:
+        """The oldest of the host that has the most, if those are at least so many."""
+        while (host := waiting.greediest()) is not None:
+            before = waiting.count(host)
+            if before < least:
+                break
+            self._look_at(host)
+            if waiting.count(host) == before:
+                return waiting.oldest(host)
+        return None
+
+
+class _Waiting(Generic[Connection]):
+    """Connections by host in the order in which they came, and hosts by how many they have."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[Connection, None]] = {}
+        # So that no host has to be looked for.
+        self._hosts_with: dict[int, dict[str, None]] = {}
+
+    def of(self, host: str) -> list[Connection]:
+        return list(self._of.get(host, ()))
+
+    def count(self, host: str) -> int:
+        return len(self._of.get(host, ()))
+
+    def oldest(self, host: str) -> Connection:
+        return next(iter(self._of[host]))
+
+    def greediest(self) -> str | None:
+        if not self._hosts_with:
+            return None
+        return next(iter(self._hosts_with[max(self._hosts_with)]))
+
+    def add(self, connection: Connection, host: str) -> None:
+        of_host = self._of.setdefault(host, {})
+        of_host[connection] = None
+        self._counted(host, len(of_host) - 1)
+
+    def discard(self, connection: Connection, host: str) -> None:
+        of_host = self._of.get(host)
+        if of_host is not None and connection in of_host:
+            del of_host[connection]
+            self._counted(host, len(of_host) + 1)
 
     def _counted(self, host: str, before: int) -> None:
-        """A host has another number of connections that are not accepted."""
-        waiting = self._unaccepted[host]
         if before:
             of_before = self._hosts_with[before]
             del of_before[host]
             if not of_before:
                 del self._hosts_with[before]
-        if waiting:
-            self._hosts_with.setdefault(len(waiting), {})[host] = None
+        if count := len(self._of[host]):
+            self._hosts_with.setdefault(count, {})[host] = None
         else:
-            del self._unaccepted[host]
-
-    def _prune(self, host: str) -> bool:
-        """Leave out those that have been accepted; whether there was any."""
-        waiting = self._unaccepted[host]
-        before = len(waiting)
-        for connection in [one for one in waiting if self._is_accepted(one)]:
-            del waiting[connection]
-        if len(waiting) == before:
-            return False
-        self._counted(host, before)
-        return True
-
-    def _oldest(self, host: str) -> Connection:
-        return next(iter(self._unaccepted[host]))
-
-    def _of_greediest(self, newest: Connection) -> Connection:
-        while self._hosts_with:
-            host = next(iter(self._hosts_with[max(self._hosts_with)]))
-            if not self._prune(host):
-                return self._oldest(host)
-        return newest
+            del self._of[host]

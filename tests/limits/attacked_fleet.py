@@ -37,6 +37,7 @@ allow = ["publish {TOPIC}/#", "subscribe {TOPIC}/#"]
 allow = ["publish greedy/#", "subscribe greedy/#"]
 """
 SWITCH = '[[sensors]]\ntype = "switch"\nname = "valve"\n'
+SMALL_LOG = "[log]\nmax_bytes = 16777216\nsegment_bytes = 4194304\n"
 
 
 @contextmanager
@@ -91,7 +92,7 @@ class AttackedFleet:
         access = f'password_file = "{passwords}"\npolicy_file = "{policy}"'
         coap = f'dtls_port = 0\npsk_file = "{psk}"'
         tls = 'tls = "off"'
-        with stopping(Gateway(folder, SWITCH, tls, coap, access=access)) as gateway:
+        with stopping(Gateway(folder, SWITCH + SMALL_LOG, tls, coap, access=access)) as gateway:
             host, port = gateway.address
             other = folder / "neighbour"
             other.mkdir()

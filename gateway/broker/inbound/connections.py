@@ -9,7 +9,7 @@ from typing import Final
 from gateway.access.failed_attempts import network_of
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.limits import Limits, Refusals
-from gateway.shares.connection_room import ConnectionRoom
+from gateway.shares.connection_room import ConnectionRoom, Standing
 from tree_handler.rate_limit import RateLimit
 
 _ALL: Final = ""
@@ -36,7 +36,7 @@ class Connections:
         self._rate = RateLimit(limits.connects_per_s, limits.connects_per_s, 1)
         self._peers: set[Peer] = set()
         self._room: ConnectionRoom[Peer] = ConnectionRoom(
-            limits.connections, limits.unaccepted_per_address, _is_accepted
+            limits.connections, limits.unaccepted_per_address, _standing
         )
         self._by_address: Counter[str] = Counter()
         self._takes_none = False
@@ -89,5 +89,7 @@ class Connections:
         self._takes_none = True
 
 
-def _is_accepted(peer: Peer) -> bool:
-    return peer.publisher is not None
+def _standing(peer: Peer) -> Standing:
+    if peer.publisher is not None:
+        return Standing.ACCEPTED
+    return Standing.ASKING if peer.waiting.is_waiting else Standing.SILENT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.shares.connection_room import ConnectionRoom
+from gateway.shares.connection_room import ConnectionRoom, Standing
 
 MOST, OF_HOST = 12, 4
 
@@ -13,8 +13,14 @@ MOST, OF_HOST = 12, 4
 class Hall:
     def __init__(self) -> None:
         self.accepted: set[int] = set()
+        self.asking: set[int] = set()
         self.open: dict[int, str] = {}
-        self.room = ConnectionRoom[int](MOST, OF_HOST, self.accepted.__contains__)
+        self.room = ConnectionRoom[int](MOST, OF_HOST, self.standing)
+
+    def standing(self, number: int) -> Standing:
+        if number in self.accepted:
+            return Standing.ACCEPTED
+        return Standing.ASKING if number in self.asking else Standing.SILENT
 
     def come(self, number: int, host: str) -> list[int]:
         self.open[number] = host
@@ -46,14 +52,39 @@ def test_where_there_is_no_room_the_host_with_the_most_silent_ones_makes_it() ->
     assert hall.come(31, "e") == [31]
 
 
+def test_who_has_said_who_he_is_goes_behind_all_that_are_silent() -> None:
+    hall = Hall()
+    for number in range(MOST):
+        hall.come(number, f"host {number}")
+    hall.asking |= {0, 1}
+    gone = [one for number in range(20, 40) for one in hall.come(number, f"host {number}")]
+    assert gone == [*range(2, MOST), *range(20, 30)]
+
+
+def test_where_nobody_is_silent_a_host_with_several_that_ask_makes_room_and_no_other() -> None:
+    hall = Hall()
+    for number in range(MOST - 2):
+        hall.come(number, f"host {number}")
+    hall.come(20, "greedy")
+    hall.come(21, "greedy")
+    hall.asking |= set(hall.open)
+    assert hall.come(30, "newcomer") == [20]
+    hall.asking.add(30)
+    assert hall.come(31, "newcomer too") == [31]
+    hall.accepted |= {0, 21}
+    hall.room.closed(0)
+    del hall.open[0]
+    assert hall.come(32, "newcomer too") == []
+
+
 def test_making_room_looks_at_no_more_hosts_the_more_there_are() -> None:
     looked_at: list[int] = []
 
-    def is_accepted(connection: int) -> bool:
+    def standing(connection: int) -> Standing:
         looked_at.append(connection)
-        return False
+        return Standing.SILENT
 
-    room = ConnectionRoom[int](1_000, OF_HOST, is_accepted)
+    room = ConnectionRoom[int](1_000, OF_HOST, standing)
     for number in range(1_000):
         assert room.opened(number, f"host {number}") == []
     for number in range(1_000, 2_000):
@@ -61,7 +92,9 @@ def test_making_room_looks_at_no_more_hosts_the_more_there_are() -> None:
     assert len(looked_at) <= 1_000
 
 
-@given(st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from(["come", "accept", "go"]))))
+@given(
+    st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from(["come", "ask", "accept", "go"])))
+)
 def test_nobody_who_was_let_in_ever_goes_and_there_are_never_too_many(
     steps: list[tuple[str, str]],
 ) -> None:
@@ -75,6 +108,8 @@ def test_nobody_who_was_let_in_ever_goes_and_there_are_never_too_many(
             own = [one for one, whose in hall.open.items() if whose == host]
             if own and what == "accept":
                 hall.accepted.add(own[-1])
+            elif own and what == "ask":
+                hall.asking.add(own[-1])
             elif own:
                 hall.room.closed(own[0])
                 del hall.open[own[0]]
