@@ -177,6 +177,7 @@ class World:
                 client.read(self.rng.randrange(20))
             client.cut()
         await self._settled()
+        self.core._turns._end = lambda: False  # a process that is gone tries nothing again
         self.disk = self.log.survives()
         self._open.close()
         self.start()
