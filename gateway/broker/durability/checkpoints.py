@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.snapshot import Snapshots, Taken
-from gateway.broker.durability.sparing import Needed, Sparing
+from gateway.broker.durability.sparing import Sparing
 from gateway.broker.durability.store import Store, StoreError
 from tree_handler.batch import Epoch
 
@@ -70,6 +71,7 @@ class Checkpoints:
 
         """
         self._position = saved.position
+        self._sparing.behind = min(saved.spared_until, self._history.position)
         self._may_trim(saved.delivered)
         if saved.position > self._history.position:
             # The log has lost its end. What comes now must not stand where nobody will look.
@@ -109,37 +111,43 @@ class Checkpoints:
             raise error
         taken = self._snapshots.take(self._history.position)
         needed = self._sparing.look(has_any=self._store.has_spared)
+        spared_until = self._sparing.behind
+        if needed is not None:
+            spared_until = min(needed.going.behind, self._owed_from(taken.plain.delivered))
         sync = self._history.start_sync()
 
         def save() -> None:
             # A checkpoint that knows more than the disk would leave a hole in the history.
             sync()
-            self._store.save(taken.checkpoint(), needed)
+            self._store.save(replace(taken.checkpoint(), spared_until=spared_until), needed)
 
         try:
             await asyncio.to_thread(save)
         except BaseException:
             self._snapshots.failed(taken)
             raise
-        self._has_saved(taken, needed)
+        self._sparing.behind = spared_until
+        self._has_saved(taken)
 
-    def _has_saved(self, taken: Taken, needed: Needed | None = None) -> None:
+    def _has_saved(self, taken: Taken) -> None:
         self._snapshots.saved(taken)
         self._position = taken.plain.position
-        self._may_trim(taken.plain.delivered, needed)
+        self._may_trim(taken.plain.delivered)
 
-    def _may_trim(self, delivered: Mapping[Epoch, int], needed: Needed | None = None) -> None:
+    def _may_trim(self, delivered: Mapping[Epoch, int]) -> None:
         """Let go of what stands before the checkpoint, and had reached the sessions by then.
 
         What waited for its sync had not: a start gives it to them. What waits for them is put by
         before it goes.
         """
+        owed_from = self._owed_from(delivered)
+        self._history.may_trim(min(self._position, self._sparing.behind, owed_from))
+
+    def _owed_from(self, delivered: Mapping[Epoch, int]) -> int:
+        """From where on the log has what had not reached the sessions."""
         history, origin = self._history, self._history.own[0]
         lives = {key for key in (*history.due(), history.own) if key[0] == origin}
-        owed_from = min(history.where(key, delivered.get(key, 0) + 1) for key in lives)
-        if needed is not None:
-            self._sparing.behind = min(needed.going.behind, owed_from)
-        history.may_trim(min(self._position, self._sparing.behind, owed_from))
+        return min(history.where(key, delivered.get(key, 0) + 1) for key in lives)
 
     async def stop(self) -> None:
         """Make a last checkpoint, so that the next start reads nothing of the log."""

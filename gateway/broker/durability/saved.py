@@ -132,6 +132,7 @@ class Checkpoint:
         proofs: the same of what proves either (`RetainedVersions.saved_proofs`).
         wills: the same of wills, by number.
         mark: the time; None in one of a version that did not write it.
+        spared_until: before this position the log may let go of what waits (`sparing.Sparing`).
 
     """
 
@@ -145,6 +146,7 @@ class Checkpoint:
     wills: dict[int, SavedWill | None] = field(default_factory=dict)
     mark: Mark | None = None
     proofs: dict[str, bytes | None] = field(default_factory=dict)
+    spared_until: int = 0
 
     def messages(self) -> list[SavedMessage]:
         """All messages that it names, some perhaps more than once."""

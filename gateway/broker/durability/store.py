@@ -178,6 +178,7 @@ class Store:
         self._db.execute(_SWEEP)
         numbers = {} if checkpoint.mark is None else checkpoint.mark._asdict()
         numbers |= {"position": checkpoint.position, "next_session": checkpoint.next_session}
+        numbers["spared_until"] = checkpoint.spared_until
         for name, value in numbers.items():
             self._put("checkpoint", name, value)
 
@@ -293,6 +294,7 @@ class Store:
             {row[0]: packed.will(row) for row in self._rows("SELECT * FROM will")},
             mark,
             dict(self._rows("SELECT topic, proof FROM proven")),
+            numbers.get("spared_until", 0),
         )
 
     def _read_session(
