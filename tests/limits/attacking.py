@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any
 READY_S = 60.0
 
 
-class Attacker:
+class Attacker(ABC):
     """Who does the same harm again and again.
 
     Attributes:
@@ -24,11 +25,11 @@ class Attacker:
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
 
+    @abstractmethod
     def step(self) -> bool:
         """Do it once; whether there is more to do."""
-        raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  # most have nothing to do
         """Be gone; connections end with the process."""
 
 

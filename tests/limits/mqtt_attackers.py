@@ -29,28 +29,39 @@ def connection(address: Address) -> Client:
     return Client(address, Packets(V311))
 
 
-class SessionOpener(Attacker):
+class Caller(Attacker):
+    """Comes as the greedy user. Args: the broker's address."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__()
+        self._address = address
+
+    def comes(self, client_id: str, *, clean: bool) -> None:
+        """Connect, and leave again."""
+        client = connection(self._address)
+        client.send(
+            client.packets.connect(
+                client_id, username=GREEDY, password=GREEDY_PASSWORD, clean=clean
+            )
+        )
+        is_refused = client.expect(Kind.CONNACK).reason
+        self.seen["refused" if is_refused else "accepted"] += 1
+        if not is_refused:
+            client.disconnect()
+        client.close()
+
+
+class SessionOpener(Caller):
     """Opens sessions that last, and leaves. Args: the broker's address, and how many."""
 
     def __init__(self, address: Address, count: int) -> None:
-        super().__init__()
-        self._address = address
+        super().__init__(address)
         self._numbers = iter(range(count))
 
     def step(self) -> bool:
         if (number := next(self._numbers, None)) is None:
             return False
-        client = connection(self._address)
-        client.send(
-            client.packets.connect(
-                f"greedy-{number}", username=GREEDY, password=GREEDY_PASSWORD, clean=False
-            )
-        )
-        reason = client.expect(Kind.CONNACK).reason
-        self.seen["refused" if reason else "accepted"] += 1
-        if not reason:
-            client.disconnect()
-        client.close()
+        self.comes(f"greedy-{number}", clean=False)
         return True
 
 
@@ -107,25 +118,16 @@ class PasswordGuesser(Attacker):
         return True
 
 
-class Impostor(Attacker):
+class Impostor(Caller):
     """Comes with other users' client identifiers. Args: the broker's address, and those."""
 
     def __init__(self, address: Address, *client_ids: str) -> None:
-        super().__init__()
-        self._address = address
+        super().__init__(address)
         self._named = itertools.cycle(itertools.product(client_ids, (True, False)))
 
     def step(self) -> bool:
         client_id, clean = next(self._named)
-        client = connection(self._address)
-        client.send(
-            client.packets.connect(
-                client_id, username=GREEDY, password=GREEDY_PASSWORD, clean=clean
-            )
-        )
-        reason = client.expect(Kind.CONNACK).reason
-        self.seen["refused" if reason else "accepted"] += 1
-        client.close()
+        self.comes(client_id, clean=clean)
         return True
 
 

@@ -10,12 +10,13 @@ attack left there, and a session that was away gets all that was acknowledged. `
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import pytest
 from attacked_fleet import MEMORY_BYTES, AttackedFleet
-from attacking import attacking
+from attacking import Attacker, attacking
 from dtls_attackers import HalfOpener, HelloSender
 from mqtt_attackers import Impostor, PasswordGuesser, QueueFiller, SessionOpener, SilentCaller
 from victim import ABSENT, PUBLISHER, say
@@ -41,6 +42,20 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, is_soak: bool) -> Iterator[A
         yield running
 
 
+def stood(
+    fleet: AttackedFleet,
+    make: Callable[..., Attacker],
+    *arguments: object,
+    memory_bytes: int = MEMORY_BYTES,
+) -> Counter[str]:
+    """What an attacker saw, beside whom all others were served."""
+    with attacking(make, *arguments) as attack:
+        fleet.serves_beside(attack, memory_bytes)
+        seen = attack.stop()
+    say(str(seen))
+    return seen
+
+
 def dtls_port(fleet: AttackedFleet) -> int:
     return int(fleet.gateway.listeners["coaps"].rpartition(":")[2])
 
@@ -48,10 +63,7 @@ def dtls_port(fleet: AttackedFleet) -> int:
 def test_sessions_that_one_user_opens_without_end_leave_room_for_others(
     fleet: AttackedFleet, is_soak: bool
 ) -> None:
-    with attacking(SessionOpener, fleet.gateway.address, 10_000) as attack:
-        fleet.serves_beside(attack)
-        seen = attack.stop()
-    say(str(seen))
+    seen = stood(fleet, SessionOpener, fleet.gateway.address, 10_000)
     assert seen["accepted"] <= SESSIONS_PER_USER
     assert seen["accepted"] > (SESSIONS_PER_USER / 2 if is_soak else 100)
     fleet.starts_again()
@@ -59,10 +71,9 @@ def test_sessions_that_one_user_opens_without_end_leave_room_for_others(
 
 
 def test_wrong_passwords_again_and_again_hold_up_nobody(fleet: AttackedFleet) -> None:
-    with attacking(PasswordGuesser, fleet.gateway.address, 1.0) as attack:
-        fleet.serves_beside(attack, MEMORY_BYTES + CHECKS_BYTES)
-        seen = attack.stop()
-    say(str(seen))
+    seen = stood(
+        fleet, PasswordGuesser, fleet.gateway.address, 1.0, memory_bytes=MEMORY_BYTES + CHECKS_BYTES
+    )
     assert seen["floods"] > 0
     fleet.starts_again()
 
@@ -70,10 +81,7 @@ def test_wrong_passwords_again_and_again_hold_up_nobody(fleet: AttackedFleet) ->
 def test_who_comes_with_another_ones_client_identifier_is_refused_and_ends_nothing(
     fleet: AttackedFleet,
 ) -> None:
-    with attacking(Impostor, fleet.gateway.address, PUBLISHER, ABSENT) as attack:
-        fleet.serves_beside(attack)
-        seen = attack.stop()
-    say(str(seen))
+    seen = stood(fleet, Impostor, fleet.gateway.address, PUBLISHER, ABSENT)
     assert seen["refused"] > 100
     assert seen["accepted"] == 0
     fleet.starts_again()
@@ -91,19 +99,13 @@ def test_a_thousand_silent_connections_that_come_again_keep_nobody_out(
 
 
 def test_dtls_handshakes_that_go_no_further_hold_up_nobody(fleet: AttackedFleet) -> None:
-    with attacking(HalfOpener, dtls_port(fleet)) as attack:
-        fleet.serves_beside(attack)
-        seen = attack.stop()
-    say(str(seen))
+    seen = stood(fleet, HalfOpener, dtls_port(fleet))
     assert seen["half-open"] > 64
     fleet.starts_again()
 
 
 def test_client_hellos_without_a_cookie_hold_up_nobody(fleet: AttackedFleet) -> None:
-    with attacking(HelloSender, dtls_port(fleet)) as attack:
-        fleet.serves_beside(attack)
-        seen = attack.stop()
-    say(str(seen))
+    seen = stood(fleet, HelloSender, dtls_port(fleet))
     assert seen["sent"] > 1_000
     fleet.starts_again()
 
@@ -112,9 +114,6 @@ def test_what_one_user_queues_for_sessions_that_are_away_holds_up_nobody(
     fleet: AttackedFleet,
 ) -> None:
     """Also the flood with QoS 1. With ``--soak`` it is more than what the log keeps."""
-    with attacking(QueueFiller, fleet.gateway.address, 20) as attack:
-        fleet.serves_beside(attack)
-        seen = attack.stop()
-    say(str(seen))
+    seen = stood(fleet, QueueFiller, fleet.gateway.address, 20)
     assert seen["acknowledged"] > 1_000
     fleet.starts_again()
