@@ -9,6 +9,7 @@ from typing import Any
 from authority import Issued
 
 from gateway.links import wire
+from gateway.links.link import Link
 from gateway.process.gateway_process import GatewayProcess
 from gateway.signing.own import OwnKey
 from tree_handler import batch
@@ -23,8 +24,13 @@ from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.spanning.bpdu import Bpdu, Kind, Root
 
 LIVE, REPAIR, SUMMARY = b"$hedgerow/batch", b"$hedgerow/repair", b"$hedgerow/summary"
+FLAGS_AT = 3
+"""In a batch."""
 NEVER = 2**62
 """No life of a gateway has that number: a batch's header has no room for it."""
+
+FAR = (2**64 - 1, 2**63, 2**62, 2**62 - 1, 2**48)
+"""Numbers of messages that would need centuries."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +103,24 @@ class Thief:
         if self._process._routed is not None:
             words.append((ROUTED, Ack((name, NEVER), name, 1).encode()))
         way = number % (len(words) + 1)
-        for link in list(self._process._node.links.values()):
+        for link in self._links():
             if way < len(words):
                 link.send_batch(*words[way])
             else:
                 link.send(wire.ping(1, hello.encode()))
+
+    def count_far(self, number: int) -> None:
+        """Send each neighbour a batch of its own with numbers that nobody could count to."""
+        name, epoch = self._process._node.replication.origin, self._process._node.replication.epoch
+        rows = [Entry("t", b"far", 1).row()]
+        first = FAR[number % len(FAR)]
+        frame, _ = batch.make(
+            name, epoch, first, rows, flags=Flags.LOGGED, origin_time_us=1, seal=self._seal
+        )
+        self._send(frame)
+        for link in self._links() if self._process._routed is not None else ():
+            for word in self._words((name, epoch), link.peer_id, first):
+                link.send_batch(ROUTED, word.encode())
 
     def _claim(self, victim: Known) -> None:
         """Say of the victim what it never said."""
@@ -110,7 +129,7 @@ class Thief:
         has = {stream: Intervals([(1, far)]) for stream in streams}
         gone = Summary(has, dict.fromkeys(streams, far + 1))
         over = Summary(over={name: Intervals([(1, MAX_BOOT_EPOCH)]) for name, _ in streams})
-        for link in list(self._process._node.links.values()):
+        for link in self._links():
             for summary in (Summary(has), gone, over):
                 link.send_batch(SUMMARY, summary.encode())
             if self._process._routed is not None:
@@ -119,14 +138,17 @@ class Thief:
 
     def _words(self, stream: Epoch, peer_id: str, far: int) -> Iterator[Word]:
         claim = Claim(stream, far, ((peer_id, 0, 0),))
-        signed = context("word 1", "hedgerow") + signed_part(claim)
-        yield claim
-        yield replace(claim, seal=self._own.signer.sign(signed))
         passed = Intervals([(1, far)])
-        yield Tell(peer_id, stream, far, 0, passed, Intervals())
-        yield Tell(peer_id, stream, far, far, Intervals(), passed)
+        told = Tell(peer_id, stream, far, 0, passed, Intervals())
+        for word in (claim, told, Tell(peer_id, stream, far, far, Intervals(), passed)):
+            signed = context("word 1", "hedgerow") + signed_part(word)
+            yield word
+            yield replace(word, seal=self._own.signer.sign(signed))
         for other in ("gw-a", "gw-b"):
             yield Ack(stream, other, far)
+
+    def _links(self) -> list[Link]:
+        return list(self._process._node.links.values())
 
     def _frames(self, origin: str, epoch: int, first: int, flags: int) -> Iterator[bytes]:
         rows = [Entry("t", b"forged", 1).row()] * 3
@@ -152,11 +174,11 @@ class Thief:
         return batch.make(*where, rows, **about, seal=lambda *_: seal)[0]
 
     def _send(self, frame: bytes) -> None:
-        for link in list(self._process._node.links.values()):
+        for link in self._links():
             carry = Carry(((link.peer_id, 0),), frame).encode()
             for topic, payload in ((LIVE, frame), (REPAIR, frame), (ROUTED, carry)):
                 is_routed = self._process._routed is not None
-                if topic != ROUTED or (is_routed and not batch.check(frame).control):
+                if topic != ROUTED or (is_routed and not frame[FLAGS_AT] & Flags.CONTROL):
                     link.send_batch(topic, payload)
 
 

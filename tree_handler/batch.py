@@ -56,6 +56,8 @@ CONTROL_PREFIX: Final = "$"
 NOTE_PREFIX: Final = "!"
 """What sets a gateway's notes about an origin apart: no stream of messages, and never on a link."""
 
+MAX_NUMBER: Final = (1 << 62) - 1
+"""Of a message: more than anybody counts to, and room behind it for sums in 64 bits with a sign."""
 MAX_PASSED: Final = (1 << 32) - 1
 """Numbers that one statement can pass over."""
 
@@ -282,6 +284,8 @@ def _header(data: bytes | memoryview, at: int, length: int) -> Header:
         seal_bytes = address_bytes + data[at + length - 1] + 1
     if name_at + name_length + seal_bytes > at + length or count == 0 or first == 0:
         raise BatchError("batch header", (first, count, name_length))
+    if first + count - 1 > MAX_NUMBER:
+        raise BatchError("batch number", first + count - 1)
     name = bytes(data[name_at : name_at + name_length])
     try:
         origin = name.decode()

@@ -11,7 +11,7 @@ from pathlib import Path
 from cloud_ingest.ingest.facts import Statement
 from cloud_ingest.ingest.ledger import NumberLedger, ToldPlace
 from cloud_ingest.ingest.member_place import MEMBER_TOPIC, UNKNOWN_PLACE, MemberError, read_place
-from cloud_ingest.ingest.plan import LONG_MAX, YEAR_9999_US, SpoolSpot, TriggerPlan
+from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolSpot, TriggerPlan
 from cloud_ingest.spool.receipts import Receipts
 from cloud_ingest.spool.segments import SpoolRange
 from cloud_ingest.spool.walk import DamagedBytes, walk
@@ -128,8 +128,6 @@ class _Segment:
 
     def _wrong(self, at: int, header: Header) -> str | None:
         """What is wrong with a batch whose CRC is right, if the driver has to know."""
-        if header.last > LONG_MAX:
-            return f"{header}: sequence passes {LONG_MAX}"
         if not (header.passed or header.control):  # a task looks at it
             return None
         frame = self._frame(at, header)

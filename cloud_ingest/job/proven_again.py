@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from cloud_ingest.ingest.plan import LONG_MAX
 from cloud_ingest.job.micro_batches import Ingest
 from cloud_ingest.spool import receipts
 from cloud_ingest.spool.segments import SpoolRange
@@ -97,7 +96,7 @@ def _is_proven(frame: bytes, seals: Seals) -> bool:
     """Whether bytes are a whole batch of whom it says."""
     try:
         header = batch.check(frame)
-        if header.end != len(frame) or header.local or header.last > LONG_MAX:
+        if header.end != len(frame) or header.local:
             return False
         if seals.check(frame, header) is not Verdict.PROVEN:
             return False

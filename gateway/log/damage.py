@@ -31,6 +31,14 @@ class Damage:
         if length != expected:
             self.note(path, min(length, expected), f"{length} bytes long, not {expected}")
 
+    def checked(self, path: Path, data: bytes, at: int, start: int = 0) -> Header | None:
+        """The header of a batch in a part of a segment; None where it is damaged."""
+        try:
+            return batch.check(data, at)
+        except BatchError as error:
+            self.note(path, start + at, str(error))
+            return None
+
     def batches_at(self, path: Path, positions: list[int]) -> Iterator[tuple[bytes, Header]]:
         """The batches that start at these positions, as far as they can be read."""
         if not positions:
@@ -41,11 +49,7 @@ class Damage:
             self.note(path, 0, str(error))
             return
         for at in positions:
-            try:
-                header = batch.check(data, at)
-            except BatchError as damage:
-                self.note(path, at, str(damage))
-            else:
+            if (header := self.checked(path, data, at)) is not None:
                 yield data[at : at + header.end], header
 
     def readable(self, path: Path, data: bytes, start: int = 0) -> Iterator[tuple[int, Header]]:
@@ -64,10 +68,6 @@ class Damage:
             except BatchError as error:
                 self.note(path, start + at, str(error))
                 return
-            try:
-                header = batch.check(data, at)
-            except BatchError as error:
-                self.note(path, start + at, str(error))
-            else:
+            if (header := self.checked(path, data, at, start)) is not None:
                 yield at, header
             at += length

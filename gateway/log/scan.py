@@ -55,12 +55,8 @@ def _read(
             for at, header in damage.readable(segment.path, data, start):
                 if learnt is not None and header.numbered:
                     learnt.note(at, header)
-                whole = [(header.first, header.last)]
-                if (
-                    header.numbered
-                    and header.stream == key
-                    and ranges.missing(header.first, header.last) != whole
-                ):
+                numbers = [(header.first, header.last)]
+                if header.numbered and header.stream == key and meet(ranges, numbers):
                     yield data[at : at + header.end], header
         if learnt is not None:  # it was read as a whole, and is sealed
             segment.pages = learnt
@@ -73,14 +69,20 @@ def in_sequence(
     last: int,
 ) -> Iterator[tuple[bytes, Header]]:
     """The batches that hold any number of ``first..last``, by their numbers, a part at a time."""
-    for start in range(first, last + 1, IN_SEQUENCE):
-        some = Intervals([(start, min(last, start + IN_SEQUENCE - 1))])
-        for frame, header in sorted(read(key, some), key=lambda one: one[1].first):
+    start = first
+    while start <= last:
+        end, goal = 0, start + IN_SEQUENCE - 1
+        while end < goal:  # one statement may pass over more than there is time to go through
+            end = goal
+            found = [*read(key, Intervals([(start, min(end, last))]))]
+            goal = max((header.last for _, header in found if header.passed), default=0)
+        for frame, header in sorted(found, key=lambda one: one[1].first):
             if max(header.first, first) >= start:  # else it came with the part before
                 yield frame, header
+        start = end + 1
 
 
-def meet(one: Intervals, other: Intervals) -> bool:
+def meet(one: Intervals, other: Iterable[tuple[int, int]]) -> bool:
     """Whether they have a number in common."""
     return any(one.missing(first, last) != [(first, last)] for first, last in other)
 

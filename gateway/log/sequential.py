@@ -59,8 +59,6 @@ def _walk(path: Path, data: bytes, start: int, damage: Damage) -> Piece:
         if length is None or at + length > len(data):
             return found, at
         frame = data[at : at + length]
-        try:
-            found.append((frame, batch.check(frame)))
-        except BatchError as error:
-            damage.note(path, start + at, str(error))
+        if (header := damage.checked(path, frame, 0, start + at)) is not None:
+            found.append((frame, header))
         at += length

@@ -80,6 +80,7 @@ class StolenGateway(Attacker):
                 self.seen["attacks"] += 1
                 await asyncio.sleep(ROUND_S)
             await asyncio.sleep(ROUND_S)  # there may be none that it knows of
+        self._thief.count_far(self.seen["lives claimed"])
         for victim in self._known():
             self._thief.claim_lives(victim, self.seen["lives claimed"])
         self.seen["lives claimed"] += 1

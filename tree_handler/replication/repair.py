@@ -15,14 +15,17 @@ from typing import Any, Final
 
 import msgpack
 
-from tree_handler.batch import Epoch
+from tree_handler.batch import MAX_NUMBER, Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.proof import MAX_SIGNATURE_BYTES
+from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
 MAX_ORIGIN_CHARACTERS: Final = 256
 """An origin's name of 255 bytes and the mark of its control stream."""
 
+ONE_BEHIND: Final = MAX_NUMBER + 1
+"""From here on a log keeps a stream that it let go to the last number there can be."""
 MAX_SUMMARY_ROWS: Final = 1_000
 """In one part of a summary."""
 MAX_RANGES: Final = 10_000
@@ -131,10 +134,11 @@ class Summary:
         for row in fields[1]:
             if not isinstance(row, list) or len(row) != 2:
                 raise ProtocolError("summary of what is over", row)
-            name, _ = _epoch("summary", row[0], 1)
-            told.over[name] = _ranges("summary", row[1])
+            epochs = _ranges("summary", row[1])
+            name, _ = _epoch("summary", row[0], epochs.last or 1)
+            told.over[name] = epochs
         for row in fields[2]:
-            if not isinstance(row, list) or len(row) != 4 or not _number(row[2]):
+            if not isinstance(row, list) or len(row) != 4 or not _number(row[2], ONE_BEHIND):
                 raise ProtocolError("summary row", row)
             stream = _epoch("summary", row[0], row[1])
             told.have[stream] = _ranges("summary", row[3])
@@ -341,14 +345,14 @@ def _search_id(what: str, row: list[Any]) -> SearchId:
     return origin, epoch, row[2]
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 64
+def _number(value: object, most: int = MAX_NUMBER) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= most
 
 
 def _epoch(what: str, origin: object, epoch: object) -> Epoch:
     if not isinstance(origin, str) or not 0 < len(origin) <= MAX_ORIGIN_CHARACTERS:
         raise ProtocolError(f"{what} origin", origin)
-    if not isinstance(epoch, int) or not _number(epoch):
+    if not isinstance(epoch, int) or not _number(epoch) or epoch > MAX_BOOT_EPOCH:
         raise ProtocolError(f"{what} epoch", epoch)
     return origin, epoch
 

@@ -21,10 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from tree_handler import batch
-from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Epoch, Flags, Header, Row
+from tree_handler.batch import CONTROL_PREFIX, MAX_NUMBER, NOTE_PREFIX, Epoch, Flags, Header, Row
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epochs_over
@@ -74,7 +73,6 @@ __all__ = [
     "Serve",
     "known",
 ]
-MAX_NUMBER: Final = (1 << 64) - 1
 _NOTHING = Intervals()
 _EVERYTHING = Intervals([(1, MAX_NUMBER)])
 
@@ -246,7 +244,9 @@ class Replication:
 
         They count as covered once the log has the statement, so that a restart knows it too, and
         what waits behind them is handed out. What is covered already costs nothing. The statement
-        is for this gateway alone: neighbours never get it from here.
+        is for this gateway alone: neighbours never get it from here. Of a gap that is wider than
+        one can hold only the beginning is passed over: however far an origin says that it has
+        counted, that is one line in the log.
         """
         if stream == (self.origin, self.epoch):
             return []
@@ -254,11 +254,7 @@ class Replication:
         flags = Flags.PASSED | Flags.LOCAL
         if is_lost:
             flags |= Flags.LOST
-        return [
-            Append(*batch.passed(stream, *part, flags), None)
-            for gap in gaps
-            for part in parts(*gap)
-        ]
+        return [Append(*batch.passed(stream, *next(parts(*gap)), flags), None) for gap in gaps]
 
     # -- links -------------------------------------------------------------------------------
 

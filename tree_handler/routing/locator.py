@@ -21,8 +21,8 @@ import msgpack
 
 from tree_handler.errors import ProtocolError
 from tree_handler.members.member import check_name
+from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
-MAX_EPOCH: Final = 1 << 63
 MAX_BEHIND: Final = 10_000
 """Gateways behind one link; a neighbour that tells of more is broken."""
 
@@ -85,7 +85,7 @@ def _lives(rows: object) -> dict[str, int]:
     lives = {}
     for row in rows:
         match row:
-            case [one, int(epoch)] if type(epoch) is int and 0 <= epoch < MAX_EPOCH:
+            case [one, int(epoch)] if type(epoch) is int and 0 <= epoch <= MAX_BOOT_EPOCH:
                 lives[check_name("gateway behind a link", one)] = epoch
             case _:
                 raise ProtocolError("gateway behind a link", row)

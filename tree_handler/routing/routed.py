@@ -33,7 +33,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tree_handler import batch
-from tree_handler.batch import Epoch, Flags, Header, Row
+from tree_handler.batch import MAX_NUMBER, Epoch, Flags, Header, Row
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.replication import Replication
@@ -48,7 +48,6 @@ from tree_handler.routing.passing import Passing
 from tree_handler.routing.runs import Run, Ways, cut
 from tree_handler.routing.wire import (
     MAX_HOPS,
-    MAX_NUMBER,
     MAX_RANGES,
     Ack,
     Ask,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgpack
 
-from tree_handler.batch import Epoch
+from tree_handler.batch import MAX_NUMBER, Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.members.member import check_name
@@ -26,7 +26,6 @@ MAX_HOPS: Final = 255
 """Gateways that a message passes at most, as a datagram's time to live."""
 MAX_RANGES: Final = 256
 """Ranges in one message."""
-MAX_NUMBER: Final = (1 << 64) - 1
 """No number is greater."""
 
 Pairs = tuple[tuple[str, int], ...]

@@ -290,6 +290,17 @@ def test_batches_that_repair_brought_in_any_order_are_read_in_sequence(
     assert [header.first for _, header in log.in_sequence(("gw", 1), 5, 10)] == [4, 8, 9]
 
 
+def test_numbers_that_are_passed_over_are_not_gone_through_one_by_one(folder: Path) -> None:
+    log = opened(folder)
+    far = 3 * batch.MAX_PASSED
+    log.append(*make(far + 1))
+    for first in (1, batch.MAX_PASSED + 1, 2 * batch.MAX_PASSED + 1):
+        log.append(*batch.passed(("gw", 1), first, first + batch.MAX_PASSED - 1))
+    log.append(*make(7))  # it was on its way when its number was given up
+    found = [header for _, header in log.in_sequence(("gw", 1), 1, far + 1)]
+    assert [header.first for header in found if not header.passed] == [7, far + 1]
+
+
 def test_a_second_process_is_refused(folder: Path) -> None:
     log = opened(folder)
     with pytest.raises(LogError, match="in use by another process"):

@@ -32,7 +32,7 @@ flags = st.sampled_from([Flags.NONE, Flags.LOGGED, Flags.CONTROL, Flags.LOGGED |
 ONE = batch.encode("gw", 3, 7, [Entry("a/b", b"x", 1)], flags=Flags.LOGGED, origin_time_us=5)
 
 
-@given(entries, flags, st.integers(0, 2**32 - 1), st.integers(1, 2**63))
+@given(entries, flags, st.integers(0, 2**32 - 1), st.integers(1, batch.MAX_NUMBER - 9))
 def test_decodes_to_what_was_encoded(
     messages: list[Entry], flag: int, epoch: int, first: int
 ) -> None:
@@ -116,6 +116,16 @@ def test_an_origin_that_poses_as_a_control_stream_is_refused() -> None:
     frame = batch.encode("$gw", 1, 1, [Entry("t", b"x", 1)], flags=Flags.LOGGED, origin_time_us=0)
     with pytest.raises(BatchError, match="origin"):
         batch.check(frame)
+
+
+def test_a_number_that_nobody_could_count_to_is_refused() -> None:
+    about = {"flags": Flags.LOGGED, "origin_time_us": 0}
+    messages = [Entry("t", b"x", 1)] * 2
+    last = batch.encode("gw", 1, batch.MAX_NUMBER - 1, messages, **about)
+    assert batch.check(last).last == batch.MAX_NUMBER
+    for first in (batch.MAX_NUMBER, 2**63, 2**64 - 1):
+        with pytest.raises(BatchError, match=f"batch number: {first + 1}"):
+            batch.check(batch.encode("gw", 1, first, messages, **about))
 
 
 def test_an_empty_batch_is_refused() -> None:

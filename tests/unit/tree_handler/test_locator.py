@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
-from tree_handler.routing.locator import MAX_BEHIND, MAX_EPOCH, Behind, Locator
+from tree_handler.routing.locator import MAX_BEHIND, Behind, Locator
+from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True)
 LINKS = [(a, b) for a in range(6) for b in range(a + 1, 6)]
@@ -130,7 +131,7 @@ def reached_by(tree: Tree, start: int, without: int | None = None) -> set[int]:
     return seen
 
 
-@given(st.booleans(), st.dictionaries(NAMES, st.integers(0, MAX_EPOCH - 1)), st.frozensets(NAMES))
+@given(st.booleans(), st.dictionaries(NAMES, st.integers(0, MAX_BOOT_EPOCH)), st.frozensets(NAMES))
 def test_what_is_told_survives_the_wire(
     whole: bool, added: dict[str, int], removed: frozenset[str]
 ) -> None:
@@ -144,6 +145,12 @@ def test_any_other_bytes_are_refused_by_name(data: bytes) -> None:
         Behind.decode(data)
     except ProtocolError as error:
         assert "behind a link" in str(error)
+
+
+def test_a_life_that_there_cannot_be_is_refused() -> None:
+    told = Behind(True, {"b": MAX_BOOT_EPOCH + 1})
+    with pytest.raises(ProtocolError, match=r"behind a link: \['b', 4294967296\]"):
+        Behind.decode(told.encode())
 
 
 def test_a_neighbour_that_tells_of_too_many_gateways_is_broken() -> None:

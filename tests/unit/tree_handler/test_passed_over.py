@@ -137,6 +137,14 @@ def test_what_nothing_follows_is_told_when_summaries_are_due_and_only_once() -> 
     assert gateway.sent() == []
 
 
+def test_however_far_an_origin_has_counted_one_word_of_it_costs_one_line_in_the_log() -> None:
+    gateway = routed()
+    for _ in range(3):
+        gateway.do(gateway.core.passed_over(STREAM, 1, batch.MAX_NUMBER))
+    assert [header.count for header in gateway.held()] == [batch.MAX_PASSED] * 3
+    assert gateway.core.covered(STREAM) == Intervals([(1, 3 * batch.MAX_PASSED)])
+
+
 def test_a_statement_is_passed_on_and_lets_go_what_waits_behind_it() -> None:
     gateway = flooding("gw-1")
     gateway.do(gateway.core.repair.link_up(2, 0.0))

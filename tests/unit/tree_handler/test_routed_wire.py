@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tree_handler.batch import MAX_NUMBER
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.routing.wire import MAX_HOPS, Ack, Ask, Carry, Claim, Tell, decode
 
 IDS = st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True)
-NUMBERS = st.integers(0, (1 << 64) - 1)
+NUMBERS = st.integers(0, MAX_NUMBER)
 STREAMS = st.tuples(IDS, st.integers(1, (1 << 32) - 1))
 PAIRS = st.lists(st.tuples(IDS, NUMBERS), min_size=1, max_size=5).map(tuple)
 CLAIMED = st.lists(st.tuples(IDS, NUMBERS, NUMBERS), min_size=1, max_size=5).map(tuple)
@@ -55,6 +56,8 @@ def test_other_bytes_are_refused_and_nothing_else_is_raised(data: bytes) -> None
         (1, 1, "a", 0, 1, (("a", 1, 0),)),
         (1, 1, "a", 1, 1, (("a", 1),)),
         (1, 1, "a", 1, 1, (("a", 1, -1),)),
+        (1, 1, "a", 1, MAX_NUMBER + 1, (("a", 1, 0),)),
+        (3, 1, "a", 1, "b", ((1, MAX_NUMBER + 1),), 1),
         (3, 1, "a", 1, "b", ((2, 1),), 1),
         (3, 1, "a", 1, "b", ((0, 1),), 1),
         (3, 1, "a", 1, "b", ((1, 1),), -1),

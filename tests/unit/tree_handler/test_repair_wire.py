@@ -1,0 +1,48 @@
+"""What neighbours tell each other to repair, on the wire: there is nothing that can't be."""
+
+from __future__ import annotations
+
+import msgpack
+import pytest
+
+from tree_handler.batch import MAX_NUMBER
+from tree_handler.errors import ProtocolError
+from tree_handler.intervals import Intervals
+from tree_handler.replication.repair import Request, Seek, Sought, Summary
+from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
+
+FAR = ("gw", MAX_BOOT_EPOCH)
+ALL = Intervals([(1, MAX_NUMBER)])
+BEYOND = ("gw", MAX_BOOT_EPOCH + 1)
+TOO_FAR = Intervals([(1, MAX_NUMBER + 1)])
+
+
+def test_the_last_life_and_the_last_number_that_there_can_be_are_told() -> None:
+    summary = Summary({FAR: ALL}, {FAR: MAX_NUMBER + 1}, {"gw": Intervals([(1, MAX_BOOT_EPOCH)])})
+    assert Summary.decode(summary.encode()) == summary
+    assert Request.decode(Request({FAR: ALL}).encode()) == Request({FAR: ALL})
+
+
+@pytest.mark.parametrize("stream, numbers", [(BEYOND, ALL), (FAR, TOO_FAR)], ids=["life", "number"])
+@pytest.mark.parametrize("kind", [Summary, Request, Seek, Sought])
+def test_a_life_or_a_number_that_there_cannot_be_is_refused(
+    kind: type[Summary | Request | Seek | Sought],
+    stream: tuple[str, int],
+    numbers: Intervals,
+) -> None:
+    row = [*stream, list(numbers)]
+    told = {
+        Summary: [False, [], [[*stream, 1, list(numbers)]]],
+        Request: [row],
+        Seek: ["gw-a", 1, 1, [row]],
+        Sought: ["gw-a", 1, 1, [row], [], True],
+    }
+    with pytest.raises(ProtocolError, match=f"{kind.__name__.lower()} (epoch|range): "):
+        kind.decode(msgpack.packb(told[kind]))
+
+
+def test_a_summary_has_no_life_over_that_there_cannot_be_and_no_log_begins_behind_all() -> None:
+    with pytest.raises(ProtocolError, match=f"summary epoch: {MAX_BOOT_EPOCH + 1}"):
+        Summary.decode(Summary(over={"gw": Intervals([(1, MAX_BOOT_EPOCH + 1)])}).encode())
+    with pytest.raises(ProtocolError, match="summary row"):
+        Summary.decode(Summary({FAR: ALL}, {FAR: MAX_NUMBER + 2}).encode())
