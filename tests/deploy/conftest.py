@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import bed
+from empty_bed import empty_bed
 from fleet import DeployedFleet
 
 
@@ -40,14 +39,3 @@ def of_two_debians(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploye
         bed.boot_all(list(made.pis.values()))
         fleet.provision()
         yield fleet
-
-
-@contextmanager
-def empty_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[bed.Bed]:
-    """A bed, or a skip that says what is missing for one."""
-    if (why := bed.why_not()) is not None:
-        if os.environ.get("CI"):
-            pytest.fail(why, pytrace=False)
-        pytest.skip(why)
-    with bed.made_in(tmp_path_factory.mktemp("bed")) as made:
-        yield made

@@ -19,7 +19,7 @@ import package_proxy
 import pytest
 from bed import Pi
 from commands import inside, until
-from conftest import empty_bed
+from empty_bed import empty_bed
 from fleet import PASSWORD, DeployedFleet
 from server_wheels import server_wheels
 from upgrade_load import TOPIC, Load

@@ -15,7 +15,7 @@ import broken_releases
 import package_proxy
 import pytest
 from commands import until
-from conftest import empty_bed
+from empty_bed import empty_bed
 from fleet import PASSWORD, DeployedFleet
 from following import ENROLMENT, Follower, Repository, running
 from upgrade_load import Load

@@ -14,7 +14,7 @@ from typing import Any
 
 import bed
 import pytest
-from conftest import empty_bed
+from empty_bed import empty_bed
 from fleet import PASSWORD, DeployedFleet, Play
 from upgrade_load import Load
 
