@@ -10,6 +10,7 @@ a lower priority than all else, so that they take what the loop leaves them of t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -111,6 +112,7 @@ class PasswordChecks:
 
 
 def _stand_back() -> None:
-    """Lower the priority of this thread, and of those that argon2 begins in it."""
+    """Lower the priority of this thread, and of those that argon2 begins in it, where it may be."""
     if sys.platform == "linux":  # elsewhere it would be that of the process
-        os.nice(NICENESS)
+        with contextlib.suppress(PermissionError):  # a container may refuse the call
+            os.nice(NICENESS)

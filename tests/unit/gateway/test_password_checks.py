@@ -150,3 +150,15 @@ async def test_passwords_are_checked_at_a_lower_priority_than_all_else() -> None
     assert await PasswordChecks().run("192.0.2.1", "alice", check, lambda: True)
     assert found[0] > own or own == 19
     assert os.getpriority(os.PRIO_PROCESS, 0) == own
+
+
+async def test_passwords_are_checked_where_no_priority_may_be_lowered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: int) -> int:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "nice", refuse)
+    checks = PasswordChecks()
+    assert await checks.run("192.0.2.1", "alice", lambda: True, lambda: True)
+    assert not await checks.run("192.0.2.1", "alice", lambda: False, lambda: True)
