@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from authority import Issued
@@ -158,7 +160,7 @@ class Thief:
             )[0]
 
     def _seal(self, flags: int, rest: bytes) -> bytes:
-        return _sealed(self._own.signer, rest)
+        return _sealed(self._own.signer, flags, rest)
 
     def _altered(self, victim: Known) -> bytes:
         """What the victim signed, with another message in it."""
@@ -166,9 +168,7 @@ class Thief:
         about: dict[str, Any] = {"flags": Flags.LOGGED, "origin_time_us": 1}
         signer = OwnKey.read(victim.issued.certificate, victim.issued.key).signer
         rows = [Entry("t", b"true", 1).row()]
-        frame, header = batch.make(
-            *where, rows, **about, seal=lambda _, rest: _sealed(signer, rest)
-        )
+        frame, header = batch.make(*where, rows, **about, seal=partial(_sealed, signer))
         seal = frame[header.end - header.seal_bytes :]
         rows = [Entry("t", b"bent", 1).row()]
         return batch.make(*where, rows, **about, seal=lambda *_: seal)[0]
@@ -182,6 +182,7 @@ class Thief:
                     link.send_batch(topic, payload)
 
 
-def _sealed(signer: Signer, rest: bytes) -> bytes:
-    signature = signer.sign(context("batch 1", "hedgerow") + rest)
+def _sealed(signer: Signer, flags: int, rest: bytes) -> bytes:
+    digest = hashlib.sha256(bytes((flags,)) + rest).digest()
+    signature = signer.sign(context("batch 1", "hedgerow") + digest)
     return signature + bytes((len(signature),))

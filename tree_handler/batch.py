@@ -61,6 +61,8 @@ MAX_NUMBER: Final = (1 << 62) - 1
 MAX_PASSED: Final = (1 << 32) - 1
 """Numbers that one statement can pass over."""
 
+_DELIVERIES: Final = frozenset((0, 1, 2, 4, 5, 6))
+"""QoS and RETAIN as they stand in a body: see `Entry.row`."""
 _pack: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -311,6 +313,7 @@ def rows(frame: bytes, header: Header) -> list[Row]:
         is_wrong = any(
             type(row[0]) is not str
             or type(row[1]) is not int
+            or row[1] not in _DELIVERIES
             or type(row[2]) is not bytes
             or (len(row) > 3 and type(row[3]) is not dict)
             or (len(row) > 4 and type(row[4]) is not bytes)

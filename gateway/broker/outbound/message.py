@@ -10,6 +10,7 @@ Delivery flags are the low bits of the first byte: QoS in bits 1 and 2, RETAIN i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any, Final
 
 from gateway.mqtt import (
@@ -21,7 +22,6 @@ from gateway.mqtt import (
     publish_head,
 )
 from tree_handler.batch import Entry, Ref, Row
-from tree_handler.errors import ProtocolError
 from tree_handler.retained.message import VERSION, stamped_version
 
 DUP: Final = 0x08
@@ -129,20 +129,13 @@ class Message:
             PacketError: it has properties that no packet can carry.
 
         """
-        properties = {int(identifier): value for identifier, value in entry.properties.items()}
-        if _USER_PROPERTY in properties:
-            properties[_USER_PROPERTY] = [(k, v) for k, v in properties[_USER_PROPERTY]]
+        properties = _checked(entry.properties) if entry.properties else None
         message = cls(
             *(entry.topic, entry.topic.encode(), entry.payload, entry.qos, entry.retain),
             properties,
             now_s,
         )
         message.proof = entry.proof
-        if properties:
-            shown = {i: value for i, value in properties.items() if i != VERSION}
-            encode_properties(shown)
-            if len(shown) < len(properties):
-                _check_version(properties[VERSION])
         return message
 
     def row(self) -> Row:
@@ -216,12 +209,18 @@ def _size_bytes(properties: dict[int, Any]) -> int:
     return size
 
 
-def _check_version(stamp: object) -> None:
+def _checked(given: dict[int, Any]) -> dict[int, Any]:
+    """Properties as another gateway may have written them, if packets can carry them."""
     try:
-        stamped_version(stamp, ("-", 0))
-    except ProtocolError as error:
-        what = "version of a retained message"
-        raise PacketError(ReasonCode.MALFORMED_PACKET, what, str(error)) from error
+        properties = {index(identifier): value for identifier, value in given.items()}
+        if _USER_PROPERTY in properties:
+            properties[_USER_PROPERTY] = [(k, v) for k, v in properties[_USER_PROPERTY]]
+        encode_properties({i: value for i, value in properties.items() if i != VERSION})
+        if VERSION in properties:
+            stamped_version(properties[VERSION], ("-", 0))
+    except (TypeError, ValueError) as error:
+        raise PacketError(ReasonCode.MALFORMED_PACKET, "property", str(error)) from error
+    return properties
 
 
 def plain_packets(key: bytes, payloads: Sequence[bytes], version: int) -> list[bytes]:
