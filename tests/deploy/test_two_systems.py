@@ -172,10 +172,11 @@ def test_a_system_whose_gateway_never_runs_returns_to_the_one_before(
     builder: Builder, pi: PiWithTwoSystems
 ) -> None:
     with pi.mounted(Slot.A) as root:
-        package = next(root.glob("opt/hedgerow/releases/*/lib/python3*/site-packages/gateway"))
-        name = str(package.relative_to(root))
-    cache = f"rm {name}/__pycache__/service.cpython-313.pyc"
-    broken = builder.changed("3", cache, **{f"{name}/service.py": NEVER_RUNS})
+        packages = "opt/hedgerow/releases/*/lib/python3*/site-packages"
+        serves = next(root.glob(f"{packages}/gateway/process/service.py"))
+        name = serves.relative_to(root)
+    cache = f"rm {name.parent}/__pycache__/service.cpython-313.pyc"
+    broken = builder.changed("3", cache, **{str(name): NEVER_RUNS})
     upgrade(pi, broken, "--within", "20", "--attempts", "1")
     assert pi.starts == [Slot.A, Slot.B, Slot.A]
     assert last(pi)["outcome"] == "returned"
