@@ -23,12 +23,12 @@ _WANT_READ: Final[int] = _lib.SSL_ERROR_WANT_READ
 _ZERO_RETURN: Final[int] = _lib.SSL_ERROR_ZERO_RETURN
 _AUTO_RETRY: Final[int] = _lib.SSL_MODE_AUTO_RETRY
 _NOWHERE: Final[Any] = _ffi.new("char **")
-_BUFFER_BYTES: Final = 2**16
-_BUFFER: Final[Any] = _ffi.new("char[]", _BUFFER_BYTES)
-"""For one call at a time, each of which copies out what it read; a record has at most 16 KiB."""
-_SECONDS: Final[Any] = _ffi.new("time_t *")
-_MICROSECONDS: Final[Any] = _ffi.new("long *")
 _SOMEWHERE: Final[Any] = _ffi.gc(_lib.BIO_ADDR_new(), _lib.BIO_ADDR_free)
+"""As `_NOWHERE` written to and never read; what is read is made for each call, because others go
+on in their threads while OpenSSL works."""
+_new_buffer: Final[Any] = _ffi.new_allocator(should_clear_after_alloc=False)
+_PLAINTEXT_BYTES_MAX: Final = 2**14
+"""RFC 5246, section 6.2.1: no record has more."""
 
 
 class OpenSslConnection:
@@ -102,11 +102,12 @@ class OpenSslConnection:
         """
         if _lib.BIO_get_mem_data(self._incoming, _NOWHERE) <= 0 and not _lib.SSL_pending(self._ssl):
             return b""
-        size: int = _lib.SSL_read(self._ssl, _BUFFER, _BUFFER_BYTES)
+        buffer: Any = _new_buffer("char[]", _PLAINTEXT_BYTES_MAX)
+        size: int = _lib.SSL_read(self._ssl, buffer, _PLAINTEXT_BYTES_MAX)
         if size <= 0:
             self._must_wait(size)
             return b""
-        return bytes(_ffi.buffer(_BUFFER, size))
+        return bytes(_ffi.buffer(buffer, size))
 
     def write(self, plaintext: bytes) -> None:
         """Encrypt one record."""
@@ -123,16 +124,16 @@ class OpenSslConnection:
         size: int = _lib.BIO_get_mem_data(self._outgoing, _NOWHERE)
         if size <= 0:
             return b""
-        buffer = _BUFFER if size <= _BUFFER_BYTES else _ffi.new("char[]", size)
+        buffer: Any = _new_buffer("char[]", size)
         return bytes(_ffi.buffer(buffer, _lib.BIO_read(self._outgoing, buffer, size)))
 
     def left_s(self) -> float | None:
         """When the last flight is to be sent again, in seconds from now; None if it is not."""
-        if not _lib.Cryptography_DTLSv1_get_timeout(self._ssl, _SECONDS, _MICROSECONDS):
+        seconds: Any = _ffi.new("time_t *")
+        microseconds: Any = _ffi.new("long *")
+        if not _lib.Cryptography_DTLSv1_get_timeout(self._ssl, seconds, microseconds):
             return None
-        seconds: int = _SECONDS[0]
-        microseconds: int = _MICROSECONDS[0]
-        return seconds + microseconds / 1_000_000
+        return float(seconds[0]) + float(microseconds[0]) / 1_000_000
 
     def repeat(self) -> None:
         """Send the last flight again, if its time has come."""

@@ -6,7 +6,8 @@ keeps no object of the crypto library; what it still had to send can be taken.
 The verbs: `receive_datagram`, `handle_timer` when `next_timer` says so, `send`; after each of
 them take `datagrams_to_send` and `received`. Times are seconds of any clock that does not jump.
 OpenSSL times its retransmissions by the system's clock; a session only translates what is left
-of its timer into the caller's time.
+of its timer into the caller's time. The sessions of one context are for one thread; those of
+others may be in other threads.
 """
 
 from __future__ import annotations

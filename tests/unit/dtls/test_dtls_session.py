@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -58,6 +59,24 @@ def test_plaintexts_arrive_one_for_each_that_was_sent() -> None:
     assert server.received() == [b"one", b"two"]
     assert client.received() == [b"three"]
     assert server.received() == []
+
+
+def test_sessions_of_two_threads_get_nothing_of_each_other() -> None:
+    """OpenSSL works without Python's lock: one thread goes on amid another's call."""
+
+    def talk(word: bytes) -> set[bytes]:
+        client, server = begun()
+        heard = set()
+        for _ in range(1_000):
+            client.send(word)
+            server.send(word)
+            roundtrip(client, server)
+            heard.update(server.received() + client.received())
+        return heard
+
+    words = [bytes((letter,)) * 100 for letter in b"abcd"]
+    with ThreadPoolExecutor(len(words)) as threads:
+        assert list(threads.map(talk, words)) == [{word} for word in words]
 
 
 def test_no_datagram_is_larger_than_the_mtu() -> None:
