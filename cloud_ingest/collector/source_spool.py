@@ -56,7 +56,7 @@ class SourceSpool:
             "id": self._own.id,
             **status,
             "log_failure": self.log.failure,
-            "refusals": dict(self.commit.refusals),
+            "refusals": dict(self.commit.refusals.counts),
         }
         with contextlib.suppress(OSError):  # a full disk is what it would tell of
             path = self._own.spool_dir / "status.json"

@@ -6,6 +6,7 @@ What each owner needs it is given in its constructor; here is the one place that
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 from gateway.broker.durability.checkpoints import Checkpoints
@@ -29,7 +30,7 @@ from gateway.broker.inbound.greeting import Greeting
 from gateway.broker.inbound.publishing import Publishing
 from gateway.broker.inbound.reception import Reception
 from gateway.broker.inbound.requests import Requests
-from gateway.broker.limits import DROPS, Budget, Limits, Refusals
+from gateway.broker.limits import DROPS, Budget, Limits
 from gateway.broker.outbound.channel import Output
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
@@ -50,10 +51,13 @@ from gateway.broker.topics.routes import RouteCache
 from gateway.broker.topics.subscriptions import SubscriptionTree
 from gateway.broker.turns import Turns
 from gateway.broker.upkeep import SWEEP_S, TURN_S, Upkeep
+from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import ReasonCode, Will
 from gateway.shares.log_room import LogRoom
 from gateway.shares.user_rates import UserRates
 from gateway.shares.user_turns import UserTurns
+
+_log = logging.getLogger(__name__)
 
 
 class DataPlane:
@@ -95,7 +99,7 @@ class DataPlane:
         hooks: Hooks,
         limits: Limits | None = None,
         durability: Durability | None = None,
-        refusals: Refusals | None = None,
+        refusals: CountedLines | None = None,
         now: Callable[[], float] | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -105,7 +109,7 @@ class DataPlane:
         self.limits = limits or Limits()
         self.now = now or self._loop.time
         self.tasks = Tasks()
-        self.refusals = refusals or Refusals(self.now)
+        self.refusals = refusals or CountedLines(_log, self.now)
         self.traffic = Traffic()
         self.budget = Budget(self.limits)
         self._turns = Turns(self._end_turn)

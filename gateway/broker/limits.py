@@ -1,23 +1,13 @@
-"""What a client of the broker may take, and the account of what was refused.
+"""What a client of the broker may take.
 
 A limit that is reached never raises into the data path: the thing is refused or dropped, a
-counter tells how often, and the log gets one line a second for each kind at most.
+counter tells how often, and the log says so now and then (`CountedLines`).
 """
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
-
-from tree_handler.rate_limit import RateLimit
-
-_log = logging.getLogger(__name__)
-
-LOG_LINES_PER_S: Final = 1.0
-"""Of each kind."""
 
 UNREAD: Final = "QoS 0 message for a client that does not read"
 TOO_LARGE: Final = "message over the client's maximum packet size"
@@ -195,27 +185,6 @@ class LimitRangeError(ValueError):
         self.where = where
         self.why = f"{value} is not within {least:g} and {most:.0f}"
         super().__init__(f"{where}: {self.why}")
-
-
-class Refusals:
-    """Counts what was refused or dropped, by kind, and logs each kind once a second at most.
-
-    Args:
-        now: the loop's clock, in seconds.
-
-    """
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self.counts: Counter[str] = Counter()
-        """How often, by kind."""
-        self._lines = RateLimit(LOG_LINES_PER_S, 1)
-
-    def count(self, kind: str, who: str, times: int = 1) -> None:
-        """Note one more; ``who`` is for the log line."""
-        self.counts[kind] += times
-        if self._lines.allow(kind, self._now()):
-            _log.warning("%s: %s (%d so far)", who, kind, self.counts[kind])
 
 
 UNRELEASED_WHEN_CROWDED: Final = 100

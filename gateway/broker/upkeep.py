@@ -11,9 +11,10 @@ from typing import Final
 from gateway.broker.inbound.connections import Connections
 from gateway.broker.inbound.departures import Departures
 from gateway.broker.inbound.peer import Peer
-from gateway.broker.limits import NO_LONGER_LOGGED, NOT_QUEUED, Budget, Limits, Refusals
+from gateway.broker.limits import NO_LONGER_LOGGED, NOT_QUEUED, Budget, Limits
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.wills import Wills
+from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import ReasonCode
 
 SWEEP_S: Final = 0.5
@@ -46,7 +47,7 @@ class Upkeep:
         sessions: Sessions,
         wills: Wills,
         budget: Budget,
-        refusals: Refusals,
+        refusals: CountedLines,
     ) -> None:
         self._connections = connections
         self._departures = departures

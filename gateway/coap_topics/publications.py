@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from gateway.broker.hooks import BrokerPermissions, Client
 from gateway.broker.inbound.publisher import Publisher
-from gateway.broker.limits import Budget, Refusals
+from gateway.broker.limits import Budget
+from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import V311, ReasonCode
 
 _FAILED: Final = 0x80
@@ -35,7 +36,7 @@ class Publications:
         ask: Callable[[Client, str, bytes, int, Mapping[int, Any]], int],
         permissions: BrokerPermissions | None,
         budget: Budget,
-        refusals: Refusals,
+        refusals: CountedLines,
     ) -> None:
         self._takes = takes
         self._ask = ask

@@ -14,14 +14,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from gateway.event_log.counted_lines import CountedLines
 from gateway.log.message_log import Done, LogError, MessageLog
 from tree_handler.batch import Header
 
-SAY_INTERVAL_S: Final = 1.0
 AGAIN_INTERVAL_S: Final = 30.0
 """A disk that is nearly full takes some and refuses some: that it takes again is said so rarely."""
 
@@ -51,9 +50,8 @@ class GroupCommit:
         self._is_refusing = False
         self._said_again_at_s = -math.inf
         self._again: asyncio.TimerHandle | None = None
-        self.refusals: Counter[str] = Counter()
-        """What the disk did not take or give up, by kind."""
-        self._said_at: dict[str, float] = {}
+        self.refusals = CountedLines(_log, self._loop.time)
+        """What the disk did not take or give up."""
 
     def append(self, frame: bytes, header: Header) -> LogError | None:
         """Append one batch to the log; why it did not take it, if so, which is counted."""
@@ -61,7 +59,7 @@ class GroupCommit:
             self.log.append(frame, header)
         except LogError as error:
             self._is_refusing = True
-            self.refused("batch refused by the log", error)
+            self.refusals.count("batch refused by the log", str(error))
             return error
         if not self._sync and self._timer is None:
             self._timer = self._loop.call_later(self._sync_interval_s, self._sync_due)
@@ -85,14 +83,6 @@ class GroupCommit:
         if not self._is_refusing:
             self._said_again_at_s = self._loop.time()
             _log.warning("the log takes batches again")
-
-    def refused(self, kind: str, error: OSError) -> None:
-        """Note what the disk did not take or give up; one line a second of each kind says so."""
-        self.refusals[kind] += 1
-        now = self._loop.time()
-        if now - self._said_at.get(kind, -math.inf) >= SAY_INTERVAL_S:
-            self._said_at[kind] = now
-            _log.warning("%s: %s (%d so far)", error, kind, self.refusals[kind])
 
     def settle(self, waiting: list[Done]) -> None:
         """Tell these when all that was appended so far is durable, in the order of the calls."""
@@ -140,7 +130,7 @@ class GroupCommit:
                 # What was appended meanwhile may have been in what the disk did not take.
                 late, self._waiting = self._waiting, []
                 self._is_refusing = True
-                self.refused("sync of the log that failed", error)
+                self.refusals.count("sync of the log that failed", str(error))
                 _tell([*settled, *late], error)
             else:
                 _tell(settled, None)

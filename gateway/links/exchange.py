@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import ClassVar, Final
 
+from gateway.event_log.counted_lines import CountedLines
 from gateway.links.backlog import LinkBacklog
 from gateway.links.commit import GroupCommit
 from gateway.links.held import Held
@@ -45,6 +46,9 @@ _SUMMARY: Final = b"$hedgerow/summary"
 _REQUEST: Final = b"$hedgerow/request"
 _SEEK: Final = b"$hedgerow/seek"
 _SOUGHT: Final = b"$hedgerow/sought"
+
+LINES_AT_ONCE: Final = 16
+"""So many losses of an origin in a row are named; beyond that they are counted."""
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +89,7 @@ class Exchange:
         self._repairs = Repairs(commit.log, None if seals is None else seals.seal)
         self._backlogs: dict[int, LinkBacklog] = {}
         self._held = Held()
+        self._lines = CountedLines(_log, self._loop.time, LINES_AT_ONCE)
         self._times_full = 0
         self._sent_from_log = 0
         self._dropped_by_gone_links = 0
@@ -184,7 +189,7 @@ class Exchange:
                 for told in self._told_of_trims:
                     told(kept_from)
         except OSError as error:
-            self._commit.refused("segment of the log that can't be deleted", error)
+            self._commit.refusals.count("segment of the log that can't be deleted", str(error))
 
     def take(self, actions: Iterable[replication.Action]) -> None:
         """Do what replication decided of what came by another way than `receive`."""
@@ -205,7 +210,8 @@ class Exchange:
                     for frame, header in self._commit.log.in_sequence(key, first, last):
                         self._hand_out(frame, header, max(first, header.first))
                 case Lost(stream, first, last, why):
-                    _log.warning("lost: %d to %d of %s, epoch %d: %s", *(first, last, *stream, why))
+                    what = f"{first} to {last} of %s, epoch %d: {why}" % stream
+                    self._lines.count("lost", what, last - first + 1, stream[0])
                 case Forget(streams):
                     self._commit.log.forget(streams)
                 case Refuse():
@@ -300,7 +306,8 @@ class Exchange:
                 self._held.handed_out(header, rows, self._loop.time())
         except ProtocolError as error:
             self._core.counters.set_aside += header.count
-            _log.error("set aside: %s can't be read: %s", header, error)
+            what = f"{header} can't be read: {error}"
+            self._lines.count("set aside", what, header.count, header.origin)
             return
         if header.control:
             for row in rows:

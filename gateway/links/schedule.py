@@ -9,6 +9,8 @@ from typing import Final
 
 STALL_S: Final = 0.1
 """A timer that is later than this had to wait for this process itself."""
+FAILED_S: Final = 1.0
+"""So long after it failed what is due is tried again."""
 READ_FIRST_S: Final = 0.02
 """So long such a timer waits once more; less than `STALL_S`."""
 
@@ -54,5 +56,7 @@ class LinkTimers:
             self._due = now
             self._timer = self._loop.call_later(READ_FIRST_S, self._tick)
             return
-        self._due = math.nan
+        # Unless what is due sets it sooner: a failure, which the loop tells, is not the last word.
+        self._due = now + FAILED_S
+        self._timer = self._loop.call_at(self._due, self._tick)
         self._handle_timer(now)

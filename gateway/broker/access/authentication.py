@@ -15,7 +15,8 @@ from gateway.access.failed_attempts import FailedAttempts
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import AuthPlugins
 from gateway.broker.hooks import MADE_UP, Client, Verdict
-from gateway.broker.limits import Limits, Refusals
+from gateway.broker.limits import Limits
+from gateway.event_log.counted_lines import CountedLines
 from gateway.shares.password_checks import PasswordChecks
 
 
@@ -40,7 +41,7 @@ class Authentication:
         anonymous: bool,
         plugins: AuthPlugins | None,
         limits: Limits,
-        refusals: Refusals,
+        refusals: CountedLines,
     ) -> None:
         self._passwords = passwords
         self._binds_client_ids = binds_client_ids

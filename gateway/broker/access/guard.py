@@ -9,8 +9,9 @@ from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import PluginHost
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.hooks import Client, Verdict
-from gateway.broker.limits import Limits, Refusals
+from gateway.broker.limits import Limits
 from gateway.broker.sessions.session import Session
+from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import ReasonCode
 from gateway.policy.built_in import OPERATOR
 from gateway.policy.policy import Policy
@@ -77,7 +78,7 @@ class Guard:
         *,
         anonymous: bool,
         limits: Limits,
-        refusals: Refusals,
+        refusals: CountedLines,
     ) -> None:
         self._access = access
         self._plugins = plugins.topics

@@ -17,11 +17,12 @@ from gateway.broker.inbound.departures import Departures
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.inbound.reasons import with_reason
-from gateway.broker.limits import Limits, Refusals
+from gateway.broker.limits import Limits
 from gateway.broker.outbound.aliases import OutgoingAliases
 from gateway.broker.retained.sending import RetainedSending
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.wills import Wills, size_bytes
+from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import (
     ConnAck,
     Connect,
@@ -62,7 +63,7 @@ class Admission:
         sending: RetainedSending,
         hooks: Hooks,
         limits: Limits,
-        refusals: Refusals,
+        refusals: CountedLines,
     ) -> None:
         self._sessions = sessions
         self._wills = wills

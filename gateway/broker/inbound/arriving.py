@@ -12,12 +12,12 @@ from operator import itemgetter
 from typing import Final
 
 from gateway.broker.durability.durability import Durability
-from gateway.broker.limits import Refusals
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.outlet import Outlet
 from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.retention import Retention
+from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import PacketError
 from tree_handler.batch import Entry, Epoch, Ref, Row
 
@@ -46,7 +46,7 @@ class Arriving:
         outlet: Outlet,
         retention: Retention,
         durability: Durability,
-        refusals: Refusals,
+        refusals: CountedLines,
         now: Callable[[], float],
     ) -> None:
         self._routes = routes

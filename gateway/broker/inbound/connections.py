@@ -8,7 +8,8 @@ from typing import Final
 
 from gateway.access.failed_attempts import network_of
 from gateway.broker.inbound.peer import Peer
-from gateway.broker.limits import Limits, Refusals
+from gateway.broker.limits import Limits
+from gateway.event_log.counted_lines import CountedLines
 from gateway.shares.connection_room import ConnectionRoom, Standing
 from tree_handler.rate_limit import RateLimit
 
@@ -29,7 +30,7 @@ class Connections:
 
     """
 
-    def __init__(self, limits: Limits, refusals: Refusals, now: Callable[[], float]) -> None:
+    def __init__(self, limits: Limits, refusals: CountedLines, now: Callable[[], float]) -> None:
         self._limits = limits
         self._refusals = refusals
         self._now = now

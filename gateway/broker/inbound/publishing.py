@@ -13,10 +13,11 @@ from typing import Any, Final
 from gateway.broker.hooks import TopicPermissions
 from gateway.broker.inbound.acceptance import Acceptance
 from gateway.broker.inbound.publisher import Publisher
-from gateway.broker.limits import Budget, Refusals
+from gateway.broker.limits import Budget
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import DUP, RETAIN, Message
 from gateway.broker.outbound.routes import Route, Routes
+from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import V311, PacketError, PropertyId, ReasonCode, body_at, read_publish
 
 Private = Callable[[Publisher, str, bytes, tuple[int, int], dict[int, Any] | None], bool | None]
@@ -47,7 +48,7 @@ class Publishing:
         acceptance: Acceptance,
         permissions: TopicPermissions | None,
         budget: Budget,
-        refusals: Refusals,
+        refusals: CountedLines,
         now: Callable[[], float],
     ) -> None:
         self._routes = routes

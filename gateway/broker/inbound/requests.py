@@ -7,12 +7,13 @@ from typing import Final
 
 from gateway.broker.hooks import BrokerPermissions, Client, PrivateTopics, Verdict
 from gateway.broker.inbound.publisher import Publisher
-from gateway.broker.limits import Limits, Refusals
+from gateway.broker.limits import Limits
 from gateway.broker.retained.owed import Wanted
 from gateway.broker.retained.sending import RetainedSending
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.sessions.subscriptions import Subscriptions
+from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import (
     PacketError,
     PropertyId,
@@ -86,7 +87,7 @@ class Requests:
         sending: RetainedSending,
         permissions: BrokerPermissions | None,
         limits: Limits,
-        refusals: Refusals,
+        refusals: CountedLines,
         private: PrivateTopics | None = None,
     ) -> None:
         self._private = private

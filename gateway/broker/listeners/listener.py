@@ -18,8 +18,8 @@ from typing import Any, Final
 from mypy_extensions import mypyc_attr
 
 from gateway.broker.inbound.connection import Connection, Service
-from gateway.broker.limits import Refusals
 from gateway.broker.listeners.websocket import WebSocket, WebSocketRules
+from gateway.event_log.counted_lines import CountedLines
 from gateway.tls.certificates import CertificateError, identify
 from gateway.tls.context import Tls
 from gateway.tls.layer import TlsLayer
@@ -192,7 +192,7 @@ def _port_of(server: Any) -> int:
 
 
 def _tls_layer(
-    connection: Connection, carried: asyncio.Protocol, tls: Tls, refusals: Refusals
+    connection: Connection, carried: asyncio.Protocol, tls: Tls, refusals: CountedLines
 ) -> TlsLayer:
     """TLS under a connection, or under its websocket."""
     peer = connection.peer

@@ -20,7 +20,8 @@ from websockets.server import ServerProtocol
 from websockets.typing import Origin, Subprotocol
 
 from gateway.broker.inbound.connection import Connection
-from gateway.broker.limits import Limits, Refusals
+from gateway.broker.limits import Limits
+from gateway.event_log.counted_lines import CountedLines
 from gateway.tls.layer_transport import LayerTransport
 
 HANDSHAKE_BYTES_MAX: Final = 16 * 1024
@@ -55,7 +56,7 @@ class WebSocket(asyncio.Protocol):
     """
 
     def __init__(
-        self, connection: Connection, rules: WebSocketRules, limits: Limits, refusals: Refusals
+        self, connection: Connection, rules: WebSocketRules, limits: Limits, refusals: CountedLines
     ) -> None:
         self.carried: asyncio.Protocol = connection
         self._connection = connection

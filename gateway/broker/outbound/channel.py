@@ -11,10 +11,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from gateway.broker.limits import TOO_LARGE, UNREAD, Limits, Refusals
+from gateway.broker.limits import TOO_LARGE, UNREAD, Limits
 from gateway.broker.outbound.aliases import OutgoingAliases
 from gateway.broker.statistics.traffic import Traffic
 from gateway.broker.turns import Turns
+from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import Version
 
 
@@ -48,7 +49,7 @@ class Output:
         self,
         turns: Turns,
         limits: Limits,
-        refusals: Refusals,
+        refusals: CountedLines,
         traffic: Traffic,
         now: Callable[[], float],
     ) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from gateway.broker.durability.durability import Durability
-from gateway.broker.limits import Refusals
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention, number_of
 from gateway.broker.turns import Turns
+from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import PacketError
 from tree_handler.batch import Entry
 from tree_handler.retained.message import VERSION, Retained
@@ -37,7 +37,7 @@ class SharedRetention:
         delivery: Delivery,
         owing: Owing,
         durability: Durability,
-        refusals: Refusals,
+        refusals: CountedLines,
         turns: Turns,
     ) -> None:
         self._retention = retention

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator
 
 from gateway.broker.durability.durability import Durability
 from gateway.broker.hooks import Owner
-from gateway.broker.limits import Limits, Refusals
+from gateway.broker.limits import Limits
 from gateway.broker.outbound.message import Message
 from gateway.broker.retained.messages import RetainedLimitError, RetainedMessages
 from gateway.broker.retained.user_shares import RetainedShares
+from gateway.event_log.counted_lines import CountedLines
 from tree_handler.retained.hybrid_clock import HybridClock, RetainedVersion
 from tree_handler.retained.message import VERSION
 from tree_handler.retained.sync import PUT_OFF_MAX
@@ -44,7 +45,11 @@ class Retention:
     """
 
     def __init__(
-        self, limits: Limits, durability: Durability, refusals: Refusals, now: Callable[[], float]
+        self,
+        limits: Limits,
+        durability: Durability,
+        refusals: CountedLines,
+        now: Callable[[], float],
     ) -> None:
         self.clock = HybridClock()
         self.older = 0

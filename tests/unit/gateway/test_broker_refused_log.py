@@ -228,7 +228,7 @@ async def test_a_full_disk_is_counted_and_named_once_a_second_at_most(
         patched.setattr(log, "append", full)
         for _ in range(100):
             assert commit.append(*frame(1)) is not None
-    assert commit.refusals["batch refused by the log"] == 100
+    assert commit.refusals.counts["batch refused by the log"] == 100
     assert len(caplog.records) <= 2
     assert "No space left" in caplog.text
     caplog.clear()

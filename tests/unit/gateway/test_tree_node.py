@@ -152,7 +152,7 @@ async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by
             a.node.publish(Entry("t", f"logged {n}".encode(), qos=1))
             a.node.publish(Entry("t", f"unlogged {n}".encode()))
             await until(lambda n=n: b.got[-1:] == [f"a:unlogged {n}"])  # type: ignore[misc]
-        await until(lambda: b.node.commit.refusals["batch refused by the log"] > 7)
+        await until(lambda: b.node.commit.refusals.counts["batch refused by the log"] > 7)
         assert list(b.node.links) == [link]
         assert not [name for name in b.got if "unlogged" not in name]
     await until(lambda: len(b.got) == 10)
@@ -267,7 +267,7 @@ async def test_a_batch_whose_messages_cant_be_read_is_set_aside_and_named(
     a = await start("a", 1.0)
     frame, header = batch.make("o", 1, 1, [("t", "1", b"")], flags=_CONTROL, origin_time_us=0)
     a.node.exchange.take(a.node.replication.take(frame, header))
-    assert "set aside: batch $o/1 logged 1..1 can't be read: batch entry" in caplog.text
+    assert "batch $o/1 logged 1..1 can't be read: batch entry" in caplog.text
     assert a.node.status()["counters"]["set_aside"] == 1
 
 

@@ -1,0 +1,44 @@
+"""Lines about what happens again and again: all of it is counted, little of it is said."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from tree_handler.rate_limit import RateLimit
+
+LINES_PER_S: Final = 1.0
+
+
+class CountedLines:
+    """Counts what was refused, dropped or lost, by kind, and says each kind once a second at most.
+
+    Args:
+        log: where it is said.
+        now: the loop's clock, in seconds.
+        at_once: so many lines of a kind there may be within a second, if it was quiet before.
+
+    """
+
+    def __init__(self, log: logging.Logger, now: Callable[[], float], at_once: int = 1) -> None:
+        self._log = log
+        self._now = now
+        self.counts: Counter[str] = Counter()
+        """How often, by kind."""
+        self._lines = RateLimit(LINES_PER_S, at_once)
+
+    def count(self, kind: str, who: str, times: int = 1, source: str = "") -> None:
+        """Note one more.
+
+        Args:
+            kind: of what.
+            who: for the line; it may say why.
+            times: how many more it is.
+            source: whose line it is, where no source is to take those of others.
+
+        """
+        self.counts[kind] += times
+        if self._lines.allow(kind + source, self._now()):
+            self._log.warning("%s: %s (%d so far)", who, kind, self.counts[kind])
