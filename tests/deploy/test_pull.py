@@ -135,3 +135,17 @@ def test_a_commit_whose_trial_a_power_cut_ended_is_tried_again(follower: Followe
     assert follower.releases()["last"]["outcome"] == "confirmed"
     assert follower.marks() == marks + 1
     follower.fleet.one_tree()
+
+
+def test_a_pi_whose_ansible_is_too_old_for_the_roles_gets_no_timer(follower: Follower) -> None:
+    fleet = follower.fleet
+    old = fleet.add("gw-old", "campus", "field", neighbours=("gw-root",), suite="bookworm")
+    fleet.hosts["gw-old"]["gateway_keys_service"] = ENROLMENT
+    package_proxy.tell(old)
+    bed.boot_all([old])
+    url = follower.repository.url
+    play = fleet.play("pull_timer.yml", "--limit", "gw-old", hedgerow_repository=url)
+    assert play.returncode != 0
+    assert "The Ansible of this Pi is 2.14." in play.output
+    assert "and the roles are for 2.18 and later" in play.output
+    assert not (old.root / "etc/systemd/system/hedgerow-pull.timer").exists()
