@@ -17,12 +17,11 @@ from gateway.broker.durability.history import History
 from gateway.broker.durability.lasting_clock import KernelClocks, LastingClock
 from gateway.broker.durability.store import open_store
 from gateway.broker.hooks import Demand, Events, Hooks, Links, PrivateTopics, Tree
-from gateway.broker.limits import Limits
+from gateway.broker.limits import Limits, counted_refusals
 from gateway.broker.listeners.listener import Listener, Listeners
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.broker.outbound.message import Message
 from gateway.broker.statistics.sys_topics import SysTopics
-from gateway.event_log.counted_lines import CountedLines
 from tree_handler.batch import Entry
 
 _log = logging.getLogger(__name__)
@@ -164,7 +163,7 @@ async def open_broker(
     """
     running: asyncio.Future[DataPlane] = asyncio.get_running_loop().create_future()
     plugins = load(settings.plugins, running)
-    refusals = CountedLines(_log, asyncio.get_running_loop().time)
+    refusals = counted_refusals(asyncio.get_running_loop().time)
     guard = Guard(
         access, plugins, anonymous=settings.anonymous, limits=settings.limits, refusals=refusals
     )

@@ -6,7 +6,6 @@ What each owner needs it is given in its constructor; here is the one place that
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 
 from gateway.broker.durability.checkpoints import Checkpoints
@@ -30,7 +29,7 @@ from gateway.broker.inbound.greeting import Greeting
 from gateway.broker.inbound.publishing import Publishing
 from gateway.broker.inbound.reception import Reception
 from gateway.broker.inbound.requests import Requests
-from gateway.broker.limits import DROPS, Budget, Limits
+from gateway.broker.limits import DROPS, Budget, Limits, counted_refusals
 from gateway.broker.outbound.channel import Output
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
@@ -56,8 +55,6 @@ from gateway.mqtt import ReasonCode, Will
 from gateway.shares.log_room import LogRoom
 from gateway.shares.user_rates import UserRates
 from gateway.shares.user_turns import UserTurns
-
-_log = logging.getLogger(__name__)
 
 
 class DataPlane:
@@ -109,7 +106,7 @@ class DataPlane:
         self.limits = limits or Limits()
         self.now = now or self._loop.time
         self.tasks = Tasks()
-        self.refusals = refusals or CountedLines(_log, self.now)
+        self.refusals = refusals or counted_refusals(self.now)
         self.traffic = Traffic()
         self.budget = Budget(self.limits)
         self._turns = Turns(self._end_turn)

@@ -6,8 +6,14 @@ counter tells how often, and the log says so now and then (`CountedLines`).
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+
+from gateway.event_log.counted_lines import CountedLines
+
+_log = logging.getLogger(__name__)
 
 UNREAD: Final = "QoS 0 message for a client that does not read"
 TOO_LARGE: Final = "message over the client's maximum packet size"
@@ -185,6 +191,11 @@ class LimitRangeError(ValueError):
         self.where = where
         self.why = f"{value} is not within {least:g} and {most:.0f}"
         super().__init__(f"{where}: {self.why}")
+
+
+def counted_refusals(now: Callable[[], float]) -> CountedLines:
+    """A new account of what clients were refused and what was dropped; ``now`` is in seconds."""
+    return CountedLines(_log, now)
 
 
 UNRELEASED_WHEN_CROWDED: Final = 100
