@@ -84,7 +84,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     from gateway import event_loop  # noqa: PLC0415  # `hedgerow get` needs no broker
     from gateway.configuration import config  # noqa: PLC0415  # `hedgerow get` needs no broker
-    from gateway.process import service  # noqa: PLC0415  # `hedgerow get` needs no broker
 
     file = _config_file(options)
     logging.basicConfig(
@@ -96,7 +95,10 @@ def _run(options: argparse.Namespace) -> int:
         logging.getLogger(noisy).setLevel(logging.ERROR)
     try:
         read = partial(config.load, file, config.GatewaySettings)
-        event_loop.run(service.serve(read(), read))
+        settings = read()
+        from gateway.process import service  # noqa: PLC0415  # what is wrong is told before
+
+        event_loop.run(service.serve(settings, read))
     except config.ConfigError as error:
         more = f" (`hedgerow check` tells {len(error.more)} more)" if error.more else ""
         raise WrongUseError(f"{error}{more}") from error
