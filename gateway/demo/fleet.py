@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ctypes
 import json
+import os
 import secrets
 import signal
 import socket
@@ -30,6 +31,8 @@ START_TIMEOUT_S = 30.0
 OPERATOR = "operator"
 """The pre-shared key's identity."""
 _PR_SET_PDEATHSIG = 1
+_PORTS = range(10_000, 20_000)
+_PORTS_APART = 20
 
 
 class FleetError(RuntimeError):
@@ -110,15 +113,9 @@ class Fleet:
         authority = founding.found(self._certificates)
         for name in (*(site.gateway_id for site in SITES), COLLECTOR):
             authority.issue(name)
-        discovery_port = _free_port(socket.SOCK_DGRAM)
+        discovery_port, *ports = _free_ports(1 + 4 * len(SITES))
         for site in SITES:
-            member = Member(
-                site,
-                _free_port(socket.SOCK_STREAM),
-                _free_port(socket.SOCK_STREAM),
-                _free_port(socket.SOCK_DGRAM),
-                _free_port(socket.SOCK_DGRAM),
-            )
+            member = Member(site, ports.pop(), ports.pop(), ports.pop(), ports.pop())
             self.members[site.gateway_id] = member
             self.config(site.gateway_id).write_text(self._gateway_config(member, discovery_port))
         neighbours = [f"127.0.0.1:{member.link_port}" for member in self.members.values()]
@@ -327,10 +324,22 @@ def _toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
-def _free_port(kind: socket.SocketKind) -> int:
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _free_ports(count: int) -> list[int]:
+    """Ports that neither TCP nor UDP has, below those that a system gives out by itself: until
+    they are opened, no outgoing connection takes one, and another process begins elsewhere."""
+    found: list[int] = []
+    port = _PORTS[os.getpid() * _PORTS_APART % len(_PORTS)]
+    while len(found) < count:
+        with (
+            contextlib.suppress(OSError),
+            socket.socket() as stream,
+            socket.socket(type=socket.SOCK_DGRAM) as datagrams,
+        ):
+            stream.bind(("127.0.0.1", port))
+            datagrams.bind(("127.0.0.1", port))
+            found.append(port)
+        port = port + 1 if port + 1 in _PORTS else _PORTS[0]
+    return found
 
 
 def _die_along() -> None:
