@@ -209,9 +209,9 @@ class Exchange:
                 case DeliverLogged(key, first, last):
                     for frame, header in self._commit.log.in_sequence(key, first, last):
                         self._hand_out(frame, header, max(first, header.first))
-                case Lost(stream, first, last, why):
-                    what = f"{first} to {last} of %s, epoch %d: {why}" % stream
-                    self._lines.count("lost", what, last - first + 1, stream[0])
+                case Lost((origin, epoch), first, last, why):
+                    what = f"{first} to {last} of {origin}, epoch {epoch}: {why}"
+                    self._lines.count("lost", what, last - first + 1, origin)
                 case Forget(streams):
                     self._commit.log.forget(streams)
                 case Refuse():

@@ -268,6 +268,7 @@ async def test_a_batch_whose_messages_cant_be_read_is_set_aside_and_named(
     frame, header = batch.make("o", 1, 1, [("t", "1", b"")], flags=_CONTROL, origin_time_us=0)
     a.node.exchange.take(a.node.replication.take(frame, header))
     assert "batch $o/1 logged 1..1 can't be read: batch entry" in caplog.text
+    assert ": set aside (1 so far)" in caplog.text
     assert a.node.status()["counters"]["set_aside"] == 1
 
 
