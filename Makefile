@@ -14,6 +14,9 @@ SLICES = tests/unit/gateway tests/unit/resource_directory tests/conformance \
 	$(if $(CI),tests/simulation/test_expiry_over_crashes.py tests/simulation/test_checkpoints.py \
 	tests/simulation/test_catching_up.py,tests/unit/tree_handler tests/simulation)
 
+# Tests start several hundred Pythons; where an image forbids byte code each would compile all sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
 

@@ -159,8 +159,10 @@ def tree_at(root: Path, revision: str) -> Iterator[tuple[PurePosixPath, str]]:
         subprocess.CalledProcessError: git knows no such commit.
 
     """
-    command = ["git", "-C", str(root), "archive", "--format=tar", revision, "--", *PACKAGES]
-    archive = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout  # noqa: S603
+    git = ["git", "-C", str(root)]
+    listing = subprocess.check_output([*git, "ls-tree", "--name-only", revision], text=True)  # noqa: S603
+    there = sorted(set(PACKAGES).intersection(listing.split()))
+    archive = subprocess.check_output([*git, "archive", "--format=tar", revision, "--", *there])  # noqa: S603
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         for member in files:
             content = files.extractfile(member) if member.name.endswith(".py") else None

@@ -160,15 +160,20 @@ def test_a_commit_is_measured_as_it_was_and_not_as_the_tree_is_now(tmp_path: Pat
         )
 
     git("init")
-    for package in house.PACKAGES:
+    *first, later = house.PACKAGES
+    for package in first:
         (tmp_path / package).mkdir()
         (tmp_path / package / "a.py").write_text("x = 1\n" * 3)
     git("add", ".")
     git("commit", "-m", "first")
+    (tmp_path / later).mkdir()
+    (tmp_path / later / "a.py").write_text("x = 1\n")
     (tmp_path / "dtls" / "a.py").write_text("x = 1\n")
 
     before = house.measure(house.tree_at(tmp_path, "HEAD"))
     now = house.measure(house.tree_here(tmp_path))
 
     assert before.number(house.LINES, "dtls") == 3
+    assert before.number(house.LINES, later) == 0
     assert now.number(house.LINES, "dtls") == 1
+    assert now.number(house.LINES, later) == 1
