@@ -188,7 +188,7 @@ class Recovery:
                     session, packet_id = publisher
                     self._publishers[(key, number)] = session
                     if packet_id:
-                        session.incoming.add(packet_id)
+                        session.incoming.restore((packet_id,))
         one = self._origin(key).pending[header.first] = _Batch(frame, header)
         self._undated.append(one)
         if key[0] == self._history.own[0]:

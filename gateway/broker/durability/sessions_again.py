@@ -121,7 +121,7 @@ class SessionsAgain:
 
         """
         session = self._open(saved.number, saved.client, saved.expiry_s)
-        session.incoming.add(*saved.incoming)
+        session.incoming.restore(saved.incoming)
         if saved.away_us is not None:
             self._away_us[saved.number] = saved.away_us
         if saved.owed is not None:

@@ -103,12 +103,13 @@ class Acceptance:
 
     def publish(self, message: Message, publisher: Publisher, packet_id: int) -> None:
         """Take a client's QoS 1 or 2 message."""
-        self._add(message, Accepted(message, publisher, publisher.session, packet_id))
+        if message.retain:
+            self._is_to_retain(message)
+        self._wait(Accepted(message, publisher, publisher.session, packet_id))
 
     def again(self, publisher: Publisher, packet_id: int) -> None:
         """A QoS 2 message that came before came again: acknowledge it after what came before."""
-        self._accepted.append(Accepted(None, publisher, publisher.session, packet_id))
-        self._turns.need()
+        self._wait(Accepted(None, publisher, publisher.session, packet_id))
 
     def why_not_retained(self, session: Session, topic: str, size_bytes: int) -> str:
         """Why a client may not have a message retained; empty if it may."""
@@ -124,12 +125,16 @@ class Acceptance:
         is_delivered = message.topic not in self._to_retain
         if is_delivered:
             self._outlet.give_out(message, session, self._now())
-        self._add(message, Accepted(message, None, session, 0, is_delivered))
+        else:
+            self._to_retain[message.topic] += 1
+        self._wait(Accepted(message, None, session, 0, is_delivered))
 
     def publish_own(self, message: Message, will: int = 0) -> None:
         """Publish for the broker itself, or for a client that has gone: then its will's number."""
         if message.qos or message.retain:
-            self._add(message, Accepted(message, None, None, 0, False, will))
+            if message.retain:
+                self._is_to_retain(message)
+            self._wait(Accepted(message, None, None, 0, False, will))
         else:
             self._outlet.give_out(message, None, self._now())
             self.pass_on(message.row())
@@ -137,17 +142,20 @@ class Acceptance:
     def pass_on(self, row: Row) -> None:
         """Let the tree have a QoS 0 message that subscribers here have been given."""
         if self._gathers_unlogged:
+            if not self._unlogged:
+                self._turns.need()
             self._unlogged.append(row)
-            self._turns.need()
 
-    def _add(self, message: Message, accepted: Accepted) -> None:
-        if message.retain:
-            self._retention.stamp(message)
-            if not accepted.is_delivered:
-                self._to_retain[message.topic] += 1
+    def _is_to_retain(self, message: Message) -> None:
+        self._retention.stamp(message)
+        self._to_retain[message.topic] += 1
+
+    def _wait(self, accepted: Accepted) -> None:
+        if not self._accepted:
+            self._turns.need()
         self._accepted.append(accepted)
-        self._rows.append(message.row())
-        self._turns.need()
+        if accepted.message is not None:
+            self._rows.append(accepted.message.row())
 
     # -- into the log --------------------------------------------------------------------------
 

@@ -29,8 +29,6 @@ from gateway.shares.user_turns import UserTurns
 
 PORTION: Final = 64
 """PUBLISHes and acknowledgements between two looks at the clock."""
-_PUBCOMP_END: Final = 0x7F
-"""Other packets of a client have a higher first byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,7 @@ class Connection(asyncio.Protocol):
             peer.channel.heard_at_s = now_s
             if service.user_turns.heard(publisher.owner, len(data), now_s):
                 self._wait_for_turn(publisher)
-        if not peer.waiting.is_waiting:
+        if peer.waiting.verdict is None:
             service.turns.read_begins()
             try:
                 self._serve(now_s)
@@ -144,7 +142,7 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """What the packets waited for is there."""
-        if not self.peer.channel.is_closing and not self.peer.waiting.is_waiting:
+        if not self.peer.channel.is_closing and self.peer.waiting.verdict is None:
             self._serve(self._service.output.now())
 
     def _serve(self, now_s: float) -> None:
@@ -154,7 +152,7 @@ class Connection(asyncio.Protocol):
         until_s = now_s + service.user_turns.part_s
         has_had_part = False
         try:
-            while not channel.is_closing and not waiting.is_waiting and self._find():
+            while not channel.is_closing and waiting.verdict is None and self._find():
                 self._handle()
                 if service.output.now() > until_s and self._has_more():
                     has_had_part = True
@@ -173,14 +171,14 @@ class Connection(asyncio.Protocol):
     def _wait_for_turn(self, publisher: Publisher) -> None:
         """The user's other connections go on first, and those of others."""
         waiting = self.peer.waiting
-        if not (waiting.is_waiting or self.peer.channel.is_closing):
+        if waiting.verdict is None and not self.peer.channel.is_closing:
             waiting.for_verdict(self._service.user_turns.turn(publisher.owner), lambda _: None)
 
     def _charge(self, publisher: Publisher, size_bytes: int, now_s: float) -> None:
         """Let the client's further packets wait if its user sends faster than one may."""
         peer, service = self.peer, self._service
         wait_s = service.rates.wait_s(publisher.owner, size_bytes, now_s)
-        if wait_s and not (peer.waiting.is_waiting or peer.channel.is_closing):
+        if wait_s and peer.waiting.verdict is None and not peer.channel.is_closing:
             service.output.refusals.count("user held back that sends too fast", str(publisher))
             peer.waiting.for_verdict(asyncio.sleep(wait_s), lambda _: None)
 
@@ -211,27 +209,16 @@ class Connection(asyncio.Protocol):
         """Handle the packets found, as far as they need not wait.
 
         Raises:
-            PacketError: the client broke the protocol.
+            PacketError: the client broke the protocol; it is not served any more.
 
         """
-        peer, packets, at = self.peer, self._packets, self._at
-        publisher, channel, waiting = peer.publisher, peer.channel, peer.waiting
-        if publisher is None:
+        peer, packets = self.peer, self._packets
+        if peer.publisher is None:
             self._is_greeted = True
             self._packets = []
             self._service.greeting.receive(peer, packets[0])
-            return
-        reception = self._service.reception
-        try:
-            while at < len(packets):
-                packet = packets[at]
-                if not reception.receive(publisher, packet):
-                    break
-                at += 1
-                if channel.is_closing or waiting.is_waiting or packet[0] > _PUBCOMP_END:
-                    break  # of the others each may take long: look at the clock
-        finally:
-            self._at = at
+        else:
+            self._at = self._service.reception.receive(peer.publisher, packets, self._at)
 
     def _fail(self, error: PacketError) -> None:
         """The client broke the protocol: say so in 5.0, and close [MQTT-4.13.1-1]."""

@@ -93,4 +93,4 @@ class Connections:
 def _standing(peer: Peer) -> Standing:
     if peer.publisher is not None:
         return Standing.ACCEPTED
-    return Standing.ASKING if peer.waiting.is_waiting else Standing.SILENT
+    return Standing.ASKING if peer.waiting.verdict else Standing.SILENT

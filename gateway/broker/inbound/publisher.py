@@ -72,24 +72,15 @@ class Publisher:
             PacketError: more messages are on their way than were allowed, or not released.
 
         """
-        if qos == 2:
-            incoming = self.session.incoming
-            if packet_id in incoming:
-                return False
-            if len(incoming) >= unreleased_max:
-                raise PacketError(
-                    ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "unreleased messages", len(incoming)
-                )
-        if self.version != V311:
+        incoming = self.session.incoming
+        if self.version != V311 and not (qos == 2 and packet_id in incoming):
             self._unacknowledged += 1
             if self._unacknowledged > self._receive_maximum:
                 raise PacketError(
                     ReasonCode.RECEIVE_MAXIMUM_EXCEEDED,
                     *("messages on their way", self._unacknowledged, "MQTT-3.3.4-7"),
                 )
-        if qos == 2:
-            incoming.add(packet_id)
-        return True
+        return qos != 2 or incoming.begin(packet_id, unreleased_max)
 
     def acknowledge(self, qos: int, packet_id: int) -> None:
         """A message is in the log, or was one that this client may not publish: PUBACK, PUBREC."""
@@ -129,9 +120,9 @@ class Publisher:
                 ReasonCode.PROTOCOL_ERROR, "PUBREL packet identifier", 0, "MQTT-2.2.1-3"
             )
         number = packet_id.to_bytes(2, "big")
-        if packet_id in self.session.incoming:
-            self.session.incoming.release(packet_id)
-            self._is_settled()
+        if self.session.incoming.release(packet_id):
+            if self.version != V311:
+                self._is_settled()
         elif self.version != V311:
             self.channel.send(b"\x70\x03%b\x92" % number)  # packet identifier not found
             return

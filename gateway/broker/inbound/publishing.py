@@ -88,19 +88,17 @@ class Publishing:
         payload_bytes = size - at
         if payload_bytes > self._limits.payload_bytes:
             raise PacketError(ReasonCode.PACKET_TOO_LARGE, "payload of bytes", payload_bytes)
-        is_allowed = not route.closed
-        told = (route.topic, packet[at:], (first >> 1 & 3, packet_id)) if route.closed else None
-        if told and (dealt := self._private(publisher, *told, properties)) is not None:
-            return dealt
-        if is_allowed and self._permissions is not None:
-            decided = publisher.permitted.get(route.topic)
-            if decided is None:
-                decided = self._decide(self._permissions, publisher, route.topic)
-                if decided is None:
-                    return False
-            is_allowed = decided
-        why = self._why_full(publisher, route, size, payload_bytes) if first & RETAIN else ""
-        if is_allowed and why:
+        if route.closed:
+            exchange = (first >> 1 & 3, packet_id)
+            dealt = self._private(publisher, route.topic, packet[at:], exchange, properties)
+            return self._forbid(publisher, *exchange) if dealt is None else dealt
+        if self._permissions is not None:
+            may = publisher.permitted.get(route.topic)
+            if may is None and (may := self._decide(publisher, route.topic)) is None:
+                return False
+            if not may:
+                return self._forbid(publisher, first >> 1 & 3, packet_id)
+        if first & RETAIN and (why := self._why_full(publisher, route, size, payload_bytes)):
             self._refusals.count(f"message not retained: {why}", str(publisher))
             if version != V311 and first & 6:
                 self._refuse(publisher, first >> 1 & 3, packet_id, ReasonCode.QUOTA_EXCEEDED)
@@ -108,9 +106,7 @@ class Publishing:
             # Who can't be told has it delivered all the same, here and everywhere.
             first &= ~RETAIN
             packet = bytes((first,)) + packet[1:]
-        if not is_allowed:
-            self._forbidden(publisher, first >> 1 & 3, packet_id)
-        elif first & 6:
+        if first & 6:
             self._take(publisher, route, packet, packet_id, at, properties)
         elif first & RETAIN:
             message = self._message(route, 0, packet, at, properties)
@@ -156,21 +152,24 @@ class Publishing:
         qos = first >> 1 & 3
         if publisher.begins(qos, packet_id, self._budget.unreleased_max):
             if properties is None and first & (DUP | RETAIN) == 0:  # its own bytes serve receivers
-                kind = publisher.version << 4 | first & 6
-                number_at = at - (2 if publisher.version == V311 else 3)
-                head, tail = packet[:number_at], packet[number_at + 2 :]
-                message = Message.as_it_came(route.topic, route.key, packet[at:], kind, head, tail)
+                payload = packet[at:]
+                message = Message(route.topic, route.key, payload, qos, False)
+                message.kind = publisher.version << 4 | first & 6
+                if publisher.version == V311:
+                    message.head, message.tail = packet[: at - 2], payload
+                else:  # between the two there is the length of no properties
+                    message.head, message.tail = packet[: at - 3], packet[at - 1 :]
             else:
                 message = self._message(route, qos, packet, at, properties)
             self._acceptance.publish(message, publisher, packet_id)
         else:
             self._acceptance.again(publisher, packet_id)
 
-    def _decide(
-        self, permissions: TopicPermissions, publisher: Publisher, topic: str
-    ) -> bool | None:
+    def _decide(self, publisher: Publisher, topic: str) -> bool | None:
         """Ask whether a client may publish to a topic; None if the answer takes time."""
-        verdict = permissions.may_publish(publisher.session.client, topic)
+        if self._permissions is None:
+            return True
+        verdict = self._permissions.may_publish(publisher.session.client, topic)
         if isinstance(verdict, Awaitable):
             publisher.waiting.for_verdict(
                 verdict, lambda result: self._decided(publisher, topic, bool(result))
@@ -184,10 +183,11 @@ class Publishing:
             publisher.permitted.clear()
         publisher.permitted[topic] = allowed
 
-    def _forbidden(self, publisher: Publisher, qos: int, packet_id: int) -> None:
+    def _forbid(self, publisher: Publisher, qos: int, packet_id: int) -> bool:
         self._refusals.count("publication to a forbidden topic", str(publisher))
         if qos:
             self._refuse(publisher, qos, packet_id, ReasonCode.NOT_AUTHORIZED)
+        return True
 
     def _why_full(
         self, publisher: Publisher, route: Route, size_bytes: int, payload_bytes: int

@@ -6,6 +6,7 @@ from the client in `publisher`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from gateway.broker.inbound.departures import Departures
@@ -70,36 +71,51 @@ class Reception:
         self._limits = limits
         self._traffic = traffic
 
-    def receive(self, publisher: Publisher, packet: bytes) -> bool:
-        """Handle a packet.
+    def receive(self, publisher: Publisher, packets: Sequence[bytes], at: int) -> int:
+        """Handle packets until one has to wait, may have taken long, or ends the connection.
 
         Args:
-            publisher: who sent it.
-            packet: the whole of it.
+            publisher: who sent them.
+            packets: the whole of each.
+            at: where the first of them stands that is not dealt with.
 
         Returns:
-            Whether it is dealt with; if not, it is to be handed in again when what it waits for is
-            there.
+            Where the next one stands; at `at` if the first has to be handed in again when what it
+            waits for is there.
 
         Raises:
             PacketError: the client broke the protocol.
 
         """
-        first, traffic = packet[0], self._traffic
-        if first & 0xF0 == _PUBLISH:
-            if not self._publishing.receive(publisher, packet):
-                return False
-            traffic.published_bytes += len(packet)
-            if first & 6:
-                traffic.received_qos_1 += first >> 1 & 1
-                traffic.received_qos_2 += first >> 2 & 1
-            return True
-        traffic.others_read += 1
-        if len(packet) == _ACKNOWLEDGEMENT_BYTES and first in _ACKNOWLEDGEMENTS:
-            self._acknowledged(publisher, first, packet[2] << 8 | packet[3])
-        else:
-            self._other(publisher, packet)
-        return True
+        publishing, channel, waiting = self._publishing, publisher.channel, publisher.waiting
+        qos_1 = qos_2 = published_bytes = others = 0
+        try:
+            while at < len(packets):
+                packet = packets[at]
+                first = packet[0]
+                if first & 0xF0 == _PUBLISH:
+                    if not publishing.receive(publisher, packet):
+                        break
+                    published_bytes += len(packet)
+                    qos_1 += first >> 1 & 1
+                    qos_2 += first >> 2 & 1
+                    at += 1
+                    if channel.is_closing or waiting.verdict is not None:
+                        break
+                    continue
+                others += 1
+                at += 1
+                if len(packet) != _ACKNOWLEDGEMENT_BYTES or first not in _ACKNOWLEDGEMENTS:
+                    self._other(publisher, packet)
+                    break
+                self._acknowledged(publisher, first, packet[2] << 8 | packet[3])
+        finally:
+            traffic = self._traffic
+            traffic.published_bytes += published_bytes
+            traffic.received_qos_1 += qos_1
+            traffic.received_qos_2 += qos_2
+            traffic.others_read += others
+        return at
 
     def _acknowledged(self, publisher: Publisher, first: int, packet_id: int) -> None:
         """The client acknowledges, without a reason."""

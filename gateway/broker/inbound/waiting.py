@@ -23,9 +23,12 @@ class Waiting:
         go_on: handles the packets that waited.
         fail: is told that what was decided shows that the client broke the protocol.
 
+    Attributes:
+        verdict: what packets wait for; None if they need not.
+
     """
 
-    __slots__ = ("_channel", "_fail", "_go_on", "_verdict")
+    __slots__ = ("_channel", "_fail", "_go_on", "verdict")
 
     def __init__(
         self,
@@ -36,30 +39,25 @@ class Waiting:
         self._channel = channel
         self._go_on = go_on
         self._fail = fail
-        self._verdict: asyncio.Future[Any] | None = None
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether packets have to wait."""
-        return self._verdict is not None
+        self.verdict: asyncio.Future[Any] | None = None
 
     def for_verdict(self, verdict: Awaitable[T], then: Callable[[T | None], None]) -> None:
         """Let packets wait; ``then`` gets the result, None if it failed."""
         task = asyncio.ensure_future(verdict)
-        self._verdict = task
+        self.verdict = task
         self._channel.stall()
         task.add_done_callback(lambda done: self._decided(done, then))
 
     def end(self) -> None:
         """The connection is no more."""
-        verdict, self._verdict = self._verdict, None
+        verdict, self.verdict = self.verdict, None
         if verdict is not None:
             verdict.cancel()
 
     def _decided(self, done: asyncio.Future[Any], then: Callable[[Any], None]) -> None:
-        if done.cancelled() or self._verdict is not done:
+        if done.cancelled() or self.verdict is not done:
             return
-        self._verdict = None
+        self.verdict = None
         self._channel.resume()
         error = done.exception()
         if error is not None:

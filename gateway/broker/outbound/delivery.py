@@ -31,12 +31,12 @@ class Delivery:
 
         """
         qos = message.qos
-        if not qos:
-            _send_all(route.live_311, message, V311, now_s)
-            _send_all(route.live_5, message, V5, now_s)
-        else:
-            _send_all(route.zero_311, message, V311, now_s)
-            _send_all(route.zero_5, message, V5, now_s)
+        as_311, as_5 = (route.zero_311, route.zero_5) if qos else (route.live_311, route.live_5)
+        if as_311:
+            _send_all(as_311, message, V311, now_s)
+        if as_5:
+            _send_all(as_5, message, V5, now_s)
+        if qos:
             for session, granted in route.queued:  # at the lower of the two QoS [MQTT-3.8.4-8]
                 session.deliver(message, (granted if granted < qos else qos) << 1, (), now_s)
         if route.special or route.shared:
@@ -148,7 +148,6 @@ class Delivery:
 
 
 def _send_all(channels: list[Channel], message: Message, version: int, now_s: float) -> None:
-    if channels:
-        packet = message.packet(version, 0, 0, (), now_s)
-        for channel in channels:
-            channel.offer(packet)
+    packet = message.packet(version, 0, 0, (), now_s)
+    for channel in channels:
+        channel.offer(packet)

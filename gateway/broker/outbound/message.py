@@ -100,27 +100,6 @@ class Message:
         self.kind = -1
         self.head = self.tail = b""
 
-    @staticmethod
-    def as_it_came(  # likewise
-        topic: str, key: bytes, payload: bytes, kind: int, head: bytes, tail: bytes
-    ) -> Message:
-        """A message without properties or RETAIN, whose own packet serves receivers alike.
-
-        Args:
-            topic: the topic name.
-            key: the topic name in UTF-8.
-            payload: the payload.
-            kind: protocol version and flags of the packet, as for `pieces`.
-            head: what stands before the packet identifier.
-            tail: what stands behind it.
-
-        """
-        message = Message(topic, key, payload, kind >> 1 & 3, False)
-        message.kind = kind
-        message.head = head
-        message.tail = tail
-        return message
-
     @classmethod
     def of(cls, entry: Entry, now_s: float) -> Message:
         """The message of a log entry.

@@ -162,7 +162,7 @@ class Routes:
             PacketError: it is no topic name, or longer or deeper than allowed.
 
         """
-        route = self._known.get(key)
+        route = self._known.kept.get(key)
         if route is None:
             limits = self._limits
             if len(key) > limits.topic_bytes or key.count(b"/") >= limits.topic_levels:

@@ -6,9 +6,10 @@ between is the same message again [MQTT-4.3.3-10].
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gateway.broker.durability.journal import Operation, SessionRecord
+from gateway.mqtt import PacketError, ReasonCode
 
 
 class Unreleased:
@@ -34,15 +35,34 @@ class Unreleased:
     def __iter__(self) -> Iterator[int]:
         return iter(self._packet_ids)
 
-    def add(self, *packet_ids: int) -> None:
-        """Messages have come; the journal is told with the batch that they are in."""
+    def restore(self, packet_ids: Iterable[int]) -> None:
+        """These messages had come."""
         self._packet_ids.update(packet_ids)
 
-    def release(self, packet_id: int) -> None:
-        """The exchange ends."""
-        if self.record is not None and packet_id in self._packet_ids:
+    def begin(self, packet_id: int, unreleased_max: int) -> bool:
+        """A message has come; whether it is new. The journal is told with its batch.
+
+        Raises:
+            PacketError: it would be one more than may be unreleased.
+
+        """
+        packet_ids = self._packet_ids
+        if packet_id in packet_ids:
+            return False
+        if len(packet_ids) >= unreleased_max:
+            reason = ReasonCode.RECEIVE_MAXIMUM_EXCEEDED
+            raise PacketError(reason, "unreleased messages", len(packet_ids))
+        packet_ids.add(packet_id)
+        return True
+
+    def release(self, packet_id: int) -> bool:
+        """The exchange ends; whether there was one."""
+        if packet_id not in self._packet_ids:
+            return False
+        self._packet_ids.remove(packet_id)
+        if self.record is not None:
             self.record.note(Operation.RELEASED, packet_id)
-        self.forget(packet_id)
+        return True
 
     def refuse(self, packet_id: int) -> None:
         """The log did not take the message."""

@@ -31,29 +31,28 @@ class RouteCache(Generic[R]):
         topics_max: routes kept at most.
         bytes_max: memory of keys and index at most, as estimated; the routes are not counted.
 
+    Attributes:
+        kept: the routes by their topics' UTF-8 bytes as they came, to be read only.
+
     Raises:
         ValueError: ``topics_max`` is less than 1.
 
     """
 
-    __slots__ = ("_bytes_max", "_index", "_key_bytes", "_routes", "_topics_max")
+    __slots__ = ("_bytes_max", "_index", "_key_bytes", "_topics_max", "kept")
 
     def __init__(self, topics_max: int = TOPICS_MAX, bytes_max: int = BYTES_MAX) -> None:
         if topics_max < 1:
             raise ValueError(f"topics_max: {topics_max} is not 1 or more")
         self._topics_max = topics_max
         self._bytes_max = bytes_max
-        self._routes: dict[bytes, R] = {}
+        self.kept: dict[bytes, R] = {}
         self._index: TopicIndex[bytes] = TopicIndex()
         self._key_bytes = 0
 
-    def get(self, topic: bytes) -> R | None:
-        """The route of a topic, by its UTF-8 bytes as they came; None if there is none."""
-        return self._routes.get(topic)
-
     def __len__(self) -> int:
         """How many routes there are."""
-        return len(self._routes)
+        return len(self.kept)
 
     @property
     def bytes_held(self) -> int:
@@ -67,17 +66,17 @@ class RouteCache(Generic[R]):
             UnicodeDecodeError: the topic is not UTF-8.
 
         """
-        if topic in self._routes:
-            self._routes[topic] = route
+        if topic in self.kept:
+            self.kept[topic] = route
             return
         levels = topic.decode().split("/")
         cost = len(topic) + _ENTRY_BYTES + self._index.bytes_max(len(levels))
         if cost > self._bytes_max // 8:
             return
-        while len(self._routes) >= self._topics_max or self.bytes_held + cost > self._bytes_max:
-            for oldest in list(islice(self._routes, len(self._routes) // 8 + 1)):
+        while len(self.kept) >= self._topics_max or self.bytes_held + cost > self._bytes_max:
+            for oldest in list(islice(self.kept, len(self.kept) // 8 + 1)):
                 self._drop(oldest)
-        self._routes[topic] = route
+        self.kept[topic] = route
         self._index.add(topic, levels)
         self._key_bytes += len(topic) + _ENTRY_BYTES
 
@@ -104,17 +103,17 @@ class RouteCache(Generic[R]):
 
     def expect(self, filter_count: int) -> None:
         """So many filters will be touched at once: forget all rather than look for each."""
-        if filter_count * len(self._routes) > _LOOKS_MAX:
+        if filter_count * len(self.kept) > _LOOKS_MAX:
             self.clear()
 
     def clear(self) -> None:
         """Forget all routes."""
-        self._routes.clear()
+        self.kept.clear()
         self._index.clear()
         self._key_bytes = 0
 
     def _drop(self, topic: bytes) -> None:
-        if topic in self._routes:
-            del self._routes[topic]
+        if topic in self.kept:
+            del self.kept[topic]
             self._index.remove(topic, topic.decode().split("/"))
             self._key_bytes -= len(topic) + _ENTRY_BYTES
