@@ -149,13 +149,12 @@ class Connection(asyncio.Protocol):
         """Handle what is there, until it is done or has to wait."""
         peer, service = self.peer, self._service
         channel, waiting = peer.channel, peer.waiting
-        until_s = now_s + service.user_turns.part_s
-        has_had_part = False
+        done_s, until_s = now_s, now_s + service.user_turns.part_s
         try:
             while not channel.is_closing and waiting.verdict is None and self._find():
                 self._handle()
-                if service.output.now() > until_s and self._has_more():
-                    has_had_part = True
+                done_s = service.output.now()
+                if done_s > until_s:
                     break
         except PacketError as error:
             self._fail(error)
@@ -164,8 +163,9 @@ class Connection(asyncio.Protocol):
             return
         if publisher.session.outgoing.is_busy:
             publisher.session.go_on(now_s)  # what acknowledgements have made room for
-        service.user_turns.took(publisher.owner, service.output.now() - now_s)
-        if has_had_part:
+            done_s = service.output.now()
+        service.user_turns.took(publisher.owner, done_s - now_s)
+        if done_s > until_s and self._has_more():
             self._wait_for_turn(publisher)
 
     def _wait_for_turn(self, publisher: Publisher) -> None:
