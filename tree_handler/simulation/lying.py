@@ -75,17 +75,12 @@ class LiarGateway(SealedGateway):
         super().__init__(start, disk, traffic)
         self._chance = chance
         self._number = 1 << 20
-        self._lies = True
         self._lie_timer = self.timer(self._lie)
         self._lie_timer.set(self.now + LIE_EVERY_S)
 
-    def be_quiet(self) -> None:
-        """Lie no more."""
-        self._lies = False
-
     def take(self, end: End, message: object) -> None:
         """See `Gateway`; who seeks is told that it is nowhere, and that its origin was asked."""
-        if self._lies and isinstance(message, Seek):
+        if isinstance(message, Seek):
             origins = frozenset(name.removeprefix("$") for name, _ in message.wanted)
             answer = Sought(message.number, message.wanted, origins, complete=True)
             self._network.send(end, answer, DATA)
@@ -93,8 +88,6 @@ class LiarGateway(SealedGateway):
             super().take(end, message)
 
     def _lie(self, now: float) -> None:
-        if not self._lies:
-            return
         for end in list(self.ends.values()):
             kind = self._chance.randrange(4)
             if kind == 0:

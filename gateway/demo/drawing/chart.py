@@ -11,7 +11,6 @@ from gateway.demo.drawing.scales import LogScale, Scale
 
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 10.0, 22.0, 34.0
 """Margins of a chart, in its own units: the scales' labels stand there."""
-_NARROW = 500.0
 _BETWEEN_TICKS = 36.0
 Point = tuple[float, float]
 
@@ -56,11 +55,6 @@ class Plot:
     width: float
     height: float
     left: float = LEFT
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether it is for a phone: with fewer labels."""
-        return self.width < _NARROW
 
     @property
     def x(self) -> Scale:
