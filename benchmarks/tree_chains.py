@@ -101,7 +101,6 @@ def gateways(
     name: str,
     durability: str = "write",
     *,
-    with_log: bool = True,
     tls: str = "off",
     signatures: str = "on",
 ) -> Kind:
@@ -110,7 +109,6 @@ def gateways(
     Args:
         name: as it is shown.
         durability: ``write`` or ``sync``.
-        with_log: whether they append to their logs at all.
         tls: of the links, see `TreeSection`.
         signatures: of batches, where links use TLS.
 
@@ -129,7 +127,7 @@ def gateways(
             certificates = FleetCertificates(folder.parent / "certificates", [own]).mqtt(own)
             return {"tree": tree, "mqtt": {"tls_port": link_ports[port], **certificates}}
 
-        return ours(name, durability, with_neighbour=False, with_log=with_log, tables=tables)
+        return ours(name, durability, with_neighbour=False, tables=tables)
 
     return Kind(member(name), lambda broker, port: member(broker.name, [port]))
 
@@ -139,7 +137,6 @@ def our_kinds() -> list[Kind]:
     return [
         gateways(figures.OURS),
         gateways(figures.OURS_SYNCED, "sync"),
-        gateways("hedgerow without a log", with_log=False),
         gateways("hedgerow, links in TLS, unsigned", tls="required", signatures="off"),
         gateways("hedgerow, links in TLS, signed", tls="required"),
     ]

@@ -497,6 +497,25 @@ async def test_a_client_that_goes_on_sending_still_reads_why_it_was_disconnected
     assert await peer.next() is None
 
 
+async def test_a_message_over_the_receive_maximum_is_none_that_came_when_it_is_sent_again(
+    make: Make,
+) -> None:
+    bench = await make(limits=dataclasses.replace(Limits(), receive_maximum=2))
+    keep = {PropertyId.SESSION_EXPIRY_INTERVAL: 100}
+    reader = await bench.connect("reader")
+    await reader.subscribe("t", 2)
+    peer = await bench.connect("a", properties=keep)
+    peer.send(*(Publish("t", b"%d" % i, 2, False, False, i, {}) for i in (1, 2, 3)))
+    while await peer.next() is not None:
+        pass
+
+    peer = await bench.connect("a", clean_start=False, properties=keep)
+    peer.send(Publish("t", b"3", 2, False, True, 3, {}))
+
+    assert (await peer.next()).packet_id == 3
+    assert [(await reader.next()).payload for _ in range(3)] == [b"1", b"2", b"3"]
+
+
 async def test_a_client_whose_connect_is_refused_can_send_more_and_still_reads_why(
     make: Make,
 ) -> None:
