@@ -76,10 +76,12 @@ class Authority:
         has_usage: bool = True,
         password: bytes | None = None,
         ed25519: bool = False,
+        later_days: int = 0,
     ) -> Issued:
         """A certificate with these common names; a gateway's is a server's and a client's.
 
-        One that is early is not valid yet; one without usage has no extended key usage.
+        One that is early is not valid yet; one without usage has no extended key usage. It begins
+        and ends so many days later.
         """
         key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey
         key = Ed25519PrivateKey.generate() if ed25519 else ec.generate_private_key(ec.SECP256R1())
@@ -103,7 +105,7 @@ class Authority:
                 self._certificate.subject,
                 key.public_key(),
                 self._key.public_key(),
-                -2 if expired else 2 if is_early else 0,
+                -2 if expired else 2 if is_early else later_days,
             )
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)

@@ -27,7 +27,7 @@ from tree_handler.proof import Verdict
 MAX_KEYS = 8
 """Certificates of one gateway; with more the one that began first is forgotten."""
 MAX_GATEWAYS = 10_000
-"""Gateways; certificates of more are not taken."""
+"""Gateways; of more, one whose certificates have all ended makes room for one whose counts."""
 FINGERPRINT_BYTES = 16
 
 
@@ -40,17 +40,23 @@ class _Kept:
 class CertificateRing:
     """A `tree_handler.proof.KeyRing` of certificates.
 
+    What is forgotten for want of room is not taken again while that room is full: of two
+    certificates the same one goes on every gateway, whichever came first. So a certificate that
+    one gateway keeps and another has forgotten is new to nobody, and does not go round.
+
     Args:
         trust: whose certificates count.
         now_s: the wall clock, seconds since 1970.
+        max_gateways: of so many it keeps certificates.
 
     Attributes:
         former: what gateways state of the keys that they had before.
 
     """
 
-    def __init__(self, trust: Trust, now_s: float) -> None:
+    def __init__(self, trust: Trust, now_s: float, max_gateways: int = MAX_GATEWAYS) -> None:
         self.former = FormerKeys(self._has_stated)
+        self._max_gateways = max_gateways
         self._trust = trust
         self._now_s = now_s
         self._kept: dict[bytes, _Kept] = {}
@@ -79,7 +85,8 @@ class CertificateRing:
         """Take a gateway's certificate.
 
         Returns:
-            Whose it is; None if it was there.
+            Whose it is; None if it was there, or began before all those that are kept of its
+            gateway, of which there are as many as may be: then nothing has changed.
 
         Raises:
             UntrustedError: it is none of this fleet, or there is no room.
@@ -89,14 +96,17 @@ class CertificateRing:
             return None
         vouched = self._trust.check(chain, self._now_s)
         gateway_id = vouched.gateway_id
-        if gateway_id not in self._of and len(self._of) >= MAX_GATEWAYS:
-            raise UntrustedError("certificate of one gateway too many", gateway_id)
+        if gateway_id not in self._of and len(self._of) >= self._max_gateways:
+            self._make_room(vouched)
         fingerprint = fingerprint_of(chain)
-        self._kept[fingerprint] = _Kept(chain, vouched)
         of = self._of.setdefault(gateway_id, {})
+        if len(of) >= MAX_KEYS:
+            first = min(of, key=lambda one: _age(one, of[one]))
+            if _age(fingerprint, vouched) < _age(first, of[first]):
+                return None
+            self._forget(first)
+        self._kept[fingerprint] = _Kept(chain, vouched)
         of[fingerprint] = vouched
-        if len(of) > MAX_KEYS:
-            self._forget(min(of, key=lambda one: of[one].from_s))
         self._index(gateway_id)
         return gateway_id
 
@@ -175,6 +185,23 @@ class CertificateRing:
             self._index(gateway_id)
         return lost
 
+    def _make_room(self, vouched: Vouched) -> None:
+        """Forget the gateway whose last certificate ended first, for one whose counts.
+
+        Raises:
+            UntrustedError: nobody's has ended, or this one has, too.
+
+        """
+        ended_s, longest_ago = min(
+            (max(one.until_s for one in of.values()), gateway_id)
+            for gateway_id, of in self._of.items()
+        )
+        if not ended_s < self._now_s <= vouched.until_s:
+            raise UntrustedError("certificate of one gateway too many", vouched.gateway_id)
+        for fingerprint in list(self._of[longest_ago]):
+            self._forget(fingerprint)
+        self._index(longest_ago)
+
     def _forget(self, fingerprint: bytes) -> None:
         gateway_id = self._kept.pop(fingerprint).vouched.gateway_id
         del self._of[gateway_id][fingerprint]
@@ -187,6 +214,11 @@ class CertificateRing:
         if not named:
             del self._named[gateway_id], self._of[gateway_id]
         self.former.look_again(gateway_id)
+
+
+def _age(fingerprint: bytes, vouched: Vouched) -> tuple[float, bytes]:
+    """What the certificates of one gateway are ordered by, the same everywhere."""
+    return vouched.from_s, fingerprint
 
 
 def fingerprint_of(chain: Chain) -> bytes:

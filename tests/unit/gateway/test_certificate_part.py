@@ -84,6 +84,47 @@ def link_up(one: Peer, other: Peer, number: int) -> None:
         carry(other, number, one, number)
 
 
+def carry_all(peers: list[Peer], most: int) -> int:
+    """Bring over what anybody sends, until nobody does: how many messages that were.
+
+    Links are numbered by the peers at their ends: 1 is between the first and the second.
+    """
+    carried = 0
+    while any(peer.sent for peer in peers) and carried < most:
+        for at, sender in enumerate(peers):
+            sent, sender.sent = sender.sent, []
+            for link, row in sent:
+                other = peers[link // 10 if link % 10 == at else link % 10]
+                other.part.receive(link, TOPIC, msgpack.packb(row), 0.0)
+                carried += 1
+    return carried
+
+
+@pytest.mark.parametrize("keys", [8, 9, 12])
+def test_a_certificate_that_others_have_forgotten_does_not_go_round(
+    peers: list[Peer], authority: Authority, keys: int
+) -> None:
+    for at, peer in enumerate(peers):
+        for other in {0, 1, 2} - {at}:
+            peer.links[min(at, other) * 10 + max(at, other)] = None
+    renewed = [
+        (authority.issue("gw-x", is_gateway=True, later_days=day).der,) for day in range(keys)
+    ]
+    for peer in peers[:2]:
+        for chain in renewed:
+            peer.keys.ring.add(chain)
+    for chain in renewed[:-1]:  # the third was away at the last renewal
+        peers[2].keys.ring.add(chain)
+    for peer in peers:
+        for link in peer.links:
+            peer.part.link_up(link, "", 0.0)
+    carry_all(peers, 500)
+    assert not any(peer.sent for peer in peers)
+    assert len({frozenset(one for one, _ in peer.keys.ring) for peer in peers}) == 1
+    peers[2].part.receive(2, TOPIC, msgpack.packb((int(CertificateKind.CHAINS), [renewed[0]])), 0.0)
+    assert carry_all(peers, 500) <= 4
+
+
 def test_what_one_knows_all_know_behind_two_links(peers: list[Peer]) -> None:
     a, b, c = peers
     link_up(a, b, 1)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 from authority import DAY, Authority, Issued
 from cryptography import x509
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.credentials.certificate_files import TlsFileError
@@ -170,6 +172,59 @@ def test_so_many_certificates_of_a_gateway_are_kept_and_the_oldest_goes(
     assert len(keys) == MAX_KEYS
     assert fingerprint_of(first.chain) not in keys
     assert all(keys.verify("gw-a", MESSAGE, one.signer.sign(MESSAGE)) for one in others)
+
+
+def test_a_certificate_older_than_all_that_are_kept_is_not_new(authority: Authority) -> None:
+    issued = [
+        own(authority.issue("gw-a", is_gateway=True, later_days=day)) for day in range(MAX_KEYS + 1)
+    ]
+    keys = ring(authority)
+    assert [keys.add(one.chain) for one in issued] == ["gw-a"] * (MAX_KEYS + 1)
+    before = {fingerprint for fingerprint, _ in keys}
+    for _ in range(3):
+        assert keys.add(issued[0].chain) is None
+    assert {fingerprint for fingerprint, _ in keys} == before
+
+
+@given(order=st.permutations(range(MAX_KEYS + 4)))
+@settings(max_examples=20, deadline=None)
+def test_rings_that_were_told_in_any_order_keep_the_same_certificates(order: list[int]) -> None:
+    trusted, chains = _many_certificates_of_one_gateway()
+    keys = CertificateRing(trusted, time.time())
+    for at in order:
+        keys.add(chains[at])
+    expected = CertificateRing(trusted, time.time())
+    for chain in chains:
+        expected.add(chain)
+    assert {one for one, _ in keys} == {one for one, _ in expected}
+    assert [keys.add(chain) for chain in chains] == [None] * len(chains)  # and nothing is new
+
+
+@functools.cache
+def _many_certificates_of_one_gateway() -> tuple[Trust, list[tuple[bytes, ...]]]:
+    """Some of them begin in the same second."""
+    days = [number // 4 for number in range(MAX_KEYS + 4)]
+    with tempfile.TemporaryDirectory() as folder:
+        authority = Authority(Path(folder))
+        some = [authority.issue("gw-a", is_gateway=True, later_days=day) for day in days]
+    return Trust([authority.x509]), [(one.der,) for one in some]
+
+
+def test_in_a_full_ring_a_gateway_whose_certificates_have_ended_makes_room(
+    authority: Authority,
+) -> None:
+    gone = [authority.issue(f"gone-{n}", is_gateway=True, later_days=-3 - n) for n in range(2)]
+    here = [authority.issue(f"gw-{n}", is_gateway=True) for n in range(3)]
+    keys = CertificateRing(trust(authority), time.time(), max_gateways=3)
+    for one in (*gone, *here[:2]):
+        keys.add((one.der,))
+    assert [keys.knows(name) for name in ("gone-0", "gone-1")] == [True, False]
+    with pytest.raises(UntrustedError, match="too many"):
+        keys.add((gone[1].der,))  # what has ended drives nobody out: it would go round for ever
+    assert keys.add((here[2].der,)) == "gw-2"
+    assert not keys.knows("gone-0")
+    with pytest.raises(UntrustedError, match="too many"):
+        keys.add((authority.issue("gw-9", is_gateway=True).der,))
 
 
 def test_a_key_that_signs_nothing_here_is_named(tmp_path: Path, authority: Authority) -> None:
