@@ -24,5 +24,6 @@ class QueryCounters:
     malformed: int = 0
     unproven: int = 0
     replayed: int = 0
+    challenged: int = 0
     notified: int = 0
     cancelled: int = 0

@@ -71,6 +71,7 @@ class Query:
             query with the number of an earlier one takes its place.
         lease_ms: for how long it wants to be told; 0 with no subscription.
         again: how often it was sent before this time.
+        challenge: what its target has answered so that it repeats it; 0 for nothing.
 
     """
 
@@ -84,6 +85,7 @@ class Query:
     subscription: int = 0
     lease_ms: int = 0
     again: int = 0
+    challenge: int = 0
 
     @property
     def numbers(self) -> tuple[int, int]:
@@ -121,6 +123,7 @@ class Query:
                 "u": self.subscription,
                 "l": self.lease_ms,
                 "g": self.again,
+                "h": self.challenge,
             }
         )
         return packed
@@ -162,6 +165,7 @@ class Query:
             subscription,
             lease_ms,
             _number("query sent before", fields.get("g", 0)),
+            _number("query challenge", fields.get("h", 0)),
         )
 
 
@@ -175,6 +179,8 @@ class Answer:
         response: what came of it.
         number: 0 for the first one, and one more for each that follows to a subscription.
         goes_on: others will follow.
+        challenge: the request was not executed: it is to be sent again with this number, which
+            shows that it is new; 0 for an answer.
 
     """
 
@@ -183,6 +189,7 @@ class Answer:
     response: ResourceResponse
     number: int = 0
     goes_on: bool = False
+    challenge: int = 0
 
     def encode(self) -> bytes:
         """The wire form."""
@@ -196,6 +203,7 @@ class Answer:
                 "n": self.response.options,
                 "g": self.number,
                 "w": self.goes_on,
+                "h": self.challenge,
             }
         )
         return packed
@@ -219,6 +227,7 @@ class Answer:
             ResourceResponse(code, fields.get("b", b""), fields.get("f"), fields.get("n", ())),
             _number("answer number", fields.get("g", 0)),
             goes_on,
+            _number("answer challenge", fields.get("h", 0)),
         )
 
 

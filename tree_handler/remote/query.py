@@ -8,7 +8,8 @@ in `tree_handler.remote.executing` at the target.
 
 What may be lost is sent again (`tree_handler.remote.repeats`). A copy of a query that is executing
 is counted and not executed again; one that was answered is answered again, as long as the answer is
-kept (`remote.answered`), and is refused after that (`remote.asked_before`).
+kept (`remote.answered`), and is refused after that (`remote.asked_before`). One that looks too old
+is asked for once more (`remote.admission`).
 
 An answer that nobody waits for, or from another gateway than the target, is counted and passed
 over. Where gateways sign (`tree_handler.remote.seals`), what is not proven is refused.
@@ -23,8 +24,9 @@ from typing import Final
 
 from tree_handler.errors import ProtocolError
 from tree_handler.members.hierarchy import check_name
+from tree_handler.remote.admission import QueryAdmission
 from tree_handler.remote.answered import SentAnswers
-from tree_handler.remote.asked_before import AskedBefore, QueryMark, RepeatedError
+from tree_handler.remote.asked_before import RepeatedError
 from tree_handler.remote.asking import (
     Answered,
     Lease,
@@ -67,6 +69,7 @@ GATEWAY_TIMEOUT: Final = 0xA4
 _RESTARTED: Final = b"the gateway has restarted: ask again"
 _MAY_BE_DONE: Final = b"the gateway has restarted: it may have been carried out before"
 _BUSY: Final = b"the gateway executes too many remote queries"
+_STALE: Final = b"it was asked too long ago, by the clock of who asked: ask again"
 
 
 QueryAction = Execute | Stop | Answered | Publication
@@ -103,7 +106,7 @@ class RemoteQueries:
         self._executions = Executions(limits)
         self._sent = SentAnswers()
         self._seals = seals
-        self._before = AskedBefore(epoch)
+        self._admission = QueryAdmission(gateway_id, epoch)
 
     @property
     def topics(self) -> tuple[str, str, str]:
@@ -199,7 +202,7 @@ class RemoteQueries:
                 body, signature = opened("answer", payload)
                 answer = Answer.decode(body)
                 self._check(ANSWER, answer.responder, body, signature)
-                return self._receive_answer(answer)
+                return self._receive_answer(answer, now)
             if topic == cancel_topic:
                 body, signature = opened("cancel", payload)
                 cancel = Cancel.decode(body)
@@ -240,7 +243,8 @@ class RemoteQueries:
             self.counters.notified += 1
         else:
             self.counters.executed += 1
-        reply = self._reply(execute.reply_topic, execute.correlation, response, number, goes_on)
+        answer = Answer(self.gateway_id, execute.correlation, response, number, goes_on)
+        reply = self._reply(execute.reply_topic, answer)
         self._sent.note(execute, reply, now, is_first=not number)
         return reply
 
@@ -276,22 +280,45 @@ class RemoteQueries:
         if key in self._executions:
             self.counters.repeated += 1
             return []
-        is_checked = self._seals is not None or query.again > 0
-        if is_checked and query.target == self.gateway_id and query.target_epoch != self._epoch:
-            # Its asker has not heard yet that this gateway has restarted, or it is repeated.
-            if query.again and query.request.writes:
-                return [self._refused(query, GATEWAY_TIMEOUT, _MAY_BE_DONE)]
-            return [self._refused(query, SERVICE_UNAVAILABLE, _RESTARTED)]
-        if self._seals is not None:
-            self._take_note(query, query.target_epoch, now)
-        elif query.target == self.gateway_id:
-            self._take_note(query, self._epoch, now)
+        refusal = self._of_another_life(query) or self._of_another_time(query, now)
+        if refusal is not None:
+            return [refusal]
         why = self._why_not(query, on_the_way)
         if why is not None:
             refusal = self._refused(query, *why)
             self._sent.note_refusal(query, refusal, now)
             return [refusal]
         return [*self._executions.begin(query, REPLY_TOPIC + query.asker, now)]
+
+    def _of_another_life(self, query: Query) -> Publication | None:
+        """Refuse a query that is meant for an earlier life of this gateway; None if it is not.
+
+        Its asker has not heard yet that this gateway has restarted, or the query is repeated.
+        """
+        is_checked = self._seals is not None or query.again > 0
+        if not is_checked or query.target != self.gateway_id or query.target_epoch == self._epoch:
+            return None
+        if query.again and query.request.writes:
+            return self._refused(query, GATEWAY_TIMEOUT, _MAY_BE_DONE)
+        return self._refused(query, SERVICE_UNAVAILABLE, _RESTARTED)
+
+    def _of_another_time(self, query: Query, now: float) -> Publication | None:
+        """Take note of a query; what asks for it once more if it looks too old, else None.
+
+        Raises:
+            ProtocolError: it is not to be executed.
+
+        """
+        if self._seals is None and query.target != self.gateway_id:
+            return None
+        target_epoch = self._epoch if self._seals is None else query.target_epoch
+        challenge = self._admission.take(query, target_epoch, now)
+        if not challenge:
+            return None
+        self.counters.challenged += 1
+        # A copy that is under way may be carried out: of a write nothing is promised.
+        code = GATEWAY_TIMEOUT if query.request.writes else SERVICE_UNAVAILABLE
+        return self._refused(query, code, _STALE, challenge)
 
     def _why_not(self, query: Query, on_the_way: int) -> tuple[int, bytes] | None:
         """Code and text for a query that is not to be executed; None if it is."""
@@ -307,13 +334,13 @@ class RemoteQueries:
         self.counters.cancelled += len(stops)
         return [*stops]
 
-    def _refused(self, query: Query, code: int, why: bytes) -> Publication:
+    def _refused(self, query: Query, code: int, why: bytes, challenge: int = 0) -> Publication:
         self.counters.refused += 1
-        return self._reply(
-            REPLY_TOPIC + query.asker, query.correlation, ResourceResponse(code, why)
-        )
+        response = ResourceResponse(code, why)
+        answer = Answer(self.gateway_id, query.correlation, response, challenge=challenge)
+        return self._reply(REPLY_TOPIC + query.asker, answer)
 
-    def _receive_answer(self, answer: Answer) -> list[QueryAction]:
+    def _receive_answer(self, answer: Answer, now: float) -> list[QueryAction]:
         target = self._outstanding.target_of(answer.correlation)
         if target is None:
             if self._was_asked(answer.correlation):
@@ -324,6 +351,9 @@ class RemoteQueries:
         if target != answer.responder:
             self.counters.foreign += 1
             return []
+        if answer.challenge:
+            again = self._repeats.challenged(answer.correlation, answer.challenge, now)
+            return [*self._ask_again([query for query in again if not self._waits(query)])]
         answered = self._outstanding.take(answer)
         if answered is None:
             self.counters.late += 1
@@ -355,16 +385,8 @@ class RemoteQueries:
     def _asking(self, query: Query) -> Publication:
         return Publication(QUERY_TOPIC + query.target, self._said(QUERY, query.encode()))
 
-    def _reply(
-        self,
-        topic: str,
-        correlation: str,
-        response: ResourceResponse,
-        number: int = 0,
-        goes_on: bool = False,
-    ) -> Publication:
-        answer = Answer(self.gateway_id, correlation, response, number, goes_on).encode()
-        return Publication(topic, self._said(ANSWER, answer))
+    def _reply(self, topic: str, answer: Answer) -> Publication:
+        return Publication(topic, self._said(ANSWER, answer.encode()))
 
     def _said(self, kind: str, body: bytes) -> bytes:
         return body if self._seals is None else self._seals.seal(kind, body)
@@ -372,21 +394,6 @@ class RemoteQueries:
     def _check(self, kind: str, gateway_id: str, body: bytes, signature: bytes) -> None:
         if self._seals is not None:
             self._seals.check(kind, gateway_id, body, signature)
-
-    def _take_note(self, query: Query, target_epoch: int, now: float) -> None:
-        """Remember a query whose signature is right, where there is one.
-
-        Raises:
-            RepeatedError: it is not to be executed.
-            ProtocolError: its correlation is malformed.
-
-        """
-        if query.target != self.gateway_id:
-            raise RepeatedError("query for another gateway", query.target)
-        epoch, number = query.numbers
-        asked_s, deadline_s = query.asked_ms / 1000, query.deadline_ms / 1000
-        asked = QueryMark(query.asker, epoch, number, asked_s, target_epoch, deadline_s)
-        self._before.take(asked, now)
 
 
 def _nowhere(_gateway_id: str) -> None:

@@ -22,6 +22,8 @@ from tree_handler.routing.locator import WayThere
 
 FIRST_S: Final = 0.5
 """So long an answer is waited for before a request is sent again the first time."""
+MAX_CHALLENGES: Final = 4
+"""So often one request is sent again because its target wants it shown that it is new."""
 
 
 WayTo = Callable[[str], WayThere | None]
@@ -31,13 +33,14 @@ WayTo = Callable[[str], WayThere | None]
 class _Sent:
     """One request that waits for its answer."""
 
-    __slots__ = ("deadline", "query", "wait_s", "way")
+    __slots__ = ("challenges", "deadline", "query", "wait_s", "way")
 
     def __init__(self, query: Query, way: WayThere | None, deadline: float) -> None:
         self.query = query
         self.way = way
         self.deadline = deadline
         self.wait_s = FIRST_S
+        self.challenges = 0
 
 
 class Repeats:
@@ -67,6 +70,20 @@ class Repeats:
         """One was answered, or nobody waits for its answer."""
         if self._sent.pop(correlation, None) is not None:
             self._due.drop(correlation)
+
+    def challenged(self, correlation: str, challenge: int, now: float) -> list[Query]:
+        """The target of one wants it shown that it is new: it is sent again at once."""
+        sent = self._sent.get(correlation)
+        if sent is None or sent.challenges >= MAX_CHALLENGES:
+            return []
+        sent.challenges += 1
+        left_ms = int((sent.deadline - now) * 1000)
+        if left_ms <= 0:
+            return []
+        sent.query = replace(
+            sent.query, deadline_ms=left_ms, asked_ms=int(now * 1000), challenge=challenge
+        )
+        return [sent.query]
 
     def moved(self, now: float) -> list[Query]:
         """Some gateways may be reached otherwise now: what is sent again."""
@@ -104,11 +121,13 @@ class Repeats:
         left_ms = int((sent.deadline - now) * 1000)
         if way is None or left_ms <= 0:
             return []
+        same_life = way.epoch <= query.target_epoch
         query = sent.query = replace(
             query,
             deadline_ms=left_ms,
             asked_ms=int(now * 1000),
             target_epoch=max(way.epoch, query.target_epoch),
             again=query.again + 1,
+            challenge=query.challenge if same_life else 0,
         )
         return [query]
