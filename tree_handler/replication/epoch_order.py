@@ -10,6 +10,11 @@ streams to tell of; what of them still comes is handed out late.
 
 Which epochs are open is noted in the log before any message of them is handed out: else a restart
 could not tell which messages clients have had.
+
+A gateway's own origin is no exception. What a neighbour brings of a life that this disk has lost,
+or never had (a copied card, an older copy put back), waits as another origin's would. Open from the
+start are the present life, whose messages its clients get from the broker, and those that the log
+knew when it began: a start hands them out.
 """
 
 from __future__ import annotations
@@ -53,7 +58,7 @@ class EpochOrder:
     """What is known of each origin's epochs.
 
     Args:
-        own: this gateway's id and boot epoch; its own clients have its messages already.
+        own: this gateway's id and boot epoch; its clients have the messages of this life already.
         have: what the log covers, by stream; kept up to date by its owner.
         told: control batches that the log holds.
         from_origin_alone: what is missing comes from its origin or from nobody (routed modes), so
@@ -73,6 +78,7 @@ class EpochOrder:
         self._named: dict[str, tuple[int, Mapping[int, int]]] = {}
         """By origin: the latest epoch that told of earlier ones, and where they ended."""
         self._own, self._own_epoch = own
+        self._own_open = {own[1], *(epoch for origin, epoch in have if origin == own[0])}
         self._have = have
         self._ends: dict[Epoch, int] = {}
         self._opened: dict[str, int] = {}
@@ -135,15 +141,17 @@ class EpochOrder:
         """Whether messages of a stream may be handed out."""
         origin, epoch = stream
         return (
-            origin == self._own
-            or epoch <= self._opened.get(origin, 0)
+            epoch <= self._opened.get(origin, 0)
+            or (origin == self._own and epoch in self._own_open)
             or origin.startswith((CONTROL_PREFIX, NOTE_PREFIX))
         )
 
     def is_past(self, stream: Epoch) -> bool:
         """Whether a later epoch of the stream's origin is open, so that no message waits for it."""
         origin, epoch = stream[0].removeprefix(CONTROL_PREFIX), stream[1]
-        return epoch < (self._own_epoch if origin == self._own else self._opened.get(origin, 0))
+        if origin == self._own:
+            return epoch < self._own_epoch and epoch not in self.waiting.get(origin, ())
+        return epoch < self._opened.get(origin, 0)
 
     def forget(self, streams: Iterable[Epoch]) -> None:
         """Nothing waits for these any more, wherever they were said to end."""

@@ -204,7 +204,7 @@ class Replication:
             self.counters.received += header.count
         if header.control:
             self._order.read(done.frame, header)
-        if header.origin == self.origin:  # of an epoch that this gateway's disk has lost
+        if header.control and header.origin == self.origin:  # its own word to other gateways
             self._delivery.skip(key, have)
         elif self._order.is_open(key):
             actions += self._delivery.add(done.frame, header, have)

@@ -1,0 +1,143 @@
+"""A gateway's own messages that neighbours bring back: handed out as any other origin's are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tree_handler import batch
+from tree_handler.batch import Entry, Epoch, Flags, Header, Row
+from tree_handler.intervals import Intervals
+from tree_handler.replication import epoch_order
+from tree_handler.replication.delivery import Deliver, DeliverLogged
+from tree_handler.replication.replication import Action, Append, Replication, RepairSettings
+
+OWN = "gw-1"
+NOW = 9
+"""The epoch of the present life."""
+Frame = tuple[bytes, Header]
+
+
+def message(epoch: int, number: int, count: int = 1) -> Frame:
+    rows: list[Row] = [("t", 1, b"")] * count
+    return batch.make(OWN, epoch, number, rows, flags=Flags.LOGGED, origin_time_us=0)
+
+
+def begins(epoch: int, earlier: dict[int, int]) -> Frame:
+    """What an origin says first in a life: where its earlier ones ended."""
+    row = epoch_order.statement(
+        OWN, epoch, {(OWN, one): Intervals([(1, last)]) for one, last in earlier.items()}
+    ).row()
+    flags = Flags.LOGGED | Flags.CONTROL
+    return batch.make(OWN, epoch, 1, [row], flags=flags, origin_time_us=0)
+
+
+class Gateway:
+    """A core, its log, and what its clients were handed: (epoch, number)."""
+
+    def __init__(self, *log: Frame) -> None:
+        self.log = list(log)
+        self.got: list[tuple[int, int]] = []
+        self.control: list[Header] = []
+        self.begin(NOW)
+
+    def begin(self, epoch: int) -> None:
+        have: dict[Epoch, Intervals] = {}
+        for _, header in self.log:
+            have.setdefault(header.stream, Intervals()).add(header.first, header.last)
+        told = [row for row in self.log if row[1].control]
+        self.core = Replication(OWN, epoch, have, RepairSettings(kept_lives=0), told)
+        self.do(self.core.repair.link_up(1, 0.0))
+        self.do(self.core.repair.forwarding(1, forwards=True))
+
+    def do(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Append(frame, header):
+                    self.log.append((frame, header))
+                    self.do(self.core.appended(action))
+                case Deliver(_, header, first) if not header.control:
+                    self.got += [(header.epoch, n) for n in range(first, header.last + 1)]
+                case Deliver(_, header, _):
+                    self.control.append(header)
+                case DeliverLogged((_, epoch), first, last):
+                    self.got += [(epoch, n) for n in range(first, last + 1)]
+                case _:
+                    pass
+
+    def take(self, *frames: Frame) -> None:
+        for frame, _ in frames:
+            self.do(self.core.receive_batch(1, frame))
+
+
+def test_what_a_lost_tail_held_is_handed_out_when_a_neighbour_brings_it() -> None:
+    gateway = Gateway(begins(3, {}), message(3, 1, 4))
+    gateway.take(message(3, 5), message(3, 6, 3))
+    assert gateway.got == [(3, 5), (3, 6), (3, 7), (3, 8)]
+
+
+def test_what_stood_in_a_damaged_frame_is_handed_out_before_what_is_behind_it() -> None:
+    gateway = Gateway(begins(3, {}), message(3, 1, 4), message(3, 9, 2))
+    gateway.take(message(3, 7, 2))
+    assert gateway.got == []
+    gateway.take(message(3, 5, 2))
+    assert gateway.got == [(3, number) for number in range(5, 11)]
+
+
+def test_of_a_batch_that_is_known_in_part_only_the_rest_is_handed_out() -> None:
+    gateway = Gateway(begins(3, {}), message(3, 1, 4))
+    gateway.take(message(3, 3, 4))
+    assert gateway.got == [(3, 5), (3, 6)]
+
+
+def test_lives_that_ran_elsewhere_come_in_their_order_however_repair_brought_them() -> None:
+    gateway = Gateway(begins(3, {}), message(3, 1))
+    gateway.take(message(7, 1), begins(7, {3: 1, 5: 2}), message(5, 2))
+    assert gateway.got == []
+    gateway.take(begins(5, {3: 1}), message(5, 1))
+    assert gateway.got == [(5, 1), (5, 2), (7, 1)]
+
+
+def test_a_life_elsewhere_waits_for_the_tail_that_the_life_before_it_lost() -> None:
+    gateway = Gateway(begins(3, {}), message(3, 1))
+    gateway.take(begins(5, {3: 2}), message(5, 1))
+    assert gateway.got == []
+    gateway.take(message(3, 2))
+    assert gateway.got == [(3, 2), (5, 1)]
+
+
+@pytest.mark.parametrize("present", [4, 9], ids=["a clone ahead", "a clone behind"])
+def test_the_present_life_waits_for_no_other(present: int) -> None:
+    gateway = Gateway(begins(3, {}), message(3, 1))
+    gateway.begin(present)
+    gateway.take(message(6, 1))
+    before = len(gateway.log)
+    gateway.do(gateway.core.publish([("t", 1, b"")], Flags.LOGGED, 0))
+    assert len(gateway.log) == before + 2  # what begins the life, and the message
+    assert gateway.got == []
+    gateway.take(begins(6, {}))
+    assert gateway.got == [(6, 1)]
+
+
+def test_what_came_before_a_restart_counts_as_handed_out_for_the_start_does_that() -> None:
+    gateway = Gateway(begins(3, {}), message(3, 1))
+    gateway.take(begins(5, {3: 2}), message(5, 1), message(3, 2))
+    gateway.begin(NOW + 1)
+    assert gateway.core.handed_out((OWN, 3)) == 2
+    assert gateway.core.handed_out((OWN, 5)) == 1
+    gateway.got.clear()
+    gateway.take(message(3, 2), message(5, 1), message(5, 2))
+    assert gateway.got == [(5, 2)]
+
+
+def test_its_own_word_to_other_gateways_is_not_handed_to_itself() -> None:
+    gateway = Gateway(begins(3, {}), message(3, 1))
+    gateway.take(begins(5, {3: 1}))
+    assert gateway.control == []
+
+
+def test_a_life_that_waits_is_not_forgotten_though_the_log_has_trimmed_it() -> None:
+    gateway = Gateway(begins(3, {}), message(3, 1))
+    gateway.take(message(5, 1))
+    gateway.do(gateway.core.trimmed({(OWN, 3): 2, (OWN, 5): 2}))
+    gateway.take(begins(5, {3: 1}))
+    assert gateway.got == [(5, 1)]
