@@ -58,12 +58,23 @@ class Peer:
         self.writer = writer
         self.version = version
         self._data = b""
+        self.told: dict[int, Any] = {}
+        """Properties of the CONNACK."""
 
     def send(self, *packets: Packet) -> None:
         self.writer.write(b"".join(encode(packet, self.version) for packet in packets))
 
     async def next(self) -> Any:
         """The next packet, or None at the end of the stream."""
+        packet = await self.next_bytes()
+        if packet is None:
+            return None
+        found = packet_end(packet, 0, 1 << 24)
+        assert found is not None
+        return decode(packet[0], packet[found[0] :], self.version)
+
+    async def next_bytes(self) -> bytes | None:
+        """The next packet as it came, or None at the end of the stream."""
         async with asyncio.timeout(LIMIT_S):
             while (found := packet_end(self._data, 0, 1 << 24)) is None:
                 try:
@@ -73,12 +84,11 @@ class Peer:
                 if not more:
                     return None
                 self._data += more
-        packet = decode(self._data[0], self._data[found[0] : found[1]], self.version)
-        self._data = self._data[found[1] :]
+        packet, self._data = self._data[: found[1]], self._data[found[1] :]
         return packet
 
-    async def connect(self, client_id: str, *behind: Packet, **fields: Any) -> int:
-        """CONNECT, and more right behind it; the CONNACK's reason, or -1 if there was none."""
+    def greet(self, client_id: str, *behind: Packet, **fields: Any) -> None:
+        """CONNECT, and more right behind it."""
         given: dict[str, Any] = {
             "clean_start": True,
             "keep_alive_s": 0,
@@ -89,9 +99,16 @@ class Peer:
             "bridge": False,
         }
         self.send(Connect(Version(self.version), client_id, **given | fields), *behind)
+
+    async def connect(self, client_id: str, *behind: Packet, **fields: Any) -> int:
+        """CONNECT, and more right behind it; the CONNACK's reason, or -1 if there was none."""
+        self.greet(client_id, *behind, **fields)
         answer = await self.next()
         assert answer is None or isinstance(answer, ConnAck), answer
-        return -1 if answer is None else int(answer.reason)
+        if answer is None:
+            return -1
+        self.told = answer.properties
+        return int(answer.reason)
 
     async def subscribe(self, topic_filter: str, qos: int = 1) -> int:
         self.send(Subscribe(1, [SubscriptionRequest(topic_filter, qos)], {}))

@@ -17,6 +17,7 @@ _log = logging.getLogger(__name__)
 
 UNREAD: Final = "QoS 0 message for a client that does not read"
 TOO_LARGE: Final = "message over the client's maximum packet size"
+NOT_TOLD: Final = "connection closed: an answer over the client's maximum packet size"
 NOT_QUEUED: Final = "message dropped: queue full, expired or too large"
 NO_LONGER_LOGGED: Final = "message dropped: the log no longer has it"
 DROPS = (UNREAD, TOO_LARGE, NOT_QUEUED, NO_LONGER_LOGGED)

@@ -193,6 +193,13 @@ class Admission:
         if expiry_s and not self._sessions.can_be_noted():
             self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, _NO_ROOM, client)
             return
+        channel.version = int(connect.version)
+        peer.keep_alive_s = self._keep_alive_s(connect)
+        told = self._told(peer, connect, client, expiry_s)
+        if told is None:
+            why = f"its Maximum Packet Size {channel.packet_bytes_max} is too small for a CONNACK"
+            self.refuse(peer, ReasonCode.PACKET_TOO_LARGE, why, client)
+            return
         if old is not None:
             why = f"by a connection from {channel.address}"
             self._departures.disconnect(old, ReasonCode.SESSION_TAKEN_OVER, why)  # [MQTT-3.1.4-3]
@@ -200,8 +207,6 @@ class Admission:
                 sessions.end(old)  # [MQTT-3.1.2-4], [MQTT-3.1.2-23]
                 old = None
         properties, limits = connect.properties, self._limits
-        channel.version = int(connect.version)
-        peer.keep_alive_s = self._keep_alive_s(connect)
         aliases = min(properties.get(PropertyId.TOPIC_ALIAS_MAXIMUM, 0), limits.topic_aliases)
         if aliases:
             channel.aliases = OutgoingAliases(aliases)
@@ -210,7 +215,8 @@ class Admission:
             self.refuse(peer, ReasonCode.QUOTA_EXCEEDED, _NO_ROOM, client)
             return
         peer.publisher = Publisher(channel, session, peer.waiting, limits)
-        channel.send(self._connack(peer, connect, client, expiry_s, present=old is not None))
+        # [MQTT-3.2.2-2]
+        channel.send(encode(ConnAck(old is not None, ReasonCode.SUCCESS, told), connect.version))
         sessions.attach(
             *(session, client, channel),
             will=connect.will,
@@ -231,26 +237,40 @@ class Admission:
             return min(connect.keep_alive_s, longest)
         return connect.keep_alive_s
 
-    def _connack(
-        self, peer: Peer, connect: Connect, client: Client, expiry_s: int, *, present: bool
-    ) -> bytes:
+    def _told(
+        self, peer: Peer, connect: Connect, client: Client, expiry_s: int
+    ) -> dict[int, Any] | None:
+        """Return the properties of a client's CONNACK; None if it does not take so large a packet.
+
+        What the client can do without is left out first: without a maximum it sends no topic
+        alias (section 3.2.2.3.8).
+        """
         if connect.version == Version.V311:
-            return bytes((0x20, 2, present, 0))  # [MQTT-3.2.2-2]
+            return {}
         limits = self._limits
-        properties: dict[int, Any] = {
+        told: dict[int, Any] = {
             PropertyId.RECEIVE_MAXIMUM: limits.receive_maximum,
             PropertyId.MAXIMUM_PACKET_SIZE: limits.packet_bytes,
-            PropertyId.TOPIC_ALIAS_MAXIMUM: limits.topic_aliases,
         }
         if client.client_id != connect.client_id:  # [MQTT-3.2.2-16]
-            properties[PropertyId.ASSIGNED_CLIENT_IDENTIFIER] = client.client_id
+            told[PropertyId.ASSIGNED_CLIENT_IDENTIFIER] = client.client_id
         if connect.properties.get(PropertyId.SESSION_EXPIRY_INTERVAL, 0) != expiry_s:
-            properties[PropertyId.SESSION_EXPIRY_INTERVAL] = expiry_s
+            told[PropertyId.SESSION_EXPIRY_INTERVAL] = expiry_s
         if peer.keep_alive_s != connect.keep_alive_s:  # [MQTT-3.2.2-21]
-            properties[PropertyId.SERVER_KEEP_ALIVE] = peer.keep_alive_s
+            told[PropertyId.SERVER_KEEP_ALIVE] = peer.keep_alive_s
+        optional: dict[int, Any] = {PropertyId.TOPIC_ALIAS_MAXIMUM: limits.topic_aliases}
         if connect.properties.get(PropertyId.REQUEST_RESPONSE_INFORMATION):
-            properties[PropertyId.RESPONSE_INFORMATION] = f"response/{client.client_id}"
-        return encode(ConnAck(present, ReasonCode.SUCCESS, properties), Version.V5)
+            optional[PropertyId.RESPONSE_INFORMATION] = f"response/{client.client_id}"
+        room = peer.channel.packet_bytes_max
+        while room is not None and _connack_bytes(told | optional) > room:
+            if not optional:
+                return None
+            optional.popitem()
+        return told | optional
+
+
+def _connack_bytes(told: dict[int, Any]) -> int:
+    return len(encode(ConnAck(False, ReasonCode.SUCCESS, told), Version.V5))
 
 
 def _then(

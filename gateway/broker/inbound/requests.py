@@ -25,6 +25,7 @@ from gateway.mqtt import (
     Unsubscribe,
     Version,
     encode,
+    encode_length,
 )
 from gateway.mqtt.primitives import read_length
 from tree_handler.routing.topic_filters import proper, split_share
@@ -98,7 +99,13 @@ class Requests:
         self._refusals = refusals
 
     def subscribe(self, publisher: Publisher, packet: Subscribe) -> None:
-        """Answer a SUBSCRIBE, perhaps after the decisions that it needs."""
+        """Answer a SUBSCRIBE, perhaps after the decisions that it needs.
+
+        Raises:
+            PacketError: the client does not take the answer.
+
+        """
+        _check_answer(publisher, len(packet.requests))
         self._subscriptions.expect(len(packet.requests))
         if self._permissions is None:
             self._grant(publisher, packet, [True] * len(packet.requests))
@@ -118,7 +125,13 @@ class Requests:
         )
 
     def unsubscribe(self, publisher: Publisher, packet: Unsubscribe) -> None:
-        """Answer an UNSUBSCRIBE."""
+        """Answer an UNSUBSCRIBE.
+
+        Raises:
+            PacketError: the client does not take the answer.
+
+        """
+        _check_answer(publisher, len(packet.filters))
         self._subscriptions.expect(len(packet.filters))
         reasons: list[int] = []
         for topic_filter in packet.filters:
@@ -215,3 +228,17 @@ async def _decisions(verdicts: list[Verdict]) -> list[bool]:
 def _is_open(topic_filter: str) -> bool:
     """Of the topics that start with ``$`` clients may read the broker's statistics."""
     return not topic_filter.startswith("$") or topic_filter.startswith("$SYS/")
+
+
+def _check_answer(publisher: Publisher, filters: int) -> None:
+    """Refuse a request whose SUBACK or UNSUBACK the client does not take, before it is carried out.
+
+    It has a reason for each filter, and nothing that could be left out [MQTT-3.1.2-24].
+    """
+    room = publisher.channel.packet_bytes_max
+    if room is None:
+        return
+    body = 3 + filters
+    if 1 + len(encode_length(body)) + body > room:
+        what = f"filters whose answer is over the client's maximum packet size {room}"
+        raise PacketError(ReasonCode.PACKET_TOO_LARGE, what, filters)

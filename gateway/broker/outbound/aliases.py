@@ -19,8 +19,15 @@ class OutgoingAliases:
         self._limit = limit
         self._aliases: dict[bytes, int] = {}
 
-    def shorten(self, packet: bytes) -> bytes:
-        """The PUBLISH packet to send instead; it must be sent, or the alias is not known."""
+    def shorten(self, packet: bytes, bytes_max: int | None = None) -> bytes:
+        """Return the PUBLISH packet to send instead; it must be sent, or the alias is not known.
+
+        Args:
+            packet: which the client takes as it is.
+            bytes_max: the client's Maximum Packet Size; None for any. A packet that would be
+                beyond it with its new alias is sent without [MQTT-3.1.2-24].
+
+        """
         body = body_at(packet)
         topic_at = body + 2
         topic_end = topic_at + (packet[body] << 8 | packet[body + 1])
@@ -31,7 +38,7 @@ class OutgoingAliases:
         if alias is None:
             if len(self._aliases) >= self._limit:
                 return packet
-            alias = self._aliases[topic] = len(self._aliases) + 1
+            alias = len(self._aliases) + 1
         length, values_at = read_length("property length", packet, properties_at, len(packet))
         behind = b"%b%b%b%b%b" % (
             packet[topic_end:properties_at],
@@ -40,4 +47,9 @@ class OutgoingAliases:
             alias.to_bytes(2, "big"),
             packet[values_at:],
         )
-        return publish_head(packet[0] & 15, b"" if is_known else topic, len(behind)) + behind
+        short = publish_head(packet[0] & 15, b"" if is_known else topic, len(behind)) + behind
+        if not is_known:
+            if bytes_max is not None and len(short) > bytes_max:
+                return packet
+            self._aliases[topic] = alias
+        return short

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
-from gateway.broker.limits import TOO_LARGE, UNREAD, Limits
+from gateway.broker.limits import NOT_TOLD, TOO_LARGE, UNREAD, Limits
 from gateway.broker.outbound.aliases import OutgoingAliases
 from gateway.broker.statistics.traffic import Traffic
 from gateway.broker.turns import Turns
 from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import Version
+
+_PACKET_TOO_LARGE: Final = b"\xe0\x01\x95"
+"""DISCONNECT of 5.0, with its reason code alone."""
 
 
 class Feeder(Protocol):
@@ -246,7 +249,14 @@ class Channel:
     # -- what is to be sent ----------------------------------------------------------------------
 
     def send(self, packet: bytes) -> None:
-        """Send a packet that is no PUBLISH at the end of the loop's turn."""
+        """Send a packet that is no PUBLISH at the end of the loop's turn.
+
+        One that the client does not take ends the connection: it would wait for it.
+        """
+        if not self._takes(packet):
+            self._output.refusals.count(NOT_TOLD, str(self))
+            self.close(_PACKET_TOO_LARGE, may_leave=False)
+            return
         traffic = self._output.traffic
         traffic.sent_others += 1
         traffic.sent_other_bytes += len(packet)
@@ -255,7 +265,7 @@ class Channel:
     def send_message(self, packet: bytes) -> None:
         """Send a QoS 1 or 2 PUBLISH, with a topic alias where the client allows it."""
         if self.aliases is not None:
-            packet = self.aliases.shorten(packet)
+            packet = self.aliases.shorten(packet, self.packet_bytes_max)
         self._gather(packet)
 
     def offer(self, packet: bytes) -> None:
@@ -272,10 +282,14 @@ class Channel:
                 return
             self._held_bytes += len(packet)
         if self.aliases is not None:
-            packet = self.aliases.shorten(packet)
+            packet = self.aliases.shorten(packet, self.packet_bytes_max)
         if not self._out:
             output.due(self)
         self._out.append(packet)
+
+    def _takes(self, packet: bytes) -> bool:
+        """Return whether the client's Maximum Packet Size lets it take a packet [MQTT-3.1.2-24]."""
+        return self.packet_bytes_max is None or len(packet) <= self.packet_bytes_max
 
     def _gather(self, packet: bytes) -> None:
         if not self._out:
@@ -349,7 +363,7 @@ class Channel:
         """Send what has gathered and close.
 
         Args:
-            farewell: a last packet, which goes out in any case.
+            farewell: a last packet, which goes out if the client takes one so large.
             may_leave: whether what has gathered stands on nothing that a crash takes back; if
                 not, it is dropped, and sent again when the client comes back.
             linger: close after the client has, or `Limits.close_s` later: what it still sends to
@@ -362,7 +376,7 @@ class Channel:
         transport = self._transport
         if not may_leave:
             self._out.clear()
-        if farewell:
+        if farewell and self._takes(farewell):
             self.send(farewell)
         self._write()
         self.is_closing = True
