@@ -20,6 +20,7 @@ TOO_LARGE: Final = "message over the client's maximum packet size"
 NOT_TOLD: Final = "connection closed: an answer over the client's maximum packet size"
 NOT_QUEUED: Final = "message dropped: queue full, expired or too large"
 NO_LONGER_LOGGED: Final = "message dropped: the log no longer has it"
+NOT_READ: Final = "queue held up: the log can't be read now"
 DROPS = (UNREAD, TOO_LARGE, NOT_QUEUED, NO_LONGER_LOGGED)
 """What is counted when a message does not reach a subscriber."""
 
@@ -214,11 +215,20 @@ class Budget:
         used_bytes: bytes that do.
         dropped: messages that were dropped for want of room or time, since this was last asked.
         trimmed: messages that the log no longer had when their turn came, since then too.
+        unread: how often the log could not be read for a queue, since then too.
         unreleased: QoS 2 messages that are not released, as of the last look.
 
     """
 
-    __slots__ = ("dropped", "limit_bytes", "limits", "trimmed", "unreleased", "used_bytes")
+    __slots__ = (
+        "dropped",
+        "limit_bytes",
+        "limits",
+        "trimmed",
+        "unread",
+        "unreleased",
+        "used_bytes",
+    )
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -226,6 +236,7 @@ class Budget:
         self.used_bytes = 0
         self.dropped = 0
         self.trimmed = 0
+        self.unread = 0
         self.unreleased = 0
 
     @property

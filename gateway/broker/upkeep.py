@@ -6,13 +6,15 @@ account that is a sweep old costs the data path nothing.
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from gateway.broker.inbound.connections import Connections
 from gateway.broker.inbound.departures import Departures
 from gateway.broker.inbound.peer import Peer
-from gateway.broker.limits import NO_LONGER_LOGGED, NOT_QUEUED, Budget, Limits
+from gateway.broker.limits import NO_LONGER_LOGGED, NOT_QUEUED, NOT_READ, Budget, Limits
 from gateway.broker.sessions.registry import Sessions
+from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.wills import Wills
 from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import ReasonCode
@@ -58,6 +60,8 @@ class Upkeep:
         self._limits: Limits = budget.limits
         self.buffers_bytes = 0
         self._looked_s = 0.0
+        self._held_up: list[Session] = []
+        """Sessions for whose queues the log could not be read."""
 
     def clients_do_not_read(self, now_s: float) -> None:
         """A client does not read any more: see before long what all buffers hold."""
@@ -83,7 +87,19 @@ class Upkeep:
         if self._budget.trimmed:
             trimmed, self._budget.trimmed = self._budget.trimmed, 0
             self._refusals.count(NO_LONGER_LOGGED, "sessions", trimmed)
+        self._read_again(sessions, now_s)
         return is_done
+
+    def _read_again(self, sessions: list[Session], now_s: float) -> None:
+        """Go on with queues for which the log could not be read."""
+        if self._budget.unread:
+            unread, self._budget.unread = self._budget.unread, 0
+            self._refusals.count(NOT_READ, "sessions", unread, level=logging.ERROR)
+            self._held_up = [one for one in sessions if one.outgoing.backlog.is_held_up]
+        if self._held_up:
+            for session in self._held_up:
+                session.go_on(now_s)
+            self._held_up = [one for one in self._held_up if one.outgoing.backlog.is_held_up]
 
     def _look_at(self, peer: Peer, now_s: float) -> None:
         channel, limits = peer.channel, self._limits

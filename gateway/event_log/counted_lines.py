@@ -29,7 +29,16 @@ class CountedLines:
         """How often, by kind."""
         self._lines = RateLimit(LINES_PER_S, at_once)
 
-    def count(self, kind: str, who: str, times: int = 1, source: str = "") -> None:
+    def count(
+        self,
+        kind: str,
+        who: str,
+        times: int = 1,
+        source: str = "",
+        *,
+        level: int = logging.WARNING,
+        error: BaseException | None = None,
+    ) -> None:
         """Note one more.
 
         Args:
@@ -37,8 +46,12 @@ class CountedLines:
             who: for the line; it may say why.
             times: how many more it is.
             source: whose line it is, where no source is to take those of others.
+            level: of the line.
+            error: whose traceback goes with the first line of the kind.
 
         """
+        is_first = not self.counts[kind]
         self.counts[kind] += times
         if self._lines.allow(kind + source, self._now()):
-            self._log.warning("%s: %s (%d so far)", who, kind, self.counts[kind])
+            told = error if is_first else None
+            self._log.log(level, "%s: %s (%d so far)", who, kind, self.counts[kind], exc_info=told)

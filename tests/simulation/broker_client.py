@@ -160,9 +160,12 @@ class Client:
     def free_id(self) -> int:
         return next(i for i in range(1, 100) if i not in self.sent and i not in self.asked)
 
-    def publish(self, topic: str, qos: int, *, retain: bool = False) -> bytes:
+    def publish(
+        self, topic: str, qos: int, *, retain: bool = False, payload: bytes | None = None
+    ) -> bytes:
         self.number += 1
-        payload = f"{self.name}:{self.number}".encode()
+        if payload is None:
+            payload = f"{self.name}:{self.number}".encode()
         publish = Publish(topic, payload, qos, retain, packet_id=self.free_id() if qos else None)
         if publish.packet_id is not None:
             self.sent[publish.packet_id] = Sent(publish)

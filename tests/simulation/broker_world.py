@@ -50,6 +50,7 @@ class FailingStore(Store):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.is_failing = False
+        self.raises: Exception | None = None
         self.read = 0
         """Messages that were put by before."""
         self.may_save = threading.Event()
@@ -59,6 +60,8 @@ class FailingStore(Store):
         self.may_save.wait()
         if self.is_failing:
             raise StoreError("disk I/O error")
+        if self.raises is not None:
+            raise self.raises
         super().save(checkpoint, needed)
 
     def spared(self, key: Epoch, first: int, last: int) -> Iterator[tuple[int, Entry]]:
@@ -120,6 +123,8 @@ class World:
         self.disk_fills = seed % 2 == 1
         self.disk = Disk()
         self.clocks = MachineClocks()
+        self.ahead_s = 0.0
+        """How far the broker's clock is ahead of the loop's: a test need not wait."""
         self.epoch = 0
         self.crashes = 0
         self.may_publish: Callable[[Known, str], Verdict] | None = None
@@ -152,9 +157,13 @@ class World:
         self.epoch += 1
         crash_in = self.rng.randrange(1, 120)
         self.log = MemoryLog(self.disk, self.epoch, crash_in, self.clocks, sync=self.sync)
-        self.durable = Durable(self.log, LastingClock(self.clocks, self.epoch), loop.time)
+
+        def now() -> float:
+            return loop.time() + self.ahead_s
+
+        self.durable = Durable(self.log, LastingClock(self.clocks, self.epoch), now)
         around = hooks(commit=self.log.commit, may_publish=self.may_publish)
-        self.core = DataPlane(around, self.limits, self.durable)
+        self.core = DataPlane(around, self.limits, self.durable, now=now)
         self._open = FailingStore(self.store)
         found = self.core.recover(self.durable, self.log, self._open, self._open.load())
         assert not found.odd, f"{found.odd} records did not fit"

@@ -108,6 +108,8 @@ class MemoryLog:
         self.disk = disk
         self.is_dead = False
         self.is_full = False
+        self.failing: set[str] = set()
+        """Calls that the disk answers with an error: "read", "start_sync", "sync", "goes_next"."""
         self.allowed = disk.begin
         """What stands before it may be trimmed."""
         self._synced = self.position
@@ -138,7 +140,12 @@ class MemoryLog:
                 yield frame, batch.check(frame)
             at += len(frame)
 
+    def _may_fail(self, call: str) -> None:
+        if call in self.failing:
+            raise LogError(f"{call}: too many open files")
+
     def read(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
+        self._may_fail("read")
         found = [(frame, batch.check(frame)) for frame in self.frames]
         for frame, header in sorted(found, key=lambda one: one[1].first):
             is_meant = header.logged and header.stream == key
@@ -160,15 +167,18 @@ class MemoryLog:
         return {key: numbers.contiguous_from(1) for key, numbers in have}
 
     def start_sync(self) -> Callable[[], None]:
+        self._may_fail("start_sync")
         position = self.position
 
         def finish() -> None:
+            self._may_fail("sync")
             self._synced = max(self._synced, position)
 
         return finish
 
     def goes_next(self, position: int, ahead_bytes: int) -> MemoryGoing:
         """Anything may go at any time."""
+        self._may_fail("goes_next")
         found, at = [], self.disk.begin
         for frame in self.frames:
             if at >= position:

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from gateway.broker.durability.history import History
 from gateway.broker.outbound.message import Message
+from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import PacketError
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
@@ -16,6 +17,7 @@ from tree_handler.errors import BatchError
 PIECE_BYTES: Final = 64 << 10
 """About so much is read at once; a larger batch is read nevertheless."""
 NUMBERS_MAX: Final = 1_024
+UNREADABLE: Final = "messages that wait in the log can't be read now; they keep their places"
 
 _log = logging.getLogger(__name__)
 
@@ -53,20 +55,29 @@ class ReadingBack:
         self._now = now
         self._numbers = 64
         """How many were about `PIECE_BYTES` last."""
+        self._failures = CountedLines(_log, now)
 
     def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
-        """See `backlog.Logged`."""
+        """Read some of what waits: see `backlog.Logged`."""
+        try:
+            return self._read(key, first, last)
+        except OSError as error:
+            if self._numbers == 1:
+                self._failures.count(UNREADABLE, str(error), level=logging.ERROR)
+                raise
+        # What stands before the place that can't be read is not to wait for it.
+        self._numbers = 1
+        return self.messages(key, first, last)
+
+    def _read(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
         until = min(last, first + self._numbers - 1)
         found: dict[int, Message] = {}
         size_bytes = 0
-        try:
-            for frame, header in self._history.read(key, first, until):
-                size_bytes += len(frame)
-                self._decode(frame, header, found)
-                until = max(until, header.last)
-            until = self._add_spared(key, first, min(until, last), found)
-        except OSError as error:
-            _log.error("messages that wait in the log: %s", error)
+        for frame, header in self._history.read(key, first, until):
+            size_bytes += len(frame)
+            self._decode(frame, header, found)
+            until = max(until, header.last)
+        until = self._add_spared(key, first, min(until, last), found)
         if size_bytes > PIECE_BYTES:
             self._numbers = max(1, self._numbers // 2)
         else:

@@ -6,6 +6,7 @@ share is his own.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from tree_handler.intervals import Intervals
 
 _ROW_BYTES: Final = 64
 """What a message costs beside topic, payload and properties, about."""
+
+_log = logging.getLogger(__name__)
 
 _PUT: Final = "INSERT OR IGNORE INTO spared VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _GONE: Final = "DELETE FROM spared WHERE owner = ? AND origin = ? AND epoch = ? AND number < ?"
@@ -46,14 +49,22 @@ def put_by(db: sqlite3.Connection, needed: Needed) -> None:
 
 
 def read(db: sqlite3.Connection, key: Epoch, first: int, last: int) -> Iterator[tuple[int, Entry]]:
-    """The messages ``first..last`` of a stream that were put by, in their order.
+    """Read the messages ``first..last`` of a stream that were put by, in their order.
+
+    One that is damaged is named in the log and left out: no later reading would find it whole.
 
     Raises:
-        sqlite3.Error, ValueError: the file can't be read.
+        sqlite3.Error: the file can't be read.
 
     """
     for row in db.execute(_READ, (*key, first, last)):
-        yield row[0], Entry(row[1], row[2], row[3], bool(row[4]), packed.properties(row[5]))
+        try:
+            properties = packed.properties(row[5])
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            what = "message %d of %s, epoch %d, that was put by is damaged and left out: %s"
+            _log.error(what, row[0], *key, error)
+            continue
+        yield row[0], Entry(row[1], row[2], row[3], bool(row[4]), properties)
 
 
 def has_any(db: sqlite3.Connection) -> bool:

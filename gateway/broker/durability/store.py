@@ -355,7 +355,7 @@ class Store:
         """
         try:
             yield from spared.read(self._reader, key, first, last)
-        except (sqlite3.Error, ValueError, TypeError, msgpack.UnpackException) as error:
+        except sqlite3.Error as error:
             raise StoreError(f"{self._path}: {error}") from error
 
     def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:

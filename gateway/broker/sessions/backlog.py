@@ -7,6 +7,8 @@ what the log no longer has when its turn comes is dropped, and counted.
 
 In memory stay the first `HEAD_BYTES`, what has no place in the log, and what was retained before
 the client subscribed, for that may be older than the log. The order is that of arrival throughout.
+
+While the log can't be read they keep their places, and are tried again after pauses that grow.
 """
 
 from __future__ import annotations
@@ -19,11 +21,16 @@ from typing import Final, Protocol
 
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import RETAIN, Message
+from gateway.pauses import GrowingPause
 from tree_handler.batch import Epoch, Ref
 
 HEAD_BYTES: Final = 16 << 10
 """Messages that wait for a client are kept in memory up to about so much."""
 _NEAR_HEAD: Final = 4_096
+
+PAUSE_S: Final = 0.5
+"""So long after the log could not be read it is tried again; each time twice as long."""
+PAUSE_MAX_S: Final = 30.0
 
 Delivery = tuple[Message, int, tuple[int, ...]]
 """A message, the flags it is delivered with, and the subscription identifiers."""
@@ -43,6 +50,9 @@ class Logged(Protocol):
         Returns:
             What the log has of them, as many as are read at once, and perhaps more; and the
             number up to which that is all.
+
+        Raises:
+            OSError: not even the first can be read now; it may be there all the same.
 
         """
 
@@ -152,6 +162,7 @@ class Backlog:
         "_items",
         "_limits",
         "_log",
+        "_pause",
         "_ready",
         "count",
         "dropped",
@@ -166,6 +177,7 @@ class Backlog:
         self._ready: deque[Delivery] = deque()
         """What was read from the log, before all else."""
         self._items: deque[Delivery | Places] = deque()
+        self._pause: GrowingPause | None = None
         self.count = self.taken = self.size_bytes = self.dropped = 0
 
     def add(self, delivery: Delivery) -> None:
@@ -192,18 +204,41 @@ class Backlog:
         else:
             self._refer(message.ref, delivery)
 
-    def take(self) -> Delivery | None:
-        """The next message, which waits no longer; None if there is no more."""
+    @property
+    def is_held_up(self) -> bool:
+        """Whether the log could not be read: `take` is to be called again."""
+        return self._pause is not None
+
+    def take(self, now_s: float) -> Delivery | None:
+        """The next message, which waits no longer; None if there is no more.
+
+        Nor is there one before a log that could not be read is tried again.
+        """
         while self.count:
             if self._ready:
                 return self._left(self._ready.popleft())
             item = self._items[0]
             if isinstance(item, Places):
-                self._read(item)
+                if not self._could_read(item, now_s):
+                    return None
             else:
                 self._items.popleft()
                 return self._left(item)
         return None
+
+    def _could_read(self, places: Places, now_s: float) -> bool:
+        pause = self._pause
+        if pause is not None and now_s < pause.until_s:
+            return False
+        try:
+            self._read(places)
+        except OSError:
+            self._pause = pause or GrowingPause(PAUSE_S, PAUSE_MAX_S)
+            self._pause.failed(now_s)
+            self._budget.unread += 1
+            return False
+        self._pause = None
+        return True
 
     def drop(self, count: int = 1) -> None:
         """Messages are not delivered for want of room or time."""
@@ -215,6 +250,7 @@ class Backlog:
         self._budget.used_bytes -= self.size_bytes
         self._ready.clear()
         self._items.clear()
+        self._pause = None
         self.taken += self.count
         self.count = self.size_bytes = 0
 
@@ -246,7 +282,7 @@ class Backlog:
             self._items.append(_place(ref, delivery))
 
     def _read(self, places: Places) -> None:
-        """Read some of the first places, so that the messages are ready."""
+        """Read some of the first places; where that raises OSError, they stay where they are."""
         found: dict[int, Message] = {}
         until = places.last
         if self._log is not None:
@@ -301,7 +337,6 @@ class Backlog:
             ref: which message.
             flags: it may wait more than once, as what was retained too; that with these flags is
                 taken, wherever it stands, before any other.
-
         """
         for wanted in (flags, None):
             while (found := self._remove(ref, wanted)) is None:
@@ -322,7 +357,7 @@ class Backlog:
         return None
 
     def is_trimmed(self, ref: Ref) -> bool:
-        """Whether the log does not have a message any more."""
+        """Whether the log does not have a message any more; OSError if it can't be read."""
         key, number = ref
         return self._log is not None and number not in self._log.messages(key, number, number)[0]
 

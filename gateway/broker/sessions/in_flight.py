@@ -210,7 +210,7 @@ class InFlight:
             not self._unsent
             and len(self.inflight) < self._window
             and self.inflight_bytes < self._inflight_bytes_max
-            and (delivery := self.backlog.take()) is not None
+            and (delivery := self.backlog.take(now_s)) is not None
         ):
             if delivery[0].expired(now_s):
                 self.backlog.drop()
@@ -231,6 +231,10 @@ class InFlight:
 
         Or was: one that the log no longer has is dropped, and counted. Of QoS 2 the client may have
         had it, so that exchange goes on with PUBREL, to its end.
+
+        Raises:
+            OSError: the log can't be read.
+
         """
         delivery = self.backlog.remove(ref, flags)
         if delivery is None and not self.backlog.is_trimmed(ref):

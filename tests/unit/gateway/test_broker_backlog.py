@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import deque
 
@@ -12,7 +13,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import OVERHEAD_BYTES, RETAIN, Message
-from gateway.broker.sessions.backlog import HEAD_BYTES, Backlog, Delivery, Places
+from gateway.broker.sessions.backlog import (
+    HEAD_BYTES,
+    PAUSE_MAX_S,
+    PAUSE_S,
+    Backlog,
+    Delivery,
+    Places,
+)
+from gateway.log.errors import LogError
 from tree_handler.batch import Epoch
 
 STREAMS: tuple[Epoch, ...] = (("a", 1), ("a", 2), ("b", 9))
@@ -37,9 +46,12 @@ class Log:
         self.has: dict[Epoch, dict[int, Message]] = {key: {} for key in STREAMS}
         self.at_once = at_once
         self.asked = 0
+        self.is_unreadable = False
 
     def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
         self.asked += 1
+        if self.is_unreadable:
+            raise LogError("too many open files")
         until = min(last, first + self.at_once - 1)
         return {n: m for n, m in self.has[key].items() if first <= n <= until}, until
 
@@ -61,6 +73,7 @@ class Waiting(RuleBasedStateMachine):
         self.next = dict.fromkeys(STREAMS, 1)
         self.unlogged = 0
         self.dropped = self.trimmed = 0
+        self.now_s = 0.0
 
     @rule(
         key=st.sampled_from(STREAMS),
@@ -102,7 +115,8 @@ class Waiting(RuleBasedStateMachine):
     def the_client_reads(self, count: int) -> None:
         for _ in range(count):
             before = self.backlog.dropped
-            found = self.backlog.take()
+            self.now_s += PAUSE_MAX_S
+            found = self.backlog.take(self.now_s)
             for _ in range(self.backlog.dropped - before):
                 gone = self.model.popleft()
                 ref = gone[0].ref
@@ -110,10 +124,14 @@ class Waiting(RuleBasedStateMachine):
                 assert ref[1] not in self.log.has[ref[0]], "dropped, though the log has it"
                 self.trimmed += 1
             if found is None:
-                assert not self.model
+                assert not self.model or self.log.is_unreadable
                 return
             # What the log lost and no drop was counted for must have been in memory.
             assert wants(found) == wants(self.model.popleft())
+
+    @rule()
+    def the_log_can_not_be_read_or_can_again(self) -> None:
+        self.log.is_unreadable = not self.log.is_unreadable
 
     @precondition(lambda self: self.model)
     @rule(key=st.sampled_from(STREAMS), upto=st.integers(0, 40))
@@ -144,6 +162,38 @@ class Waiting(RuleBasedStateMachine):
 TestWaiting = Waiting.TestCase
 
 
+def test_while_the_log_can_not_be_read_what_waits_keeps_its_places_and_its_order() -> None:
+    log, budget = Log(), roomy()
+    backlog = Backlog(Limits(), budget, log)
+    for number in range(1, 41):
+        backlog.add((one := message(number, STREAMS[0]), QOS_1, ()))
+        log.has[STREAMS[0]][number] = one
+    log.is_unreadable = True
+    in_memory = len([*iter(lambda: backlog.take(0.0), None)])
+    assert backlog.is_held_up
+    assert backlog.count == 40 - in_memory
+    assert (budget.trimmed, backlog.dropped) == (0, 0)
+    log.is_unreadable = False
+    rest = [*iter(lambda: backlog.take(PAUSE_S), None)]
+    assert [one[0].ref for one in rest] == [(STREAMS[0], n) for n in range(in_memory + 1, 41)]
+    assert not backlog.is_held_up
+
+
+def test_a_log_that_can_not_be_read_is_asked_again_after_pauses_that_grow() -> None:
+    log = Log()
+    backlog = Backlog(Limits(), roomy(), log)
+    backlog.restore(Places(STREAMS[0], QOS_1, (), None, [1, 9]))
+    log.is_unreadable = True
+    asked = []
+    for step in range(1_000):
+        before = log.asked
+        backlog.take(step * PAUSE_S)
+        asked += [step * PAUSE_S] * (log.asked - before)
+    pauses = [after - before for before, after in itertools.pairwise(asked)]
+    assert pauses[:7] == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, PAUSE_MAX_S]
+    assert set(pauses[7:]) == {PAUSE_MAX_S}
+
+
 def test_memory_does_not_grow_with_what_waits() -> None:
     log = Log()
     backlog = Backlog(Limits(queue_messages=1_000_000), roomy(), log)
@@ -163,7 +213,7 @@ def test_what_was_retained_stays_in_memory_for_it_may_be_older_than_the_log() ->
     backlog = Backlog(Limits(queue_bytes=10 * HEAD_BYTES), roomy(), Log())
     for number in range(1, 11):
         backlog.add((message(number, STREAMS[0], HEAD_BYTES // 2), QOS_1 | RETAIN, ()))
-    assert [one[0].ref for one in iter(backlog.take, None)] == [
+    assert [one[0].ref for one in iter(lambda: backlog.take(0.0), None)] == [
         (STREAMS[0], number) for number in range(1, 11)
     ]
 
@@ -209,7 +259,7 @@ def test_an_expiry_outlives_the_way_through_the_log() -> None:
         one.expires_at_s = None if number % 3 else float(number)
         expected.append(one.expires_at_s)
         backlog.add((one, QOS_1, ()))
-    assert [one[0].expires_at_s for one in iter(backlog.take, None)] == expected
+    assert [one[0].expires_at_s for one in iter(lambda: backlog.take(0.0), None)] == expected
 
 
 @given(

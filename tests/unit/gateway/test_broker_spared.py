@@ -147,12 +147,23 @@ def test_a_log_that_can_not_be_read_leaves_the_checkpoint_before(store: Store) -
     assert numbers(store) == [1]
 
 
+def test_a_message_that_is_damaged_costs_no_other_and_is_named(
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.save(Checkpoint(), look(Frames(3), (ANNA, places(1, 3))))
+    with closing(sqlite3.connect(tmp_path / "s")) as other:
+        other.execute("UPDATE spared SET properties = x'c1' WHERE number = 2")
+        other.commit()
+    assert numbers(store) == [1, 3]
+    assert "message 2 of " in caplog.text
+
+
 def test_what_can_not_be_read_any_more_is_an_error_of_the_store(
     store: Store, tmp_path: Path
 ) -> None:
     store.save(Checkpoint(), look(Frames(3), (ANNA, places(1, 3))))
     with closing(sqlite3.connect(tmp_path / "s")) as other:
-        other.execute("UPDATE spared SET properties = x'c1'")
+        other.execute("DROP TABLE spared")
         other.commit()
     with pytest.raises(StoreError, match=str(tmp_path / "s")):
         list(store.spared(OWN, 1, 3))
