@@ -16,7 +16,7 @@ from gateway.broker.durability.history import History
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.snapshot import Snapshots, Taken
 from gateway.broker.durability.sparing import Sparing
-from gateway.broker.durability.store import Store, StoreError
+from gateway.broker.durability.store import Store
 from tree_handler.batch import Epoch
 
 CHECKPOINT_BYTES: Final = 8 << 20
@@ -41,6 +41,9 @@ class Checkpoints:
         commit: hands in what the log is to have before one.
         now: the loop's clock, in seconds.
 
+    Attributes:
+        position: up to where the last one knows the log.
+
     """
 
     def __init__(
@@ -59,8 +62,9 @@ class Checkpoints:
         self._snapshots = snapshots
         self._sparing = sparing
         self._commit = commit
-        self._position = 0
+        self.position = 0
         self._due_at_s = now()
+        self._has_failed = False
         self._saving: asyncio.Task[None] | None = None
 
     def go_on_from(self, saved: Checkpoint) -> None:
@@ -70,7 +74,7 @@ class Checkpoints:
             StoreError: the log ends before it, and a new one can't be written.
 
         """
-        self._position = saved.position
+        self.position = saved.position
         self._sparing.behind = min(saved.spared_until, self._history.position)
         self._may_trim(saved.delivered)
         if saved.position > self._history.position:
@@ -83,18 +87,22 @@ class Checkpoints:
         """Make a checkpoint if one is due; called twice a second with the loop's clock."""
         if self._saving is not None or now_s < self._due_at_s:
             return
-        grown = self._history.position - self._position
+        grown = self._history.position - self.position
         aged = now_s - self._due_at_s >= CHECKPOINT_S and grown > 0
-        if grown >= CHECKPOINT_BYTES or aged:
+        if grown >= CHECKPOINT_BYTES or aged or self._has_failed:
             self._saving = asyncio.ensure_future(self._save(now_s))
 
     async def _save(self, now_s: float) -> None:
+        self._has_failed = True
+        self._due_at_s = now_s + RETRY_S
         try:
             await self.checkpoint()
+            self._has_failed = False
             self._due_at_s = now_s
-        except OSError as error:
-            _log.error("checkpoint: %s", error)
-            self._due_at_s = now_s + RETRY_S
+        except Exception as error:  # whatever it is, there must be another one
+            is_foreseen = isinstance(error, OSError)
+            told = "checkpoint: %s: tried again in %.0f s"
+            _log.error(told, error, RETRY_S, exc_info=None if is_foreseen else error)
         finally:
             self._saving = None
 
@@ -110,6 +118,16 @@ class Checkpoints:
         if error is not None:
             raise error
         taken = self._snapshots.take(self._history.position)
+        try:
+            spared_until = await self._write(taken)
+        except BaseException:
+            self._snapshots.failed(taken)
+            raise
+        self._sparing.behind = spared_until
+        self._has_saved(taken)
+
+    async def _write(self, taken: Taken) -> int:
+        """Write a checkpoint, and put by what goes; up to where that is done then."""
         needed = self._sparing.look(has_any=self._store.has_spared)
         spared_until = self._sparing.behind
         if needed is not None:
@@ -121,17 +139,12 @@ class Checkpoints:
             sync()
             self._store.save(replace(taken.checkpoint(), spared_until=spared_until), needed)
 
-        try:
-            await asyncio.to_thread(save)
-        except BaseException:
-            self._snapshots.failed(taken)
-            raise
-        self._sparing.behind = spared_until
-        self._has_saved(taken)
+        await asyncio.to_thread(save)
+        return spared_until
 
     def _has_saved(self, taken: Taken) -> None:
         self._snapshots.saved(taken)
-        self._position = taken.plain.position
+        self.position = taken.plain.position
         self._may_trim(taken.plain.delivered)
 
     def _may_trim(self, delivered: Mapping[Epoch, int]) -> None:
@@ -141,7 +154,7 @@ class Checkpoints:
         before it goes.
         """
         owed_from = self._owed_from(delivered)
-        self._history.may_trim(min(self._position, self._sparing.behind, owed_from))
+        self._history.may_trim(min(self.position, self._sparing.behind, owed_from))
 
     def _owed_from(self, delivered: Mapping[Epoch, int]) -> int:
         """From where on the log has what had not reached the sessions."""
@@ -155,6 +168,7 @@ class Checkpoints:
             await asyncio.wait({self._saving})
         try:
             await self.checkpoint()
-        except (OSError, StoreError) as error:
-            _log.error("checkpoint: %s", error)
-        self._store.close()
+        except OSError as error:
+            _log.error("checkpoint: %s: the next start reads the log instead", error)
+        finally:
+            self._store.close()

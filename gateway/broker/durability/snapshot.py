@@ -149,9 +149,19 @@ class Snapshots:
         self._cursors: dict[int, Cursor] = {}
 
     def take(self, position: int) -> Taken:
-        """The state now, as far as it is not in the last checkpoint."""
+        """The state now, as far as it is not in the last checkpoint.
+
+        If it can't be saved, `failed` must be told: the changes are in nothing else.
+        """
+        changes = self._durable.changes.take()
+        try:
+            return self._take(position, changes)
+        except BaseException:
+            self._durable.changes.again(changes)
+            raise
+
+    def _take(self, position: int, changes: Changes) -> Taken:
         durable, versions = self._durable, self._retention.versions
-        changes = durable.changes.take()
         for number in changes.ended:
             self._cursors.pop(number, None)
         copies: list[_Copy] = []
