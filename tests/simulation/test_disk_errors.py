@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from broker_world import Client, World
 
 from gateway.broker.limits import NO_LONGER_LOGGED, NOT_READ
+from tree_handler.retained.hybrid_clock import EARLIEST_US, RetainedVersion
+from tree_handler.retained.message import Retained
 
 
 @pytest.fixture(params=[False, True], ids=["write", "sync"])
@@ -146,3 +148,18 @@ async def test_a_checkpoint_that_fails_in_any_way_is_told_and_tried_again(
     kept = world.core.retention.get("a/1")
     assert kept is not None
     assert kept.payload == payload
+
+
+async def test_news_of_a_neighbour_behind_a_long_queue_reach_who_comes_back_after_a_crash(
+    world: World,
+) -> None:
+    _, subscriber, payloads = await away(world)
+    version = RetainedVersion(EARLIEST_US + 10**12, 0, "other", 3)
+    news = Retained("a/1", version, 9, 1, b"news", {})
+    assert world.core.shared_retention.learn(news, world.core.now(), is_news=True)
+    await settle(world)
+    await world.checkpoint()
+    await world.crash()
+    world.log._crash_in = 1 << 60
+    await settle(world, subscriber)
+    assert [one.payload for one in subscriber.got] == [*payloads, b"news"]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from gateway.broker.hooks import Client
 from gateway.broker.inbound.accepted import Accepted
 from gateway.broker.outbound.channel import Channel
-from gateway.broker.sessions.backlog import Logged
+from gateway.broker.sessions.logged import Logged
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import Will
 from tree_handler.batch import Epoch

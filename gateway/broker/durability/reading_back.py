@@ -11,7 +11,7 @@ from gateway.broker.outbound.message import Message
 from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import PacketError
 from tree_handler import batch
-from tree_handler.batch import Entry, Epoch, Header
+from tree_handler.batch import Entry, Epoch, Header, Ref
 from tree_handler.errors import BatchError
 
 PIECE_BYTES: Final = 64 << 10
@@ -38,7 +38,7 @@ class Spared(Protocol):
 
 
 class ReadingBack:
-    """The log of one broker, as its sessions' queues read it: a `backlog.Logged`.
+    """The log of one broker, as its sessions' queues read it: a `sessions.logged`.
 
     Args:
         history: the log.
@@ -58,7 +58,7 @@ class ReadingBack:
         self._failures = CountedLines(_log, now)
 
     def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
-        """Read some of what waits: see `backlog.Logged`."""
+        """Read some of what waits: see `sessions.logged`."""
         try:
             return self._read(key, first, last)
         except OSError as error:
@@ -68,6 +68,10 @@ class ReadingBack:
         # What stands before the place that can't be read is not to wait for it.
         self._numbers = 1
         return self.messages(key, first, last)
+
+    def has(self, ref: Ref) -> bool:
+        """Tell whether the log has a message: see `sessions.logged`."""
+        return self._history.where(*ref) < self._history.position
 
     def _read(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
         until = min(last, first + self._numbers - 1)

@@ -32,7 +32,7 @@ from gateway.broker.durability.retained_again import Learnt, unearthed
 from gateway.broker.durability.saved import Checkpoint, SavedMessage
 from gateway.broker.durability.sessions_again import Restorable, SessionsAgain
 from gateway.broker.durability.standing_wills import SavedWill, WillsAgain
-from gateway.broker.outbound.message import EXPIRY, Message
+from gateway.broker.outbound.message import EXPIRY, LearntMessage, Message
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import PacketError
 from tree_handler import batch
@@ -159,7 +159,7 @@ class Recovery:
         self._parts.retention.versions.load_proofs(saved.proofs)
 
     def _message(self, saved: SavedMessage) -> Message:
-        message = Message.of(saved.entry, self._now_s)
+        message = LearntMessage.of(saved.entry, self._now_s)
         message.ref = saved.ref
         if saved.expires_us is not None:
             self._expire(message, -self._waited_s(saved.expires_us))

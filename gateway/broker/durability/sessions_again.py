@@ -19,7 +19,8 @@ from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention
-from gateway.broker.sessions.backlog import Logged, Places
+from gateway.broker.sessions.backlog import Places
+from gateway.broker.sessions.logged import Logged
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription

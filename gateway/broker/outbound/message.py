@@ -177,6 +177,13 @@ class Message:
         return encode_properties(properties)
 
 
+class LearntMessage(Message):
+    """A message that came by another way than the log: a neighbour or a checkpoint told of it.
+
+    Its reference says where it stood in its origin's stream; this gateway's log need not have it.
+    """
+
+
 def _size_bytes(properties: dict[int, Any]) -> int:
     """What properties cost in memory, about."""
     size = PROPERTY_BYTES * len(properties)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.broker.durability.durability import Durability
 from gateway.broker.outbound.delivery import Delivery
-from gateway.broker.outbound.message import Message
+from gateway.broker.outbound.message import LearntMessage, Message
 from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention, number_of
@@ -121,7 +121,7 @@ def message_of(retained: Retained, now_s: float) -> Message:
     properties = {**retained.properties, VERSION: tuple(retained.version.stamp)}
     qos, proof = retained.qos or 0, retained.proof
     entry = Entry(retained.topic, retained.payload, qos, True, properties, proof)
-    message = Message.of(entry, now_s)
+    message = LearntMessage.of(entry, now_s)
     message.ref = (retained.stream, retained.number)
     if message.expires_at_s is not None and retained.left_s is not None:
         message.expires_at_s = min(message.expires_at_s, now_s + retained.left_s)

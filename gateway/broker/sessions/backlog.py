@@ -17,10 +17,11 @@ from array import array
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 from gateway.broker.limits import Budget, Limits
-from gateway.broker.outbound.message import RETAIN, Message
+from gateway.broker.outbound.message import RETAIN, LearntMessage, Message
+from gateway.broker.sessions.logged import Logged
 from gateway.pauses import GrowingPause
 from tree_handler.batch import Epoch, Ref
 
@@ -34,27 +35,6 @@ PAUSE_MAX_S: Final = 30.0
 
 Delivery = tuple[Message, int, tuple[int, ...]]
 """A message, the flags it is delivered with, and the subscription identifiers."""
-
-
-class Logged(Protocol):
-    """The log, as far as queues read it."""
-
-    def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
-        """Messages of a stream, by their numbers, from one on.
-
-        Args:
-            key: the stream.
-            first: the number to begin with.
-            last: no higher one is wanted.
-
-        Returns:
-            What the log has of them, as many as are read at once, and perhaps more; and the
-            number up to which that is all.
-
-        Raises:
-            OSError: not even the first can be read now; it may be there all the same.
-
-        """
 
 
 class Places:
@@ -190,7 +170,7 @@ class Backlog:
         )
         if self.count >= limits.queue_messages:
             self.drop()
-        elif self._log is None or message.ref is None or (flags & RETAIN and has_room):
+        elif self._log is None or message.ref is None or self._stays(message, flags, has_room):
             if has_room:
                 self._keep(delivery)
             else:
@@ -203,6 +183,12 @@ class Backlog:
             self._keep(delivery)
         else:
             self._refer(message.ref, delivery)
+
+    def _stays(self, message: Message, flags: int, has_room: bool) -> bool:
+        """Whether a message must not be looked for in the log, or need not."""
+        if isinstance(message, LearntMessage) and message.ref is not None and self._log is not None:
+            return has_room or not self._log.has(message.ref)
+        return bool(flags & RETAIN and has_room)
 
     @property
     def is_held_up(self) -> bool:
@@ -314,10 +300,11 @@ class Backlog:
         found: list[Delivery | Places] = []
         for delivery in self._ready:
             last = found[-1] if found else None
-            if delivery[0].ref is None or delivery[1] & RETAIN:
+            message, flags, _ = delivery
+            if message.ref is None or flags & RETAIN or isinstance(message, LearntMessage):
                 found.append(delivery)
             elif not (isinstance(last, Places) and last.add(delivery)):
-                found.append(_place(delivery[0].ref, delivery))
+                found.append(_place(message.ref, delivery))
         for item in self._items:
             found.append(item.copy() if isinstance(item, Places) else item)
         return found

@@ -25,7 +25,8 @@ from typing import Final
 from gateway.broker.durability.journal import Operation, SessionRecord
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import DUP, Message
-from gateway.broker.sessions.backlog import Backlog, Delivery, Logged
+from gateway.broker.sessions.backlog import Backlog, Delivery
+from gateway.broker.sessions.logged import Logged
 from gateway.mqtt import PacketError, ReasonCode, Version
 from tree_handler.batch import Ref
 

@@ -13,8 +13,8 @@ from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import Message
 from gateway.broker.retained.owed import Owed
-from gateway.broker.sessions.backlog import Logged
 from gateway.broker.sessions.in_flight import InFlight
+from gateway.broker.sessions.logged import Logged
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.sessions.unreleased import Unreleased
 from gateway.mqtt import Will

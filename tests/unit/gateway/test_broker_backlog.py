@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gateway.broker.limits import Budget, Limits
-from gateway.broker.outbound.message import OVERHEAD_BYTES, RETAIN, Message
+from gateway.broker.outbound.message import OVERHEAD_BYTES, RETAIN, LearntMessage, Message
 from gateway.broker.sessions.backlog import (
     HEAD_BYTES,
     PAUSE_MAX_S,
@@ -22,7 +22,7 @@ from gateway.broker.sessions.backlog import (
     Places,
 )
 from gateway.log.errors import LogError
-from tree_handler.batch import Epoch
+from tree_handler.batch import Epoch, Ref
 
 STREAMS: tuple[Epoch, ...] = (("a", 1), ("a", 2), ("b", 9))
 SIZE = 4_000
@@ -39,11 +39,18 @@ def message(number: int, key: Epoch | None, size: int = SIZE) -> Message:
     return made
 
 
+def learnt(number: int, key: Epoch) -> LearntMessage:
+    """A message that a neighbour told of, and no batch brought."""
+    made = LearntMessage("t", b"t", b"%d" % number + bytes(SIZE), 1, True)
+    made.ref = key, number
+    return made
+
+
 class Log:
     """A log in memory, which reads a few messages at a time, and forgets some."""
 
     def __init__(self, at_once: int = 3) -> None:
-        self.has: dict[Epoch, dict[int, Message]] = {key: {} for key in STREAMS}
+        self.has_of: dict[Epoch, dict[int, Message]] = {key: {} for key in STREAMS}
         self.at_once = at_once
         self.asked = 0
         self.is_unreadable = False
@@ -53,7 +60,10 @@ class Log:
         if self.is_unreadable:
             raise LogError("too many open files")
         until = min(last, first + self.at_once - 1)
-        return {n: m for n, m in self.has[key].items() if first <= n <= until}, until
+        return {n: m for n, m in self.has_of[key].items() if first <= n <= until}, until
+
+    def has(self, ref: Ref) -> bool:
+        return ref[1] in self.has_of[ref[0]]
 
 
 def wants(delivery: Delivery) -> tuple[bytes, int, tuple[int, ...]]:
@@ -90,7 +100,7 @@ class Waiting(RuleBasedStateMachine):
             number = self.next[key]
             self.next[key] = number + 1
             one = message(number, key)
-            self.log.has[key][number] = one
+            self.log.has_of[key][number] = one
             self._add((one, flags, identifiers))
 
     def _add(self, delivery: Delivery) -> None:
@@ -121,7 +131,7 @@ class Waiting(RuleBasedStateMachine):
                 gone = self.model.popleft()
                 ref = gone[0].ref
                 assert ref is not None
-                assert ref[1] not in self.log.has[ref[0]], "dropped, though the log has it"
+                assert ref[1] not in self.log.has_of[ref[0]], "dropped, though the log has it"
                 self.trimmed += 1
             if found is None:
                 assert not self.model or self.log.is_unreadable
@@ -136,8 +146,8 @@ class Waiting(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(key=st.sampled_from(STREAMS), upto=st.integers(0, 40))
     def the_log_is_trimmed(self, key: Epoch, upto: int) -> None:
-        kept = {n: m for n, m in self.log.has[key].items() if n > upto}
-        self.log.has[key] = kept
+        kept = {n: m for n, m in self.log.has_of[key].items() if n > upto}
+        self.log.has_of[key] = kept
 
     @rule()
     def it_is_in_a_checkpoint_and_comes_back(self) -> None:
@@ -167,7 +177,7 @@ def test_while_the_log_can_not_be_read_what_waits_keeps_its_places_and_its_order
     backlog = Backlog(Limits(), budget, log)
     for number in range(1, 41):
         backlog.add((one := message(number, STREAMS[0]), QOS_1, ()))
-        log.has[STREAMS[0]][number] = one
+        log.has_of[STREAMS[0]][number] = one
     log.is_unreadable = True
     in_memory = len([*iter(lambda: backlog.take(0.0), None)])
     assert backlog.is_held_up
@@ -221,16 +231,16 @@ def test_what_was_retained_stays_in_memory_for_it_may_be_older_than_the_log() ->
 def test_of_a_message_that_waits_twice_the_one_with_these_flags_is_taken_wherever_it_is() -> None:
     log = Log()
     for number in range(1, 21):
-        log.has["a", 1][number] = message(number, ("a", 1))
+        log.has_of["a", 1][number] = message(number, ("a", 1))
     backlog = Backlog(Limits(), roomy(), log)
     for number in range(1, 11):  # the later ones wait in the log
-        backlog.add((log.has["a", 1][number], QOS_2, ()))
+        backlog.add((log.has_of["a", 1][number], QOS_2, ()))
     again = QOS_2 | RETAIN
     for number in range(1, 11):  # as what is retained, which stays in memory
-        backlog.add((log.has["a", 1][number], again, ()))
+        backlog.add((log.has_of["a", 1][number], again, ()))
     taken = backlog.remove((("a", 1), 9), QOS_2)
     assert taken is not None
-    assert wants(taken) == wants((log.has["a", 1][9], QOS_2, ()))
+    assert wants(taken) == wants((log.has_of["a", 1][9], QOS_2, ()))
     other = backlog.remove((("a", 1), 9), QOS_2)  # there is no other way in which it waits
     assert other is not None
     assert other[1] == again
@@ -255,7 +265,7 @@ def test_an_expiry_outlives_the_way_through_the_log() -> None:
     expected = []
     for number in range(1, 12):
         one = message(number, STREAMS[0])
-        log.has[STREAMS[0]][number] = message(number, STREAMS[0])
+        log.has_of[STREAMS[0]][number] = message(number, STREAMS[0])
         one.expires_at_s = None if number % 3 else float(number)
         expected.append(one.expires_at_s)
         backlog.add((one, QOS_1, ()))
@@ -287,3 +297,41 @@ def test_what_is_delivered_otherwise_has_places_of_its_own(change: str) -> None:
     flags = QOS_2 if change == "flags" else QOS_1
     assert not places.add((one, flags, (3,) if change == "identifiers" else ()))
     assert places.count == 1
+
+
+def test_what_a_neighbour_told_of_waits_in_memory_for_no_log_has_it() -> None:
+    log, budget = Log(), roomy()
+    backlog = Backlog(Limits(queue_bytes=6 * SIZE), budget, log)
+    backlog.restore(Places(STREAMS[0], QOS_1, (), None, [1, 3]))
+    log.has_of[STREAMS[0]] = {number: message(number, STREAMS[0]) for number in (1, 2, 3)}
+    news = learnt(7, STREAMS[1])
+    backlog.add((news, QOS_1, ()))
+    assert backlog.dropped == 0
+    assert [one for one in backlog.saved() if not isinstance(one, Places)] == [(news, QOS_1, ())]
+    taken = [*iter(lambda: backlog.take(0.0), None)]
+    assert [one[0].ref for one in taken] == [*((STREAMS[0], n) for n in (1, 2, 3)), news.ref]
+    assert budget.trimmed == 0
+
+
+def test_what_a_neighbour_told_of_is_dropped_for_want_of_room_and_not_as_trimmed() -> None:
+    log, budget = Log(), roomy()
+    backlog = Backlog(Limits(queue_bytes=2 * SIZE), budget, log)
+    for number in range(1, 4):
+        backlog.add((learnt(number, STREAMS[1]), QOS_1, ()))
+    log.has_of[STREAMS[1]][9] = learnt(9, STREAMS[1])
+    backlog.add((learnt(9, STREAMS[1]), QOS_1, ()))
+    taken = [*iter(lambda: backlog.take(0.0), None)]
+    assert [one[0].ref for one in taken] == [(STREAMS[1], 1), (STREAMS[1], 9)]
+    assert (budget.dropped, budget.trimmed) == (2, 0)
+
+
+def test_what_the_log_lacks_is_saved_as_a_whole_wherever_it_stands_in_the_queue() -> None:
+    log = Log()
+    backlog = Backlog(Limits(), roomy(), log)
+    news = learnt(7, STREAMS[1])
+    backlog.restore((news, QOS_1, ()))
+    backlog.restore(Places(STREAMS[0], QOS_1, (), None, [1, 3]))
+    log.has_of[STREAMS[0]] = {number: message(number, STREAMS[0]) for number in (1, 2, 3)}
+    assert backlog.remove((STREAMS[0], 2), QOS_1) is not None  # reads on, past the news
+    whole = [one for one in backlog.saved() if not isinstance(one, Places)]
+    assert whole == [(news, QOS_1, ())]
