@@ -36,6 +36,7 @@ from gateway.commands import (
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.gateway_arguments import add_config, add_gateway, add_host, add_own_gateway
 from gateway.configuration import place as config_place
+from gateway.configuration.passing import may_pass
 from gateway.flashing import errors as card_errors
 
 EXIT_FAILED = 1
@@ -101,6 +102,8 @@ def _run(options: argparse.Namespace) -> int:
         event_loop.run(service.serve(settings, read))
     except config.ConfigError as error:
         more = f" (`hedgerow check` tells {len(error.more)} more)" if error.more else ""
+        if may_pass(error):
+            raise FailedError(f"{error}{more}", EXIT_FAILED) from error
         raise WrongUseError(f"{error}{more}") from error
     except event_loop.EventLoopError as error:
         raise WrongUseError(str(error)) from error

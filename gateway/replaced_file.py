@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 _FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -16,6 +17,7 @@ def replace(
     is_durable: bool = False,
     keeps_owner: bool = False,
     mode: int = 0o666,
+    note: Callable[[int], None] | None = None,
 ) -> None:
     """Write a small file so that it is there as a whole at every moment.
 
@@ -28,6 +30,7 @@ def replace(
             may be the old one or damaged: for what is made again, or carries a checksum.
         keeps_owner: a file that is there keeps its mode and, where that is allowed, its owner.
         mode: permission bits of a new file, less the process's umask.
+        note: called with the descriptor of the file when all is written and nobody sees it yet.
 
     Raises:
         OSError: it can't be written; it names the file, and the old one stands.
@@ -41,11 +44,13 @@ def replace(
                 _make_alike(descriptor, path.stat())
             file.write(data)
             file.flush()
+            if note is not None:
+                note(descriptor)
             if is_durable:
                 os.fsync(descriptor)
         fresh.rename(path)
         if is_durable:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
             fresh.unlink(missing_ok=True)
@@ -58,8 +63,13 @@ def _make_alike(descriptor: int, old: os.stat_result) -> None:
         os.fchown(descriptor, old.st_uid, old.st_gid)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Force the new name to the disk, too."""
+def sync_folder(folder: Path) -> None:
+    """Force the names in a folder to the disk.
+
+    Raises:
+        OSError: the disk does not take them.
+
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

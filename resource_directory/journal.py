@@ -81,6 +81,8 @@ class KeptRegistrations:
         mark: the last one of the clocks; None if there is none.
         records: how many were read.
         lost_bytes: how many bytes were no whole record.
+        is_damaged: whether they are none that a write that did not end can have left: there is a
+            record behind them, or none at all.
 
     """
 
@@ -88,6 +90,7 @@ class KeptRegistrations:
     mark: ClockMark | None = None
     records: int = field(default_factory=int)
     lost_bytes: int = field(default_factory=int)
+    is_damaged: bool = field(default_factory=bool)
 
 
 def read(data: bytes) -> KeptRegistrations:
@@ -106,7 +109,9 @@ def read(data: bytes) -> KeptRegistrations:
             recovered.lost_bytes += end - at
         else:
             recovered.records += 1
+            recovered.is_damaged = recovered.lost_bytes > 0
         at = end
+    recovered.is_damaged = recovered.is_damaged or not recovered.records
     return recovered
 
 

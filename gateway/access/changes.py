@@ -19,14 +19,16 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from dtls import keystore
 from dtls.errors import KeystoreError
-from gateway import replaced_file
 from gateway.certificates.x509_forms import common_name
 from gateway.configuration.config import GatewaySettings
 from gateway.credentials.certificate_files import TlsFileError, certificates, revocation_lists
 from gateway.event_log.audit import AuditTrail
+from gateway.kept_file import KeptFile
 from gateway.signing.revocations import FILE_NAME as SPREAD
 
 TRAIL, SEEN = "audit.jsonl", "audited.json"
+_WITHOUT = "the audit trail does not tell what has changed since this was written, and begins again"
+_WITHOUT_TRAIL = "changes of access that it told of are not known any more"
 NAMES_MAX = 50
 """Of one change; how many more there are is said."""
 
@@ -45,11 +47,18 @@ def note(settings: GatewaySettings, who: str) -> None:
 
     """
     folder = settings.gateway.state_dir
-    before = _seen(folder / SEEN)
+    seen = KeptFile(folder / SEEN, _WITHOUT, is_durable=True)
+    try:
+        before = seen.read(_seen)
+    except OSError as error:
+        _log.error("the audit trail can't be written: %s", error)
+        return
     after = {field: dict(names) for field, names in _pictures(settings)}
+    trail, kept = AuditTrail(folder / TRAIL), KeptFile(folder / TRAIL, _WITHOUT_TRAIL)
+    if not kept.path.exists() or not kept.path.stat().st_size:
+        kept.miss()
     if after == before:
         return
-    trail = AuditTrail(folder / TRAIL)
     try:
         for field in sorted({*after, *(before or {})}):
             change = _difference((before or {}).get(field, {}), after.get(field, {}))
@@ -57,8 +66,8 @@ def note(settings: GatewaySettings, who: str) -> None:
                 trail.append(who, f"{field} changed", None, **change)
         if before is None:
             trail.append(who, "the trail begins", None, files=sorted(after))
-        data = json.dumps(after).encode()
-        replaced_file.replace(folder / SEEN, data, is_durable=True, mode=0o600)
+        kept.is_kept()
+        seen.write(json.dumps(after).encode())
     except OSError as error:
         _log.error("the audit trail can't be written: %s", error)
 
@@ -78,13 +87,11 @@ def _bounded(names: list[str]) -> list[str]:
     return [*names[:NAMES_MAX], f"and {len(names) - NAMES_MAX} more"]
 
 
-def _seen(file: Path) -> dict[str, dict[str, str]] | None:
-    """What was there the last time; None for the first time."""
-    try:
-        found = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+def _seen(data: bytes) -> dict[str, dict[str, str]]:
+    found = json.loads(data)
+    if not isinstance(found, dict) or not all(isinstance(names, dict) for names in found.values()):
+        raise ValueError("no names by file")
+    return found
 
 
 def _pictures(settings: GatewaySettings) -> Iterator[tuple[str, Names]]:

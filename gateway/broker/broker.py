@@ -198,7 +198,7 @@ def _durable(memory: Memory) -> Durable:
 
 
 def _recover(core: DataPlane, memory: Memory, durable: Durable) -> None:
-    store, saved = open_store(memory.state_file)
+    store, saved = open_store(memory.state_file, is_first=not memory.history.position)
     found = core.recover(durable, memory.history, store, saved)
     if found.sessions:
         _log.info("sessions recovered: %d, messages for them: %d", found.sessions, found.waiting)

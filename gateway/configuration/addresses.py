@@ -6,6 +6,7 @@ A name is resolved once, at start, to all its addresses of this machine.
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import logging
 import socket
@@ -129,7 +130,8 @@ async def resolve(
         others = [address for address in meant if address not in here]
         if not here:
             why = f"{host!r} is {', '.join(others)}, which this machine does not have"
-            raise ConfigError(field, why)
+            # An address that DHCP has not given yet: it may pass.
+            raise ConfigError(field, why) from OSError(errno.EADDRNOTAVAIL, why)
         if others:
             _log.info("%s: %r without %s", field, host, ", ".join(others))
         found |= dict.fromkeys(here)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
@@ -104,6 +104,16 @@ def revocation_lists(field: str, path: Path) -> list[tuple[int, x509.Certificate
 
     """
     return _each(field, path, _CRL, x509.load_pem_x509_crl, "a list")
+
+
+def whole_lists(data: bytes) -> list[x509.CertificateRevocationList]:
+    """Return the revocation lists in PEM that can be read, whatever stands between them."""
+    found: list[x509.CertificateRevocationList] = []
+    starts = [one.start() for one in _CRL.finditer(data)]
+    for start, end in pairwise((*starts, len(data))):
+        with suppress(ValueError):
+            found.append(x509.load_pem_x509_crl(data[start:end]))
+    return found
 
 
 def _each(

@@ -22,7 +22,7 @@ MOST_BYTES = 1 << 20
 """Some 5,000 changes; as many are kept in the file before."""
 TEXT_CHARACTERS = 256
 """Of each text in a change."""
-_APPENDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_APPENDED = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Detail = str | int | bool | None | list[str]
 
@@ -127,6 +127,7 @@ class AuditTrail:
                 if os.fstat(descriptor).st_size >= self._most_bytes:
                     self._path.replace(self._older)
                     continue
+                _end_line(descriptor)
                 yield descriptor
                 return
             finally:
@@ -137,6 +138,13 @@ class AuditTrail:
             return os.path.samestat(os.fstat(descriptor), self._path.stat())
         except FileNotFoundError:
             return False
+
+
+def _end_line(descriptor: int) -> None:
+    """End a line that a power cut has cut off, lest the next one is a part of it."""
+    size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        os.write(descriptor, b"\n")
 
 
 def _line(time_s: float, who: str, what: str, of: Mapping[str, Detail]) -> bytes:

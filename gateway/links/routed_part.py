@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 import msgpack
 
-from gateway import replaced_file
+from gateway.kept_file import KeptFile
 from gateway.links.node import TreeNode
 from gateway.links.overlay_part import OverlayPart
 from gateway.log.message_log import LogError
@@ -28,6 +28,9 @@ from tree_handler.routing.wire import Ask
 
 FILE_NAME: Final = "routed.msgpack"
 """In the state folder: what of the log need not be read again at a start."""
+VERSION: Final = 1
+"""Of that file."""
+_WITHOUT: Final = "who wants what, and what is owed to others, is known as far as the log tells it"
 SAVE_BYTES: Final = 4 << 20
 """The file is written anew when the log has grown by so much, and at the end."""
 SERVED_BYTES: Final = 256 << 10
@@ -61,7 +64,7 @@ class RoutedPart:
         self._node = node
         self._overlays = overlays
         self._loop = asyncio.get_running_loop()
-        self._file = folder / FILE_NAME
+        self._file = KeptFile(folder / FILE_NAME, _WITHOUT)
         self._saved_at = 0
         self._is_ready = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -276,11 +279,11 @@ class RoutedPart:
         """Records and accounts as of this place in the log; what is behind it is read again."""
         self._saved_at = position = self._node.log.position
         records = [record.encode() for record in self.interests]
-        known = [1, position, records, self.core.accounts.save()]
+        known = [VERSION, position, records, self.core.accounts.save()]
         try:
-            replaced_file.replace(self._file, msgpack.packb(known))
+            self._file.write(msgpack.packb(known))
         except OSError as error:
-            _log.error("%s: not written, so the next start reads the log: %s", self._file, error)
+            _log.error("what is owed is not kept, so the next start reads the log: %s", error)
 
     def _recall(self) -> None:
         now, log = self._loop.time(), self._node.log
@@ -298,16 +301,37 @@ class RoutedPart:
         self.core.trimmed(log.kept_from())
 
     def _load(self) -> tuple[int, list[Interest], list[Any]]:
-        """What the file says; nothing if it is missing, damaged or ahead of the log."""
+        """Return what the file says; nothing if it is missing, set aside or ahead of the log."""
         try:
-            version, position, records, accounts = msgpack.unpackb(self._file.read_bytes())
-            if version == 1 and position <= self._node.log.position:
-                return position, [Interest.decode(record) for record in records], accounts
-        except FileNotFoundError:
-            return 0, [], []
-        except (OSError, ValueError, TypeError, msgpack.UnpackException) as error:
-            _log.warning("%s: not usable, so the log is read: %s", self._file, error)
+            found = self._file.read(_known)
+        except OSError as error:
+            _log.error("the log is read for what is owed to others: %s", error)
+            found = None
+        if found is not None and found[0] <= self._node.log.position:
+            return found
         return 0, [], []
+
+
+def _known(data: bytes) -> tuple[int, list[Interest], list[Any]]:
+    version, position, records, accounts = msgpack.unpackb(data)
+    if version != VERSION:
+        raise ValueError(f"version {version!r}, not {VERSION}")
+    return int(position), [Interest.decode(record) for record in records], _accounts(accounts)
+
+
+def _accounts(rows: Iterable[Any]) -> list[Any]:
+    """What `Accounts.load` takes up, with the right types."""
+    return [
+        (
+            int(epoch),
+            int(last),
+            [
+                (str(to), int(covered), [(int(a), int(b)) for a, b in wanted])
+                for to, covered, wanted in accounts
+            ],
+        )
+        for epoch, last, accounts in rows
+    ]
 
 
 def _none() -> int:

@@ -19,9 +19,9 @@ from typing import Any
 
 import msgpack
 
-from gateway import replaced_file
 from gateway.access.changes import TRAIL as AUDIT
 from gateway.event_log.audit import AuditTrail
+from gateway.kept_file import KeptFile
 from gateway.links.node import TreeNode
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
@@ -36,6 +36,7 @@ from tree_handler.rate_limit import RateLimit
 TOPIC = "$hedgerow/member/"
 ABSENT_TOPIC = "$hedgerow/absent/"
 FILE_NAME = "members"
+_WITHOUT = "gateways of which the log tells nothing are known when they tell of themselves again"
 NOTED_AT_ONCE, NOTED_PER_S = 100, 1 / 60
 """Changes of members in the audit trail: a member that comes and goes can't fill it."""
 
@@ -63,7 +64,7 @@ class Members:
         self.known = Membership()
         self._trail = AuditTrail(folder / AUDIT)
         self._noted = RateLimit(NOTED_PER_S, NOTED_AT_ONCE)
-        self._file = folder / FILE_NAME
+        self._file = KeptFile(folder / FILE_NAME, _WITHOUT)
         self._told: _Told | None = None
 
     def recall(self, log: MessageLog) -> None:
@@ -124,18 +125,18 @@ class Members:
     def _save(self) -> None:
         records = [record.encode() for record in self.known]
         try:
-            replaced_file.replace(self._file, msgpack.packb(records))
+            self._file.write(msgpack.packb(records))
         except OSError as error:
-            _log.error("%s: not written, so a restart may not know all: %s", self._file, error)
+            _log.error("members are not kept, so a restart may not know all: %s", error)
 
     def _load(self) -> None:
         try:
-            for record in msgpack.unpackb(self._file.read_bytes()):
-                self.known.update(MemberRecord.decode(record))
-        except FileNotFoundError:
+            records = self._file.read(_records)
+        except OSError as error:
+            _log.error("only what the log tells of members is known: %s", error)
             return
-        except (OSError, ValueError, TypeError, msgpack.UnpackException, ProtocolError) as error:
-            _log.warning("%s: not usable, so only what the log has is known: %s", self._file, error)
+        for record in records or ():
+            self.known.update(record)
 
     def receive(self, entry: Entry, header: Header) -> None:
         """Take a control message; other topics are not this module's."""
@@ -198,3 +199,7 @@ class Members:
             version = notice.version if notice.epoch == own.epoch else own.version
             told.record = dataclasses.replace(own, version=version)
             self.publish(told.node, told.record)
+
+
+def _records(data: bytes) -> list[MemberRecord]:
+    return [MemberRecord.decode(record) for record in msgpack.unpackb(data)]

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from gateway import replaced_file
+from gateway.kept_file import KeptFile
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.reading import names_of
 
 NAME: Final = "sensors.json"
+VERSION: Final = 1
+"""Of what the file says."""
+WITHOUT: Final = "sensors that were added while the gateway ran are gone: add them again"
 MAX_ADDED: Final = 256
 """Tables that may be added."""
 
@@ -74,7 +77,7 @@ class SensorStock:
     """
 
     def __init__(self, file: Path, build: Build) -> None:
-        self._file = file
+        self._file = KeptFile(file, WITHOUT, is_durable=True)
         self._build = build
         self.plan = SensorPlan()
         """What holds."""
@@ -141,11 +144,11 @@ class SensorStock:
             StockError: it can't be written.
 
         """
-        data = json.dumps({"version": 1, "sensors": plan.tables}, indent=1).encode() + b"\n"
+        data = json.dumps({"version": VERSION, "sensors": plan.tables}, indent=1).encode() + b"\n"
         try:
-            replaced_file.replace(self._file, data, is_durable=True, mode=0o600)
+            self._file.write(data)
         except OSError as error:
-            raise StockError(f"{self._file}: {error.strerror}") from error
+            raise StockError(f"{self._file.path}: {error.strerror}") from error
 
     def take(self, plan: SensorPlan) -> None:
         """Go by a plan from now on."""
@@ -168,15 +171,19 @@ class SensorStock:
 
     def _load(self) -> list[_Table]:
         try:
-            told = json.loads(self._file.read_bytes())
-        except FileNotFoundError:
-            return []
-        except (OSError, ValueError) as error:
-            raise StockError(f"{self._file}: {error}") from error
-        tables = told.get("sensors") if isinstance(told, dict) else None
-        if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
-            raise StockError(f"{self._file}: no list of sensors")
-        return tables
+            return self._file.read(_tables) or []
+        except OSError as error:
+            raise StockError(f"{self._file.path}: {error.strerror}") from error
+
+
+def _tables(data: bytes) -> list[_Table]:
+    told = json.loads(data)
+    if told["version"] != VERSION:
+        raise ValueError(f"version {told['version']!r}, not {VERSION}")
+    tables = told["sensors"]
+    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+        raise ValueError("no list of sensors")
+    return tables
 
 
 def _names(sensors: Iterable[ConfiguredSensor]) -> set[str]:

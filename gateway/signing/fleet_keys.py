@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgpack
 
-from gateway import replaced_file
+from gateway.kept_file import KeptFile
 from gateway.signing.former_keys import KeyStatement
 from gateway.signing.own import OwnKey
 from gateway.signing.own_history import OwnHistory
@@ -25,7 +25,8 @@ from gateway.tls.context import TlsFiles
 
 FILE_NAME = "certificates"
 STATED_NAME = "former_keys"
-_MODE = 0o600
+_WITHOUT = "certificates of other gateways are known when neighbours have handed them over again"
+_WITHOUT_STATED = "former keys of gateways count when neighbours have told of them again"
 
 _log = logging.getLogger(__name__)
 
@@ -67,8 +68,8 @@ class FleetKeys:
     ) -> None:
         self._own = files.own
         self._trust = files.trust
-        self._file = folder / FILE_NAME
-        self._stated_file = folder / STATED_NAME
+        self._file = KeptFile(folder / FILE_NAME, _WITHOUT)
+        self._stated_file = KeptFile(folder / STATED_NAME, _WITHOUT_STATED)
         self._history = OwnHistory(folder)
         self._own_id, self._life = "", 0
         self._clock = clock
@@ -128,7 +129,7 @@ class FleetKeys:
             return
         chains = [list(chain) for _, chain in self.ring]
         try:
-            replaced_file.replace(self._file, msgpack.packb(chains), mode=_MODE)
+            self._file.write(msgpack.packb(chains))
         except OSError as error:
             _log.warning("certificates of other gateways are not kept: %s", error)
         self._saved = kept
@@ -171,23 +172,22 @@ class FleetKeys:
         if data == self._saved_statements or not (len(former) or former.taken_back):
             return
         try:
-            replaced_file.replace(self._stated_file, data, mode=_MODE)
+            self._stated_file.write(data)
         except OSError as error:
             _log.warning("former keys of gateways are not kept: %s", error)
         self._saved_statements = data
 
     def _load_statements(self) -> None:
         try:
-            data = self._stated_file.read_bytes()
-            statements, taken_back = msgpack.unpackb(data)
-            self.ring.former.take_back(map(bytes, taken_back))
-            for one in statements:
-                self._take(bytes(one))
-            self._saved_statements = data
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, TypeError, msgpack.UnpackException) as error:
-            _log.warning("%s: not usable, neighbours will tell: %s", self._stated_file, error)
+            found = self._stated_file.read(_statements)
+        except OSError as error:
+            _log.error("former keys of gateways are not known until neighbours tell: %s", error)
+            return
+        if found is not None:
+            self.ring.former.take_back(found.taken_back)
+            for one in found.statements:
+                self._take(one)
+            self._saved_statements = found.data
 
     def _kept(self) -> frozenset[bytes]:
         return frozenset(fingerprint for fingerprint, _ in self.ring)
@@ -200,10 +200,27 @@ class FleetKeys:
 
     def _load(self) -> list[Chain]:
         try:
-            rows = msgpack.unpackb(self._file.read_bytes())
-            return [tuple(bytes(one) for one in row) for row in rows]
-        except FileNotFoundError:
+            return self._file.read(_chains) or []
+        except OSError as error:
+            _log.error("certificates are not known until neighbours tell: %s", error)
             return []
-        except (OSError, ValueError, TypeError, msgpack.UnpackException) as error:
-            _log.warning("%s: not usable, neighbours will tell: %s", self._file, error)
-            return []
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptStatements:
+    """What the file of statements holds."""
+
+    data: bytes
+    statements: list[bytes]
+    taken_back: list[bytes]
+
+
+def _statements(data: bytes) -> _KeptStatements:
+    statements, taken_back = msgpack.unpackb(data)
+    return _KeptStatements(
+        data, [bytes(one) for one in statements], [bytes(one) for one in taken_back]
+    )
+
+
+def _chains(data: bytes) -> list[Chain]:
+    return [tuple(bytes(one) for one in row) for row in msgpack.unpackb(data)]

@@ -15,13 +15,15 @@ from pathlib import Path
 import msgpack
 from cryptography import x509
 
-from gateway import replaced_file
+from gateway.kept_file import KeptFile
 from gateway.signing.former_keys import MAX_FORMER, FormerKey
 from gateway.signing.keys import PublicKey
 from gateway.signing.trust import Chain
 
 FILE_NAME = "own_keys"
-_MODE = 0o600
+_WITHOUT = (
+    "keys that this gateway had before are not stated, and what it signed with them is refused"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -64,9 +66,14 @@ class OwnHistory:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / FILE_NAME
+        self._file = KeptFile(folder / FILE_NAME, _WITHOUT, is_durable=True)
         self._used = self._load()
         self._kept = tuple(self._used)
+
+    @property
+    def last_life(self) -> int:
+        """The latest start of this gateway of which its keys tell; 0 for none."""
+        return max((one.last_life for one in self._used), default=0)
 
     def former(self, chain: Chain) -> list[FormerKey]:
         """What may be stated under the key of a certificate."""
@@ -94,22 +101,23 @@ class OwnHistory:
             return
         rows = [(list(one.chain), one.until_s, one.last_life) for one in self._used]
         try:
-            data = msgpack.packb(rows)
-            replaced_file.replace(self._file, data, is_durable=True, mode=_MODE)
+            self._file.write(msgpack.packb(rows))
         except OSError as error:
             _log.warning("the keys of this gateway are not kept: %s", error)
         self._kept = tuple(self._used)
 
     def _load(self) -> list[UsedKey]:
         try:
-            rows = msgpack.unpackb(self._file.read_bytes())
-            found = [UsedKey(tuple(chain), until_s, life) for chain, until_s, life in rows]
-            return [one for one in found if one.former]
-        except FileNotFoundError:
+            return self._file.read(_used_keys) or []
+        except OSError as error:
+            _log.error("keys that this gateway had before are not stated: %s", error)
             return []
-        except (OSError, ValueError, TypeError, msgpack.UnpackException) as error:
-            _log.warning("%s: not usable, earlier keys are not stated: %s", self._file, error)
-            return []
+
+
+def _used_keys(data: bytes) -> list[UsedKey]:
+    rows = msgpack.unpackb(data)
+    found = [UsedKey(tuple(chain), int(until_s), int(life)) for chain, until_s, life in rows]
+    return [one for one in found if one.former]
 
 
 def _begins_s(chain: Chain) -> int:

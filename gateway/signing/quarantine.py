@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -36,6 +37,7 @@ SAY_INTERVAL_S = 1.0
 MAX_TOPIC = 80
 """Shown of the topic of a retained message."""
 _MODE = 0o600
+_NAME = re.compile(r"\d{10}-.*\.batch", re.ASCII | re.DOTALL)
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +100,7 @@ class Quarantine:
 
     def _keep(self, refuse: _Refused, peer_id: str) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        there = sorted(self._folder.glob("*.batch"))
+        there = sorted(one for one in self._folder.iterdir() if _NAME.fullmatch(one.name))
         for old in there[: max(0, len(there) - MAX_FILES + 1)]:
             old.unlink(missing_ok=True)
         number = int(there[-1].stem.partition("-")[0]) + 1 if there else 1

@@ -18,11 +18,10 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from gateway import replaced_file
 from gateway.credentials import certificate_files
 from gateway.credentials import crl as crls
-from gateway.credentials.certificate_files import TlsFileError
 from gateway.credentials.crl import Crl, Edition
+from gateway.kept_file import KeptFile
 from gateway.signing.trust import UntrustedError
 from gateway.tls.context import TlsFiles
 
@@ -31,7 +30,10 @@ MAX_BYTES = 1 << 20
 """Of a list, in DER: some 25,000 certificates."""
 MAX_AUTHORITIES = 16
 """Whose lists travel; those of more do not."""
-_MODE = 0o600
+_WITHOUT = (
+    "each list in it that is whole still counts; others count when a neighbour hands them over, or "
+    "from the configured client_crl_file"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +83,7 @@ class Revocations:
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
-        self._file = folder / FILE_NAME
+        self._file = KeptFile(folder / FILE_NAME, _WITHOUT, is_durable=True)
         self._clock = clock
         self._authorities: dict[bytes, x509.Certificate] = {}
         self._newest: dict[bytes, Crl] = {}
@@ -178,7 +180,7 @@ class Revocations:
             self._is_kept = True
             pem = b"".join(crl.public_bytes(Encoding.PEM) for crl in self.lists)
             try:
-                replaced_file.replace(self._file, pem, is_durable=True, mode=_MODE)
+                self._file.write(pem)
             except OSError as error:  # they count all the same, until the next start
                 self._is_kept = False
                 _log.error("revocation lists are not kept: %s", error)
@@ -195,9 +197,14 @@ class Revocations:
 
     def _load(self) -> list[Crl]:
         try:
-            found = certificate_files.revocation_lists(FILE_NAME, self._file)
-        except TlsFileError as error:
-            if not isinstance(error.__cause__, FileNotFoundError):
-                _log.warning("not usable, neighbours will tell: %s", error)
+            return self._file.read(_lists, salvage=certificate_files.whole_lists) or []
+        except OSError as error:
+            _log.error("neighbours' revocation lists are not known until they tell: %s", error)
             return []
-        return [crl for _, crl in found]
+
+
+def _lists(data: bytes) -> list[Crl]:
+    found = certificate_files.whole_lists(data)
+    if data.count(b"-----BEGIN") != len(found) or bool(data.strip()) != bool(found):
+        raise ValueError("holds what is no revocation list")
+    return found

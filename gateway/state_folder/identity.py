@@ -9,13 +9,18 @@ from pathlib import Path
 import psutil
 
 from gateway import replaced_file
+from gateway.kept_file import KeptFile
 from tree_handler.spanning import boot_epoch
 
 ALPHA = 1.0
 """Weight of a core's megahertz in the capability (B4)."""
 BETA = 1.0
 """Weight of a megabyte of memory."""
-_COUNTER = "boot_epoch"
+COUNTER = "boot_epoch"
+_WITHOUT = (
+    "the starts of this gateway are counted on from what its log and its other files know of "
+    "them, and from what its neighbours will say"
+)
 _CPUFREQ = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
 
 
@@ -35,26 +40,32 @@ def capability() -> float:
     return round(ALPHA * mhz * cores + BETA * memory_mb, 1)
 
 
-def next_boot_epoch(state_dir: Path) -> int:
+def next_boot_epoch(state_dir: Path, known: int = 0) -> int:
     """Count this start: higher than ever before, on the disk before it is used.
 
     By how much is drawn, and where a gateway without a counter begins: its disk may be lost, or
-    restored from an image. See `boot_epoch`.
+    restored from an image. See `boot_epoch`. A counter that is behind what else is known was lost
+    too, and there may have been lives after the last one that is known.
+
+    Args:
+        state_dir: the gateway's folder.
+        known: the latest start that its other files know of; 0 for none.
 
     Raises:
-        OSError: the folder or file can't be written; it names the file.
-        ValueError: the file holds no number; starting again anywhere could reuse an epoch.
+        OSError: the folder or file can't be read or written; it names the file.
 
     """
-    _own_folder(state_dir)
-    path = state_dir / _COUNTER
-    try:
-        epoch = boot_epoch.after(int(path.read_text()), secrets.randbits(64))
-    except FileNotFoundError:
-        epoch = boot_epoch.first(secrets.randbits(64))
-    except ValueError as error:
-        raise ValueError(f"{path}: no number") from error
-    _keep(path, epoch)
+    own_folder(state_dir)
+    counter = _counter(state_dir)
+    counted = counter.read(_epoch)
+    drawn = secrets.randbits(64)
+    if counted is not None and counted >= known:
+        epoch = boot_epoch.after(counted, drawn)
+    elif known:
+        epoch = boot_epoch.behind(known, drawn)
+    else:
+        epoch = boot_epoch.first(drawn)
+    counter.write(_text(epoch))
     return epoch
 
 
@@ -65,16 +76,34 @@ def count_on_from(state_dir: Path, epoch: int) -> None:
         OSError: the file can't be written; it names the file.
 
     """
-    _keep(state_dir / _COUNTER, epoch)
+    _counter(state_dir).write(_text(epoch))
 
 
-def _own_folder(state_dir: Path) -> None:
-    """Make the folder, or close one that an earlier release left open to everybody."""
-    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+def own_folder(state_dir: Path) -> None:
+    """Make the folder, or close one that an earlier release left open to everybody.
+
+    Raises:
+        OSError: it can't be made.
+
+    """
+    if not state_dir.is_dir():
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replaced_file.sync_folder(state_dir.parent)
     mode = stat.S_IMODE(state_dir.stat().st_mode)
     if mode & stat.S_IRWXO:
         state_dir.chmod(mode & ~stat.S_IRWXO)
 
 
-def _keep(path: Path, epoch: int) -> None:
-    replaced_file.replace(path, f"{epoch}\n".encode(), is_durable=True)
+def _counter(state_dir: Path) -> KeptFile:
+    return KeptFile(state_dir / COUNTER, _WITHOUT, is_durable=True)
+
+
+def _epoch(data: bytes) -> int:
+    text = data.strip()
+    if not text.isdigit() or not 0 <= int(text) <= boot_epoch.MAX_COUNTED:
+        raise ValueError("no number of a start")
+    return int(text)
+
+
+def _text(epoch: int) -> bytes:
+    return b"%d\n" % epoch

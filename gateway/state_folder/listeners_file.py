@@ -74,10 +74,12 @@ def read(state_dir: Path) -> dict[str, Any]:
 
     Raises:
         OSError: none runs.
-        ValueError: the file is no JSON.
+        ValueError: the file is damaged.
 
     """
-    listeners: dict[str, Any] = json.loads((state_dir / NAME).read_text())
+    listeners = json.loads((state_dir / NAME).read_text())
+    if not isinstance(listeners, dict) or not isinstance(listeners.get("listeners", {}), dict):
+        raise ValueError(f"{state_dir / NAME}: tells of no listeners")  # noqa: TRY004  # damaged
     return listeners
 
 

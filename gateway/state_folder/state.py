@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 
 from gateway.access import changes as access_audit
 from gateway.coap.oscore.devices import OscoreDevices
@@ -19,6 +18,7 @@ from gateway.configuration.config import ConfigError, GatewaySection, GatewaySet
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
 from gateway.log.message_log import LogError, MessageLog
+from gateway.members.membership import Members
 from gateway.process.readings import Announce, Readings
 from gateway.sensors.catalogue import Workshop
 from gateway.sensors.mqtt_form import JSON, MSGPACK
@@ -28,6 +28,7 @@ from gateway.sensors.stock import SensorStock, StockError
 from gateway.state_folder.identity import next_boot_epoch
 from tree_handler.batch import Entry
 from tree_handler.members.member import MemberRecord
+from tree_handler.spanning import boot_epoch
 
 _log = logging.getLogger(__name__)
 
@@ -36,12 +37,12 @@ def follow_oscore(devices: OscoreDevices, found: Iterable[OscoreKeys]) -> None:
     """Have contexts for these devices; see `OscoreDevices.follow`.
 
     Raises:
-        ConfigError: the numbers of an earlier start are not usable, or can't be kept.
+        ConfigError: the numbers of an earlier start can't be read or kept.
 
     """
     try:
         devices.follow(found)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise ConfigError("gateway.state_dir", str(error)) from error
 
 
@@ -146,22 +147,28 @@ def record(
     )
 
 
-def count_start(state_dir: Path) -> int:
-    """The boot epoch of this start.
+def count_start(own: GatewaySection, log: MessageLog, members: Members) -> int:
+    """The boot epoch of this start: later than all that any file of the folder knows of.
+
+    Args:
+        own: the gateway.
+        log: which has the numbers of its earlier starts.
+        members: which has its own record of an earlier start.
 
     Raises:
         ConfigError: it can't be read or written.
 
     """
+    state_dir = own.state_dir
+    told = members.known.get(own.id)
+    streams = [*log.have, (own.id, told.epoch if told is not None else 0)]
     try:
-        return next_boot_epoch(state_dir)
+        return next_boot_epoch(state_dir, boot_epoch.latest(own.id, streams))
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise ConfigError(
             "gateway.state_dir", f"{error.filename or state_dir}: {reason}"
         ) from error
-    except ValueError as error:
-        raise ConfigError("gateway.state_dir", str(error)) from error
 
 
 def note_access(settings: GatewaySettings, who: str) -> None:

@@ -2,7 +2,8 @@
 
 ``format`` in the folder holds a number. A release that does not read that form refuses to start
 before it touches anything, so that the release before finds all as it was. A form is written only
-when the release before already reads it (docs/decisions/0042-releases-on-trial.md).
+when the release before already reads it (docs/decisions/0042-releases-on-trial.md). A number that
+can't be read, as after a power cut, is set aside: the folder counts as one without it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from gateway import replaced_file
 from gateway.configuration.config import ConfigError
+from gateway.kept_file import KeptFile
+from gateway.state_folder.identity import COUNTER, own_folder
 
 NAME = "format"
+_WITHOUT = "the folder counts as one of form 1, or of the form of this release if it is new"
 WRITTEN = 1
 """The form that this release writes."""
 READ: Collection[int] = frozenset({1})
@@ -32,35 +35,24 @@ def claim(state_dir: Path, written: int = WRITTEN, read: Collection[int] = READ)
         ConfigError: its form is none of these, nothing was touched; or it can't be written.
 
     """
-    path = state_dir / NAME
+    file = KeptFile(state_dir / NAME, _WITHOUT, is_durable=True)
     try:
-        text: str | None = path.read_text()
-    except FileNotFoundError:
-        text = None
-    except (OSError, ValueError) as error:
-        raise ConfigError("gateway.state_dir", f"{path}: {_why(error)}") from error
-    if text is None:
-        found = 1 if (state_dir / "boot_epoch").exists() else written
-    elif text.strip().isdecimal():
-        found = int(text)
-    else:
-        raise ConfigError("gateway.state_dir", f"{path}: no number")
-    if found not in read:
-        forms = ", ".join(map(str, sorted(read)))
-        why = f"{state_dir} has form {found}, and this release reads {forms}: nothing is touched"
-        raise ConfigError("gateway.state_dir", why)
-    if text is None or found != written:
-        _write(path, written)
-
-
-def _write(path: Path, written: int) -> None:
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replaced_file.replace(path, f"{written}\n".encode(), is_durable=True)
+        found = file.read(_form)
+        if found is None:
+            found = 1 if (state_dir / COUNTER).exists() else written
+        if found not in read:
+            forms = ", ".join(map(str, sorted(read)))
+            why = f"{state_dir} has form {found}, and this release reads {forms}"
+            raise ConfigError("gateway.state_dir", f"{why}: nothing is touched")
+        own_folder(state_dir)
+        file.write(b"%d\n" % written)
     except OSError as error:
-        named = error.filename or path
-        raise ConfigError("gateway.state_dir", f"{named}: {_why(error)}") from error
+        why = f"{error.filename or state_dir}: {error.strerror or error}"
+        raise ConfigError("gateway.state_dir", why) from error
 
 
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
+def _form(data: bytes) -> int:
+    text = data.strip()
+    if not text.isdigit():
+        raise ValueError("no number")
+    return int(text)

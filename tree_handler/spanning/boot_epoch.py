@@ -26,6 +26,8 @@ MAX_STEP = 2**12
 """A start is later than the one before by at most so much: there is room for a million."""
 MAX_AHEAD = 2**20
 """So far behind a later life at most begins one that was told of it."""
+MAX_COUNTED = MAX_BOOT_EPOCH - MAX_STEP
+"""A counter on the disk that says more leaves no room for a start: nobody has started so often."""
 MAX_BELIEVED = MAX_BOOT_EPOCH - 2**28
 """Up to here a gateway believes what others say of its own lives."""
 

@@ -34,9 +34,11 @@ from gateway.broker.durability.tables import FORMAT, TABLES
 from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.sessions.subscription import Subscription
+from gateway.kept_file import set_aside
 from tree_handler.batch import Entry, Epoch, Ref
 from tree_handler.retained.hybrid_clock import RetainedVersion
 
+_WITHOUT: Final = "sessions and retained messages are known as far as the log tells them"
 _log = logging.getLogger(__name__)
 
 # Nothing refers to it any more: most often because it was acknowledged.
@@ -363,25 +365,24 @@ class Store:
             return cursor.fetchall()
 
 
-def open_store(path: Path) -> tuple[Store, Checkpoint]:
+def open_store(path: Path, *, is_first: bool = True) -> tuple[Store, Checkpoint]:
     """A broker's checkpoints and the last of them.
 
-    A damaged file is put aside and named in the log: what the log itself still tells is better
-    than no start at all.
+    A damaged file is set aside and named in the log: what the log itself still tells is better
+    than no start at all. So is one that is missing, unless this may be the first start.
 
     Raises:
         StoreError: it can't be opened or made.
 
     """
+    if not is_first and not (path.exists() and path.stat().st_size):
+        _log.error("%s: missing or empty: %s", path, _WITHOUT)
     try:
         store = Store(path)
         return store, store.load()
     except DamagedStoreError as error:
-        aside = path.with_suffix(".damaged")
-        _log.error("%s; put aside as %s: older sessions are lost", error, aside.name)
-        path.replace(aside)
-        for suffix in ("-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        aside = set_aside(path, "-wal", "-shm")
+        _log.error("%s; set aside as %s: %s", error, aside.name, _WITHOUT)
         return Store(path), Checkpoint()
 
 

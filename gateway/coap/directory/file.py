@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from gateway.broker.durability.lasting_clock import LastingClock, Mark
+from gateway.kept_file import KeptFile
 from gateway.replaced_file import replace
 from resource_directory import journal
 from resource_directory.errors import DirectoryError
@@ -37,6 +38,8 @@ AT_ONCE = 200
 SLACK_BYTES = 256 << 10
 """A file is written anew if it has grown to double and this more."""
 
+_WITHOUT = "endpoints that are missing register again when their lifetime ends, at the latest"
+
 _log = logging.getLogger(__name__)
 
 
@@ -55,6 +58,7 @@ class DirectoryFile:
         self, path: Path, registry: Registry, changes: RegistrationJournal, clock: LastingClock
     ) -> None:
         self._path = path
+        self._state = KeptFile(path, _WITHOUT)
         self._registry = registry
         self._changes = changes
         self._clock = clock
@@ -71,6 +75,7 @@ class DirectoryFile:
             data = await asyncio.to_thread(self._path.read_bytes)
         except FileNotFoundError:
             self._must_rewrite = True
+            self._state.miss()
             return
         except OSError as error:
             self._must_rewrite = True
@@ -78,11 +83,15 @@ class DirectoryFile:
             return
         recovered = await asyncio.to_thread(journal.read, data)
         self._bytes = self._whole_bytes = len(data)
-        if recovered.lost_bytes:
-            _log.warning("resource directory: left out %d torn bytes", recovered.lost_bytes)
+        if recovered.is_damaged:
+            self._state.give_up(f"{recovered.lost_bytes} of {len(data)} bytes are no records")
+        elif recovered.lost_bytes:
+            _log.warning("%s: left out %d torn bytes", self._path, recovered.lost_bytes)
         await self._restore(recovered)
         self._must_rewrite = (
-            recovered.lost_bytes > 0 or recovered.records > 2 * len(self._registry) + 1_000
+            recovered.is_damaged
+            or recovered.lost_bytes > 0
+            or recovered.records > 2 * len(self._registry) + 1_000
         )
 
     async def run(self) -> None:
@@ -156,6 +165,7 @@ class DirectoryFile:
         await asyncio.to_thread(replace, self._path, data, is_durable=True, mode=0o600)
         self._bytes = self._whole_bytes = len(data)
         self._must_rewrite = False
+        self._state.is_kept()
 
     def _mark(self) -> bytes:
         self._written_at = time.monotonic()

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.coap.oscore.keys import OscoreKeys
-from gateway.coap.oscore.numbers import NAME, SenderNumbers
+from gateway.coap.oscore.numbers import COPY, NAME, NumbersError, SenderNumbers
 
 if TYPE_CHECKING:
     from gateway.coap.oscore.context import OscoreContext
 
 ECHO_BYTES = 8
 """By which a device proves after a start that its request is new."""
+
+_WHAT_TO_DO = (
+    "Give each of them new keys (coap.oscore_file), then remove this file and {}, and restart"
+)
+
+_log = logging.getLogger(__name__)
 
 
 class OscoreDevices:
@@ -39,9 +46,11 @@ class OscoreDevices:
     def follow(self, found: Iterable[OscoreKeys]) -> None:
         """Have a context for each of these, and no other.
 
+        Where the numbers are lost that were used, devices that are new here get no answer, and the
+        log says so: with their keys none could be given that is surely new.
+
         Raises:
-            OSError: numbers can't be kept; all stays as it was.
-            ValueError: those that are kept can't be read; all stays as it was.
+            OSError: numbers can't be read or kept; all stays as it was.
 
         """
         there = {context.keys: context for context in self.contexts.values()}
@@ -52,11 +61,21 @@ class OscoreDevices:
             from gateway.coap.oscore.context import OscoreContext  # noqa: PLC0415  # as it says
 
             names = [keys.name for keys in new]
-            if self._numbers is None:
-                self._numbers = SenderNumbers(self._file, names, secrets.randbelow)
-            else:
-                self._numbers.begin(names)
-            for keys in new:
-                echo = secrets.token_bytes(ECHO_BYTES)
-                there[keys] = OscoreContext(keys, self._numbers, echo)
-        self.contexts = {keys.known_by: there[keys] for keys in told}
+            numbers = self._begun(names)
+            if numbers is not None:
+                for keys in new:
+                    echo = secrets.token_bytes(ECHO_BYTES)
+                    there[keys] = OscoreContext(keys, numbers, echo)
+        self.contexts = {keys.known_by: there[keys] for keys in told if keys in there}
+
+    def _begun(self, names: Iterable[str]) -> SenderNumbers | None:
+        """Numbers that begin for contexts of these names; None where they are lost."""
+        if self._numbers is not None:
+            self._numbers.begin(names)
+            return self._numbers
+        try:
+            self._numbers = SenderNumbers(self._file, names, secrets.randbelow)
+        except NumbersError as error:
+            copy = f"{self._file.name}{COPY}"
+            _log.error("%s: no device is served over OSCORE. %s", error, _WHAT_TO_DO.format(copy))
+        return self._numbers

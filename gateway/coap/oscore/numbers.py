@@ -3,6 +3,9 @@
 A number is part of a nonce, and a nonce used twice gives plaintext away. So numbers are reserved on
 the disk, some thousand at a time, before the first of them is used; a start begins behind all that
 were reserved, at a drawn distance, since the disk may have been restored from an image.
+
+Nothing else knows them, so they stand in two files: where one is damaged or missing the other one
+counts. Where none can be used, nobody can tell where to go on, and both stay as they are.
 """
 
 from __future__ import annotations
@@ -11,12 +14,19 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from gateway import replaced_file
+from gateway.kept_file import DamagedFileError, KeptFile
 
 NAME = "oscore-numbers"
+COPY = ".copy"
+"""At the end of the second file's name."""
+_WITHOUT = "its copy has the same numbers"
 STEP = 4_096
 GAP = 1 << 20
 """So far behind what was reserved a start begins at most: there is room for a million starts."""
+
+
+class NumbersError(ValueError):
+    """The numbers that were used are not known; the message names the file."""
 
 
 class SenderNumbers:
@@ -29,14 +39,15 @@ class SenderNumbers:
 
     Raises:
         OSError: the file can't be read or written; it names the file.
-        ValueError: it holds something else: to begin again anywhere could use a number twice.
+        NumbersError: they are lost: to begin again anywhere could use a number twice.
 
     """
 
     def __init__(self, path: Path, names: Iterable[str], drawn: Callable[[int], int]) -> None:
-        self._path = path
+        both = (path, path.with_name(path.name + COPY))
+        self._files = [KeptFile(each, _WITHOUT, is_durable=True) for each in both]
         # A context that is taken out may come back.
-        self._reserved = _read(path)
+        self._reserved = _read(self._files)
         self._first: dict[str, int] = {}
         self._drawn = drawn
         self.begin(names)
@@ -73,18 +84,41 @@ class SenderNumbers:
 
     def _write(self) -> None:
         data = json.dumps(self._reserved).encode()
-        replaced_file.replace(self._path, data, is_durable=True, mode=0o600)
+        for file in self._files:
+            file.write(data)
 
 
-def _read(path: Path) -> dict[str, int]:
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
+def _read(files: Iterable[KeptFile]) -> dict[str, int]:
+    """The numbers of both files, the higher one of each context."""
+    found: list[dict[str, int]] = []
+    damaged: list[tuple[KeptFile, DamagedFileError]] = []
+    missing: list[KeptFile] = []
+    for file in files:
+        try:
+            found.append(file.look(_numbers))
+        except FileNotFoundError:
+            missing.append(file)
+        except DamagedFileError as error:
+            damaged.append((file, error))
+    if not found:
+        for _, damage in damaged:
+            raise NumbersError(str(damage)) from damage
+        for file in missing:
+            if file.was_there():
+                raise NumbersError(f"{file.path}: missing, and it was there")
         return {}
-    except ValueError as error:
-        raise ValueError(f"{path}: no sequence numbers") from error
+    for file, damage in damaged:
+        file.give_up(damage.why)
+    for file in missing:
+        file.miss()
+    names = {name for numbers in found for name in numbers}
+    return {name: max(numbers.get(name, 0) for numbers in found) for name in names}
+
+
+def _numbers(data: bytes) -> dict[str, int]:
+    found = json.loads(data)
     if not isinstance(found, dict) or not all(
         type(number) is int and number >= 0 for number in found.values()
     ):
-        raise ValueError(f"{path}: no sequence numbers")
+        raise ValueError("no sequence numbers")
     return found

@@ -78,12 +78,17 @@ def test_another_checkpoint_replaces_what_waited_and_what_has_ended_goes(path: P
     assert found.sessions == [*later.sessions, *checkpoint().sessions[2:39]]
 
 
+def newest_aside(path: Path) -> Path:
+    found = path.parent.glob(f"{path.name}.damaged-*[0-9]")
+    return max(found, key=lambda one: int(one.name.rpartition("-")[2]))
+
+
 def starts_anew(path: Path) -> None:
     """The start goes on without the file, which is put aside as it was."""
     before = path.read_bytes()
     store, found = open_store(path)
     assert found == Checkpoint()
-    assert path.with_suffix(".damaged").read_bytes() == before
+    assert newest_aside(path).read_bytes() == before
     store.save(checkpoint())
     assert store.load().sessions == checkpoint().sessions
     store.close()
@@ -122,7 +127,7 @@ def test_another_programs_database_is_put_aside_and_nothing_is_written_to_it(
         f"PRAGMA user_version = {version}",
     )
     starts_anew(path)
-    with closing(sqlite3.connect(path.with_suffix(".damaged"))) as db:
+    with closing(sqlite3.connect(newest_aside(path))) as db:
         tables = db.execute("SELECT name FROM sqlite_master").fetchall()
     assert tables == [("session",)]
 

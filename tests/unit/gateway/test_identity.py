@@ -35,10 +35,22 @@ def test_a_gateway_that_is_told_of_a_later_life_counts_on_from_it(tmp_path: Path
     assert next_boot_epoch(tmp_path) > 3_000_000_000
 
 
-def test_a_counter_that_is_no_number_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "boot_epoch").write_text("many\n")
-    with pytest.raises(ValueError, match="no number"):
-        next_boot_epoch(tmp_path)
+@pytest.mark.parametrize("text", ["many\n", "", "-5\n", "99999999999\n", f"{2**32 - 1}\n"])
+def test_a_counter_that_is_no_number_is_set_aside_and_a_start_is_later_than_those_known_elsewhere(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "boot_epoch").write_text(text)
+    assert next_boot_epoch(tmp_path, known=3_000_000_000) > 3_000_000_000
+    assert (tmp_path / "boot_epoch.damaged-1").read_text() == text
+
+
+def test_a_counter_that_is_behind_what_is_known_elsewhere_is_counted_on_from_that(
+    tmp_path: Path,
+) -> None:
+    count_on_from(tmp_path, 7)
+    assert next_boot_epoch(tmp_path, known=3_000_000_000) > 3_000_000_000
+    count_on_from(tmp_path, 3_500_000_000)
+    assert next_boot_epoch(tmp_path, known=3_000_000_000) > 3_500_000_000
 
 
 def test_the_latest_epoch_counts_what_was_said_to_gateways_too() -> None:

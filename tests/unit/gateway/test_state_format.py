@@ -29,11 +29,19 @@ def test_a_folder_of_a_release_that_wrote_no_number_has_form_1(tmp_path: Path) -
     assert (tmp_path / "format").read_text() == "2\n"
 
 
-@pytest.mark.parametrize("text", ["2\n", "", "one", "-1", "1 2"])
-def test_a_form_that_is_not_read_is_refused_and_nothing_is_touched(
+@pytest.mark.parametrize("text", ["", "one", "-1", "1 2"])
+def test_a_form_that_is_no_number_is_set_aside_and_counts_as_none(
     tmp_path: Path, text: str
 ) -> None:
     (tmp_path / "format").write_text(text)
+    (tmp_path / "boot_epoch").write_text("7\n")
+    state_format.claim(tmp_path)
+    found = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert found == {"boot_epoch": "7\n", "format": "1\n", "format.damaged-1": text}
+
+
+def test_a_form_that_is_not_read_is_refused_and_nothing_is_touched(tmp_path: Path) -> None:
+    (tmp_path / "format").write_text("2\n")
     (tmp_path / "boot_epoch").write_text("7\n")
     before = contents(tmp_path)
     with pytest.raises(ConfigError, match=r"gateway\.state_dir"):

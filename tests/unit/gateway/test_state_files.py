@@ -1,0 +1,292 @@
+"""Goal: whatever a power cut or a card has made of a file of the state folder, the gateway starts.
+
+Method: one gateway fills its folder, and stops. Each file of it is then damaged in each way, and
+the gateway is started in this process over a copy: it starts, what it lacks is told at ERROR with
+the file's name, and what was there is beside it, as it was. `ROWS` has a row for each file: one
+without a row fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from authority import Authority
+from fleet_gateway import Fleet, FleetGateway, until
+from mqtt_peer import Peer
+
+from gateway.mqtt import PropertyId, Version
+from gateway.state_folder import state_format
+from tree_handler.batch import Entry
+
+PAGE = 4_096
+OTHER = "other version"
+
+
+def _flipped(data: bytes) -> bytes:
+    at = len(data) // 2
+    return data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :]
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes | None]] = {
+    "empty": lambda _: b"",
+    "cut": lambda data: data[: len(data) * 2 // 3],
+    "one bit": _flipped,
+    "zero page": lambda data: b"\0" * min(PAGE, len(data)) + data[PAGE:],
+    "foreign": lambda _: b"# vim: set ft=ini :\n[remote]\nname = other\n",
+    "missing": lambda _: None,
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What may come of one file's damage.
+
+    Attributes:
+        lost: what nothing else knows.
+        is_silent: kinds of damage of which nothing has to be said: none of it is needed, or it is
+            the log's to find.
+        is_kept_aside: whether the damaged file is found beside its place.
+        other: what a release of another form may have written there.
+
+    """
+
+    lost: frozenset[str] = frozenset()
+    is_silent: frozenset[str] = frozenset()
+    is_kept_aside: bool = True
+    other: bytes = b'{"version": 99, "content": []}'
+
+
+ALL = frozenset((*DAMAGE, OTHER))
+LOGGED = frozenset({"retained", "session"})
+ROWS = {
+    "audit.jsonl": Row(
+        # A line that is cut or wrong is left out by who reads it.
+        is_silent=ALL - {"empty", "missing"},
+        is_kept_aside=False,
+    ),
+    "audited.json": Row(),
+    "boot_epoch": Row(),
+    "broker.sqlite3": Row(
+        # SQLite knows no checksums. A file without bytes is as good as none.
+        lost=LOGGED,
+        is_silent=frozenset({"one bit"}),
+        is_kept_aside=False,
+    ),
+    "certificates": Row(),
+    "format": Row(),
+    "former_keys": Row(),
+    "members": Row(lost=frozenset({"member"})),
+    "oscore-numbers": Row(),
+    "oscore-numbers.copy": Row(),
+    "own_keys": Row(lost=frozenset({"former key"})),
+    "resource-directory": Row(
+        lost=frozenset({"endpoint"}),
+        is_kept_aside=False,  # a torn end is no damage
+    ),
+    "revoked.pem": Row(lost=frozenset({"list"})),
+    "routed.msgpack": Row(),
+    "sensors.json": Row(lost=frozenset({"sensor"})),
+    # The log has tests of its own (test_log_*): here it only must not keep the gateway down.
+    "log/00000000000000000000.log": Row(lost=LOGGED, is_silent=ALL, is_kept_aside=False),
+}
+
+
+@dataclass
+class World:
+    """A folder that a gateway has filled, and what it knew."""
+
+    folder: Path
+    gateway: FleetGateway
+    epochs: list[int] = field(default_factory=list)
+
+    @property
+    def state(self) -> Path:
+        return self.gateway.folder / "state"
+
+    @asynccontextmanager
+    async def started(self) -> AsyncIterator[FleetGateway]:
+        state_format.claim(self.state)
+        await self.gateway.start(mode="routed")
+        try:
+            yield self.gateway
+        finally:
+            await self.gateway.stop()
+
+
+async def _filled(folder: Path) -> World:
+    authority = Authority(folder)
+    gateway = FleetGateway(folder, "gw", authority.issue("gw", is_gateway=True), authority.file)
+    (folder / "revoked.pem").write_bytes(authority.revoke(number=1))
+    oscore = folder / "oscore.toml"
+    oscore.touch(mode=0o600)
+    oscore.write_text(
+        f'[meter]\nmaster_secret = "{"12" * 16}"\nsender_id = "01"\nrecipient_id = "02"\n'
+    )
+    gateway.mqtt = f'client_crl_file = "{folder}/revoked.pem"'
+    gateway.coap = f'oscore_file = "{oscore}"'
+    world = World(folder, gateway)
+    async with world.started():
+        world.epochs.append(gateway.process._life.epoch)
+    # With another key, so that there is one to be stated.
+    gateway._issued = authority.issue("gw", is_gateway=True)
+    async with world.started():
+        process = gateway.process
+        world.epochs.append(process._life.epoch)
+        reader, writer = await asyncio.open_connection("127.0.0.1", process.mqtt_port)
+        peer = Peer(reader, writer, Version.V5)
+        away = {"clean_start": True, "properties": {PropertyId.SESSION_EXPIRY_INTERVAL: 3_600}}
+        assert await peer.connect("away", **away) == 0
+        await peer.subscribe("wanted/#")
+        peer.close()
+        process._accept(Entry("kept", b"1", qos=1, retain=True))
+        await until(lambda: list(process._broker.core.retention.match("kept")))
+        await process._readings.add({"type": "switch", "name": "added"})
+        directory = process._site.directory
+        directory.registry.register("node", [], directory.now(), base="coap://10.0.0.9")
+        own = process._members.known.get("gw")
+        assert own is not None
+        process._members.known.update(dataclasses.replace(own, id="other"))
+        process._members._save()
+    return world
+
+
+def _known(gateway: FleetGateway) -> set[str]:
+    """What a started gateway knows of what it knew."""
+    process = gateway.process
+    broker, proof, directory = process._broker.core, process._proof, process._site.directory
+    assert proof.keys is not None
+    statement = proof.keys.statement
+    found = {
+        "retained": bool(list(broker.retention.match("kept"))),
+        "session": [one.client.client_id for one in broker.sessions.values()] == ["away"],
+        "sensor": "added" in {one.sensor.name for one in process._readings._stock.plan.added},
+        "endpoint": "node" in {one.endpoint for one in directory.registry.registrations()},
+        "member": process._members.known.get("other") is not None,
+        "former key": statement is not None and len(statement.keys) == 1,
+        "list": bool(proof.revocations.lists),
+        "device": len(process._oscore.contexts) == 1,
+    }
+    return {name for name, is_known in found.items() if is_known}
+
+
+KNOWN = {
+    "retained",
+    "session",
+    "sensor",
+    "endpoint",
+    "member",
+    "former key",
+    "list",
+    "device",
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Made once: each test starts over a copy."""
+    made = asyncio.run(_filled(tmp_path_factory.mktemp("world")))
+    shutil.copytree(made.state, made.folder / "whole")
+    return made
+
+
+@pytest.fixture
+async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
+    made = Fleet(tmp_path)
+    yield made
+    await made.stop()
+
+
+@pytest.fixture(autouse=True)
+def whole(world: World) -> Iterator[None]:
+    shutil.rmtree(world.state)
+    shutil.copytree(world.folder / "whole", world.state)
+    yield
+
+
+def _errors(caplog: pytest.LogCaptureFixture, path: Path) -> list[str]:
+    said = [one for one in caplog.records if one.levelno >= logging.WARNING]
+    return [one.getMessage() for one in said if path.name in one.getMessage()]
+
+
+def _damage(path: Path, kind: str) -> bytes | None:
+    """Damage a file as a disk does: nobody has written it. Returns what it is now."""
+    before = path.stat()
+    made = ROWS[_name(path)].other if kind == OTHER else DAMAGE[kind](path.read_bytes())
+    if made is None or kind == OTHER:
+        path.unlink()
+    if made is not None:
+        path.write_bytes(made)
+    if made is not None and kind != OTHER:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    return made
+
+
+def _name(path: Path) -> str:
+    return f"log/{path.name}" if path.parent.name == "log" else path.name
+
+
+def test_each_file_of_the_folder_has_a_row(world: World) -> None:
+    found = {_name(path) for path in world.state.rglob("*") if path.is_file()}
+    assert found == set(ROWS)
+
+
+async def test_over_a_whole_folder_all_is_known_and_nothing_is_told(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world.started() as gateway:
+        assert _known(gateway) == KNOWN
+    assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("kind", [*DAMAGE, OTHER])
+@pytest.mark.parametrize("name", ROWS)
+async def test_over_a_damaged_file_it_starts_and_what_is_lost_is_told(
+    world: World, caplog: pytest.LogCaptureFixture, name: str, kind: str
+) -> None:
+    path, row = world.state / name, ROWS[name]
+    made = _damage(path, kind)
+    async with world.started() as gateway:
+        lost = KNOWN - _known(gateway)
+        assert gateway.process._life.epoch > max(world.epochs)
+    assert lost <= row.lost
+    told = _errors(caplog, path)
+    if kind in row.is_silent:
+        return
+    assert told, f"nothing is told of {name}"
+    aside = path.with_name(f"{path.name}.damaged-1")
+    if row.is_kept_aside and made is not None:
+        assert aside.read_bytes() == made
+
+
+async def test_beside_a_whole_neighbour_a_gateway_whose_files_are_all_empty_knows_the_fleet_again(
+    fleet: Fleet,
+) -> None:
+    one, other = fleet.gateway("one"), fleet.gateway("other")
+    await one.start()
+    await other.start(neighbours=[f"127.0.0.1:{one.port}"])
+    await until(lambda: one.links and other.links)
+    before = other.process._life.epoch
+    other.process._accept(Entry("first", b"1", qos=1, retain=True))
+    await until(lambda: list(one.process._broker.core.retention.match("first")))
+    await other.stop()
+    state = other.folder / "state"
+    for path in state.iterdir():
+        if path.is_file():
+            path.write_bytes(b"")
+    state_format.claim(state)
+    await other.start(neighbours=[f"127.0.0.1:{one.port}"])
+    assert other.process._life.epoch > before
+    await until(lambda: one.links and other.links)
+    await until(lambda: other.process._members.known.get("one"))
+    await until(lambda: list(other.process._broker.core.retention.match("first")))
+    other.process._accept(Entry("second", b"2", qos=1, retain=True))
+    await until(lambda: list(one.process._broker.core.retention.match("second")))
