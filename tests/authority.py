@@ -44,11 +44,17 @@ class Authority:
         folder: for the files.
         name: of the authority, and of its file.
         above: who issues its certificate; None for itself.
+        expired: whether its own certificate has ended.
 
     """
 
     def __init__(
-        self, folder: Path, name: str = "authority", above: Authority | None = None
+        self,
+        folder: Path,
+        name: str = "authority",
+        above: Authority | None = None,
+        *,
+        expired: bool = False,
     ) -> None:
         self._folder = folder
         self._name = name
@@ -57,7 +63,7 @@ class Authority:
         issuer = subject if above is None else above._certificate.subject
         issuer_key = self._key if above is None else above._key
         self._certificate = (
-            _builder(subject, issuer, self._key.public_key(), issuer_key.public_key(), 0)
+            _builder(subject, issuer, self._key.public_key(), issuer_key.public_key(), -2 * expired)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(_usage(signs=True), critical=True)
             .sign(issuer_key, hashes.SHA256())

@@ -35,6 +35,7 @@ from cloud_ingest.collector.shared_spool import SharedSpool
 from cloud_ingest.collector.sharing import SharingLimits
 from gateway import event_loop, replaced_file
 from gateway.configuration.config import ConfigError, load
+from gateway.configuration.passing import may_pass
 from gateway.links.handshake import Credentials
 from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
@@ -216,7 +217,7 @@ def run_with(options: argparse.Namespace, program: str) -> int:
         event_loop.run(_serve(_load(options.config)))
     except (ConfigError, event_loop.EventLoopError, LogError) as error:
         sys.stderr.write(f"{program}: {error}\n")
-        return 2
+        return 1 if may_pass(error) else 2
     return 0
 
 

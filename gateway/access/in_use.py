@@ -79,12 +79,17 @@ class AccessInUse:
         # Not in the midst of what a link was read.
         self._retry = asyncio.get_running_loop().call_later(0, self._obey, peer_id)
 
+    def look_again(self) -> None:
+        """Read certificates again: the clock is another one, or something has ended by it."""
+        self.revoked("the clock")
+
     def _obey(self, peer_id: str) -> None:
         lists = self._faces.proof.revocations.lists
         try:
             files = access_files.with_lists(self._settings, self.files, lists)
         except ConfigError as error:
-            _log.error("a revocation waits, since certificates can't be read: %s", error)
+            what = "certificates can't be read, and what counts by %s waits for them: %s"
+            _log.error(what, peer_id, error)
             loop = asyncio.get_running_loop()
             self._retry = loop.call_later(RETRY_S, self._obey, peer_id)
             return
@@ -97,7 +102,7 @@ class AccessInUse:
         """Have what has changed in the audit trail; waits for the disk, in any thread.
 
         Args:
-            who: made it read: ``start``, ``reload`` or a neighbour.
+            who: made it read: ``start``, ``reload``, a neighbour or the clock.
 
         """
         self._faces.proof.revocations.save()

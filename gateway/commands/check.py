@@ -17,11 +17,12 @@ from gateway.configuration.config import ConfigError, GatewaySettings
 from gateway.configuration.toml_file import ConfigReading, Fault, byte_fault, read
 from gateway.configuration.toml_lines import KeyLines
 from gateway.credentials import secure_files
+from gateway.credentials.secure_files import hold_over
 from gateway.home_assistant import announcements
 from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.mqtt_form import JSON
 from gateway.sensors.options import SensorConfigError
-from gateway.signing.revocations import Revocations
+from gateway.signing.revocations import kept_lists
 from gateway.state_folder import state
 
 _PLACE = re.compile(r" \(at line (\d+), column \d+\)")
@@ -162,13 +163,13 @@ def _in_files(reading: ConfigReading[GatewaySettings]) -> Iterator[Fault]:
 def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], object]]:
     sections, settings = reading.sections, reading.settings
     keys, own = sections["keys"], sections["gateway"]
-    lists = () if own is None else Revocations(own.state_dir).lists
+    lists = () if own is None else kept_lists(own.state_dir)
     password = None if keys is None else keys.password_file
     if (tree := sections["tree"]) is not None:
         yield tree.key
     if (coap := sections["coap"]) is not None:
         yield lambda: access_files.keystore(coap.psk_file)
-        yield lambda: secure_files.coap_tls(coap, password, lists)
+        yield lambda: hold_over("coap", secure_files.coap_tls(coap, password, lists))
         if (devices := coap.oscore_file) is not None:
             yield lambda: access_files.oscore_keys_of(devices)
     if (access := sections["access"]) is not None:
@@ -176,9 +177,9 @@ def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], 
             yield lambda: access_files.passwords(passwords)
         yield lambda: access_files.policy(access)
     if (mqtt := sections["mqtt"]) is not None:
-        yield lambda: secure_files.broker_tls(mqtt, password, lists)
+        yield lambda: hold_over("mqtt", secure_files.broker_tls(mqtt, password, lists))
     if (console := sections["console"]) is not None:
-        yield lambda: secure_files.console_tls(console, password, lists)
+        yield lambda: hold_over("console", secure_files.console_tls(console, password, lists))
     if settings is not None:
         yield lambda: access_files.read(settings, lists)  # links too
 

@@ -26,11 +26,19 @@ class TlsFileError(ValueError):
         why: what is wrong with it.
         line: where, from 1; 0 if it is no line in particular.
         more: what else is wrong, with this file or another.
+        is_over: whether it was right until a time that is past by this machine's clock.
 
     """
 
     def __init__(
-        self, field: str, path: Path, why: str, line: int = 0, more: Iterable[TlsFileError] = ()
+        self,
+        field: str,
+        path: Path,
+        why: str,
+        line: int = 0,
+        more: Iterable[TlsFileError] = (),
+        *,
+        is_over: bool = False,
     ) -> None:
         super().__init__(f"{path}:{line}: {why}" if line else f"{path}: {why}")
         self.field = field
@@ -38,10 +46,15 @@ class TlsFileError(ValueError):
         self.why = why
         self.line = line
         self.more = tuple(more)
+        self.is_over = is_over
 
 
 class TlsFaults:
-    """What is wrong with files, so far: looking goes on behind it."""
+    """What is wrong with files, so far: looking goes on behind it.
+
+    What is over by the clock is a fault like others for who asks what is wrong, and none that keeps
+    a file from being used: the clock may be wrong, and each handshake is judged by its own time.
+    """
 
     def __init__(self) -> None:
         self._found: list[TlsFileError] = []
@@ -54,15 +67,22 @@ class TlsFaults:
         except TlsFileError as error:
             self._found += (error, *error.more)
 
+    @property
+    def over(self) -> tuple[TlsFileError, ...]:
+        """What is over by the clock."""
+        return tuple(one for one in self._found if one.is_over)
+
     def hold(self) -> None:
-        """See to it that there are none.
+        """See to it that there are none but those that are over by the clock.
 
         Raises:
             TlsFileError: the first, with all others.
 
         """
-        for one in (others := iter(self._found)):
-            raise TlsFileError(one.field, one.path, one.why, one.line, others)
+        for one in self._found:
+            if not one.is_over:
+                others = [each for each in self._found if each is not one]
+                raise TlsFileError(one.field, one.path, one.why, one.line, others)
 
 
 def read(field: str, path: Path, way: Callable[[Path], bytes] = Path.read_bytes) -> bytes:

@@ -1,7 +1,8 @@
 """When certificates and revocation lists end: told in the status, and in the log a month before.
 
-A certificate that has ended stops a gateway at its next start, and its links and clients at once;
-a list that was not renewed refuses every client. Both are found too late on the day itself.
+A certificate that has ended stops a gateway's links and clients at once; a list that was not
+renewed refuses every client. Both are found too late on the day itself. The gateway itself starts,
+and serves all that needs none of them: its clock may be wrong, or it may get a new one soon.
 """
 
 from __future__ import annotations
@@ -23,6 +24,21 @@ from gateway.tls.context import TlsFiles
 
 DAY_S = 24 * 3600.0
 WARNING_DAYS = 30
+LOOK_S = 30.0
+"""Between two looks at the clock."""
+CLOCK_SET_S = 60.0
+"""A wall clock that has gone so much more or less than the event loop's was set."""
+_MEANS = {
+    "certificate_file": "who checks certificates refuses this gateway",
+    "client_ca_file": "whoever shows a certificate of this authority is refused",
+    "client_crl_file": "whoever shows a certificate of this authority is refused",
+}
+_DO = {
+    "certificate_file": "renew it (`hedgerow keys renew`, or `keys enrol` with a new token)",
+    "client_ca_file": "roll over to another authority (docs/keys.md)",
+    "client_crl_file": "renew the list (`hedgerow keys revoke`) and copy it",
+}
+"""By field."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +64,13 @@ class Expiring:
     def where(self) -> str:
         """The field with its section."""
         return self.field if "." in self.field else f"mqtt.{self.field}"
+
+    def told_as_ended(self, now_s: float) -> str:
+        """What an operator is told of one that has ended, by the clock that says so."""
+        name = self.field.rpartition(".")[2]
+        what = f"{self.where}: that of {self.name!r} ended at {_day(self.ends_s)}"
+        clock = f"and this machine's clock says {_day(now_s)}"
+        return f"{what}, {clock}: {_MEANS[name]}. If the clock is right, {_DO[name]}"
 
     def days_left(self, now_s: float) -> int:
         """Whole days until it ends; negative if it has."""
@@ -80,30 +103,47 @@ def read(files: TlsFiles, section: str = "") -> tuple[Expiring, ...]:
 
 
 class ExpiryWatch:
-    """Warns while something ends within `WARNING_DAYS`: when it is read, and each day.
+    """Tells of what ends within `WARNING_DAYS` or has ended: when it is read, and each day.
+
+    Twice a minute it looks at the clock too. Where the clock was set, as by a time service after
+    the boot, or something has ended since, the files are to be read again: what counted for nothing
+    by the clock of before may count now.
 
     Args:
         timers: the event loop.
         wall_clock: seconds since 1970.
+        changed: called when the files are to be read again.
 
     Attributes:
         expiring: what was read last.
 
     """
 
-    def __init__(self, timers: Timers, wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        timers: Timers,
+        wall_clock: Callable[[], float] = time.time,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
         self.expiring: tuple[Expiring, ...] = ()
         self._timers = timers
         self._wall_clock = wall_clock
+        self._changed = changed
         self._timer: Alarm | None = None
+        self._said_at_s = 0.0
+        self._ahead_s = 0.0
+        """By how much the wall clock was ahead of the event loop's."""
+        self._ended: frozenset[Expiring] = frozenset()
 
     def follow(self, expiring: Sequence[Expiring]) -> None:
         """Watch these from now on."""
         self.expiring = tuple(expiring)
-        self._look()
+        self._note()
+        self._say()
+        self._wait()
 
     def close(self) -> None:
-        """Warn no more."""
+        """Look no more."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -121,15 +161,31 @@ class ExpiryWatch:
             for one in sorted(self.expiring, key=lambda one: one.ends_s)
         ]
 
-    def _look(self) -> None:
+    def _wait(self) -> None:
         self.close()
+        self._timer = self._timers.call_later(LOOK_S, self._look) if self.expiring else None
+
+    def _look(self) -> None:
+        ahead_s, ended = self._ahead_s, self._ended
+        self._note()
+        if abs(self._ahead_s - ahead_s) > CLOCK_SET_S or self._ended != ended:
+            self._changed()
+        if self._timers.time() - self._said_at_s >= DAY_S:
+            self._say()
+        self._wait()
+
+    def _note(self) -> None:
         now_s = self._wall_clock()
+        self._ahead_s = now_s - self._timers.time()
+        self._ended = frozenset(one for one in self.expiring if one.ends_s < now_s)
+
+    def _say(self) -> None:
+        self._said_at_s, now_s = self._timers.time(), self._wall_clock()
         for one in self.expiring:
-            if (days := one.days_left(now_s)) < 0:
-                _log.warning("%s: that of %r has expired", one.where, one.name)
-            elif days < WARNING_DAYS:
+            if one.ends_s < now_s:
+                _log.error("%s", one.told_as_ended(now_s))
+            elif (days := one.days_left(now_s)) < WARNING_DAYS:
                 _log.warning("%s: that of %r expires in %d days", one.where, one.name, days)
-        self._timer = self._timers.call_later(DAY_S, self._look) if self.expiring else None
 
 
 def _numbered(field: str, found: Iterable[tuple[x509.Name, float]]) -> Iterator[Expiring]:
@@ -151,3 +207,7 @@ def _lists(
 def _named(name: x509.Name) -> str:
     common = name.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(common[0].value) if common else name.rfc4514_string()
+
+
+def _day(seconds: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M} UTC"

@@ -154,7 +154,7 @@ def coap_tls(
             return None
         tls = Tls(files)
         if why := unusable_key(tls.key):
-            raise TlsFileError("key_file", files.key, why)
+            raise TlsFileError("key_file", files.key, why, more=tls.over)
         return tls
 
 
@@ -188,6 +188,22 @@ def console_tls(
     with _naming("console"):
         files = console_files(console, password_file, spread)
         return None if files is None else Tls(files)
+
+
+def hold_over(section: str, tls: Tls | None) -> None:
+    """See to it that nothing that a section names is over by this machine's clock.
+
+    Args:
+        section: of the configuration.
+        tls: as its files were read.
+
+    Raises:
+        ConfigError: something is; it names the field.
+
+    """
+    for first in (over := iter(() if tls is None else tls.over)):
+        with _naming(section):
+            raise TlsFileError(first.field, first.path, first.why, first.line, over)
 
 
 @contextmanager

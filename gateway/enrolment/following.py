@@ -83,6 +83,8 @@ class TrustFollower:
                 if str(error) != self._was_refused:  # once, not every minute
                     _log.warning("certificates are not followed: %s", error)
                 self._was_refused = str(error)
+            except Exception as error:  # else nobody renews any more until the next start
+                _log.error("certificates are not followed: %r", error, exc_info=error)
             # Not all gateways at the same moment.
             await asyncio.sleep(pause_s * random.uniform(0.9, 1.1))
 
@@ -101,11 +103,19 @@ class TrustFollower:
         files = self._files
         own = x509.load_pem_x509_certificates(files.certificate.read_bytes())[0]
         shown = (files.certificate, files.key)
-        client = EnrolmentClient(self._service, files.authorities.read_text(), shown)
+        authorities = files.authorities.read_text()
+        client = EnrolmentClient(self._service, authorities, shown)
+        refusal: ServiceError | None = None
         if is_due(own, forms.now()) or self._is_of_one_before(own):
             (key, *_) = private_keys.load(files.key.read_bytes())
-            found = client.renew(forms.common_name(own.subject), key)
-            _check_renewed(found, own)
+            try:
+                found = client.renew(forms.common_name(own.subject), key)
+                _check_renewed(found, own)
+            except ServiceError as error:
+                if own.not_valid_after_utc > forms.now():
+                    raise
+                # It takes none that has ended. Whom to trust it tells who shows none, too.
+                refusal, found = error, EnrolmentClient(self._service, authorities).trust()
         else:
             found = client.trust()
         _check(found)
@@ -116,7 +126,12 @@ class TrustFollower:
             (files.revoked, found.revoked),
             (files.certificate, found.certificate),
         ]
-        return [path.name for path, text in rows if path is not None and _write(path, text)]
+        new = [path.name for path, text in rows if path is not None and _write(path, text)]
+        if refusal is not None and not new:
+            ended = f"{files.certificate} ended at {own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+            what_to_do = "if the clock is right, it takes a new token (`hedgerow keys enrol`)"
+            raise ServiceError(f"{refusal}; {ended}: {what_to_do}") from refusal
+        return new
 
     def _is_of_one_before(self, own: x509.Certificate) -> bool:
         """Whether the first authority did not issue it, and others have had time to hear of that.

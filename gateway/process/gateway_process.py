@@ -137,7 +137,7 @@ class GatewayProcess:
         self._addresses = await Addresses.of(self._settings)
         log = state.open_log(self._settings)
         self._stack.callback(log.close)
-        self._expiry = ExpiryWatch(asyncio.get_running_loop())
+        self._expiry = ExpiryWatch(asyncio.get_running_loop(), changed=self._look_again)
         self._stack.callback(self._expiry.close)
         self._members.recall(log)
         epoch = state.count_start(own, log, self._members)
@@ -188,6 +188,9 @@ class GatewayProcess:
         # Not before: a start that fails has one line alone.
         self._expiry.follow(self._access.files.expiring)
         await asyncio.to_thread(self._access.note, "start")
+
+    def _look_again(self) -> None:
+        self._access.look_again()
 
     def _use(self, files: AccessFiles) -> None:
         coap = (self._coap, self._oscore)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from gateway.provisioning.texts import SYSTEM_STATE_DIR
 
+EXIT_WRONG_USE = 2
+"""What `hedgerow run` ends with where the configuration is wrong (docs/commands.md)."""
 HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
 """What ProtectHome= hides."""
 
@@ -55,6 +57,8 @@ ExecStart={" ".join(_quoted(each).replace("$", "$$") for each in arguments)}
 ExecReload=/bin/sh -c 'kill -HUP $MAINPID'
 Restart=on-failure
 RestartSec=2
+# A wrong configuration stays wrong; a full disk or an address in use ends with another code.
+RestartPreventExitStatus={EXIT_WRONG_USE}
 WatchdogSec=30
 User={_escaped(service.user)}
 {_state(service)}{confinement}\

@@ -21,7 +21,7 @@ from pathlib import Path
 from .asking import OwnListeners
 from .folder import ReleaseFolder
 from .guard import ReleaseGuard
-from .trial import TrialError
+from .trial import RESTARTS, TrialError
 
 ROOT = Path("/opt/hedgerow")
 CONFIG = Path("/etc/hedgerow/hedgerow.toml")
@@ -41,9 +41,16 @@ class SystemdService:
         return _BOOT_ID.read_text().strip()
 
     def restarts(self) -> int:
-        """``NRestarts``; 0 where systemd does not say."""
-        told = self._systemctl("show", "--property=NRestarts", "--value", UNIT).strip()
-        return int(told) if told.isdigit() else 0
+        """``NRestarts``; 0 where systemd does not say.
+
+        One that is not started again, since it ended as a wrong configuration has it end
+        (``RestartPreventExitStatus``), has ended as often as it takes.
+        """
+        told = self._systemctl("show", "--property=NRestarts", "--property=ActiveState", UNIT)
+        of = dict(line.partition("=")[::2] for line in told.splitlines())
+        count = of.get("NRestarts", "")
+        ended = int(count) if count.isdigit() else 0
+        return max(ended, RESTARTS) if of.get("ActiveState") == "failed" else ended
 
     def restart(self) -> None:
         """Have it started again, and wait for nothing."""

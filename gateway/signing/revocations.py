@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from gateway.credentials import certificate_files
 from gateway.credentials import crl as crls
 from gateway.credentials.crl import Crl, Edition
-from gateway.kept_file import KeptFile
+from gateway.kept_file import DamagedFileError, KeptFile
 from gateway.signing.trust import UntrustedError
 from gateway.tls.context import TlsFiles
 
@@ -83,7 +83,7 @@ class Revocations:
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
-        self._file = KeptFile(folder / FILE_NAME, _WITHOUT, is_durable=True)
+        self._file = _file(folder)
         self._clock = clock
         self._authorities: dict[bytes, x509.Certificate] = {}
         self._newest: dict[bytes, Crl] = {}
@@ -201,6 +201,20 @@ class Revocations:
         except OSError as error:
             _log.error("neighbours' revocation lists are not known until they tell: %s", error)
             return []
+
+
+def kept_lists(folder: Path) -> list[Crl]:
+    """Return the lists that a state folder has, and leave the file as it is; for who only looks."""
+    try:
+        return _file(folder).look(_lists)
+    except DamagedFileError as damage:
+        return certificate_files.whole_lists(damage.data)
+    except OSError:
+        return []
+
+
+def _file(folder: Path) -> KeptFile:
+    return KeptFile(folder / FILE_NAME, _WITHOUT, is_durable=True)
 
 
 def _lists(data: bytes) -> list[Crl]:

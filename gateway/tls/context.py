@@ -81,6 +81,8 @@ class Tls:
         key: its private key.
         authorities: whose certificates clients may show; empty if they show none.
         revoked: what those have revoked.
+        over: what of all this is over by this machine's clock, which lets nobody in: OpenSSL judges
+            each handshake by its own time, and who is shown a certificate that is over refuses it.
 
     Args:
         files: where the certificates are.
@@ -95,17 +97,21 @@ class Tls:
         self.own: list[x509.Certificate] = []
         with faults.noting():
             self.own = certificates("certificate_file", files.certificate)
-            _check_times(files.certificate, self.own[0])
+        with faults.noting():
+            _check_times(files.certificate, self.own[:1])
         with faults.noting():
             self.key = _checked_key(files, self.own)
         self.authorities: list[x509.Certificate] = []
         self.revoked: list[Crl] = []
         if files.client_ca is not None and files.client_certificate is not ClientCertificate.NONE:
             with faults.noting():
-                self.authorities = _authorities(files.client_ca)
+                self.authorities = certificates("client_ca_file", files.client_ca)
             with faults.noting():
-                self.revoked = revocations(files, self.authorities)
+                _check_authorities(files.client_ca, self.authorities)
+            with faults.noting():
+                self.revoked = revocations(files, self.authorities, faults)
         faults.hold()
+        self.over = faults.over
         self.context = _context(files, self.revoked)
 
     def still_accepts(self, der: bytes, before: Tls) -> bool:
@@ -158,13 +164,14 @@ def _context(files: TlsFiles, revoked: Sequence[Crl]) -> ssl.SSLContext:
     return context
 
 
-def _check_times(path: Path, certificate: x509.Certificate) -> None:
-    if certificate.not_valid_after_utc < _now():
-        raise TlsFileError("certificate_file", path, _expired(certificate))
-    if certificate.not_valid_before_utc > _now():
-        # Not refused: a Pi without a clock of its own starts in the past.
-        begins = f"{certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
-        _log.warning("%s: not valid before %s", path, begins)
+def _check_times(path: Path, own: Sequence[x509.Certificate]) -> None:
+    for certificate in own:
+        if certificate.not_valid_after_utc < _now():
+            raise TlsFileError("certificate_file", path, _expired(certificate), is_over=True)
+        if certificate.not_valid_before_utc > _now():
+            # Not refused: a Pi without a clock of its own starts in the past.
+            begins = f"{certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+            _log.warning("%s: not valid before %s", path, begins)
 
 
 def _checked_key(files: TlsFiles, own: Sequence[x509.Certificate]) -> PrivateKeyTypes:
@@ -184,19 +191,20 @@ def _checked_key(files: TlsFiles, own: Sequence[x509.Certificate]) -> PrivateKey
     return key
 
 
-def _authorities(path: Path) -> list[x509.Certificate]:
-    found = certificates("client_ca_file", path)
-    if all(one.not_valid_after_utc < _now() for one in found):
-        raise TlsFileError("client_ca_file", path, _expired(found[0]))
-    return found
+def _check_authorities(path: Path, found: Sequence[x509.Certificate]) -> None:
+    if found and all(one.not_valid_after_utc < _now() for one in found):
+        raise TlsFileError("client_ca_file", path, _expired(found[0]), is_over=True)
 
 
-def revocations(files: TlsFiles, authorities: Sequence[x509.Certificate]) -> list[Crl]:
+def revocations(
+    files: TlsFiles, authorities: Sequence[x509.Certificate], faults: TlsFaults | None = None
+) -> list[Crl]:
     """The lists to go by: those of the file and those that are spread, the newer ones.
 
     Args:
         files: of a listener.
         authorities: of them; what is wrong with a list is not looked for if there are none.
+        faults: told of lists that are over by the clock; they count.
 
     Raises:
         TlsFileError: the file is not usable.
@@ -210,7 +218,7 @@ def revocations(files: TlsFiles, authorities: Sequence[x509.Certificate]) -> lis
         raise TlsFileError("client_crl_file", path, "no certificate revocation list in PEM")
     lists = crls.united([crl for _, crl in found], files.spread, authorities, _now())
     told = [crl for _, crl in found]
-    faults = TlsFaults()
+    faults = TlsFaults() if faults is None else faults
     for line, crl in (*found, *((0, one) for one in lists if one not in told)):
         with faults.noting():
             _check_list(path, line, crl, authorities, counts=crl in lists)
@@ -228,7 +236,8 @@ def _check_list(
     if counts and crls.has_ended(crl, _now()):
         when = f"{crl.next_update_utc:%Y-%m-%d %H:%M} UTC"
         whence = "" if line else "the newer list that a neighbour handed over "
-        raise TlsFileError("client_crl_file", path, f"{whence}was to be renewed until {when}", line)
+        why = f"{whence}was to be renewed until {when}"
+        raise TlsFileError("client_crl_file", path, why, line, is_over=True)
 
 
 def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:

@@ -355,7 +355,8 @@ def test_what_is_wrong_with_coaps_certificates_is_told(folder: Path) -> None:
     why = "a key for Ed25519; over DTLS it must be for ECDSA on P-256"
     assert said == [f"8: coap.key_file: {own.key}: {why}"]
     lists = 'client_crl_file = "lists.pem"\n'
-    (outdated,) = faults(folder, GOOD.replace("[coap]\n", f"[coap]\n{tls}{lists}"))
+    key, outdated = faults(folder, GOOD.replace("[coap]\n", f"[coap]\n{tls}{lists}"))
+    assert key == said[0]
     assert outdated.startswith(
         f"10: coap.client_crl_file: {folder}/lists.pem:1: was to be renewed until"
     )

@@ -1,4 +1,4 @@
-"""A wrong configuration gives one line that names what is wrong, and exit code 2."""
+"""A wrong configuration is one line that names what is wrong, and exit code 2; what may pass, 1."""
 
 from __future__ import annotations
 
@@ -195,10 +195,6 @@ def test_a_wrong_certificate_of_coap_is_named(
             "mqtt.key_file: {other_key}: not the key of the certificate in {server}",
         ),
         (
-            'tls_port = 0\ncertificate_file = "{old}"\nkey_file = "{old_key}"',
-            "mqtt.certificate_file: {old}: expired at ",
-        ),
-        (
             '{secure}\nclient_certificate = "optional"\nclient_ca_file = "{server_key}"',
             "mqtt.client_ca_file: {server_key}: no certificate in PEM",
         ),
@@ -245,7 +241,7 @@ def test_a_further_port_in_use_is_named(tmp_path: Path, base: str, field: str) -
         port = taken.getsockname()[1]
         given = f"[mqtt]\n{keys}{field} = {port}"
         code, lines = start(tmp_path, base.replace("[mqtt]", given))
-    assert code == 2
+    assert code == 1  # it may pass: systemd tries again
     assert lines == [f"hedgerow: mqtt.{field}: 127.0.0.1:{port}: Address already in use"]
 
 
@@ -256,7 +252,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         code, lines = start(tmp_path, BASE.format(folder=tmp_path, port=port))
-    assert code == 2
+    assert code == 1  # it may pass: systemd tries again
     assert lines[-1] == f"hedgerow: mqtt.port: 127.0.0.1:{port}: Address already in use"
     assert len(lines) == 1
 
@@ -266,7 +262,7 @@ def test_a_coap_port_in_use_is_named(tmp_path: Path, base: str) -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         code, lines = start(tmp_path, base.replace("[coap]\nport = 0", f"[coap]\nport = {port}"))
-    assert code == 2
+    assert code == 1  # it may pass: systemd tries again
     assert len(lines) == 1
     assert "coap.port: " in lines[0]
     assert str(port) in lines[0]
@@ -289,7 +285,7 @@ def test_a_state_folder_in_use_is_named(tmp_path: Path, base: str) -> None:
     finally:
         first.terminate()
         first.communicate(timeout=20)
-    assert code == 2
+    assert code == 1  # it may pass: systemd tries again
     assert "gateway.state_dir: " in lines[0]
     assert "in use by another process" in lines[0]
     assert first.returncode == 0

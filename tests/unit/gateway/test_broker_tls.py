@@ -16,6 +16,7 @@ from mqtt_peer import LIMIT_S, Bench
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
+from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.listener import Listener
@@ -145,6 +146,27 @@ async def test_an_expired_certificate_is_refused(
 ) -> None:
     bench = await start(mode, anonymous=True)
     await refused(bench, authority.client_context(authority.issue("alice", expired=True)))
+
+
+async def test_while_a_list_has_ended_every_certificate_is_refused(
+    start: Start, authority: Authority, tmp_path: Path
+) -> None:
+    (lists := tmp_path / "lists.pem").write_bytes(authority.revoke(outdated=True))
+    bench = await start("optional", lists, anonymous=True)
+    await refused(bench, authority.client_context(authority.issue("alice")))
+    plain = await bench.connect("a", context=authority.client_context())
+    await plain.nothing_came()
+
+
+async def test_while_the_authority_has_ended_every_certificate_of_it_is_refused(
+    start: Start, authority: Authority, server: Issued, tmp_path: Path
+) -> None:
+    bench = await start("required", anonymous=True)
+    ended = Authority(tmp_path, "ended", expired=True)
+    files = TlsFiles(server.certificate, server.key, ClientCertificate.REQUIRED, ended.file)
+    bench.broker.revise(Access(tls=Tls(files)))
+    context = authority.client_context(ended.issue("alice"))
+    await refused(bench, context)
 
 
 @pytest.mark.parametrize("mode", ["optional", "required"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.cli import EXIT_WRONG_USE
 from gateway.provisioning.unit import ServicePlan, unit
 
 
@@ -47,6 +48,14 @@ def test_a_user_s_own_may_write_its_state_and_read_its_home() -> None:
 def test_paths_are_written_as_systemd_reads_them(folder: str, written: str) -> None:
     made = lines(folder, "/var/lib/hedgerow")
     assert f"ExecStart=/opt/hedgerow/venv/bin/hedgerow run --config {written}" in made
+
+
+def test_neither_unit_starts_a_wrong_configuration_again_and_again() -> None:
+    told = f"RestartPreventExitStatus={EXIT_WRONG_USE}"
+    assert told in lines("/etc/hedgerow", "/var/lib/hedgerow")
+    roles = Path(__file__).parents[3] / "deploy/ansible/roles"
+    for role in ("gateway", "cloud"):
+        assert told in (roles / role / "templates/hedgerow.service.j2").read_text().splitlines()
 
 
 def test_it_is_confined_as_deploy_ansible_confines_it() -> None:

@@ -46,9 +46,25 @@ def test_an_encrypted_key_is_named_and_no_password_asked_for(authority: Authorit
     refused(TlsFiles(locked.certificate, locked.key), "key_file", "encrypted")
 
 
-def test_an_expired_certificate_is_named(authority: Authority) -> None:
+def over(files: TlsFiles) -> dict[str, str]:
+    """What is over by the clock, by field: it keeps nothing from being read."""
+    return {one.field: str(one) for one in Tls(files).over}
+
+
+def test_a_certificate_that_has_ended_is_read_and_named(authority: Authority) -> None:
     old = authority.issue("gw", is_server=True, expired=True)
-    refused(TlsFiles(old.certificate, old.key), "certificate_file", "expired at")
+    told = over(TlsFiles(old.certificate, old.key))
+    assert told.keys() == {"certificate_file"}
+    assert told["certificate_file"].startswith(f"{old.certificate}: expired at ")
+
+
+def test_what_else_is_wrong_with_files_that_are_over_is_refused_and_all_is_told(
+    authority: Authority,
+) -> None:
+    old = authority.issue("gw", is_server=True, expired=True)
+    with pytest.raises(TlsFileError, match="no private key in PEM") as caught:
+        Tls(TlsFiles(old.certificate, authority.file))
+    assert [one.field for one in caught.value.more] == ["certificate_file"]
 
 
 @pytest.mark.parametrize("content", [b"", b"no PEM", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\n"])
@@ -99,11 +115,14 @@ class TestRevocations:
         crl = Authority(tmp_path / "x", "authority").revoke()
         refused(self.files(authority, server, crl, tmp_path), "client_crl_file", "signed by none")
 
-    def test_a_list_that_was_not_renewed_is_named(
+    def test_a_list_that_was_not_renewed_is_read_and_named_and_counts(
         self, authority: Authority, server: Issued, tmp_path: Path
     ) -> None:
-        crl = authority.revoke(outdated=True)
-        refused(self.files(authority, server, crl, tmp_path), "client_crl_file", "to be renewed")
+        files = self.files(authority, server, authority.revoke(outdated=True), tmp_path)
+        told = over(files)
+        assert told.keys() == {"client_crl_file"}
+        assert "was to be renewed until" in told["client_crl_file"]
+        assert Tls(files).context.verify_flags & ssl.VERIFY_CRL_CHECK_LEAF
 
     @pytest.mark.parametrize("content", [b"", b"-----BEGIN X509 CRL-----\nAAAA\n"])
     def test_a_file_that_holds_no_list_is_named(
