@@ -15,6 +15,7 @@ from gateway.links.held import Held
 from gateway.links.link import Link
 from gateway.links.repairs import DONE, REPAIR, Repairs
 from gateway.links.settings import NodeReceiver
+from gateway.log.errors import LogError
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import ProtocolError
@@ -86,9 +87,11 @@ class Exchange:
         self._spool_unlogged = spool_unlogged
         self._keep = receiver.keep or commit.append
         seals = core.settings.seals
-        self._repairs = Repairs(commit.log, None if seals is None else seals.seal)
+        self._repairs = Repairs(commit.log, self._loop.time, None if seals is None else seals.seal)
         self._backlogs: dict[int, LinkBacklog] = {}
         self._held = Held()
+        self._unread: dict[Epoch, tuple[int, int]] = {}
+        """What is due to be handed out and could not be read: it is read again by and by."""
         self._lines = CountedLines(_log, self._loop.time, LINES_AT_ONCE)
         self._times_full = 0
         self._sent_from_log = 0
@@ -179,7 +182,9 @@ class Exchange:
         self._commit.soon()
 
     def handle_timer(self, now: float) -> None:
-        """Summaries, requests and a log that has grown too large."""
+        """Summaries, requests, a log that has grown too large, and what it failed to read."""
+        for stream, (first, last) in list(self._unread.items()):
+            self._hand_out_logged(stream, first, last)
         self.carry_out(self._core.repair.handle_timer(now))
         log = self._commit.log
         try:
@@ -205,10 +210,12 @@ class Exchange:
                 case SendBatch():
                     self._send_live(action)
                 case Deliver(frame, header, first):
-                    self._hand_out(frame, header, first)
+                    if header.logged and header.stream in self._unread:
+                        self._hand_out_logged(header.stream, first, header.last)
+                    else:
+                        self._hand_out(frame, header, first)
                 case DeliverLogged(key, first, last):
-                    for frame, header in self._commit.log.in_sequence(key, first, last):
-                        self._hand_out(frame, header, max(first, header.first))
+                    self._hand_out_logged(key, first, last)
                 case Lost((origin, epoch), first, last, why):
                     what = f"{first} to {last} of {origin}, epoch {epoch}: {why}"
                     self._lines.count("lost", what, last - first + 1, origin)
@@ -243,8 +250,8 @@ class Exchange:
             case Look(_, number, wanted):
                 self._repairs.look(link, wanted, partial(self._looked, number))
 
-    def _looked(self, number: SearchId, found: dict[Epoch, Intervals]) -> None:
-        self.carry_out(self._core.repair.looked(number, found))
+    def _looked(self, number: SearchId, found: dict[Epoch, Intervals], was_read: bool) -> None:
+        self.carry_out(self._core.repair.looked(number, found, was_read=was_read))
 
     async def stop(self) -> None:
         """Answer no more requests, and send no more of the log."""
@@ -288,6 +295,19 @@ class Exchange:
         self._times_full += 1
         self._core.link_full(number)
         self._backlogs[number] = LinkBacklog(link, self._commit.log, send, caught_up)
+
+    def _hand_out_logged(self, stream: Epoch, first: int, last: int) -> None:
+        """Hand out what the log has of these numbers, behind what it failed to read before."""
+        if (unread := self._unread.pop(stream, None)) is not None:
+            first = unread[0]
+        try:
+            for frame, header in self._commit.log.in_sequence(stream, first, last):
+                self._hand_out(frame, header, max(first, header.first))
+                first = max(first, header.last + 1)
+        except LogError as error:
+            self._unread[stream] = first, last
+            what = f"{first} to {last} of {stream[0]}, epoch {stream[1]}, wait: {error}"
+            self._lines.count("not handed out yet", what, 1, stream[0])
 
     def _hand_out(self, frame: bytes, header: Header, first: int) -> None:
         if header.passed:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from gateway.event_log.counted_lines import CountedLines
 from gateway.links.link import Link
 from gateway.log.message_log import LogError, MessageLog
 from tree_handler import batch
@@ -19,6 +20,11 @@ PIECE_BYTES: Final = 1 << 20
 """Read from the log at once; the next piece follows when the link has room."""
 PUSHED_BYTES: Final = 256 * 1024
 """Sent unasked to a new neighbour in the tree, without a thread: most was written just now."""
+UNREADABLE_S: Final = 24 * 3600.0
+"""What the log fails to read for so long is gone, as what its origin takes away for so long is:
+until then nobody gives it up."""
+MAX_UNREADABLE: Final = 1_000
+"""Streams that the log fails to read and that are remembered."""
 REPAIR: Final = b"$hedgerow/repair"
 DONE: Final = b"$hedgerow/done"
 
@@ -30,13 +36,20 @@ class Repairs:
 
     Args:
         log: the open log.
+        now: monotonic time in seconds.
         seal: proves statements about what stays here; None where nobody seals.
 
     """
 
-    def __init__(self, log: MessageLog, seal: batch.Seal | None = None) -> None:
+    def __init__(
+        self, log: MessageLog, now: Callable[[], float], seal: batch.Seal | None = None
+    ) -> None:
         self._message_log = log
+        self._now = now
         self._seal = seal
+        self._lines = CountedLines(_log, now)
+        self._unreadable: dict[Epoch, float] = {}
+        """Since when the log failed to read a stream for searches."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.refused: set[int] = set()
         """Links whose batches this gateway's own log refused since their last DONE."""
@@ -74,9 +87,16 @@ class Repairs:
         self,
         link: Link,
         wanted: dict[Epoch, Intervals],
-        looked: Callable[[dict[Epoch, Intervals]], None],
+        looked: Callable[[dict[Epoch, Intervals], bool], None],
     ) -> None:
-        """Send as repair what the log has of these numbers, and tell which those were."""
+        """Send as repair what the log has of these numbers.
+
+        Args:
+            link: where to.
+            wanted: the numbers.
+            looked: is told which were sent, and whether all that the log has could be read.
+
+        """
         task = asyncio.create_task(self._look(link, wanted, looked), name=f"seek {link.peer_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -91,17 +111,36 @@ class Repairs:
         self,
         link: Link,
         wanted: dict[Epoch, Intervals],
-        looked: Callable[[dict[Epoch, Intervals]], None],
+        looked: Callable[[dict[Epoch, Intervals], bool], None],
     ) -> None:
         found: dict[Epoch, Intervals] = {}
+        was_read = True
         try:
             for stream, numbers in wanted.items():
-                found[stream] = await self._send(link, stream, numbers)
-        except LogError as error:
-            _log.error("search by %s: %s", link.peer_id, error)
+                try:
+                    found[stream] = await self._send(link, stream, numbers)
+                    self._unreadable.pop(stream, None)
+                except LogError as error:
+                    was_read &= self._is_given_up(stream, error, link.peer_id)
         except OSError as ended:
             _log.debug("search by %s: %s", link.peer_id, ended)
-        looked(found)
+            was_read = False
+        looked(found, was_read)
+
+    def _is_given_up(self, stream: Epoch, error: LogError, peer_id: str) -> bool:
+        """Return whether what can't be read has been so for so long that it counts as gone."""
+        now = self._now()
+        since = self._unreadable.setdefault(stream, now)
+        if len(self._unreadable) > MAX_UNREADABLE:
+            del self._unreadable[next(iter(self._unreadable))]
+        if now - since < UNREADABLE_S:
+            what = f"{error}: asked by {peer_id}, who has to wait until it can be read"
+            self._lines.count("search that the log could not answer", what, 1, stream[0])
+            return False
+        _log.error(
+            "%s: for a day, so what it holds of %s, epoch %d, counts as gone", error, *stream
+        )
+        return True
 
     async def _send(self, link: Link, stream: Epoch, numbers: Intervals) -> Intervals:
         """Send what the log has; returns the numbers of it."""

@@ -97,7 +97,7 @@ class SendSought:
 @dataclass(frozen=True, slots=True)
 class Look:
     """Send as repair what the log has of these numbers (`repair.answer`), then call
-    `Replication.looked` with those that were sent."""
+    `Repairing.looked` with those that were sent, and whether the log could be read."""
 
     link: int
     number: SearchId

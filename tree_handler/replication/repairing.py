@@ -208,9 +208,14 @@ class Repairing:
         self._losses.heard(now)
         return actions
 
-    def looked(self, number: SearchId, found: Mapping[Epoch, Intervals]) -> list[Action]:
-        """The shell has carried out a `Look`: these numbers were in the log and are sent."""
-        return self._searches.looked(number, found)
+    def looked(
+        self, number: SearchId, found: Mapping[Epoch, Intervals], *, was_read: bool = True
+    ) -> list[Action]:
+        """The shell has carried out a `Look`: these numbers were in the log and are sent.
+
+        Without ``was_read`` the log could not be read, and says nothing of the others.
+        """
+        return self._searches.looked(number, found, was_read=was_read)
 
     # -- time --------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ A gateway gives a message up only if it is certain that nobody within reach has 
 gateway that is asked sends what its log has, asks all its other neighbours for the rest, and
 answers when they have, with what is still missing. Who is asked a second time says so at once. So
 over any graph each link carries a search twice, and what comes back to the seeker was found
-nowhere, unless a link failed meanwhile, time ran out, or somebody had too much to do: then the
-answer says that it is not complete, and proves nothing.
+nowhere, unless a link failed meanwhile, time ran out, somebody had too much to do, or could not
+read its log: then the answer says that it is not complete, and proves nothing.
 
 What is found is sent as repair along the way by which the search came. Whoever links to a gateway
 that has answered, or is about to, is asked too, for as long as the seeker lets the answer settle:
@@ -134,12 +134,23 @@ class Searches:
             return [Look(link, seek.number, here)]
         return self._pass_on(seek.number, search)
 
-    def looked(self, number: SearchId, found: Mapping[Epoch, Intervals]) -> list[Action]:
-        """The shell has sent what the log had of a `Look`."""
+    def looked(
+        self, number: SearchId, found: Mapping[Epoch, Intervals], *, was_read: bool = True
+    ) -> list[Action]:
+        """Take what the shell has sent of a `Look`.
+
+        Args:
+            number: of the search.
+            found: the numbers that the log had.
+            was_read: whether the log could be read to the end of them. If not, others may have the
+                rest, but who has it not is not known.
+
+        """
         search = self._active.get(number)
         if search is None:
             return []
         search.left = _less(search.left, found)
+        search.complete &= was_read
         return self._pass_on(number, search)
 
     def receive_sought(self, link: int, answer: Sought) -> list[Action]:
@@ -247,7 +258,7 @@ class Searches:
             for key, numbers in search.left.items()
             if key[0].removeprefix(CONTROL_PREFIX) == self._own
         }
-        if self._seals is not None and own:
+        if self._seals is not None and own and search.complete:
             denial = Denial(self._own, own)
             seal = self._seals.say(denial.signed_part(number))
             search.denials[self._own] = Denial(self._own, own, seal)

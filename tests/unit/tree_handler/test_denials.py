@@ -69,3 +69,23 @@ def test_nobody_else_says_it() -> None:
         assert seeker.denied(Sought.decode(answer.encode()), STREAM) == Intervals()
     with pytest.raises(ProtocolError, match="denials"):
         Sought.decode(Sought(number, WANTED, frozenset(), True, (forged,) * 65).encode())
+
+
+def test_an_origin_that_cannot_read_its_log_denies_nothing_and_its_answer_is_not_complete() -> None:
+    origin = searches("gw-a", Intervals([(1, 3)]))
+    origin.receive_seek(SEEKER, Seek(("gw-c", 1, 1), WANTED), 0.0)
+    found = {STREAM: Intervals([(1, 1)])}
+    answer = sought(origin.looked(("gw-c", 1, 1), found, was_read=False))
+    assert not answer.complete
+    assert answer.left == {STREAM: Intervals([(2, 9)])}
+    assert searches("gw-c").denied(answer, STREAM) == Intervals()
+
+
+def test_who_cannot_read_its_log_asks_the_others_nevertheless() -> None:
+    between = searches("gw-b", Intervals([(1, 9)]))
+    between.link_up(ORIGIN)
+    between.receive_seek(SEEKER, Seek(("gw-c", 1, 1), WANTED), 0.0)
+    asked = seek(between.looked(("gw-c", 1, 1), {}, was_read=False))
+    told = Sought(asked.number, {}, frozenset(), complete=True)
+    answer = sought(between.receive_sought(ORIGIN, told))
+    assert (answer.left, answer.complete) == ({}, False)

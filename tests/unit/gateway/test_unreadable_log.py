@@ -1,0 +1,123 @@
+"""A log that cannot be read for a while: nobody gives up what it holds, and all comes later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tree_host import Host, Start, started, until
+
+from gateway.links.repairs import UNREADABLE_S, Repairs
+from tree_handler import batch
+from tree_handler.batch import Entry, Epoch, Flags
+from tree_handler.intervals import Intervals
+from tree_handler.replication.delivery import Deliver, DeliverLogged
+
+STREAM: Epoch = ("a", 1)
+WANTED = {STREAM: Intervals([(1, 5)])}
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> AsyncIterator[Start]:
+    async with started(tmp_path) as make:
+        yield make
+
+
+@contextmanager
+def unreadable(host: Host) -> Iterator[None]:
+    """No segment of a host's log can be opened; appending goes on."""
+    aside = host.log.folder / "aside"
+    aside.mkdir()
+    segments = [*host.log.folder.glob("*.log")]
+    for segment in segments:
+        segment.rename(aside / segment.name)
+    try:
+        yield
+    finally:
+        for segment in segments:
+            (aside / segment.name).rename(segment)
+        aside.rmdir()
+
+
+async def publish(host: Host, *payloads: bytes) -> None:
+    for payload in payloads:
+        logged = host.node.publish(Entry("t", payload, qos=1))
+        assert logged is not None
+        await logged
+
+
+def link(a: Host, b: Host) -> None:
+    a.neighbours.add_static(b.address)
+
+
+async def test_what_an_origin_cannot_read_for_a_while_is_not_given_up_and_comes_when_it_can(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b = await start("a", 3.0), await start("b", 2.0)
+    link(b, a)
+    await publish(a, b"1", b"2", b"3", b"4", b"5")
+    await until(lambda: len(b.got) == 5)
+    b.node.replication.trimmed({STREAM: 6})  # so that the origin alone has them
+    c = await start("c", 1.0)
+    with unreadable(a):
+        link(c, b)
+        await until(lambda: caplog.text.count("search that the log could not answer") > 1)
+        assert c.node.replication.counters.lost == 0
+    await until(lambda: len(c.got) == 5)
+    assert c.got == ["a:1", "a:2", "a:3", "a:4", "a:5"]
+    assert c.node.replication.counters.lost == 0
+
+
+async def test_what_a_log_fails_to_read_for_a_day_counts_as_gone(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b = await start("a", 2.0), await start("b", 1.0)
+    link(b, a)
+    await publish(a, b"1", b"2", b"3", b"4", b"5")
+    await until(lambda: len(b.got) == 5 and bool(a.node.links))
+    ((_, to_b),) = a.node.links.items()
+    now = 0.0
+    repairs = Repairs(a.log, lambda: now)
+
+    async def was_read() -> bool:
+        looked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        repairs.look(to_b, WANTED, lambda _, was_read: looked.set_result(was_read))
+        return await looked
+
+    with unreadable(a):
+        assert not await was_read()
+        now = UNREADABLE_S / 2
+        assert not await was_read()
+    assert await was_read()
+    with unreadable(a):
+        now = UNREADABLE_S
+        assert not await was_read()
+        now = 2 * UNREADABLE_S
+        assert await was_read()
+    assert "counts as gone" in caplog.text
+    await repairs.stop()
+
+
+async def test_what_is_due_to_clients_and_cannot_be_read_is_handed_out_later_and_in_order(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    a = await start("a", 1.0)
+    made = [
+        batch.make("o", 1, n, [("t", 1, b"%d" % n)], flags=Flags.LOGGED, origin_time_us=0)
+        for n in range(1, 6)
+    ]
+    for one in made:
+        a.log.append(*one)
+    exchange = a.node.exchange
+    with unreadable(a):
+        exchange.carry_out([DeliverLogged(("o", 1), 1, 3), Deliver(*made[3], 4)])
+        exchange.carry_out([DeliverLogged(("o", 1), 5, 5)])
+        assert a.got == []
+        assert "not handed out yet" in caplog.text
+    exchange.handle_timer(0.0)
+    assert a.got == ["o:1", "o:2", "o:3", "o:4", "o:5"]
+    exchange.handle_timer(1.0)
+    assert len(a.got) == 5
