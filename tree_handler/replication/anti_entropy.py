@@ -123,7 +123,10 @@ class AntiEntropy:
     def came(self, link: int, header: Header) -> None:
         """A neighbour has sent a batch as repair, whether or not the log takes it."""
         state = self._neighbours.get(link)
-        if state is not None and state.asked is not None:
+        if state is None:
+            return
+        state.unanswered = 0
+        if state.asked is not None:
             state.came.setdefault(header.stream, Intervals()).add(header.first, header.last)
 
     def refused(self, link: int, header: Header) -> None:
@@ -183,12 +186,14 @@ class AntiEntropy:
         state = self._neighbours[link]
         if state.asked is not None or not state.is_complete:
             return []
+        if state.is_silent and now < state.ask_again_at:
+            return []
         if now >= state.put_off_until:
             state.put_off.clear()
         asked = [
             other.asked
             for other in self._neighbours.values()
-            if other.asked is not None and now - other.begun_at < HELD_S
+            if other.asked is not None and now - other.begun_at < HELD_S and not other.is_silent
         ]
         wanted = sorted(state.askable(), key=lambda row: _first_control(row[0]))
         request = Request.of(
@@ -201,9 +206,7 @@ class AntiEntropy:
         )
         if not request.wanted:
             return []
-        state.asked = request
-        state.asked_at = state.begun_at = now
-        state.came.clear()
+        state.begins(request, now)
         return [SendRequest(link, request)]
 
     def _without(self, theirs: Intervals, stream: Epoch, asked: list[Request]) -> Intervals:
@@ -223,12 +226,25 @@ class AntiEntropy:
             state.asked_at = now
 
     def done(self, link: int, now: float) -> list[SendRequest]:
-        """A neighbour has sent all of the last request that it had: go on with the next."""
+        """A neighbour has sent all that it had of a request, the last one or one given up before.
+
+        It does not say which: of the last one nothing counts as not sent while others are open.
+        """
         state = self._neighbours.get(link)
-        if state is None or state.asked is None:
+        if state is None:
+            return []
+        state.unanswered = 0
+        if state.late and (state.asked is None or state.lacks_of_request(self.have)):
+            state.late -= 1
+            state.was_late = True
+            state.asked_at = now
+            return self.ask(link, now)
+        return self._ended(link, state, now)
+
+    def _ended(self, link: int, state: ToldNeighbour, now: float) -> list[SendRequest]:
+        if state.asked is None:
             return []
         asked, state.asked = state.asked, None
-        state.unanswered = 0
         state.puts_off(2 * self.timeout_s, now)
         was_refused = False
         for stream, ranges in asked.wanted.items():
@@ -247,8 +263,11 @@ class AntiEntropy:
             state.is_fresh = False
             state.rounds += state.rounds > 0
             if state.asked is not None and now - state.asked_at >= self.timeout_s:
-                state.asked = None
-                state.unanswered += self.must_prove and not state.came
+                if state.was_late:  # that was the answer, and an earlier one will not come
+                    state.late = 0
+                    self._ended(link, state, now)
+                    continue
+                state.gives_up(self.timeout_s, now)
                 self._neighbours[link] = self._neighbours.pop(link)
         return self.ask_all(now)
 
@@ -290,6 +309,7 @@ class AntiEntropy:
                 if self.is_flooded(key)
             )
             for state in self._neighbours.values()
+            if not state.is_silent
         )
 
     def lacking(self, link: int, kept: Callable[[Epoch], Intervals]) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,7 +13,12 @@ from tree_handler.replication.repair import Request, Summary
 MAX_TELLING_ROUNDS: Final = 3
 """A neighbour that has begun to tell what it has is waited for so long."""
 MAX_UNANSWERED: Final = 3
-"""A neighbour that leaves so many requests unanswered has nothing, until it answers one."""
+"""A neighbour that leaves so many requests unanswered counts as silent: what it says that it has
+counts for nothing until any sign of an answer comes, and it is asked ever more seldom."""
+ASKED_AGAIN_MAX_S: Final = 600.0
+"""A silent neighbour is asked again after so long at most: it may have been slow, or asleep."""
+MAX_LATE: Final = 100
+"""Answers that are known to be on their way when their requests have been given up."""
 MAX_FALSE_STREAMS: Final = 1_000
 """Of one neighbour; beyond it the oldest is believed again."""
 PUT_OFF_MAX_S: Final = 60.0
@@ -54,6 +59,12 @@ class ToldNeighbour:
     """What it is not asked for any more."""
     unanswered: int = 0
     """Requests in a row of which nothing came."""
+    ask_again_at: float = 0.0
+    """When it is asked next, while it is silent."""
+    late: int = 0
+    """Requests that were given up and that it may still say to have answered."""
+    was_late: bool = False
+    """Whether such an answer has ended since the present request was made."""
     unproven: dict[Epoch, Intervals] = field(default_factory=dict)
     """What it has sent of the last request, of gateways whose certificate is not known here."""
     put_off: dict[Epoch, Intervals] = field(default_factory=dict)
@@ -66,15 +77,47 @@ class ToldNeighbour:
         """Whether it has begun to tell what it has and not ended."""
         return not self.is_complete and 0 < self.rounds <= MAX_TELLING_ROUNDS
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has left too many requests unanswered."""
+        return self.unanswered >= MAX_UNANSWERED
+
+    def begins(self, request: Request, now: float) -> None:
+        """It is asked for this."""
+        self.asked = request
+        self.asked_at = self.begun_at = now
+        self.came.clear()
+        self.was_late = False
+
+    def gives_up(self, timeout_s: float, now: float) -> None:
+        """The request is not waited for any more."""
+        self.asked = None
+        self.late = min(self.late + 1, MAX_LATE)
+        if self.must_prove and not self.came:
+            self.unanswered += 1
+        if self.is_silent:
+            doublings = min(self.unanswered - MAX_UNANSWERED + 1, 32)
+            self.ask_again_at = now + min(timeout_s * 2**doublings, ASKED_AGAIN_MAX_S)
+
+    def lacks_of_request(self, have: Mapping[Epoch, Intervals]) -> bool:
+        """Whether anything that it was asked for has not come, nor is among what is here."""
+        return self.asked is not None and any(
+            len(
+                numbers.without(have.get(stream, _NOTHING)).without(self.came.get(stream, _NOTHING))
+            )
+            for stream, numbers in self.asked.wanted.items()
+        )
+
     def askable(self) -> Iterator[tuple[Epoch, Intervals]]:
-        """All that it can send, by stream."""
+        """All that it is asked for, by stream."""
         for stream in self.picture.have:
-            yield stream, self.kept(stream)
+            yield stream, self._believed(stream)
 
     def kept(self, stream: Epoch) -> Intervals:
         """What it can send of a stream."""
-        if self.unanswered >= MAX_UNANSWERED:
-            return _NOTHING
+        return _NOTHING if self.is_silent else self._believed(stream)
+
+    def _believed(self, stream: Epoch) -> Intervals:
         kept = self.picture.kept(stream)
         unsent, false = self.unsent.get(stream), self.false.get(stream)
         if unsent is not None:

@@ -99,3 +99,76 @@ def test_what_was_put_off_counts_as_what_a_neighbour_can_send() -> None:
     neighbours = one_who_has_it()
     assert list(neighbours.can_send(STREAM)) == [Intervals([(1, 5)])]
     assert neighbours.out_of_reach({STREAM: 5}) == {}
+
+
+def one_who_is_late(have: dict[Epoch, Intervals]) -> AntiEntropy:
+    """It has 1 to 5, and did not answer in time so often that it counts as silent, at 15 s."""
+    neighbours = AntiEntropy(have, lambda _: True, TIMEOUT_S, must_prove=True)
+    neighbours.link_up(1)
+    neighbours.told(1, Summary({STREAM: Intervals([(1, 5)])}, completes=True))
+    assert len(neighbours.ask_all(0.0)) == 1
+    asked = [now for now in (5.0, 10.0, 15.0) if neighbours.handle_timer(now)]
+    assert asked == [5.0, 10.0]
+    assert list(neighbours.can_send(STREAM)) == [Intervals()]
+    return neighbours
+
+
+def answer(first: int, last: int) -> batch.Header:
+    rows = [("t", 1, b"")] * (last - first + 1)
+    _, header = batch.make(STREAM[0], STREAM[1], first, rows, flags=Flags.LOGGED, origin_time_us=0)
+    return header
+
+
+def test_who_leaves_all_unanswered_is_asked_ever_more_seldom_and_never_given_up() -> None:
+    neighbours = one_who_is_late({})
+    asked = [now for now in range(15, 86_400, 5) if neighbours.handle_timer(float(now))]
+    assert asked[:5] == [25, 50, 95, 180, 345]
+    assert len(asked) > 86_400 / 700
+    assert list(neighbours.can_send(STREAM)) == [Intervals()]
+    assert not neighbours.is_catching_up()
+
+
+def test_what_comes_late_shows_that_a_neighbour_is_not_silent() -> None:
+    neighbours = one_who_is_late({})
+    neighbours.came(1, answer(1, 1))
+    assert list(neighbours.can_send(STREAM)) == [Intervals([(1, 5)])]
+    assert [asked.link for asked in neighbours.handle_timer(20.0)] == [1]
+
+
+def test_a_late_word_that_this_was_all_shows_it_too_and_the_rest_is_asked_for_at_once() -> None:
+    have: dict[Epoch, Intervals] = {}
+    neighbours = one_who_is_late(have)
+    have[STREAM] = Intervals([(1, 4)])
+    (asked,) = neighbours.done(1, 16.0)
+    assert asked.request.wanted == {STREAM: Intervals([(5, 5)])}
+
+
+def test_the_word_on_a_request_that_was_given_up_ends_none_that_came_after_it() -> None:
+    have: dict[Epoch, Intervals] = {}
+    neighbours = AntiEntropy(have, lambda _: True, TIMEOUT_S, must_prove=True)
+    neighbours.link_up(1)
+    neighbours.told(1, Summary({STREAM: Intervals([(1, 5)])}, completes=True))
+    assert neighbours.ask_all(0.0)
+    assert neighbours.handle_timer(5.0)
+    assert neighbours.done(1, 6.0) == []  # the first request's; the second's answer is to come
+    assert list(neighbours.can_send(STREAM)) == [Intervals([(1, 5)])]
+    assert neighbours.is_asking
+    neighbours.came(1, answer(1, 5))
+    have[STREAM] = Intervals([(1, 5)])
+    assert neighbours.done(1, 7.0) == []
+    assert not neighbours.is_asking
+
+
+def test_a_word_that_never_comes_makes_none_wait_longer_than_a_request_may_take() -> None:
+    neighbours = AntiEntropy({}, lambda _: True, TIMEOUT_S, must_prove=True)
+    neighbours.link_up(1)
+    neighbours.told(1, Summary({STREAM: Intervals([(1, 5)])}, completes=True))
+    assert neighbours.ask_all(0.0)
+    assert neighbours.handle_timer(5.0)  # the first one is lost for good
+    assert neighbours.done(1, 6.0) == []
+    assert neighbours.handle_timer(11.0) == []  # so this was the second's: the five are not there
+    assert list(neighbours.can_send(STREAM)) == [Intervals()]
+    neighbours.told(1, Summary({STREAM: Intervals([(1, 6)])}))
+    assert neighbours.ask_all(12.0)
+    assert neighbours.done(1, 13.0) == []
+    assert not neighbours.is_asking
