@@ -18,8 +18,9 @@ of an origin behind a newer one, so what is done with a newer version depends on
   (trimmed before it came). It is retained and given to subscribers: it is news.
 * the log may still bring it, for it is here behind a gap or a neighbour can send it: it is left
   to the log for a while, and looked at again.
-* nobody in reach can send it, or a gap has not closed for `PATIENCE_S`: it is retained and not
-  given to subscribers. They get it when the log brings it after all, or gives it up.
+* nobody in reach can send it, or a gap has not closed for `left_to_log.PATIENCE_S`: it is
+  retained and not given to subscribers. They get it when the log brings it after all, or gives
+  it up.
 
 While the log is catching up nothing is compared, for a time: most of what differs is on its way.
 
@@ -35,17 +36,15 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.proof import Verdict
-from tree_handler.retained.hybrid_clock import RetainedVersion
+from tree_handler.retained.left_to_log import LeftToLog
 from tree_handler.retained.message import Retained
 from tree_handler.retained.proof import OWN, RetainedProofs
 from tree_handler.retained.sync_state import (
     PROOFS_AGAIN_MAX_S,
     UNKNOWN_AGAIN_MAX_S,
     Log,
-    PutOff,
     RefusedRetained,
     RetainedSource,
     SendRetained,
@@ -77,13 +76,12 @@ ANSWER_PROVEN = 64
 POLL_S = 0.25
 """While the log catches up, it is looked at so often."""
 ASK_TIMEOUT_S = 30.0
-"""An ASK without an ANSWER is given up."""
-PATIENCE_S = 10.0
-"""The log is left to bring what is on its way for so long."""
+"""For so long an ASK without an ANSWER keeps others from being asked. What it brings is taken
+whenever it comes."""
+UNSETTLED_S = 30.0
+"""What has changed is told after so long at the latest, however much changes meanwhile."""
 CATCH_UP_S = 60.0
 """A log that catches up is waited for so long."""
-PUT_OFF_MAX = 10_000
-"""Messages left to the log that are remembered."""
 REFUSED_MAX = 100
 """Messages that are not believed and wait to be told of."""
 
@@ -94,7 +92,8 @@ class RetainedSync:
     Args:
         store: its retained messages.
         log: what replication knows.
-        settle_s: what has changed is told when nothing changed for so long.
+        settle_s: what has changed is told when nothing changed for so long, or a neighbour was
+            told nothing for `UNSETTLED_S`.
         proofs: makes and checks proofs; None where gateways don't sign.
 
     """
@@ -115,9 +114,7 @@ class RetainedSync:
         self._settle_s = settle_s
         self._links: dict[int, SyncLink] = {}
         self._session: SyncSession | None = None
-        self._put_off: dict[str, PutOff] = {}
-        self._silent: dict[str, tuple[Epoch, int, RetainedVersion]] = {}
-        """What was taken without telling subscribers."""
+        self._left = LeftToLog(store, log)
         self._seen_changes = -1
         self._changed_at = -inf
         self._behind_since: float | None = None
@@ -158,7 +155,7 @@ class RetainedSync:
             case SyncKind.ASK:
                 return [self._answer(link, fields, now)]
             case SyncKind.ANSWER:
-                return self._answered(link, fields, now)
+                return self._answered(link, state, fields, now)
         raise ProtocolError("message of retained topics", kind)
 
     def take_refused(self) -> list[RefusedRetained]:
@@ -169,7 +166,7 @@ class RetainedSync:
     @property
     def is_fetching(self) -> bool:
         """Whether a neighbour has still to answer an ASK."""
-        return self._session is not None
+        return self._session is not None or any(link.late for link in self._links.values())
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -184,17 +181,21 @@ class RetainedSync:
         changes = self._versions.changes
         if changes != self._seen_changes:
             self._seen_changes, self._changed_at = changes, now
-        if self._session is not None and now - self._session.asked_at > ASK_TIMEOUT_S:
+        session = self._session
+        if session is not None and now - session.asked_at > ASK_TIMEOUT_S:
             self._session = None
+            self._links[session.link].is_late(session, now)
         if not self._links:
-            self._put_off.clear()
+            self._left.clear()
             self._look_at = inf
             return []
         if self._waits_for_log(now):
             self._look_at = now + POLL_S
             return []
         self._look_at = now + self._settle_s
-        self._look_again(now)
+        for link in self._left.look_again(now):
+            if (told := self._links.get(link)) is not None:
+                told.differs = True
         has_settled = now - self._changed_at >= self._settle_s
         return [
             action
@@ -210,13 +211,15 @@ class RetainedSync:
             state.again_wait_s = min(2 * state.again_wait_s, UNKNOWN_AGAIN_MAX_S)
         actions = self._compare(link, state, now)
         changes = self._versions.changes
-        if state.told_changes == -1 or (state.told_changes != changes and has_settled):
-            state.told_changes = changes
+        is_due = has_settled or now - state.told_at >= UNSETTLED_S
+        if state.told_changes == -1 or (state.told_changes != changes and is_due):
+            state.told_changes, state.told_at = changes, now
             actions.append(SendRetained(link, pack((int(SyncKind.ROOT), self._versions.root()))))
-        if state.differs and self._session is None:
+        may_ask = self._session is None and state.may_be_asked(now)
+        if state.differs and may_ask:
             state.differs = False
             actions.append(SendRetained(link, self._digest(wanted=True)))
-        if self._session is None and self._proofs is not None and now >= state.proofs_at:
+        if may_ask and self._proofs is not None and now >= state.proofs_at:
             actions += self._seek_proofs(link, state, now)
         return actions
 
@@ -238,25 +241,6 @@ class RetainedSync:
             self._behind_since = now
         return now - self._behind_since < CATCH_UP_S
 
-    def _look_again(self, now: float) -> None:
-        """Ask again for what was left to the log and does not come by it."""
-        for topic, (stream, number, version) in list(self._silent.items()):
-            if self._versions.version(topic) != version:
-                del self._silent[topic]
-            elif number <= self._log.handed_out(stream):
-                del self._silent[topic]
-                self._store.announce(topic, now)
-        for topic, one in list(self._put_off.items()):
-            is_moot = one.link not in self._links or not self._versions.is_news(topic, one.version)
-            if is_moot or one.is_overdue:
-                del self._put_off[topic]
-            elif not self._is_left_to_log(one.stream, one.number):
-                del self._put_off[topic]
-                self._links[one.link].differs = True
-            elif now - one.since >= PATIENCE_S:
-                one.is_overdue = True
-                self._links[one.link].differs = True
-
     # -- asking --------------------------------------------------------------------------------
 
     def _digest(self, *, wanted: bool) -> bytes:
@@ -275,7 +259,9 @@ class RetainedSync:
 
     def _compare(self, link: int, state: SyncLink, now: float) -> list[SendRetained]:
         """Begin to fetch what the neighbour's digest says is lacking here, if it is time."""
-        if state.digest is None or self._session is not None or self._waits_for_log(now):
+        if state.digest is None or self._session is not None or not state.may_be_asked(now):
+            return []
+        if self._waits_for_log(now):
             return []
         digest, state.digest = state.digest, None
         buckets = differing(digest, self._versions.digest())
@@ -299,18 +285,29 @@ class RetainedSync:
         fields = (session.buckets, after, until, wants, listed)
         return SendRetained(session.link, pack((int(SyncKind.ASK), *fields)))
 
-    def _answered(self, link: int, fields: list[Any], now: float) -> list[SendRetained]:
-        session = self._session
+    def _answered(
+        self, link: int, state: SyncLink, fields: list[Any], now: float
+    ) -> list[SendRetained]:
+        session = late = state.late_answer()
+        if late is None:
+            session = self._session
         if session is None or session.link != link:
-            return []  # it comes too late
+            return []
         upto = place_of(fields[0])
         if upto <= session.after:
+            if late is not None:
+                return []
             raise ProtocolError("answer that goes back, retained topics", upto)
         for row in fields[1]:
             self._take(session, Retained.of(row), now)
+        if late is not None:
+            if self._session is not None:
+                return []  # it is compared with again
+            self._session = session
         if upto < END:
             return [self._ask(session, upto, now)]
         self._session = None
+        state.has_ended(session, now)
         self._look_at = min(self._look_at, now + POLL_S)
         return []
 
@@ -320,19 +317,13 @@ class RetainedSync:
             return
         if not self._is_believed(session.link, retained, now):
             return
-        stream, number = retained.stream, retained.number
-        waited = self._put_off.get(retained.topic)
-        is_overdue = waited is not None and waited.is_overdue
-        if self._is_left_to_log(stream, number) and not is_overdue:
-            if waited is None and len(self._put_off) < PUT_OFF_MAX:
-                self.counters.left_to_log += 1
-                one = PutOff(session.link, stream, number, retained.version, now)
-                self._put_off[retained.topic] = one
+        if self._left.is_left(retained):
+            self.counters.left_to_log += self._left.leave(retained, session.link, now)
             return
-        is_news = number <= self._log.handed_out(stream)
+        is_news = retained.number <= self._log.handed_out(retained.stream)
         if self._store.learn(retained, now, is_news=is_news):
-            if not is_news and len(self._silent) < PUT_OFF_MAX:
-                self._silent[retained.topic] = (stream, number, retained.version)
+            if not is_news:
+                self._left.took(retained)
             self.counters.fetched += 1
             self.counters.news += is_news
         else:
@@ -355,9 +346,6 @@ class RetainedSync:
             state = self._links[link]
             state.again_at = min(state.again_at, now + state.again_wait_s)
         return verdict is Verdict.PROVEN
-
-    def _is_left_to_log(self, stream: Epoch, number: int) -> bool:
-        return number > self._log.handed_out(stream) and self._log.may_come(stream, number)
 
     # -- answering -----------------------------------------------------------------------------
 

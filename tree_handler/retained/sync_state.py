@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
+from typing import Final, Protocol
 
 from tree_handler.batch import Epoch
 from tree_handler.proof import Verdict
@@ -20,6 +21,14 @@ UNKNOWN_AGAIN_S = 2.0
 """What was signed by a key that is not known is asked for again after so long, then after twice as
 long, and so on: its certificate may be on its way."""
 UNKNOWN_AGAIN_MAX_S = 3_600.0
+LATE_AGAIN_S: Final = 60.0
+"""A neighbour that has not answered in time is asked again after so long, then after twice as long,
+and so on, unless its answer comes after all: it may have much to send over a slow line."""
+LATE_AGAIN_MAX_S: Final = 3_600.0
+MAX_LATE: Final = 8
+"""Answers of one neighbour that are waited for; with more it is not asked again."""
+REFUSED_AGAIN_S: Final = 60.0
+"""What a limit kept out is asked for again after so long at least: a disk may have been full."""
 
 
 class Log(Protocol):
@@ -61,30 +70,6 @@ class SendRetained:
 
 
 @dataclass(slots=True)
-class SyncLink:
-    """What is known of one neighbour.
-
-    Attributes:
-        told_changes: `RetainedVersions.changes` when it was told the root; -1 for never.
-        differs: its root is another one, and its digest is wanted.
-        digest: its digest, until it is compared.
-        proofs_at: from then on it is asked for proofs that are lacking here.
-        proofs_wait_s: and after that so long not again.
-        again_at: what it told by a key that was not known is asked for again then.
-        again_wait_s: and after that so long not again.
-
-    """
-
-    told_changes: int = -1
-    differs: bool = False
-    digest: bytes | None = None
-    proofs_at: float = -inf
-    proofs_wait_s: float = PROOFS_AGAIN_S
-    again_at: float = inf
-    again_wait_s: float = UNKNOWN_AGAIN_S
-
-
-@dataclass(slots=True)
 class SyncSession:
     """What is being fetched, from which neighbour.
 
@@ -101,6 +86,62 @@ class SyncSession:
     after: Place = START
     refused: bool = False
     seeks_proofs: bool = False
+
+
+@dataclass(slots=True)
+class SyncLink:
+    """What is known of one neighbour.
+
+    Attributes:
+        told_changes: `RetainedVersions.changes` when it was told the root; -1 for never.
+        told_at: when that was.
+        differs: its root is another one, and its digest is wanted.
+        digest: its digest, until it is compared.
+        proofs_at: from then on it is asked for proofs that are lacking here.
+        proofs_wait_s: and after that so long not again.
+        again_at: what it told and could not be taken is asked for again then.
+        again_wait_s: and after that so long not again.
+        late: what was asked and given up, and is not answered yet; answers come in this order.
+        late_until: until then it is not asked again, unless it answers.
+        late_wait_s: and after that so long not again.
+
+    """
+
+    told_changes: int = -1
+    told_at: float = -inf
+    differs: bool = False
+    digest: bytes | None = None
+    proofs_at: float = -inf
+    proofs_wait_s: float = PROOFS_AGAIN_S
+    again_at: float = inf
+    again_wait_s: float = UNKNOWN_AGAIN_S
+    late: deque[SyncSession] = field(default_factory=deque)
+    late_until: float = inf
+    late_wait_s: float = LATE_AGAIN_S
+
+    def is_late(self, session: SyncSession, now: float) -> None:
+        """It has not answered in time: others are asked, and it is compared with again later."""
+        self.late.append(session)
+        self.late_until = now + self.late_wait_s
+        self.late_wait_s = min(2 * self.late_wait_s, LATE_AGAIN_MAX_S)
+        self.differs = True
+
+    def late_answer(self) -> SyncSession | None:
+        """An answer comes; return which of those given up it is of, if it is of one."""
+        self.late_wait_s = LATE_AGAIN_S
+        return self.late.popleft() if self.late else None
+
+    def may_be_asked(self, now: float) -> bool:
+        """Return whether it is not too busy with what it was asked before."""
+        return not self.late or (now >= self.late_until and len(self.late) < MAX_LATE)
+
+    def has_ended(self, session: SyncSession, now: float) -> None:
+        """All was fetched that it had; what could not be taken is asked for again later."""
+        if session.refused:
+            self.again_wait_s = max(REFUSED_AGAIN_S, self.again_wait_s)
+            self.again_at = min(self.again_at, now + self.again_wait_s)
+        elif self.again_at == inf:
+            self.again_wait_s = UNKNOWN_AGAIN_S
 
 
 @dataclass(slots=True)

@@ -22,8 +22,8 @@ from gateway.broker.retained.messages import RetainedLimitError, RetainedMessage
 from gateway.broker.retained.user_shares import RetainedShares
 from gateway.event_log.counted_lines import CountedLines
 from tree_handler.retained.hybrid_clock import HybridClock, RetainedVersion
+from tree_handler.retained.left_to_log import PUT_OFF_MAX
 from tree_handler.retained.message import VERSION
-from tree_handler.retained.sync import PUT_OFF_MAX
 from tree_handler.retained.versions import RetainedVersions, Tombstone
 
 

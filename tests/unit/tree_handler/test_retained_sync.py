@@ -16,15 +16,17 @@ from tree_handler.errors import ProtocolError
 from tree_handler.proof import Verdict
 from tree_handler.replication.repair import Epoch
 from tree_handler.retained.hybrid_clock import RetainedVersion
+from tree_handler.retained.left_to_log import PATIENCE_S
 from tree_handler.retained.message import Retained
 from tree_handler.retained.proof import OWN, RetainedProofs
 from tree_handler.retained.sync import (
     ANSWER_BYTES,
     ANSWER_PROVEN,
-    PATIENCE_S,
+    ASK_TIMEOUT_S,
+    UNSETTLED_S,
     RetainedSync,
 )
-from tree_handler.retained.sync_state import SendRetained
+from tree_handler.retained.sync_state import LATE_AGAIN_S, REFUSED_AGAIN_S, SendRetained
 from tree_handler.retained.sync_wire import ASK_TOPICS
 from tree_handler.retained.versions import RetainedVersions, Tombstone
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
@@ -352,8 +354,99 @@ def test_over_a_limit_only_topics_that_are_known_are_fetched() -> None:
     pair.run(60)
     assert pair.stores[1].contents["known"].payload == b"new"
     said = len(pair.sent)
-    pair.run(3600)
-    assert len(pair.sent) == said
+    pair.run(24 * 3600)
+    assert len(pair.sent) - said <= 6 * (24 + 7)  # each time later, once an hour at last
+
+
+def test_what_a_limit_kept_out_for_a_while_comes_when_there_is_room() -> None:
+    pair = Pair()
+    pair.stores[1].room = 2
+    for at in range(9):
+        pair.stores[0].put(f"t/{at}", RetainedVersion(1, at, "a", 1), b"x")
+    pair.up()
+    pair.run()
+    assert len(pair.stores[1].contents) == 2
+    pair.stores[1].room = 9
+    pair.run(2 * REFUSED_AGAIN_S)
+    assert pair.are_equal()
+
+
+def test_where_something_changes_all_the_time_a_neighbour_is_told_within_a_stated_time() -> None:
+    pair = Pair()
+    pair.up()
+    pair.run()
+    pair.stores[0].put("once", RetainedVersion(1, 0, "a", 1), b"trimmed from all logs")
+    for at in range(1, 1 + int(UNSETTLED_S // 3) + 2):
+        for store in pair.stores:
+            store.put("often", RetainedVersion(1, at, "b", 1), b"by the log")
+        pair.run(3.0)
+    assert "once" in pair.stores[1].contents
+
+
+def test_where_something_changes_all_the_time_roots_are_told_no_more_often_than_that() -> None:
+    pair = Pair()
+    pair.up()
+    pair.run()
+    said = len(pair.sent)
+    for at in range(1, 1_200):
+        for store in pair.stores:
+            store.put("often", RetainedVersion(1, at, "b", 1), b"by the log")
+        pair.run(3.0)
+    assert len(pair.sent) - said <= 2 * (3_600 / UNSETTLED_S + 1)
+
+
+class Slow:
+    """A gateway that asks, and a neighbour that has one message; a test hands over what is said."""
+
+    def __init__(self) -> None:
+        self.store, self.other = Store(), Store()
+        self.other.put("t", RetainedVersion(1, 0, "a", 1), b"large")
+        self.side = RetainedSync(self.store, Log())
+        self.neighbour = RetainedSync(self.other, Log())
+        self.side.link_up(1, 0.0)
+        self.neighbour.link_up(1, 0.0)
+        (root,) = self.neighbour.handle_timer(1.0)
+        self.side.receive(1, root.payload, 1.0)
+        digest = self.side.handle_timer(2.0)[-1]
+        answered = self.neighbour.receive(1, digest.payload, 2.0)[0]
+        (ask,) = self.side.receive(1, answered.payload, 2.0)
+        (self.answer,) = self.neighbour.receive(1, ask.payload, 2.0)
+
+
+def test_an_answer_that_takes_long_is_taken_when_it_comes() -> None:
+    slow = Slow()
+    for now in range(3, 3 + 2 * int(ASK_TIMEOUT_S)):
+        assert not slow.side.handle_timer(float(now))
+    slow.side.receive(1, slow.answer.payload, 100.0)
+    assert slow.store.contents["t"].payload == b"large"
+
+
+def test_who_does_not_answer_is_asked_again_after_a_while_and_ever_more_seldom() -> None:
+    slow = Slow()
+    asked = []
+    for now in range(3, 24 * 3600, 5):
+        for send in slow.side.handle_timer(float(now)):
+            for digest in slow.neighbour.receive(1, send.payload, float(now)):
+                asked += [now for _ in slow.side.receive(1, digest.payload, float(now))]
+    assert asked
+    assert LATE_AGAIN_S < asked[0] < 3 * LATE_AGAIN_S
+    assert 4 < len(asked) < 30
+
+
+def test_the_answer_to_what_was_given_up_is_not_taken_for_that_to_a_later_question() -> None:
+    slow = Slow()
+    second: list[SendRetained] = []
+    now = 3.0
+    while not second:
+        now += 5.0
+        for send in slow.side.handle_timer(now):
+            for digest in slow.neighbour.receive(1, send.payload, now):
+                second += slow.side.receive(1, digest.payload, now)
+    (answer,) = slow.neighbour.receive(1, second[0].payload, now)
+    assert slow.side.receive(1, slow.answer.payload, now) == []
+    assert slow.side.is_fetching
+    assert slow.side.receive(1, answer.payload, now) == []
+    assert not slow.side.is_fetching
 
 
 def test_tombstones_beyond_their_number_are_not_fetched_again_and_again() -> None:
