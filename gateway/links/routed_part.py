@@ -21,6 +21,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.routing import wire as routed_wire
 from tree_handler.routing.actions import SendRouted, ServeRouted, Settle
+from tree_handler.routing.away import Away
 from tree_handler.routing.interest import TOPIC, Interest, Interests, OwnInterest
 from tree_handler.routing.routed import Routed
 from tree_handler.routing.runs import Run
@@ -28,8 +29,8 @@ from tree_handler.routing.wire import Ask
 
 FILE_NAME: Final = "routed.msgpack"
 """In the state folder: what of the log need not be read again at a start."""
-VERSION: Final = 1
-"""Of that file."""
+VERSION: Final = 2
+"""Of that file; 1 did not say who is away."""
 _WITHOUT: Final = "who wants what, and what is owed to others, is known as far as the log tells it"
 SAVE_BYTES: Final = 4 << 20
 """The file is written anew when the log has grown by so much, and at the end."""
@@ -47,6 +48,7 @@ class RoutedPart:
         folder: where it keeps its file.
         transit: False for a leaf.
         overlays: those of topic mode, which is this one with a faster path for most messages.
+        clock: the loop's time.
 
     """
 
@@ -59,25 +61,29 @@ class RoutedPart:
         *,
         transit: bool = True,
         overlays: OverlayPart | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self._clients: Callable[[], int] = _none
         self._node = node
         self._overlays = overlays
         self._loop = asyncio.get_running_loop()
+        self._now = clock or self._loop.time
         self._file = KeptFile(folder / FILE_NAME, _WITHOUT)
         self._saved_at = 0
         self._is_ready = False
         self._tasks: set[asyncio.Task[None]] = set()
         core = node.replication
+        self._own_id = core.origin
         self.own = OwnInterest(core.origin, core.epoch, transit=transit)
         self.interests = Interests(core.origin, self._published)
         ways = None if overlays is None else overlays.overlays
         self.core = Routed(core, self.interests, node.locator.locator, ways)
+        self._away = Away()
         self._recall()
         if overlays is not None:
             overlays.tell_of_looks(self._busy)
-            overlays.records_changed(self.interests, self._loop.time())
-        node.locator.tell_of_moves(self.core.moved)
+            overlays.records_changed(self.interests, self._now())
+        node.locator.tell_of_moves(self._moved)
         node.exchange.tell_of_trims(self._trimmed)
         node.route(self)
 
@@ -126,14 +132,37 @@ class RoutedPart:
             return
         self._learn(record)
 
+    def _moved(self, now: float) -> None:
+        self.core.moved(now)
+        if self._follow_reach():
+            self.own.refused()
+            self._node.reschedule()
+
+    def _follow_reach(self) -> bool:
+        others = [one.gateway_id for one in self.interests if one.gateway_id != self._own_id]
+        reached = self._node.locator.reached
+        return self._away.follow(others, reached, self._now(), self._node.log.position)
+
     def _trimmed(self, kept_from: dict[Epoch, int]) -> None:
         self.core.trimmed(kept_from)
         self.own.trimmed(kept_from)
+        self._forget_gone()
+
+    def _forget_gone(self) -> None:
+        now, log = self._now(), self._node.log
+        gone = self._away.over(now, log.position - log.length)
+        for gateway_id in gone:
+            _log.info(
+                "%s was away for longer than the log reaches back: it gets no more", gateway_id
+            )
+            self.core.forget(gateway_id)
+        if gone and self._overlays is not None:
+            self._overlays.records_changed(self.interests, now)
 
     def _learn(self, record: Interest) -> None:
-        self.core.update(record, self._loop.time())
+        self.core.update(record, self._now())
         if self._overlays is not None:
-            self._overlays.records_changed(self.interests, self._loop.time())
+            self._overlays.records_changed(self.interests, self._now())
         self._node.reschedule()
 
     def _busy(self) -> None:
@@ -152,7 +181,7 @@ class RoutedPart:
 
     def accepted(self, frame: bytes, header: Header, run: Run) -> Iterable[Any]:
         """See `Router`."""
-        return self.core.accepted(frame, header, run, self._loop.time())
+        return self.core.accepted(frame, header, run, self._now())
 
     def carry_out(self, actions: Iterable[Any]) -> None:
         """Do what routed mode or replication decided."""
@@ -279,18 +308,20 @@ class RoutedPart:
         """Records and accounts as of this place in the log; what is behind it is read again."""
         self._saved_at = position = self._node.log.position
         records = [record.encode() for record in self.interests]
-        known = [VERSION, position, records, self.core.accounts.save()]
+        away = self._away.save(self._now())
+        known = [VERSION, position, records, self.core.accounts.save(), away]
         try:
             self._file.write(msgpack.packb(known))
         except OSError as error:
             _log.error("what is owed is not kept, so the next start reads the log: %s", error)
 
     def _recall(self) -> None:
-        now, log = self._loop.time(), self._node.log
-        position, records, accounts = self._load()
+        now, log = self._now(), self._node.log
+        position, records, accounts, away = self._load()
         for record in records:
             self.interests.update(record)
         self.core.accounts.load(accounts, now)
+        self._away.load(away, now)
         self._saved_at = position
         try:
             for frame, header in log.read_from(position):
@@ -299,8 +330,9 @@ class RoutedPart:
         except LogError as error:
             _log.error("what is owed to others is not all known: %s", error)
         self.core.trimmed(log.kept_from())
+        self._follow_reach()  # nobody is, as yet
 
-    def _load(self) -> tuple[int, list[Interest], list[Any]]:
+    def _load(self) -> tuple[int, list[Interest], list[Any], list[Any]]:
         """Return what the file says; nothing if it is missing, set aside or ahead of the log."""
         try:
             found = self._file.read(_known)
@@ -309,14 +341,17 @@ class RoutedPart:
             found = None
         if found is not None and found[0] <= self._node.log.position:
             return found
-        return 0, [], []
+        return 0, [], [], []
 
 
-def _known(data: bytes) -> tuple[int, list[Interest], list[Any]]:
-    version, position, records, accounts = msgpack.unpackb(data)
-    if version != VERSION:
+def _known(data: bytes) -> tuple[int, list[Interest], list[Any], list[Any]]:
+    version, position, records, accounts, *rest = msgpack.unpackb(data)
+    if version not in (1, VERSION) or len(rest) != version - 1:
         raise ValueError(f"version {version!r}, not {VERSION}")
-    return int(position), [Interest.decode(record) for record in records], _accounts(accounts)
+    (away,) = rest or ([],)
+    interests = [Interest.decode(record) for record in records]
+    left = [(str(gateway), int(away_s), int(left_at)) for gateway, away_s, left_at in away]
+    return int(position), interests, _accounts(accounts), left
 
 
 def _accounts(rows: Iterable[Any]) -> list[Any]:

@@ -210,6 +210,13 @@ class Accounts:
             if claimed:
                 yield (self.origin, epoch), stream.last, claimed
 
+    def forget(self, gateway_id: str) -> None:
+        """A gateway is gone for good: nothing is for it any more."""
+        for stream in self.streams.values():
+            account = stream.accounts.pop(gateway_id, None)
+            if account is not None:
+                self.lost += account.owed.count()
+
     def trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
         """The log dropped its oldest: the lowest number that it still holds, by stream."""
         for epoch, stream in self.streams.items():

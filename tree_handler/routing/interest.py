@@ -221,7 +221,7 @@ class OwnInterest:
         self._load = clients, rooted
 
     def refused(self) -> None:
-        """The record that was taken last could not be told: tell it anew."""
+        """The record that was taken last could not be told, or was forgotten: tell it anew."""
         self._is_due = self._is_forgotten = True
 
     def logged(self, record: Interest, number: int) -> None:
@@ -317,6 +317,16 @@ class Interests:
                 self._index.set(new, gateway_id, None)
             self._forget(before ^ record.subscribes)
         return old or record
+
+    def forget(self, gateway_id: str) -> None:
+        """A gateway is gone for good: it wants nothing any more."""
+        record = self._records.pop(gateway_id, None)
+        if record is None:
+            return
+        self._all = None
+        for gone in record.subscribes:
+            self._index.delete(gone, gateway_id)
+        self._forget(record.subscribes)
 
     @property
     def everyone(self) -> frozenset[str]:

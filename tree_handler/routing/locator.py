@@ -198,5 +198,5 @@ class Locator:
             self._told[link] = now
         before = self._reached
         self._reached = frozenset().union(*(self._heard[link] for link in self._told))
-        self._came |= self._reached - before
+        self._came = (self._came | (self._reached - before)) & self._reached
         return news

@@ -140,6 +140,12 @@ class Routed:
         if replaced is not None and replaced.epoch != record.epoch:
             self.accounts.claim_anew({record.gateway_id}, now, restarted=True)
 
+    def forget(self, gateway_id: str) -> None:
+        """A gateway is gone for good (`away`): it is no destination any more."""
+        if gateway_id != self._own_id:
+            self.interests.forget(gateway_id)
+            self.accounts.forget(gateway_id)
+
     def recall(self, frame: bytes, header: Header, now: float) -> None:
         """Take up a batch of the log that a former life left, each in the order of the log.
 
