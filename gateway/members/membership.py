@@ -100,6 +100,10 @@ class Members:
         if told is not None:
             self.publish(told.node, dataclasses.replace(told.record, **fields))
 
+    def tell_anew(self) -> None:
+        """Others may have forgotten this gateway, and the notice that said so: tell its record."""
+        self.change()
+
     def offer(self, offers: bytes) -> None:
         """Tell the fleet another digest of what this gateway's directory has."""
         self.change(offers=offers)

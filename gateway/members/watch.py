@@ -19,6 +19,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.members.absence import Absence
 from tree_handler.members.suspicion import Question, Suspicion
 from tree_handler.rate_limit import RateLimit
+from tree_handler.routing.away import Away
 
 ASK_TOPIC = "$hedgerow/there/ask"
 ANSWER_TOPIC = "$hedgerow/there/answer"
@@ -60,6 +61,7 @@ class MemberWatch:
         self._suspicion = Suspicion(self._own_id)
         self._answers = RateLimit(ANSWERS_PER_S, ANSWERS_AT_ONCE)
         self._interval_s = tree.member_timeout_s / LOOKS
+        self._away = Away(tree.member_timeout_s)
         self._absence_at_s = 0.0
         self._look_at_s = math.inf
         node.locator.tell_of_moves(self._moved)
@@ -87,7 +89,8 @@ class MemberWatch:
         reached = self._node.locator.reached
         known = self._members.known
         before = known.suspects
-        questions = self._suspicion.look([one.id for one in known], reached, now)
+        ids = [one.id for one in known]
+        questions = self._suspicion.look(ids, reached, now)
         for question in questions:
             self._say(ASK_TOPIC, question.encode())
         suspects = self._suspicion.suspects
@@ -97,6 +100,9 @@ class MemberWatch:
             _log.info("%s is there again", gateway_id)
         known.suspect(suspects)
         self._look_at_s = self._suspicion.next_timer()
+        if self._away.follow((one for one in ids if one != self._own_id), reached, now, 0):
+            self._members.tell_anew()
+        self._away.over(now, 0)
         if now >= self._absence_at_s:
             self._absence_at_s = now + self._interval_s
             self._look_for_absent(reached, suspects, now)

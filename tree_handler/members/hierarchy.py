@@ -139,7 +139,7 @@ class Membership:
     """The newest record of each gateway; the order in which they come makes no difference.
 
     Attributes:
-        refused: records and absences of new gateways beyond `MAX_MEMBERS`.
+        refused: records of new gateways beyond `MAX_MEMBERS`.
 
     """
 
@@ -214,8 +214,7 @@ class Membership:
         if notice.mark <= self._absent.get(notice.id, _NEVER):
             return False
         if notice.id not in self._absent and len(self._absent) >= MAX_MEMBERS:
-            self.refused += 1
-            return False
+            self._forget_absence()
         self._absent[notice.id] = notice.mark
         self._claimed.pop(notice.id, None)
         known = self._records.get(notice.id)
@@ -223,6 +222,15 @@ class Membership:
             del self._records[notice.id]
             self._changed()
         return True
+
+    def _forget_absence(self) -> None:
+        """Make room for one more: what a newer record has made void goes first, then the oldest.
+
+        Of a gateway that went so long ago an old record comes again at worst, and it is taken out
+        again; but one that could not be taken out would stay for good.
+        """
+        void = (one for one in self._absent if one in self._records)
+        del self._absent[next(void, next(iter(self._absent)))]
 
     def get(self, gateway_id: str) -> MemberRecord | None:
         """The record of a gateway."""

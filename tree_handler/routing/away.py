@@ -27,9 +27,14 @@ class Away:
     """Who is out of the reach of one gateway.
 
     Times are in seconds, of a clock that never goes back; places are those of the log.
+
+    Args:
+        tell_after_s: who was out of its reach for so long may have forgotten this gateway.
+
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tell_after_s: float = LONG_S / 2) -> None:
+        self._tell_after_s = tell_after_s
         self._left: dict[str, tuple[float, int]] = {}
         """When each left, and where the log was then."""
         self._has_reached = self._is_alone = False
@@ -62,7 +67,7 @@ class Away:
         self._has_reached = self._has_reached or bool(reached)
         self._is_alone = self._has_reached and not reached
         may_be_forgotten = bool(reached) and (
-            was_alone or any(now - at >= LONG_S / 2 for at in came)
+            was_alone or any(now - at >= self._tell_after_s for at in came)
         )
         if not may_be_forgotten or now < self._tell_from:
             return False

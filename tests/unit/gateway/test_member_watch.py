@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from gateway.configuration.config import TreeSection
 from gateway.links.node import TreeNode
-from gateway.members.membership import ABSENT_TOPIC, Members
+from gateway.members.membership import ABSENT_TOPIC, TOPIC, Members
 from gateway.members.watch import (
     ANSWER_TOPIC,
     ANSWERS_AT_ONCE,
@@ -31,6 +31,8 @@ class Standing:
         self.reached: frozenset[str] = frozenset()
         self.sent: list[Entry] = []
         self.locator = self
+        self.exchange = SimpleNamespace(tell_of_trims=lambda _: None)
+        self.next_control = 1
         self.tree = SimpleNamespace(identity=SimpleNamespace(gateway_id=OWN), root_id=root)
         self.members = Members(folder)
         for gateway_id in (OWN, "gw-b", "gw-c"):
@@ -61,6 +63,11 @@ class Standing:
     def hear(self, topic: str, origin: str, payload: bytes = b"") -> None:
         header = SimpleNamespace(origin=origin, epoch=1)
         self.watch.hear(Entry(topic, payload), cast(Header, header))
+
+    def told(self) -> list[int]:
+        """The versions of its record that it has told."""
+        own = [entry for entry in self.sent if entry.topic == TOPIC + OWN]
+        return [MemberRecord.decode(entry.payload).version for entry in own]
 
     @property
     def topics(self) -> list[str]:
@@ -132,3 +139,41 @@ def test_only_the_root_says_who_is_absent(tmp_path: Path) -> None:
     at.pass_time(300.0)
     assert at.members.known.suspects == {"gw-c"}
     assert at.topics == [ASK_TOPIC]
+
+
+def test_a_gateway_that_others_may_have_taken_out_tells_its_record_anew(tmp_path: Path) -> None:
+    at = Standing(tmp_path)
+    at.reached = frozenset({"gw-b", "gw-c"})
+    record = MemberRecord(OWN, 1, 5, "", "", "10.0.0.1", 1883, capability=1.0)
+    at.members.publish(cast(TreeNode, at), record)
+    at.moved(at.now)
+    at.pass_time(10.0)
+    at.reached = frozenset({"gw-b"})  # for less than the time-out
+    at.moved(at.now)
+    at.pass_time(30.0)
+    at.reached = frozenset({"gw-b", "gw-c"})
+    at.moved(at.now)
+    at.pass_time(10.0)
+    assert at.told() == [5]
+    at.reached = frozenset({"gw-b"})
+    at.moved(at.now)
+    at.pass_time(70.0)
+    at.reached = frozenset({"gw-b", "gw-c"})  # what gw-c said of it may be in no log any more
+    at.moved(at.now)
+    at.pass_time(10.0)
+    assert at.told() == [5, 6]
+
+
+def test_a_gateway_whose_clock_stood_still_tells_its_record_anew(tmp_path: Path) -> None:
+    at = Standing(tmp_path)
+    at.reached = frozenset({"gw-b", "gw-c"})
+    record = MemberRecord(OWN, 1, 5, "", "", "10.0.0.1", 1883, capability=1.0)
+    at.members.publish(cast(TreeNode, at), record)
+    for _ in range(3):  # it loses all links, and finds them again within seconds of its own clock
+        at.moved(at.now)
+        at.pass_time(5.0)
+        at.reached = frozenset()
+        at.moved(at.now)
+        at.pass_time(5.0)
+        at.reached = frozenset({"gw-b", "gw-c"})
+    assert at.told() == [5, 6]

@@ -260,6 +260,19 @@ def test_new_gateways_beyond_the_limit_are_refused_and_counted(
     assert members.refused == 1
 
 
+def test_however_many_have_gone_the_next_one_can_be_taken_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tree_handler.members.hierarchy.MAX_MEMBERS", 3)
+    members = Membership()
+    for number in range(20):
+        gone = member(f"gw-{number}")
+        assert members.update(gone)
+        assert members.is_absent(AbsenceNotice.of(gone))
+        assert not members.update(gone)
+    assert len(members) == members.refused == 0
+
+
 # -- hierarchy -----------------------------------------------------------------------------------
 
 
