@@ -9,6 +9,9 @@ chain, which so goes ahead of what the gateway signed; then with the names of al
 What gateways state of their former keys (`former_keys`) goes the same way, by its own fingerprints
 among those of certificates (`HAVE`). A gateway of an earlier release, which does not know of it,
 asks for these too; only who says that it reads them is sent them (`READS_FORMER`, `FORMER`).
+
+What is refused may be believed later, for instance when this gateway's clock is set: it is asked
+for again (`asking_again`).
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from typing import Any, ClassVar
 import msgpack
 
 from gateway.links.node import TreeNode
+from gateway.signing.asking_again import AskingAgain
 from gateway.signing.fleet_keys import FleetKeys
-from gateway.signing.former_keys import MAX_STATEMENT_BYTES
-from gateway.signing.ring import FINGERPRINT_BYTES
+from gateway.signing.former_keys import MAX_STATEMENT_BYTES, statement_fingerprint
+from gateway.signing.ring import FINGERPRINT_BYTES, fingerprint_of
 from gateway.signing.trust import MAX_CERTIFICATE_BYTES, MAX_CHAIN, Chain, UntrustedError
 from tree_handler.errors import ProtocolError
 from tree_handler.members.member import check_name
@@ -82,6 +86,7 @@ class CertificatePart:
         self._asked = RateLimit(1.0, 3)
         self._untrusted = RateLimit(UNTRUSTED_PER_S, UNTRUSTED_AT_ONCE)
         self._unknown: dict[str, None] = {}
+        self._again: AskingAgain[bytes] = AskingAgain(keys.wall_s, now())
         self._save_at = float("inf")
         self._look_at = now() + LOOK_S
 
@@ -104,7 +109,7 @@ class CertificatePart:
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
         """See `Part`."""
-        self._keys.follow_time()  # a clock that was wrong at the start may have been set since
+        self._follow_time(now)  # a clock that was wrong at the start may have been set since
         self._say(link, CertificateKind.CHAINS, [self._keys.chain])
         ring = self._keys.ring
         names = [fingerprint for fingerprint, _ in (*ring, *ring.former)]
@@ -140,13 +145,14 @@ class CertificatePart:
 
     def next_timer(self) -> float:
         """See `Part`."""
-        return min(self._save_at, self._look_at)
+        return min(self._save_at, self._look_at, self._again.next_timer())
 
     def handle_timer(self, now: float) -> None:
         """See `Part`."""
         if now >= self._look_at:
             self._look_at = now + LOOK_S
-            self._keys.follow_time()
+            self._follow_time(now)
+        self._ask_again(now)
         if now >= self._save_at:
             self._save_at = float("inf")
             self._keys.save()
@@ -156,11 +162,13 @@ class CertificatePart:
         learnt: set[str] = set()
         for chain in chains:
             if self._untrusted.is_over(str(link), now):
-                return
+                self._again.refused(fingerprint_of(chain), now)
+                continue
             try:
                 gateway_id = self._keys.ring.add(chain)
             except UntrustedError as error:
                 self._untrusted.count(str(link), now)
+                self._again.refused(fingerprint_of(chain), now)
                 _log.debug("link %d: a certificate is not believed: %s", link, error)
                 continue
             if gateway_id is not None:
@@ -186,11 +194,13 @@ class CertificatePart:
         learnt: set[str] = set()
         for data in statements:
             if self._untrusted.is_over(str(link), now):
-                break
+                self._again.refused(statement_fingerprint(data), now)
+                continue
             try:
                 gateway_id = self._keys.ring.take_statement(data)
             except UntrustedError as error:
                 self._untrusted.count(str(link), now)
+                self._again.refused(statement_fingerprint(data), now)
                 _log.debug("link %d: a statement is not believed: %s", link, error)
                 continue
             if gateway_id is not None:
@@ -206,10 +216,35 @@ class CertificatePart:
     def _learnt(self, gateway_ids: set[str], now: float) -> None:
         """More is known of the keys of these: ask again for what they have signed."""
         self._save_at = min(self._save_at, now + SAVE_S)
-        if gateway_ids & self._unknown.keys():
-            for gateway_id in gateway_ids:
-                self._unknown.pop(gateway_id, None)
+        self._again.more_is_known(now)
+        self._ask_anew(gateway_ids, now)
+
+    def _ask_anew(self, gateway_ids: Iterable[str], now: float) -> None:
+        asked = self._unknown.keys() & set(gateway_ids)
+        for gateway_id in asked:
+            del self._unknown[gateway_id]
+        if asked:
             self._node.exchange.take(self._node.replication.repair.ask_anew(now))
+
+    def _follow_time(self, now: float) -> None:
+        """Look at the wall clock: what counted may count no more, and the other way round."""
+        stated = self._keys.statement
+        self._keys.follow_time()
+        if not self._again.follow_clock(self._keys.wall_s, now):
+            return
+        self._keys.clock_was_set()
+        own = self._keys.statement
+        if own is not None and own is not stated:
+            for link in self._node.links:
+                self._say(link, CertificateKind.HAVE, [own.fingerprint])
+        self._ask_anew(list(self._unknown), now)
+
+    def _ask_again(self, now: float) -> None:
+        names = self._again.take(now)
+        for at in range(0, len(names), MAX_ROWS - 1):
+            for link in self._node.links:
+                some = [READS_FORMER, *names[at : at + MAX_ROWS - 1]]
+                self._say(link, CertificateKind.WANT, some)
 
     def _send(self, link: int, chains: Iterable[Chain]) -> None:
         for some in _pieces(chains):

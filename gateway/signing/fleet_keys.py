@@ -16,7 +16,7 @@ from pathlib import Path
 import msgpack
 
 from gateway.kept_file import KeptFile
-from gateway.signing.former_keys import KeyStatement
+from gateway.signing.former_keys import MAX_AHEAD_S, KeyStatement
 from gateway.signing.own import OwnKey
 from gateway.signing.own_history import OwnHistory
 from gateway.signing.ring import CertificateRing
@@ -74,6 +74,8 @@ class FleetKeys:
         self._own_id, self._life = "", 0
         self._clock = clock
         self.ring = CertificateRing(files.trust, clock())
+        self._refused: list[Chain] = []
+        """Of the file, and its own: a clock that is wrong may be why."""
         self._saved: frozenset[bytes] = frozenset()
         for chain in self._load():
             self._add(chain)
@@ -111,6 +113,7 @@ class FleetKeys:
         self._own = files.own
         self.follow_time()
         lost = self.ring.follow_trust(files.trust)
+        self._refused.clear()
         self._add(files.own.chain)
         self._trust = files.trust
         if self._life:
@@ -120,6 +123,20 @@ class FleetKeys:
     def follow_time(self) -> None:
         """Certificates end: to be called now and then."""
         self.ring.follow_time(self._clock())
+
+    def clock_was_set(self) -> None:
+        """What was refused or stated by another time may be wrong now: do it anew."""
+        self.follow_time()
+        refused, self._refused = self._refused, []
+        for chain in (*refused, self._own.chain):
+            self._add(chain)
+        if self._life:
+            self._follow_history()
+
+    @property
+    def wall_s(self) -> float:
+        """The wall clock, seconds since 1970."""
+        return self._clock()
 
     def save(self) -> None:
         """Keep what is new since it was saved last."""
@@ -140,6 +157,8 @@ class FleetKeys:
         self._history.drop(self._is_revoked)
         former, ring = self._history.former(self._own.chain), self.ring
         stated = ring.former.of(self._own_id)
+        if stated is not None and stated.stated_s > self.wall_s + MAX_AHEAD_S:
+            stated = None  # nobody whose clock is right takes it
         if (stated is None and not former) or (
             stated is not None
             and list(stated.keys) == former
@@ -196,6 +215,7 @@ class FleetKeys:
         try:
             self.ring.add(chain)
         except UntrustedError as error:  # its authority may have gone since it was kept
+            self._refused.append(chain)
             _log.warning("a certificate is not believed: %s", error)
 
     def _load(self) -> list[Chain]:

@@ -71,7 +71,8 @@ class FleetProof:
 
         """
         self.revocations.follow(revoking or Revoking())
-        self._revocation_part = RevocationPart(node, self.revocations, self._revoked)
+        now = asyncio.get_running_loop().time
+        self._revocation_part = RevocationPart(node, self.revocations, self._revoked, now)
         node.add_part(self._revocation_part)
         if self.keys is None:
             node.add_part(Unheeded(TOPIC))
@@ -81,7 +82,6 @@ class FleetProof:
             node.publish(Entry(topic, payload), control=True)
 
         self.keys.begin(own_id, epoch)
-        now = asyncio.get_running_loop().time
         self._lives = LifeProof(own_id, epoch, publish, now)
         self._part = CertificatePart(node, self.keys, now)
         node.add_part(self._part)

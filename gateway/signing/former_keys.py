@@ -110,7 +110,7 @@ class KeyStatement:
     @property
     def fingerprint(self) -> bytes:
         """What names it: as that of a certificate."""
-        return hashlib.sha256(self.data).digest()[:16]
+        return statement_fingerprint(self.data)
 
     @classmethod
     def of(cls, data: bytes) -> KeyStatement:
@@ -189,6 +189,8 @@ class FormerKeys:
         """
         gateway_id = statement.gateway_id
         known = self._stated.get(gateway_id)
+        if known is not None and known.stated_s > now_s + MAX_AHEAD_S:
+            known = None  # taken while this clock, and that gateway's, was wrong
         if known is not None and statement.stated_s <= known.stated_s:
             return False
         if statement.stated_s > now_s + MAX_AHEAD_S:
@@ -246,6 +248,11 @@ class FormerKeys:
         stated = self._stated.pop(gateway_id, None)
         if stated is not None:
             del self._fingerprints[stated.fingerprint], self._named[gateway_id]
+
+
+def statement_fingerprint(data: bytes) -> bytes:
+    """What names a statement, by its wire form."""
+    return hashlib.sha256(data).digest()[:16]
 
 
 def digest_of(key: PublicKey) -> bytes:

@@ -3,12 +3,14 @@
 A list proves itself by its authority's signature (`revocations`), so it does not matter who hands
 it over. Neighbours say which they have (`HAVE`) when a link begins and when one is new; who lacks a
 newer one asks for it (`WANT`), and it goes on from there (`LIST`). A still network says nothing.
+What is refused is asked for again: it may be valid when this gateway's clock is set.
 """
 
 from __future__ import annotations
 
 import enum
 import logging
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
@@ -16,6 +18,7 @@ import msgpack
 
 from gateway.credentials.crl import NAME_BYTES, NO_NUMBER, NUMBER_BYTES, Edition
 from gateway.links.node import TreeNode
+from gateway.signing.asking_again import AskingAgain
 from gateway.signing.revocations import MAX_AUTHORITIES, MAX_BYTES, Revocations
 from gateway.signing.trust import UntrustedError
 from tree_handler.errors import ProtocolError
@@ -28,6 +31,8 @@ UNTRUSTED_AT_ONCE = 4
 ASKED_PER_S = 1.0
 ASKED_AT_ONCE = 2 * MAX_AUTHORITIES
 """Lists that one neighbour is asked for."""
+LOOK_S = 60.0
+"""While a list was refused, the wall clock is looked at so often."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,12 +55,19 @@ class RevocationPart:
         node: on whose links.
         kept: the lists of this gateway.
         taken: called with the neighbour's id when one of its lists is new here.
+        now: the loop's time.
 
     """
 
     topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
 
-    def __init__(self, node: TreeNode, kept: Revocations, taken: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        node: TreeNode,
+        kept: Revocations,
+        taken: Callable[[str], None],
+        now: Callable[[], float],
+    ) -> None:
         self._node = node
         self._kept = kept
         self._taken = taken
@@ -63,6 +75,9 @@ class RevocationPart:
         self._wanted: dict[int, set[bytes]] = {}
         self._untrusted = RateLimit(UNTRUSTED_PER_S, UNTRUSTED_AT_ONCE)
         self._asked = RateLimit(ASKED_PER_S, ASKED_AT_ONCE)
+        self._again: AskingAgain[tuple[int, bytes]] = AskingAgain(kept.wall_s, now())
+        """By link, and name of the authority."""
+        self._look_at = math.inf
 
     def announce(self, but: int | None = None) -> None:
         """A list is new here: tell all neighbours but one."""
@@ -98,11 +113,18 @@ class RevocationPart:
                     self._take(link, name, der, now)
 
     def next_timer(self) -> float:
-        """Never."""
-        return float("inf")
+        """See `Part`; never, while no list was refused."""
+        return min(self._look_at, self._again.next_timer())
 
     def handle_timer(self, now: float) -> None:
         """See `Part`."""
+        self._again.follow_clock(self._kept.wall_s, now)
+        for link, name in self._again.take(now):
+            peer_id = self._peers.get(link)
+            if peer_id is not None and not self._untrusted.is_over(peer_id, now):
+                self._wanted.setdefault(link, set()).add(name)
+                self._say(link, RevocationKind.WANT, [name])
+        self._look_at = now + LOOK_S if len(self._again) else math.inf
 
     def _ask(self, link: int, editions: dict[bytes, Edition], now: float) -> None:
         peer_id = self._peers.get(link, "")
@@ -126,6 +148,8 @@ class RevocationPart:
             is_new = self._kept.take(name, der)
         except UntrustedError as error:
             self._untrusted.count(peer_id, now)
+            self._again.refused((link, name), now)
+            self._look_at = min(self._look_at, now + LOOK_S)
             _log.warning("%s has handed over a list that is not taken: %s", peer_id, error)
             return
         if is_new:

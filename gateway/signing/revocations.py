@@ -92,6 +92,11 @@ class Revocations:
         self.lists: tuple[Crl, ...] = tuple(self._load())
 
     @property
+    def wall_s(self) -> float:
+        """The wall clock, seconds since 1970."""
+        return self._clock()
+
+    @property
     def editions(self) -> dict[bytes, Edition]:
         """How new the list of each authority is, by the authority's name."""
         return {name: crls.edition_of(crl) for name, crl in self._newest.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,12 +34,15 @@ values = st.recursive(
 class Peer:
     """A gateway's part, and what it sends over its links."""
 
-    def __init__(self, folder: Path, authority: Authority, name: str) -> None:
+    def __init__(
+        self, folder: Path, authority: Authority, name: str, wall_s: float | None = None
+    ) -> None:
+        self.wall_s, self.now = time.time() if wall_s is None else wall_s, 0.0
         issued = authority.issue(name, is_gateway=True)
         trusted = Trust([x509.load_pem_x509_certificate(authority.file.read_bytes())])
         files = SigningFiles(OwnKey.read(issued.certificate, issued.key), trusted)
         (folder / name).mkdir()
-        self.keys = FleetKeys(files, folder / name)
+        self.keys = FleetKeys(files, folder / name, lambda: self.wall_s)
         self.sent: list[tuple[int, list[Any]]] = []
         self.asked_anew = 0
         node = SimpleNamespace(
@@ -48,7 +52,7 @@ class Peer:
             replication=SimpleNamespace(repair=SimpleNamespace(ask_anew=self._ask_anew)),
         )
         self.links = node.links
-        self.part = CertificatePart(cast(TreeNode, node), self.keys, lambda: 0.0)
+        self.part = CertificatePart(cast(TreeNode, node), self.keys, lambda: self.now)
 
     def _ask_anew(self, now: float) -> tuple[()]:
         self.asked_anew += 1
@@ -256,3 +260,84 @@ def test_who_knows_a_thousand_asks_in_messages_that_are_no_larger(peers: list[Pe
     assert max(len(asked) for _, (_, asked) in a.sent) <= certificate_part.MAX_ROWS
     wanted = {row for _, (_, asked) in a.sent for row in asked}
     assert wanted == {*rows, certificate_part.READS_FORMER}
+
+
+DAY_S = 86_400.0
+
+
+def let_time_pass(peer: Peer, until: float) -> int:
+    """Let a gateway's timers be due; how many messages that made."""
+    sent = 0
+    while (due := peer.part.next_timer()) <= until:
+        peer.wall_s += due - peer.now
+        peer.now = due
+        before = len(peer.sent)
+        peer.part.handle_timer(due)
+        sent += len(peer.sent) - before
+    peer.wall_s += until - peer.now
+    peer.now = until
+    return sent
+
+
+@pytest.mark.parametrize("wrong_s", [-10_000 * DAY_S, 100 * DAY_S], ids=["1998", "in 100 days"])
+def test_what_was_refused_by_a_wrong_clock_is_asked_for_when_the_clock_is_set(
+    tmp_path: Path, authority: Authority, wrong_s: float
+) -> None:
+    a = Peer(tmp_path, authority, "gw-a")
+    signed = restart_with_another_key(a, authority)
+    b = Peer(tmp_path, authority, "gw-b", wall_s=a.wall_s + wrong_s)
+    link_up(a, b, 1)
+    assert not len(b.keys.ring.former)
+    let_time_pass(b, 5_000.0)
+    carry(b, 1, a, 1)
+    carry(a, 1, b, 1)
+    assert not len(b.keys.ring.former)
+    b.part.unknown("gw-a", 1)
+    b.sent.clear()
+    b.wall_s -= wrong_s  # it is set, and the link stands
+    let_time_pass(b, 5_000.0 + certificate_part.LOOK_S)
+    carry(b, 1, a, 1)
+    carry(a, 1, b, 1)
+    assert b.keys.ring.knows("gw-a")
+    if not len(b.keys.ring.former):  # the certificate came behind the statement
+        let_time_pass(b, b.now + certificate_part.LOOK_S)
+        carry(b, 1, a, 1)
+        carry(a, 1, b, 1)
+    assert b.keys.ring.former.verify("gw-a", b"then", signed, since_s=0.0, life=1)
+    assert b.asked_anew
+    assert not let_time_pass(b, b.now + 10 * DAY_S)  # and then nothing is said
+
+
+def test_what_is_never_believed_is_asked_for_ever_more_rarely(
+    peers: list[Peer], tmp_path: Path
+) -> None:
+    a = peers[0]
+    (tmp_path / "foreign").mkdir()
+    foreign = Authority(tmp_path / "foreign").issue("gw-b", is_gateway=True).der
+    a.links[1] = None
+    payload = msgpack.packb((int(CertificateKind.CHAINS), [[foreign]]))
+    a.part.receive(1, TOPIC, payload, 0.0)
+    asked = 0
+    while a.now < 30 * DAY_S:
+        asked += let_time_pass(a, a.now + 60.0)
+        if a.sent:
+            a.sent.clear()
+            a.part.receive(1, TOPIC, payload, a.now)
+    assert 30 <= asked <= 45
+
+
+def test_a_statement_made_by_a_clock_that_was_ahead_is_made_anew_when_it_is_set(
+    tmp_path: Path, authority: Authority
+) -> None:
+    right_s = time.time()
+    a = Peer(tmp_path, authority, "gw-a", wall_s=right_s + 400 * DAY_S)
+    signed = restart_with_another_key(a, authority)
+    b = Peer(tmp_path, authority, "gw-b")
+    link_up(a, b, 1)
+    assert not len(b.keys.ring.former)  # of a later time
+    a.wall_s = right_s
+    let_time_pass(a, certificate_part.LOOK_S)
+    for _ in range(3):
+        carry(a, 1, b, 1)
+        carry(b, 1, a, 1)
+    assert b.keys.ring.former.verify("gw-a", b"then", signed, since_s=0.0, life=1)

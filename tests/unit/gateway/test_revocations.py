@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import ssl
+import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -68,17 +70,20 @@ def der(crl: x509.CertificateRevocationList) -> bytes:
 class Peer:
     """A gateway's part, and what it sends over its links."""
 
-    def __init__(self, folder: Path, *authorities: Authority) -> None:
+    def __init__(self, folder: Path, *authorities: Authority, wall_s: float | None = None) -> None:
         folder.mkdir()
         self.trusted = tuple(authority.x509 for authority in authorities)
-        self.kept = Revocations(folder)
+        self.wall_s, self.now = time.time() if wall_s is None else wall_s, 0.0
+        self.kept = Revocations(folder, lambda: self.wall_s)
         self.kept.follow(Revoking(self.trusted))
         self.sent: list[tuple[int, list[Any]]] = []
         self.told: list[str] = []
         node = SimpleNamespace(
             send=lambda link, _, payload: self.sent.append((link, msgpack.unpackb(payload)))
         )
-        self.part = RevocationPart(cast(TreeNode, node), self.kept, self.told.append)
+        self.part = RevocationPart(
+            cast(TreeNode, node), self.kept, self.told.append, lambda: self.now
+        )
 
     def configure(self, *lists: x509.CertificateRevocationList) -> None:
         """Have the files say this."""
@@ -86,7 +91,7 @@ class Peer:
             self.part.announce()
 
     def receive(self, link: int, kind: int, rows: object) -> None:
-        self.part.receive(link, TOPIC, msgpack.packb((kind, rows)), 0.0)
+        self.part.receive(link, TOPIC, msgpack.packb((kind, rows)), self.now)
 
 
 def settle(*links: tuple[Peer, Peer, int]) -> None:
@@ -331,3 +336,36 @@ class TestUnited:
         path = tmp_path / "crl.pem"
         path.write_bytes(whole.public_bytes(Encoding.PEM))
         assert self.tls(authority, server, path, part).revoked == [whole]
+
+
+def test_a_list_that_was_refused_by_a_wrong_clock_is_asked_for_when_the_clock_is_set(
+    tmp_path: Path, authority: Authority
+) -> None:
+    a = Peer(tmp_path / "a", authority)
+    b = Peer(tmp_path / "b", authority, wall_s=0.0)  # 1970: the board has no clock
+    a.configure(made(authority))
+    link_up((a, b, 1))
+    assert b.kept.editions == {}
+    assert b.part.next_timer() < math.inf
+    b.wall_s, b.now = a.wall_s, b.part.next_timer()
+    b.part.handle_timer(b.now)
+    settle((a, b, 1))
+    assert b.kept.editions == a.kept.editions
+    b.part.handle_timer(b.part.next_timer())
+    assert b.part.next_timer() == math.inf  # and a still network says nothing
+
+
+def test_a_list_that_is_never_valid_is_asked_for_ever_more_rarely(
+    tmp_path: Path, authority: Authority
+) -> None:
+    a = Peer(tmp_path / "a", authority)
+    b = Peer(tmp_path / "b", authority, wall_s=0.0)
+    a.configure(made(authority))
+    link_up((a, b, 1))
+    asked = 0
+    while b.now < 30 * 86_400.0:
+        b.wall_s = b.now = b.part.next_timer()
+        b.part.handle_timer(b.now)
+        asked += len(b.sent)
+        settle((a, b, 1))
+    assert 30 <= asked <= 45
