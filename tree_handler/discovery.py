@@ -243,12 +243,17 @@ class Discovery:
         return self._datagram
 
     def _remember(self, heard: Announcement, now: float, jitter: float) -> bool:
-        """Whether the announcement is not of an earlier boot; a newcomer gets an answer."""
-        known = self._epochs.get(heard.gateway_id, 0)
-        if heard.boot_epoch > known:
-            if known == 0 and len(self._epochs) >= MAX_KNOWN:
-                del self._epochs[next(iter(self._epochs))]
-            self._epochs[heard.gateway_id] = heard.boot_epoch
+        """Whether the announcement is not of an earlier boot; a newcomer gets an answer.
+
+        Where more gateways announce themselves than are remembered, the one that was silent for
+        longest is forgotten, and nobody is answered: each would be a newcomer each time.
+        """
+        known = self._epochs.pop(heard.gateway_id, 0)
+        is_full = len(self._epochs) >= MAX_KNOWN
+        if is_full:
+            del self._epochs[next(iter(self._epochs))]
+        self._epochs[heard.gateway_id] = max(known, heard.boot_epoch)
+        if heard.boot_epoch > known and not is_full:
             self._next = min(self._next, now + self._times.newcomer_s * jitter)
         return heard.boot_epoch >= known
 

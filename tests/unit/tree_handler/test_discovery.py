@@ -188,6 +188,19 @@ def test_a_newcomer_gets_an_answer_soon_and_a_known_gateway_does_not() -> None:
     assert core.next_timer() == 3.5
 
 
+def test_more_gateways_than_are_remembered_do_not_answer_each_other_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tree_handler.discovery.MAX_KNOWN", 4)
+    core, sent, now = discovery(times=AnnouncementTimes(interval_s=5.0)), 0, 0.0
+    for turn in range(600):  # six others, each every six seconds
+        while core.next_timer() <= now:
+            sent += core.handle_timer(core.next_timer(), 0.5) is not None
+        core.receive(announcement(f"gw-{turn % 6}").encode(KEY), HERE, now, 0.5)
+        now += 1.0
+    assert sent <= 600 / 5.0 + 6
+
+
 # -- rate limit ----------------------------------------------------------------------------------
 
 
