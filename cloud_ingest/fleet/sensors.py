@@ -7,6 +7,10 @@ from cloud_ingest.fleet.gateway_state import GatewayState, SensorState
 from cloud_ingest.fleet.rules import AlertRules, SensorRange, Thresholds
 from cloud_ingest.ingest.facts import SensorSpan
 
+SILENT_US = 3_600_000_000
+"""A sensor that said something within this time is not forgotten for another one: of sensors that
+drive each other out each would be new each time, and its alert raised and cleared each time."""
+
 
 class SensorJudge:
     """Follows sensors, as many of a gateway as are remembered.
@@ -34,8 +38,9 @@ class SensorJudge:
             return
         known = gateway.sensors.get(span.sensor)
         if known is None:
-            if len(gateway.sensors) >= self._rules.kept.sensors:
-                self._forget_one(gateway, at_us)
+            is_full = len(gateway.sensors) >= self._rules.kept.sensors
+            if is_full and not self._forget_one(gateway, at_us):
+                return
             known = SensorState(span.first, at_us, 0, at_us)
             gateway.sensors[span.sensor] = known
         is_same = span.changes == 0 and span.first == known.value
@@ -65,11 +70,15 @@ class SensorJudge:
         message = f"it says {value:g}, out of {_written(rules.sensor_range)}"
         self._alerts.judge(("sensor-range", *about), is_out, at_us, message, value)
 
-    def _forget_one(self, gateway: GatewayState, at_us: int) -> None:
+    def _forget_one(self, gateway: GatewayState, at_us: int) -> bool:
+        """Make room for one more; whether there is one that has been silent."""
         sensors = gateway.sensors
         gone = min(sensors, key=lambda name: (sensors[name].heard_us, name))
+        if sensors[gone].heard_us > at_us - SILENT_US:
+            return False
         del sensors[gone]
         self._alerts.forget_about(gateway.gateway, [gone], at_us)
+        return True
 
 
 def _out_of_range(rules: Thresholds, span: SensorSpan) -> tuple[bool | None, float]:

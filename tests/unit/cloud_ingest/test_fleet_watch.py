@@ -272,6 +272,24 @@ def test_the_state_is_bounded_by_gateways_and_sensors() -> None:
     assert max(sizes[10:]) < 1.1 * sizes[9]
 
 
+def test_more_sensors_than_are_remembered_do_not_raise_and_clear_alerts_for_ever() -> None:
+    rules = read("[sensor-range]\nhigh = 10.0\n[kept]\nsensors = 3")
+    watch = FleetWatch(rules)
+    for number in range(40):  # a round of four sensors each ten seconds, all of them too hot
+        second = 10.0 * number
+        spans = tuple(SensorSpan("gw-a", f"s{i}", 1, 0, 0, 20, 20, 20, 20, 0) for i in range(4))
+        watch.take(batch(number, second, activity=(active(second),), sensors=spans))
+    alerts = [row for row in rows(watch, "alerts") if row["kind"] == "sensor-range"]
+    assert [(row["sensor"], row["cleared"]) for row in alerts] == [
+        (f"s{i}", None) for i in range(3)
+    ]
+    later = 10.0 * 40 + 7_200  # the first three are silent: the fourth takes the room of one
+    span = SensorSpan("gw-a", "s3", 1, 0, 0, 20, 20, 20, 20, 0)
+    watch.take(batch(40, later, activity=(active(later),), sensors=(span,)))
+    alerts = [row for row in rows(watch, "alerts") if row["kind"] == "sensor-range"]
+    assert {row["sensor"] for row in alerts if row["cleared"] is None} == {"s1", "s2", "s3"}
+
+
 def test_a_sensor_that_says_the_same_is_stuck_until_it_says_something_else() -> None:
     rules = read("[sensor-stuck]\nafter-s = 100\nreadings = 3")
     watch, kinds = FleetWatch(rules), []
