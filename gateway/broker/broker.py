@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from gateway.broker.access.guard import Access, Guard
 from gateway.broker.access.plugin_loading import load
@@ -22,7 +23,10 @@ from gateway.broker.listeners.listener import Listener, Listeners
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.broker.outbound.message import Message
 from gateway.broker.statistics.sys_topics import SysTopics
+from gateway.mqtt import PacketError
 from tree_handler.batch import Entry
+
+UNFIT: Final = "message of the gateway's own that no client could publish"
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +113,10 @@ class GatewayBroker:
 
     def accept(self, entry: Entry) -> None:
         """Publish for the gateway itself, as a client would."""
-        self.core.acceptance.publish_own(Message.of(entry, self.core.now()))
+        try:
+            self.core.acceptance.publish_own(Message.of(entry, self.core.now()))
+        except PacketError as error:  # whoever measures or tells goes on with all else
+            self.core.refusals.count(UNFIT, f"{entry.topic}: {error}", level=logging.ERROR)
 
     @property
     def permissions(self) -> Guard:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from gateway.broker.durability.checkpoints import Checkpoints
 from gateway.broker.durability.durability import Durability
@@ -17,8 +18,10 @@ from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.sessions_again import Restorable
 from gateway.broker.durability.snapshot import Snapshots
 from gateway.broker.durability.sparing import Sparing
+from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.durability.store import Store
-from gateway.broker.hooks import Client, Hooks
+from gateway.broker.each_listener import EachListener
+from gateway.broker.hooks import Hooks
 from gateway.broker.inbound.acceptance import Acceptance
 from gateway.broker.inbound.admission import Admission
 from gateway.broker.inbound.arriving import Arriving
@@ -30,7 +33,7 @@ from gateway.broker.inbound.publishing import Publishing
 from gateway.broker.inbound.reception import Reception
 from gateway.broker.inbound.requests import Requests
 from gateway.broker.limits import DROPS, Budget, Limits, counted_refusals
-from gateway.broker.outbound.channel import Output
+from gateway.broker.outbound.channel import Channel, Output
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.outlet import Outlet
@@ -51,7 +54,9 @@ from gateway.broker.topics.subscriptions import SubscriptionTree
 from gateway.broker.turns import Turns
 from gateway.broker.upkeep import SWEEP_S, TURN_S, Upkeep
 from gateway.event_log.counted_lines import CountedLines
-from gateway.mqtt import ReasonCode, Will
+from gateway.event_log.failures import Failures
+from gateway.mqtt import ReasonCode
+from gateway.repeating import Repeating
 from gateway.shares.log_room import LogRoom
 from gateway.shares.user_rates import UserRates
 from gateway.shares.user_turns import UserTurns
@@ -105,8 +110,9 @@ class DataPlane:
         self.checkpoints: Checkpoints | None = None
         self.limits = limits or Limits()
         self.now = now or self._loop.time
-        self.tasks = Tasks()
         self.refusals = refusals or counted_refusals(self.now)
+        self._failures = Failures(self.refusals)
+        self.tasks = Tasks(self._failures)
         self.traffic = Traffic()
         self.budget = Budget(self.limits)
         self._turns = Turns(self._end_turn)
@@ -117,10 +123,18 @@ class DataPlane:
         self._make_sessions()
         self.service = self._make_inbound()
         self.upkeep = Upkeep(
-            *(self.connections, self.departures, self.sessions, self.wills),
-            *(self.budget, self.refusals),
+            self.connections,
+            self.departures,
+            self.sessions,
+            self.wills,
+            self.budget,
+            self.refusals,
+            self.now,
         )
-        self._timer: asyncio.TimerHandle | None = None
+        again = lambda: SWEEP_S if self.sweep() else TURN_S  # noqa: E731
+        self._sweeping = Repeating(self._loop, "sweep", again, SWEEP_S, self._failures)
+        self._unsafe: list[Channel] = []
+        """Channels whose output must wait, for what it stands on could not be looked at."""
 
     # -- the owners ------------------------------------------------------------------------------
 
@@ -138,7 +152,12 @@ class DataPlane:
             self._turns,
         )
         self._outlet = Outlet(
-            *(self.routes, self.delivery, self.retention, self._bridged, self._owing)
+            self.routes,
+            self.delivery,
+            self.retention,
+            self._bridged,
+            self._owing,
+            self._failures,
         )
         self.arriving = Arriving(
             *(self.routes, self.delivery, self._outlet, self.retention, durability),
@@ -146,7 +165,8 @@ class DataPlane:
         )
 
     def _make_sessions(self) -> None:
-        events, durability = self._hooks.events, self._durability
+        durability = self._durability
+        events = (EachListener(self._hooks.events, self._failures),)
         self.acceptance = Acceptance(
             *(self._hooks.tree, self._outlet, self.retention, durability, self._turns),
             *(self.log_room, self.now),
@@ -154,7 +174,7 @@ class DataPlane:
         self.subscriptions = Subscriptions(
             self._tree, self.known_routes, self.delivery, events, self._hooks.interest
         )
-        self.wills = Wills(self.acceptance, durability, self.now)
+        self.wills = Wills(self.acceptance, durability, self.refusals, self.now)
         self.sessions = Sessions(
             *(self.budget, self.subscriptions, self.wills, self._owing, durability, events),
             self.now,
@@ -251,35 +271,40 @@ class DataPlane:
         checkpoints.go_on_from(saved)
         self.checkpoints = checkpoints
         for one in recovery.wills_standing:
-            self._leave_standing(one.client, one.will)
+            step = partial(self._leave_standing, one, is_latest=durable.wills.is_latest(one))
+            self._failures.tried("will that stood", step, one.topic)
         return found
 
-    def _leave_standing(self, client: Client, will: Will) -> None:
+    def _leave_standing(self, one: SavedWill, *, is_latest: bool) -> None:
         """See to a will that stood when the process before ended: its client has gone with it.
 
         One with a delay waits for the client, whose session is there again, for what is left of it.
         What the client may publish is asked anew.
         """
         permissions = self._hooks.permissions
-        verdict = True if permissions is None else permissions.may_publish(client, will.topic)
+        verdict = True if permissions is None else permissions.may_publish(one.client, one.topic)
         if isinstance(verdict, Awaitable):
-            self.tasks.start(self._leave_late(client, will, verdict))
+            self.tasks.start(self._leave_late(one, verdict, is_latest=is_latest))
         else:
-            self._leave(client, will, allowed=verdict)
+            self._leave(one, allowed=verdict, is_latest=is_latest)
 
-    async def _leave_late(self, client: Client, will: Will, verdict: Awaitable[bool]) -> None:
-        self._leave(client, will, allowed=await verdict)
+    async def _leave_late(
+        self, one: SavedWill, verdict: Awaitable[bool], *, is_latest: bool
+    ) -> None:
+        self._leave(one, allowed=await verdict, is_latest=is_latest)
 
-    def _leave(self, client: Client, will: Will, *, allowed: bool) -> None:
-        session = self.sessions.get(client.client_id)
+    def _leave(self, one: SavedWill, *, allowed: bool, is_latest: bool) -> None:
+        session = self.sessions.get(one.client_id)
         if not allowed:
-            self.refusals.count("will to a forbidden topic", str(client))
-            self._durability.will_ended(client.client_id)
+            self.refusals.count("will to a forbidden topic", str(one.client))
+            self._durability.will_given_up(one)
             self._durability.write()
+        elif not is_latest:  # the log refused it, and then its client had another
+            self.wills.publish_left(one)
         elif session is None:
-            self.wills.publish_of(client.client_id, will)
+            self.wills.publish_of(one.client_id, one.will)
         elif session.channel is None:
-            session.will = will
+            session.will = one.will
             self.wills.wait(session, session.away_since_s)
 
     async def keep(self) -> None:
@@ -298,8 +323,7 @@ class DataPlane:
     def stop(self) -> None:
         """Close every connection; wills are not published."""
         self.connections.take_no_more()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._sweeping.stop()
         self.acceptance.commit()
         self.acceptance.finish()
         for peer in self.connections:
@@ -329,30 +353,42 @@ class DataPlane:
         """Commit, write and hand on what is due; whether anything is due again."""
         self.acceptance.commit()
         channels = self._output.take()
-        self._durability.hold_back(channels)
+        try:
+            self._durability.hold_back(channels)
+        except Exception as error:  # nothing leaves that a crash could take back
+            self._failures.failed("look at what output stands on", error)
+            self._unsafe += channels
+            channels = []
         for channel in channels:
-            channel.write()
-        self.acceptance.hand_on()
-        if self._output.take_unread():
-            self.upkeep.clients_do_not_read(self.now())
+            try:
+                channel.write()
+            except Exception as error:  # the others have their turn all the same
+                self._failures.failed("write to a connection", error, str(channel))
+                channel.abort()
+        try:
+            self.acceptance.hand_on()
+            if self._output.take_unread():
+                self.upkeep.clients_do_not_read(self.now())
+        except Exception as error:  # as above
+            self._failures.failed("end of a turn", error)
         return self.acceptance.is_due or self._output.is_due
 
     def start(self) -> None:
         """Look at what is due with time from now on, again and again."""
-        self._timer = self._loop.call_later(SWEEP_S, self._swept)
-
-    def _swept(self) -> None:
-        is_done = self.sweep()
-        self._timer = self._loop.call_later(SWEEP_S if is_done else TURN_S, self._swept)
+        self._sweeping.start(SWEEP_S)
 
     def sweep(self) -> bool:
         """Look at all that is due now; whether that was all."""
-        now_s = self.now()
+        now_s, tried = self.now(), self._failures.tried
+        unsafe, self._unsafe = self._unsafe, []
+        for channel in unsafe:
+            self._output.due(channel)
         is_done = self.upkeep.sweep(now_s)
-        self.retention.expire(now_s)
-        self._durability.sweep(now_s)
-        if self.checkpoints is not None:
-            self.checkpoints.sweep(now_s)
+        tried("expiry of retained messages", lambda: self.retention.expire(now_s))
+        tried("journal", lambda: self._durability.sweep(now_s))
+        kept = self.checkpoints
+        if kept is not None:
+            tried("begin of a checkpoint", lambda: kept.sweep(now_s))
         self._turns.need()  # and ask anew what the tree carries
         return is_done
 

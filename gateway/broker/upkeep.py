@@ -7,6 +7,8 @@ account that is a sweep old costs the data path nothing.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from gateway.broker.inbound.connections import Connections
@@ -17,6 +19,7 @@ from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.wills import Wills
 from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 from gateway.mqtt import ReasonCode
 
 SWEEP_S: Final = 0.5
@@ -35,7 +38,8 @@ class Upkeep:
         sessions: those of all clients.
         wills: those of all clients.
         budget: what the queues of all sessions hold.
-        refusals: is told what was dropped.
+        refusals: is told what was dropped, and of what failed.
+        now: the loop's clock, in seconds.
 
     Attributes:
         buffers_bytes: what all connections hold, as of the last look.
@@ -50,13 +54,16 @@ class Upkeep:
         wills: Wills,
         budget: Budget,
         refusals: CountedLines,
+        now: Callable[[], float],
     ) -> None:
+        self._now = now
         self._connections = connections
         self._departures = departures
         self._sessions = sessions
         self._wills = wills
         self._budget = budget
         self._refusals = refusals
+        self._failures = Failures(refusals)
         self._limits: Limits = budget.limits
         self.buffers_bytes = 0
         self._looked_s = 0.0
@@ -73,22 +80,35 @@ class Upkeep:
 
         If not, sessions are left that should end: look again before long.
         """
+        tried = self._failures.tried
         for peer in self._connections:
-            self._look_at(peer, now_s)
-        self._wills.publish_due(now_s)
-        is_done = self._sessions.expire(now_s, now_s + TURN_S)
+            tried("look at a connection", partial(self._look_at, peer, now_s), str(peer))
+        tried("wills that are due", lambda: self._wills.publish_due(now_s))
+        is_done = self._end_overdue(now_s)
         sessions = list(self._sessions.values())
         self._wills.add_up(sessions)
         self._budget.unreleased = sum([len(session.incoming) for session in sessions])
-        self._look_at_buffers(now_s)
+        tried("look at all buffers", lambda: self._look_at_buffers(now_s))
+        self._tell_of_drops()
+        self._read_again(sessions, now_s)
+        return is_done
+
+    def _end_overdue(self, now_s: float) -> bool:
+        """End sessions whose client did not come back in time; whether that was all of them."""
+        for session in self._sessions.overdue(now_s):
+            tried = self._failures.tried
+            tried("end of a session", partial(self._sessions.expire, session), str(session))
+            if self._now() > now_s + TURN_S:
+                return False
+        return True
+
+    def _tell_of_drops(self) -> None:
         if self._budget.dropped:
             dropped, self._budget.dropped = self._budget.dropped, 0
             self._refusals.count(NOT_QUEUED, "sessions", dropped)
         if self._budget.trimmed:
             trimmed, self._budget.trimmed = self._budget.trimmed, 0
             self._refusals.count(NO_LONGER_LOGGED, "sessions", trimmed)
-        self._read_again(sessions, now_s)
-        return is_done
 
     def _read_again(self, sessions: list[Session], now_s: float) -> None:
         """Go on with queues for which the log could not be read."""
@@ -98,7 +118,8 @@ class Upkeep:
             self._held_up = [one for one in sessions if one.outgoing.backlog.is_held_up]
         if self._held_up:
             for session in self._held_up:
-                session.go_on(now_s)
+                again = partial(session.go_on, now_s)
+                self._failures.tried("queue that was held up", again, str(session))
             self._held_up = [one for one in self._held_up if one.outgoing.backlog.is_held_up]
 
     def _look_at(self, peer: Peer, now_s: float) -> None:

@@ -30,7 +30,7 @@ from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.sparing import Needed
 from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.hooks import Client as Known
-from gateway.broker.hooks import Verdict
+from gateway.broker.hooks import Events, Verdict
 from gateway.broker.limits import NO_LONGER_LOGGED, Limits
 from gateway.broker.sessions import backlog
 from gateway.broker.sessions.backlog import HEAD_BYTES
@@ -128,6 +128,7 @@ class World:
         self.epoch = 0
         self.crashes = 0
         self.may_publish: Callable[[Known, str], Verdict] | None = None
+        self.events: Events | None = None
         self.published: dict[bytes, Published] = {}
         self.retained: dict[str, list[bytes]] = defaultdict(list)
         self.clients = [
@@ -162,7 +163,7 @@ class World:
             return loop.time() + self.ahead_s
 
         self.durable = Durable(self.log, LastingClock(self.clocks, self.epoch), now)
-        around = hooks(commit=self.log.commit, may_publish=self.may_publish)
+        around = hooks(commit=self.log.commit, may_publish=self.may_publish, events=self.events)
         self.core = DataPlane(around, self.limits, self.durable, now=now)
         self._open = FailingStore(self.store)
         found = self.core.recover(self.durable, self.log, self._open, self._open.load())

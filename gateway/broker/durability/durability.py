@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.hooks import Client
 from gateway.broker.inbound.accepted import Accepted
 from gateway.broker.outbound.channel import Channel
@@ -58,9 +59,18 @@ class Durability:
     def will_ended(self, client_id: str) -> None:
         """A client's will is not to be published."""
 
-    def will_published(self, client_id: str) -> int:
-        """A client's will goes into the log, which is to say so; its number, 0 if it has none."""
-        return 0
+    def will_published(self, client_id: str) -> SavedWill | None:
+        """A client's will goes into the log, which is to say so; None if none is known."""
+        return None
+
+    def will_refused(self, saved: SavedWill) -> None:
+        """The log did not take a will: it stands again, though its client may have another."""
+
+    def will_tried_again(self, saved: SavedWill) -> None:
+        """A will that the log refused goes into the log once more, which is to say so."""
+
+    def will_given_up(self, saved: SavedWill) -> None:
+        """A will that was to be published is not to be any more."""
 
     # -- retained messages -------------------------------------------------------------------------
 

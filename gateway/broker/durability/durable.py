@@ -20,7 +20,7 @@ from gateway.broker.durability.history import History
 from gateway.broker.durability.journal import Journal
 from gateway.broker.durability.lasting_clock import STEP_S, LastingClock
 from gateway.broker.durability.reading_back import ReadingBack, Spared
-from gateway.broker.durability.standing_wills import StandingWills, WillsAgain
+from gateway.broker.durability.standing_wills import SavedWill, StandingWills, WillsAgain
 from gateway.broker.hooks import Client
 from gateway.broker.inbound.accepted import Accepted
 from gateway.broker.outbound.channel import Channel
@@ -145,9 +145,21 @@ class Durable(Durability):
         """See `Durability`."""
         self.wills.ended(client_id)
 
-    def will_published(self, client_id: str) -> int:
+    def will_published(self, client_id: str) -> SavedWill | None:
         """See `Durability`."""
         return self.wills.published(client_id)
+
+    def will_refused(self, saved: SavedWill) -> None:
+        """See `Durability`."""
+        self.wills.refused(saved)
+
+    def will_tried_again(self, saved: SavedWill) -> None:
+        """See `Durability`."""
+        self.wills.tried_again(saved)
+
+    def will_given_up(self, saved: SavedWill) -> None:
+        """See `Durability`."""
+        self.wills.given_up(saved)
 
     def retained_changed(self, topic: str) -> None:
         """See `Durability`."""
@@ -195,8 +207,8 @@ class Durable(Durability):
             if one.message is None:
                 continue
             session = one.session
-            if one.will:
-                journal.publishes_will(one.will, index)
+            if one.will is not None and one.will.number:
+                journal.publishes_will(one.will.number, index)
             if session is not None and session.record is not None:
                 packet_id = one.packet_id if one.message.qos == 2 else 0
                 if packet_id or session.no_local:

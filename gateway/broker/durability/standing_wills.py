@@ -62,16 +62,25 @@ class StandingWills:
         self._journal = journal
         self._changes = changes
         self._by_client: dict[str, SavedWill] = {}
+        self._refused: dict[int, SavedWill] = {}
+        """Those that were due and that the log did not take, by number."""
         self._next = 1
 
     def go_on(self, found: WillsAgain) -> None:
         """These stood when the process before ended."""
-        self._by_client = {saved.client_id: saved for saved in found.standing.values()}
+        for _, saved in sorted(found.standing.items()):
+            if (earlier := self._by_client.get(saved.client_id)) is not None:
+                self._refused[earlier.number] = earlier  # or its client's coming had ended it
+            self._by_client[saved.client_id] = saved
         self._next = found.highest + 1
+
+    def is_latest(self, saved: SavedWill) -> bool:
+        """Whether its client had no other since; if it had, the log had refused this one."""
+        return saved.number not in self._refused
 
     def saved(self, numbers: Iterable[int]) -> dict[int, SavedWill | None]:
         """These wills; None for those that stand no more."""
-        standing = {saved.number: saved for saved in self._by_client.values()}
+        standing = self._refused | {saved.number: saved for saved in self._by_client.values()}
         return {number: standing.get(number) for number in numbers}
 
     def connected(self, client: Client, will: Will | None) -> None:
@@ -90,17 +99,34 @@ class StandingWills:
 
     def ended(self, client_id: str) -> None:
         """A client's will is not to be published."""
-        number = self.published(client_id)
-        if number:
-            self._journal.noted(None, Event.WILL_ENDED, number)
+        saved = self.published(client_id)
+        if saved is not None:
+            self._journal.noted(None, Event.WILL_ENDED, saved.number)
 
-    def published(self, client_id: str) -> int:
-        """A client's will goes into the log, which is to say so; its number, 0 if it has none."""
+    def published(self, client_id: str) -> SavedWill | None:
+        """A client's will goes into the log, which is to say so; None if it has none."""
         saved = self._by_client.pop(client_id, None)
-        if saved is None:
-            return 0
+        if saved is not None:
+            self._changes.wills.add(saved.number)
+        return saved
+
+    def refused(self, saved: SavedWill) -> None:
+        """The log did not take a will: it stands again, though its client may have another."""
+        self._refused[saved.number] = saved
         self._changes.wills.add(saved.number)
-        return saved.number
+        self._journal.noted(None, Event.WILL, *saved)  # a checkpoint may have said otherwise
+
+    def tried_again(self, saved: SavedWill) -> None:
+        """A will that the log refused goes into it once more, which is to say so."""
+        self._refused.pop(saved.number, None)
+        self._changes.wills.add(saved.number)
+
+    def given_up(self, saved: SavedWill) -> None:
+        """A will that was to be published is not to be any more."""
+        self.tried_again(saved)
+        if self._by_client.get(saved.client_id) is saved:
+            del self._by_client[saved.client_id]
+        self._journal.noted(None, Event.WILL_ENDED, saved.number)
 
 
 class WillsAgain:

@@ -22,6 +22,7 @@ from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.outbound.message import OVERHEAD_BYTES, Message
 from gateway.broker.outbound.outlet import Outlet
 from gateway.broker.retained.retention import Retention
+from gateway.broker.sessions.due_will import DueWill
 from gateway.broker.sessions.session import Session
 from gateway.broker.turns import Turns
 from gateway.mqtt import ReasonCode
@@ -48,6 +49,8 @@ class _Commit:
         self.accepted = accepted
         self.first = 0
         self.size_bytes = size_bytes
+        self.is_told = False
+        """Whether the log has answered."""
 
 
 class Acceptance:
@@ -129,8 +132,18 @@ class Acceptance:
             self._to_retain[message.topic] += 1
         self._wait(Accepted(message, None, session, 0, is_delivered))
 
-    def publish_own(self, message: Message, will: int = 0) -> None:
-        """Publish for the broker itself, or for a client that has gone: then its will's number."""
+    def publish_own(self, message: Message, will: DueWill | None = None) -> None:
+        """Publish for the broker itself, or for a client that has gone.
+
+        Args:
+            message: the message.
+            will: which one it is; None for the broker's own. It is told if the log refuses.
+
+        Raises:
+            PacketError: the topic is none, or over a limit.
+
+        """
+        self._outlet.check(message.key)
         if message.qos or message.retain:
             if message.retain:
                 self._is_to_retain(message)
@@ -191,17 +204,26 @@ class Acceptance:
             size_bytes += len(row[2])
         self._room.took(size_bytes, (one.publisher for one in accepted if one.publisher))
         commit = _Commit(accepted, size_bytes)
-        error = self._durability.precede(accepted) if rows else None
-        if error is None:
-            self._tree.publish_all(rows, (), lambda first, error: self._told(commit, first, error))
-        else:
-            self._told(commit, 0, error)
+        try:
+            error = self._durability.precede(accepted) if rows else None
+            if error is None:
+                self._tree.publish_all(
+                    rows, (), lambda number, why: self._told(commit, number, why)
+                )
+            else:
+                self._told(commit, 0, error)
+        except Exception as failure:  # whoever waits for an answer gets one
+            self._outlet.failures.failed("commit of what a turn accepted", failure)
+            self._told(commit, 0, OSError(str(failure)))
 
     def _told(self, commit: _Commit, first: int, error: OSError | None) -> None:
+        if commit.is_told:
+            return
+        commit.is_told = True
         commit.first = first
         if error is not None:
             self._durability.was_refused()
-            self._refuse(commit.accepted)
+            self._refuse(commit.accepted, error)
             commit.accepted = deque()
         self._settling.append(commit)
         if len(self._settling) == 1:
@@ -231,6 +253,7 @@ class Acceptance:
             self._refused.clear()
 
     def _settle_some(self, commit: _Commit, until_s: float) -> None:
+        failures = self._outlet.failures
         durability, accepted = self._durability, commit.accepted
         now_s = self._now()
         numbers_all = durability.numbers_messages
@@ -244,7 +267,10 @@ class Acceptance:
                     if numbers_all or message.retain:
                         message.ref = (own, number)
                     number += 1
-                self._settle_one(one, message, now_s)
+                try:
+                    self._settle_one(one, message, now_s)
+                except Exception as error:  # those behind it are waited for, too
+                    failures.failed("message that the log has", error, message.topic)
             elif one.publisher is not None:
                 self._answer_again(one, one.publisher)
             count += 1
@@ -259,12 +285,14 @@ class Acceptance:
             self._is_dealt_with(one)
         if self._refused and (exchange := one.exchange) is not None:
             self._refused.discard(exchange)
-        if one.is_delivered:
-            self._retention.placed(message)
-        else:  # first: who waits for it waits longer than its publisher
-            self._outlet.give_out(message, one.session, now_s)
-        if one.publisher is not None:
-            one.publisher.acknowledge(message.qos, one.packet_id)
+        try:
+            if one.is_delivered:
+                self._retention.placed(message)
+            else:  # first: who waits for it waits longer than its publisher
+                self._outlet.give_out(message, one.session, now_s)
+        finally:  # the log has it
+            if one.publisher is not None:
+                one.publisher.acknowledge(message.qos, one.packet_id)
 
     def _answer_again(self, one: Accepted, publisher: Publisher) -> None:
         """What came before says whether it is in the log."""
@@ -280,18 +308,29 @@ class Acceptance:
             if not self._to_retain[topic]:
                 del self._to_retain[topic]
 
-    def _refuse(self, accepted: Sequence[Accepted]) -> None:
+    def _refuse(self, accepted: Sequence[Accepted], why: OSError) -> None:
         for one in accepted:
-            self._is_dealt_with(one)
-            message, publisher = one.message, one.publisher
-            if message is None:
-                if publisher is not None:
-                    self._answer_again(one, publisher)
-            elif not message.qos:  # it was to be retained; QoS 0 goes on
-                if not one.is_delivered:
-                    self._outlet.give_out(message, one.session, self._now())
-            elif publisher is not None:
-                if message.qos == 2:
-                    self._refused.add((publisher.session, one.packet_id))
-                    publisher.session.incoming.refuse(one.packet_id)
-                publisher.refuse(message.qos, one.packet_id, ReasonCode.QUOTA_EXCEEDED)
+            try:
+                self._refuse_one(one, why)
+            except Exception as error:  # the others are told all the same
+                topic = "" if one.message is None else one.message.topic
+                self._outlet.failures.failed("message that the log refused", error, topic)
+
+    def _refuse_one(self, one: Accepted, why: OSError) -> None:
+        self._is_dealt_with(one)
+        message, publisher, will = one.message, one.publisher, one.will
+        if message is None:
+            if publisher is not None:
+                self._answer_again(one, publisher)
+            return
+        if not message.qos and not one.is_delivered:  # it was to be retained; QoS 0 goes on
+            self._outlet.give_out(message, one.session, self._now())
+        if will is not None:
+            will.was_refused()
+        elif message.qos and publisher is None:
+            self._outlet.failures.failed("message of the gateway's own", why, message.topic)
+        elif message.qos and publisher is not None:
+            if message.qos == 2:
+                self._refused.add((publisher.session, one.packet_id))
+                publisher.session.incoming.refuse(one.packet_id)
+            publisher.refuse(message.qos, one.packet_id, ReasonCode.QUOTA_EXCEEDED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.outbound.message import Message
+from gateway.broker.sessions.due_will import DueWill
 from gateway.broker.sessions.session import Session
 
 
@@ -16,7 +17,7 @@ class Accepted:
         session: the publisher's; None for the broker's own.
         packet_id: to acknowledge; 0 if nobody waits.
         is_delivered: it is of QoS 0, and has been delivered already.
-        will: the number of the will that it is; 0 for none.
+        will: which will it is; None for no will.
 
     """
 
@@ -29,7 +30,7 @@ class Accepted:
         session: Session | None,
         packet_id: int = 0,
         is_delivered: bool = False,
-        will: int = 0,
+        will: DueWill | None = None,
     ) -> None:
         self.message = message
         self.publisher = publisher

@@ -104,9 +104,11 @@ class Connection(asyncio.Protocol):
         peer.waiting.end()
         self._packets, self._at = [], 0
         session = peer.session
-        if session is not None:
-            self._service.sessions.left(session, why)
-        self._service.connections.closed(peer)
+        try:
+            if session is not None:
+                self._service.sessions.left(session, why)
+        finally:  # else it would count for ever
+            self._service.connections.closed(peer)
 
     def pause_writing(self) -> None:
         """Called by the event loop: the client does not read."""

@@ -38,7 +38,8 @@ class Departures:
         """End a client's connection, in 5.0 after a DISCONNECT [MQTT-4.13.2-1].
 
         Args:
-            session: the client's; nothing happens if it has no connection.
+            session: the client's; nothing happens if it has no connection. One that is being
+                closed already is told no more, and is the session's no longer.
             reason: the reason code.
             why: for whoever looks after the client.
             linger: let the client close first, see `Channel.close`.
@@ -46,7 +47,12 @@ class Departures:
 
         """
         channel = session.channel
-        if channel is None or channel.is_closing:
+        if channel is None:
+            return
+        told = f"{reason_text(reason)}: {why}" if why else reason_text(reason)
+        if channel.is_closing:
+            # It has had its last packet, and still has it to read. Who comes meanwhile takes over.
+            self._sessions.left(session, told, publishes_will=publishes_will)
             return
         self._acceptance.commit()  # what it published before is acknowledged, if that can be now
         farewell = b""
@@ -54,7 +60,6 @@ class Departures:
             farewell = with_reason(Disconnect(reason), why, channel.packet_bytes_max)
         may_leave = self._durability.may_leave(channel)
         channel.close(farewell, may_leave=may_leave, linger=linger)
-        told = f"{reason_text(reason)}: {why}" if why else reason_text(reason)
         self._sessions.left(session, told, publishes_will=publishes_will)
 
     def leave(self, session: Session, packet: Disconnect) -> None:

@@ -68,4 +68,7 @@ class Waiting:
             then(None if error is not None else done.result())
         except PacketError as broken:
             self._fail(broken)
+        except Exception:
+            self._channel.abort()  # it would wait for an answer, and for its further packets
+            raise
         self._go_on()

@@ -9,6 +9,7 @@ from gateway.broker.retained.bridged import RetainedByBridges
 from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.session import Session
+from gateway.event_log.failures import Failures
 
 
 class Outlet:
@@ -20,6 +21,10 @@ class Outlet:
         retention: keeps what is to be retained.
         bridged: remembers what of it came from bridges.
         owing: which sessions are owed what is retained.
+        failures: is told of what could not be given out.
+
+    Attributes:
+        failures: as given.
 
     """
 
@@ -30,12 +35,23 @@ class Outlet:
         retention: Retention,
         bridged: RetainedByBridges,
         owing: Owing,
+        failures: Failures,
     ) -> None:
+        self.failures = failures
         self._routes = routes
         self._delivery = delivery
         self._retention = retention
         self._bridged = bridged
         self._owing = owing
+
+    def check(self, key: bytes) -> None:
+        """See that a topic name, in UTF-8, is one that messages can be given out on.
+
+        Raises:
+            PacketError: it is none, or it is over a limit.
+
+        """
+        self._routes.of(key)
 
     def give_out(self, message: Message, publisher: Session | None, now_s: float) -> None:
         """Retain a message if it says so, and give it to its subscribers.

@@ -222,20 +222,22 @@ class Sessions:
 
     def end(self, session: Session) -> None:
         """End a session: its subscriptions and what waited go with it."""
+        self._offline.discard(session)  # first: what fails here must not fail again and again
         self.forget(session)
-        self._wills.publish(session)
-        session.end()
-        self._offline.discard(session)
-        self._durability.session_ended(session)
+        try:
+            self._wills.publish(session)
+        finally:
+            session.end()
+            self._durability.session_ended(session)
 
-    def expire(self, now_s: float, until_s: float) -> bool:
-        """End those whose client did not come back in time; whether that is done by then."""
-        for session in [s for s in self._offline if (s.ends_at_s or 0) <= now_s]:
-            self.end(session)
-            self.expired += 1
-            if self._now() > until_s:
-                return False
-        return True
+    def overdue(self, now_s: float) -> list[Session]:
+        """Those whose client did not come back in time."""
+        return [s for s in self._offline if (s.ends_at_s or 0) <= now_s]
+
+    def expire(self, session: Session) -> None:
+        """End one of them."""
+        self.expired += 1
+        self.end(session)
 
     def forget(self, session: Session) -> None:
         """One of an earlier process has ended within it."""

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.inbound.acceptance import Acceptance
 from gateway.broker.outbound.message import Message
+from gateway.broker.sessions.due_will import DueWill
 from gateway.broker.sessions.session import Session
-from gateway.mqtt import PropertyId, Will
+from gateway.event_log.counted_lines import CountedLines
+from gateway.mqtt import PacketError, PropertyId, Will
+from gateway.pauses import GrowingPause
+
+PAUSE_S: Final = 0.5
+"""So long after the log refused a will it is tried again; each time twice as long."""
+PAUSE_MAX_S: Final = 30.0
+REFUSED: Final = "will that the log refused; it stands, and is tried again"
+REFUSED_MAX: Final = 10_000
+"""So many of them are kept; beyond that the oldest are given up."""
+TOO_MANY: Final = "will given up: the log refused too many"
+UNFIT: Final = "will that can't be published any more: its topic is over a limit"
 
 
 def delay_s(will: Will) -> int:
@@ -35,9 +51,12 @@ def message_of(will: Will, now_s: float) -> Message:
 class Wills:
     """The wills of all sessions: of clients that are connected, and of those that have gone.
 
+    One that the log refuses stands, and is tried again: nobody else will publish it.
+
     Args:
         acceptance: publishes them.
         durability: keeps them over a crash.
+        refusals: is told of those that could not be published.
         now: the loop's clock, in seconds.
 
     Attributes:
@@ -46,13 +65,21 @@ class Wills:
     """
 
     def __init__(
-        self, acceptance: Acceptance, durability: Durability, now: Callable[[], float]
+        self,
+        acceptance: Acceptance,
+        durability: Durability,
+        refusals: CountedLines,
+        now: Callable[[], float],
     ) -> None:
+        self._refusals = refusals
         self._acceptance = acceptance
         self._durability = durability
         self._now = now
         self._delayed: set[Session] = set()
         """Sessions whose client has gone, and whose will is still to be published."""
+        self._refused: deque[DueWill] = deque()
+        """Those that the log refused, in the order in which they were due."""
+        self._pause = GrowingPause(PAUSE_S, PAUSE_MAX_S)
         self.bytes_held = 0
 
     def stands(self, session: Session, will: Will | None) -> None:
@@ -90,15 +117,62 @@ class Wills:
 
     def publish_of(self, client_id: str, will: Will) -> None:
         """Publish a will now."""
+        saved = None
         if will.qos or will.retain:
-            number = self._durability.will_published(client_id)
+            saved = self._durability.will_published(client_id)
         else:
-            number = 0
             self._durability.will_ended(client_id)
-        self._acceptance.publish_own(message_of(will, self._now()), number)
+        self._hand_in(DueWill(client_id, will, saved, self._was_refused))
+
+    def publish_left(self, saved: SavedWill) -> None:
+        """Publish a will that was due in the life before, and that the log had refused."""
+        self._durability.will_tried_again(saved)
+        self._hand_in(DueWill(saved.client_id, saved.will, saved, self._was_refused))
+
+    def _hand_in(self, due: DueWill) -> None:
+        try:
+            self._acceptance.publish_own(message_of(due.will, self._now()), due)
+        except PacketError as error:  # by the limits of this life no message can have its topic
+            self._give_up(due, UNFIT, str(error))
+
+    def _was_refused(self, due: DueWill) -> None:
+        """Keep one that the log did not take; of QoS 0 the subscribers here have been given it."""
+        if not due.will.qos:
+            self._end(due)
+            return
+        now_s = self._now()
+        self._refusals.count(REFUSED, _named(due), level=logging.ERROR)
+        if due.saved is not None:
+            self._durability.will_refused(due.saved)
+        self._refused.append(due)
+        self.bytes_held += size_bytes(due.will)
+        if len(self._refused) > REFUSED_MAX:
+            self._give_up(self._refused.popleft(), TOO_MANY, "the oldest")
+        if self._pause.until_s <= now_s:
+            self._pause.failed(now_s)
+
+    def _give_up(self, due: DueWill, kind: str, why: str) -> None:
+        self._refusals.count(kind, f"{_named(due)}: {why}", level=logging.ERROR)
+        self._end(due)
+
+    def _end(self, due: DueWill) -> None:
+        if due.saved is not None:
+            self._durability.will_given_up(due.saved)
+
+    def _try_again(self, now_s: float) -> None:
+        """Publish those that the log refused, if the pause is over."""
+        if not self._refused:
+            self._pause.worked()
+        elif now_s >= self._pause.until_s:
+            again, self._refused = self._refused, deque()
+            for due in again:
+                if due.saved is not None:
+                    self._durability.will_tried_again(due.saved)
+                self._hand_in(due)
 
     def publish_due(self, now_s: float) -> None:
-        """Publish those whose delay is over."""
+        """Publish those whose delay is over, and again those that the log refused."""
+        self._try_again(now_s)
         for session in [s for s in self._delayed if s.will_at_s is not None]:
             if session.will_at_s is not None and session.will_at_s <= now_s:
                 self.publish(session)
@@ -106,3 +180,8 @@ class Wills:
     def add_up(self, sessions: list[Session]) -> None:
         """Say anew how much all wills are; to be called now and then with all sessions."""
         self.bytes_held = sum(size_bytes(one.will) for one in sessions if one.will is not None)
+        self.bytes_held += sum(size_bytes(due.will) for due in self._refused)
+
+
+def _named(due: DueWill) -> str:
+    return f"{due.client_id[:64]!r}, on {due.will.topic!r}"

@@ -17,6 +17,8 @@ from typing import Final
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.statistics import report
 from gateway.broker.statistics.load import MINUTES, LoadAverages
+from gateway.event_log.failures import Failures
+from gateway.repeating import Repeating
 
 PREFIX: Final = "$SYS/broker/"
 _STATM = Path("/proc/self/statm")
@@ -90,22 +92,25 @@ class SysTopics:
         self._averages = LoadAverages(self._started_s)
         self._published: dict[str, str] = {}
         self._announce({"version": f"hedgerow version {version('hedgerow')}"})
-        self._timer = self._loop.call_soon(self._publish)
+        self._publishing = Repeating(
+            self._loop, "statistics", self._publish, interval_s, Failures(core.refusals)
+        )
+        self._publishing.start(0.0)
 
     def stop(self) -> None:
         """Publish no more."""
-        self._timer.cancel()
+        self._publishing.stop()
 
-    def _publish(self) -> None:
+    def _publish(self) -> float:
         core = self._core
         now_s = core.now()
-        self._timer = self._loop.call_later(self._interval_s, self._publish)
         texts = {"uptime": f"{int(now_s - self._started_s)} seconds"}
         texts |= {topic: str(count) for topic, count in counts(core).items()}
         for name, averages in self._averages.update(loads(core), now_s).items():
             for minutes, average in zip(MINUTES, averages, strict=True):
                 texts[f"load/{name}/{minutes}min"] = f"{average:.2f}"
         self._announce(texts)
+        return self._interval_s
 
     def _announce(self, texts: dict[str, str]) -> None:
         for topic, text in texts.items():
