@@ -75,6 +75,10 @@ class LogHistory:
             stream: core.handed_out(stream) for stream in self._log.have if core.is_clients(stream)
         }
 
+    def lacks(self, key: Epoch, first: int, last: int) -> list[tuple[int, int]]:
+        """Which of these numbers the log never had, or has lost, so that they may come yet."""
+        return self._node.replication.covered(key).missing(first, last)
+
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""
         return self._log.start_sync()

@@ -166,6 +166,9 @@ class MemoryLog:
         have = reversed(self.disk.have.items())
         return {key: numbers.contiguous_from(1) for key, numbers in have}
 
+    def lacks(self, key: Epoch, first: int, last: int) -> list[tuple[int, int]]:
+        return self.disk.have.get(key, Intervals()).missing(first, last)
+
     def start_sync(self) -> Callable[[], None]:
         self._may_fail("start_sync")
         position = self.position

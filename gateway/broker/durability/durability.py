@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gateway.broker.durability.lacking import Lacking
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.hooks import Client
 from gateway.broker.inbound.accepted import Accepted
@@ -25,11 +26,16 @@ class Durability:
         own: this gateway's id and boot epoch, under which its messages stand in the log.
         logged: from which the queues of sessions read; None where they can't.
 
+    Attributes:
+        own, logged: as given.
+        lacking: what sessions were not given though `delivered` is past it.
+
     """
 
     def __init__(self, own: Epoch = ("", 0), logged: Logged | None = None) -> None:
         self.own = own
         self.logged = logged
+        self.lacking = Lacking()
 
     # -- sessions and wills ----------------------------------------------------------------------
 

@@ -134,6 +134,7 @@ class Durable(Durability):
         """See `Durability`."""
         if session.record is not None:
             self.journal.ended(session.record)
+            self.lacking.ended(session.record.number)
             self.changes.ended.append(session.record.number)
             session.keep_record(None)
 

@@ -54,6 +54,9 @@ class History(Protocol):
     def due(self) -> dict[Epoch, int]:
         """Up to which number clients have, or are due, the messages of each stream of clients."""
 
+    def lacks(self, key: Epoch, first: int, last: int) -> list[tuple[int, int]]:
+        """Which of these numbers the log never had, or has lost, so that they may come yet."""
+
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""
 

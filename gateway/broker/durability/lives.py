@@ -3,8 +3,10 @@
 Each boot epoch of an origin numbers its messages anew. Epochs grow from life to life, unless the
 disk was lost: then the number is drawn again and may be lower. So it is the history that tells:
 
-* this gateway's own lives follow each other as its log has them;
-* another's epoch is given out from its note in the log on (`replication.epoch_order`): by then
+* this gateway's own lives follow each other as its log has them, where a batch stands in the life
+  that numbered it;
+* another's epoch, and a life of this gateway's that its log did not have and that a neighbour
+  brought, is given out from its note in the log on (`replication.epoch_order`): by then
   the epochs before it are complete, though repair may have brought them later.
 """
 
@@ -31,11 +33,18 @@ class Lives:
         """Of these there are messages, which were not given out yet."""
         self._opened: dict[str, int] = {}
 
-    def came(self, stream: Epoch) -> None:
-        """The log has a batch of this stream."""
+    def came(self, stream: Epoch, life: int) -> None:
+        """The log has a batch of this stream.
+
+        Args:
+            stream: whose it is.
+            life: in which life of this gateway it came; 0 if that is not known.
+
+        """
         if stream in self._order:
             return
-        if stream[0] == self._own or stream[1] <= self._opened.get(stream[0], 0):
+        is_present = stream[0] == self._own and life in (0, stream[1])
+        if is_present or stream[1] <= self._opened.get(stream[0], 0):
             self.was_given(stream)
         else:
             self._waiting.add(stream)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgpack
 
+from gateway.broker.durability.lacking import SavedLack
 from gateway.broker.durability.standing_wills import SavedWill
 
 
@@ -18,6 +19,11 @@ def will(row: tuple[Any, ...]) -> SavedWill:
     roles = msgpack.unpackb(row[3], use_list=False)
     retain = bool(row[SavedWill._fields.index("retain")])  # SQLite has no bool
     return SavedWill(*row)._replace(roles=roles, retain=retain, properties=properties(row[9]))
+
+
+def lack(row: tuple[Any, ...]) -> SavedLack:
+    """What sessions lack, of its row."""
+    return SavedLack(row[0], row[1], row[2], ranges(row[3]))
 
 
 def numbers(packed: bytes) -> tuple[int, ...]:

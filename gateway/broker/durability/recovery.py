@@ -12,10 +12,10 @@ Nothing is connected yet, so every message goes to a queue.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from gateway.broker.durability.batches_again import BatchesAgain, ReadBatch
 from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
@@ -36,7 +36,7 @@ from gateway.broker.outbound.message import EXPIRY, LearntMessage, Message
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import PacketError
 from tree_handler import batch
-from tree_handler.batch import Entry, Epoch, Header, Ref
+from tree_handler.batch import MAX_NUMBER, Entry, Epoch, Header, Ref
 from tree_handler.errors import BatchError, ProtocolError
 
 _log = logging.getLogger(__name__)
@@ -58,25 +58,6 @@ class Recovered:
     odd: int = 0
 
 
-@dataclass(slots=True)
-class _Batch:
-    """A batch, and its messages once it was decoded."""
-
-    frame: bytes
-    header: Header
-    entries: list[Entry] | None = None
-    came_us: int | None = None
-    """When it came, on the lasting clock; None if nothing tells yet."""
-
-
-@dataclass(slots=True)
-class _Origin:
-    """One origin's batches of one epoch, as far as the history has been read."""
-
-    delivered: int = 0
-    pending: dict[int, _Batch] = field(default_factory=dict)
-
-
 class Recovery:
     """Restores one broker that has no connections yet.
 
@@ -95,8 +76,9 @@ class Recovery:
         self._now_s = now_s
         self._clock = clock = durable.clock
         self._dating = Dating(clock, None)
-        self._undated: list[_Batch] = []
-        self._origins: dict[Epoch, _Origin] = {}
+        self._undated: list[ReadBatch] = []
+        self._lacking = durable.lacking
+        self._batches = BatchesAgain(history, durable.lacking, self._strange)
         self._lives = Lives(history.own[0])
         self._changes = Changes()
         self._wills = WillsAgain((), self._changes)
@@ -105,7 +87,13 @@ class Recovery:
         self._publishers: dict[Ref, Session] = {}
         self._delivery = ReplayedDelivery()
         self._sessions = SessionsAgain(
-            parts, self._delivery, self._changes, self._strange, durable.logged, now_s
+            parts,
+            self._delivery,
+            self._lacking,
+            self._changes,
+            self._strange,
+            durable.logged,
+            now_s,
         )
         self._odd = 0
         self._read_at_us: int | None = None
@@ -123,6 +111,8 @@ class Recovery:
         if saved.mark is not None:
             self._clock.go_on_from(saved.mark)
             self._dating = Dating(self._clock, saved.mark)
+            self._life = saved.mark.epoch
+        self._batches.begin_us = self._dating.begin_us
         self._load(saved)
         for frame, header in self._history.read_from(saved.position):
             if header.local and not header.numbered:
@@ -131,8 +121,10 @@ class Recovery:
                 self._batch(frame, header)
             else:
                 self._lives.noted(header)
+        self._life_ended()
         due = self._history.due()
         for key in self._lives.in_order(due):
+            self._return(key)
             self._advance(key, due[key])
         return self._finish(saved)
 
@@ -140,8 +132,9 @@ class Recovery:
 
     def _load(self, saved: Checkpoint) -> None:
         self._sessions.next_number = saved.next_session
+        self._lacking.load(saved.lacking)
         for key, last in saved.delivered.items():
-            self._origins[key] = _Origin(last)
+            self._batches.load(key, last)
             self._lives.was_given(key)
         messages: dict[Ref, Message] = {}
         for one in saved.messages():
@@ -179,7 +172,7 @@ class Recovery:
 
     def _batch(self, frame: bytes, header: Header) -> None:
         key = header.stream
-        self._lives.came(key)
+        self._lives.came(key, self._life)
         if key == self._frames_key:
             self._wills.batch(header.first, header.last)
             for number in range(header.first, header.last + 1) if self._expected else ():
@@ -189,8 +182,7 @@ class Recovery:
                     self._publishers[(key, number)] = session
                     if packet_id:
                         session.incoming.restore((packet_id,))
-        one = self._origin(key).pending[header.first] = _Batch(frame, header)
-        self._undated.append(one)
+        self._undated.append(self._batches.came(frame, header))
         if key[0] == self._history.own[0]:
             self._date(header)
 
@@ -202,55 +194,24 @@ class Recovery:
         self._undated.clear()
         self._read_at_us = written_us
 
-    def _origin(self, key: Epoch) -> _Origin:
-        origin = self._origins.get(key)
-        if origin is None:
-            origin = self._origins[key] = _Origin()
-        return origin
-
     def _advance(self, key: Epoch, last: int) -> None:
         """Give local sessions an origin's messages up to this number."""
-        origin = self._origin(key)
-        if last <= origin.delivered:
-            return
-        self._lives.was_given(key)
-        for one in self._due(key, origin, last):
-            header = one.header
-            entries = self._entries(one)
-            begin = max(header.first, origin.delivered + 1) - header.first
-            for at, entry in enumerate(entries[begin : last + 1 - header.first], begin):
-                self._deliver(entry, (key, header.first + at), one.came_us)
-        origin.delivered = last
+        if last > self._batches.delivered(key):
+            self._lives.was_given(key)
+            for one, first, end in self._batches.due(key, last):
+                self._give(key, one, first, end)
 
-    def _entries(self, one: _Batch) -> list[Entry]:
-        """What clients get of a batch; decoded once, though each message may be asked for alone."""
-        if one.entries is None:
-            one.entries = []
-            try:
-                if not one.header.passed:
-                    one.entries = batch.decode(one.frame, one.header)
-            except BatchError as error:
-                self._strange(f"{one.header}: {error}")
-        return one.entries
+    def _return(self, key: Epoch) -> None:
+        """Give local sessions what had been lost and came back."""
+        if key in self._lacking.streams:
+            for one, first, end in self._batches.returned(key):
+                self._give(key, one, first, end)
 
-    def _due(self, key: Epoch, origin: _Origin, last: int) -> Iterator[_Batch]:
-        at = origin.delivered + 1
-        pending = origin.pending
-        for first in sorted(first for first in pending if first <= last):
-            if at < first:
-                yield from self._read(key, at, first - 1)
-            one = pending[first]
-            yield one
-            at = max(at, one.header.last + 1)
-            if one.header.last <= last:
-                del pending[first]
-        if at <= last:
-            yield from self._read(key, at, last)
-
-    def _read(self, key: Epoch, first: int, last: int) -> Iterator[_Batch]:
-        """What stands before the position from which the history is read."""
-        for frame, header in self._history.read(key, first, last):
-            yield _Batch(frame, header, came_us=self._dating.begin_us)
+    def _give(self, key: Epoch, one: ReadBatch, first: int, last: int) -> None:
+        begin = one.header.first
+        entries = self._batches.entries(one)[first - begin : last + 1 - begin]
+        for number, entry in enumerate(entries, first):
+            self._deliver(entry, (key, number), one.came_us)
 
     def _deliver(self, entry: Entry, ref: Ref, came_us: int | None) -> None:
         publisher = self._publishers.pop(ref, None)
@@ -268,12 +229,19 @@ class Recovery:
             if self._parts.retention.retain(message) and message.qos:
                 self._parts.owing.replaced(message.topic)
             self._changes.retained.add(message.topic)
+        if message.qos == 2 and ref[0] in self._lacking.streams:
+            had = {self._sessions.get(number) for number in self._lacking.had(*ref)}
+            route, _ = route.without(had.__contains__)
         self._delivery.deliver(message, route, publisher, self._now_s)
 
     # -- journal frames --------------------------------------------------------------------------
 
     _frames_key: Epoch = ("", 0)
     """Under which origin and epoch the last journal frame stood."""
+    _life = 0
+    """The life of this gateway in which it was written that is being read; 0 if not known."""
+    _numbered = 0
+    """How far messages were numbered in that life when the last frame was written."""
 
     def _frame(self, frame: bytes, header: Header) -> None:
         try:
@@ -286,22 +254,19 @@ class Recovery:
             self._dating.marked(mark)
         self._date(header)
         self._sessions.frame_begins()
+        if header.stream != self._frames_key:
+            self._life_ended()
         self._frames_key = header.stream
+        self._life, self._numbered = header.epoch, header.first - 1
         # What the frame before announced and no batch brought never will be.
         self._expected.clear()
         self._wills.no_batch_came()
-        for kind, *fields in said.events:
-            if kind is Event.LEARNT:
-                self._learnt(fields)
-            elif kind in {Event.WILL, Event.WILL_ENDED}:
-                self._wills.event(kind, fields)
-            elif kind is not Event.CLOCK:
-                self._event(kind, fields)
+        self._happened(said)
         for number, operations in said.operations:
             session = self._sessions.get(number)
             if session is not None:  # it may have ended within the turn
                 for operation in operations:
-                    self._operation(session, operation)
+                    self._operation(number, session, operation)
         for number, index, packet_id in said.publishers:
             if number < 0:
                 self._wills.announced(header.first + index, -number)
@@ -309,15 +274,32 @@ class Recovery:
             if session is not None:
                 self._expected[header.first + index] = (session, packet_id)
 
+    def _happened(self, said: Frame) -> None:
+        for kind, *fields in said.events:
+            if kind is Event.LEARNT:
+                self._learnt(fields)
+            elif kind in {Event.WILL, Event.WILL_ENDED}:
+                self._wills.event(kind, fields)
+            elif kind is not Event.CLOCK:
+                self._event(kind, fields)
+
+    def _life_ended(self) -> None:
+        """The record of a life breaks off; what of its end the log has lost may come back."""
+        key = self._frames_key
+        if key[0]:
+            last = max(self._numbered, self._batches.last(key))
+            self._lacking.has_had_end(self._sessions.up_to_date(), key, last + 1)
+
     def _event(self, kind: Event, fields: list[Any]) -> None:
         match kind:
             case Event.DELIVERED:
                 origin, epoch, last = fields
+                self._return((origin, epoch))
                 self._advance((origin, epoch), last)
             case Event.SHARED:
                 share, topic_filter, origin, epoch, number, member = fields
                 ref = ((origin, epoch), number)
-                self._advance(*ref)
+                self._reach(ref)
                 chosen = self._sessions.get(member)
                 self._delivery.chosen((share, topic_filter), ref, chosen, self._now_s)
             case _:
@@ -337,14 +319,22 @@ class Recovery:
                 self._parts.owing.replaced(learnt.message.topic)
             self._delivery.deliver(learnt.message, route, None, self._now_s)
 
-    def _operation(self, session: Session, operation: tuple[Any, ...]) -> None:
+    def _reach(self, ref: Ref) -> None:
+        """Give local sessions a message, with all that comes before it."""
+        if ref in self._lacking:
+            self._return(ref[0])
+        self._advance(*ref)
+
+    def _operation(self, number: int, session: Session, operation: tuple[Any, ...]) -> None:
         kind, packet_id, *rest = operation
         match kind:
             case Operation.SENT:
-                flags, number, *key = rest
-                ref = ((key[0], key[1]) if key else self._frames_key, number)
-                self._advance(*ref)
-                if not session.outgoing.was_sent(packet_id, flags, ref):
+                flags, at, *key = rest
+                ref = ((key[0], key[1]) if key else self._frames_key, at)
+                self._reach(ref)
+                self._lacking.was_sent(number, *ref)
+                is_known = session.outgoing.was_sent(packet_id, flags, ref)
+                if not (is_known or self._was_sent_again(session, packet_id, flags, ref)):
                     self._strange(f"{session.client}: sent {ref}, which it had not got")
             case Operation.PUBACK:
                 session.outgoing.puback(packet_id)
@@ -357,15 +347,27 @@ class Recovery:
             case Operation.RELEASED:
                 session.incoming.forget(packet_id)
 
+    def _was_sent_again(self, session: Session, packet_id: int, flags: int, ref: Ref) -> bool:
+        """A message that came back had been sent once more; whether it is one."""
+        key, number = ref
+        logged = self._durable.logged
+        if logged is None or not self._batches.has_returned(key):
+            return False
+        message = logged.messages(key, number, number)[0].get(number)
+        if message is not None:
+            session.outgoing.was_sent_again(packet_id, (message, flags, ()))
+        return message is not None
+
     # -- the end ---------------------------------------------------------------------------------
 
     def _finish(self, saved: Checkpoint) -> Recovered:
         """Hand over to the new journal, which begins with what was decided here."""
         delivered = {
-            key: self._origins[key].delivered
-            for key in self._lives.in_order(self._origins)
-            if self._origins[key].delivered
+            key: self._batches.delivered(key)
+            for key in self._lives.in_order(self._batches.streams())
+            if self._batches.delivered(key)
         }
+        self._tell_lacking()
         journal = self._durable.journal
         journal.goes_on(self._sessions.next_number, delivered, saved.delivered)
         self._durable.go_on(self._changes, self._wills)
@@ -373,6 +375,17 @@ class Recovery:
         self._delivery.choose_the_rest(self._now_s)
         waiting = sum(s.outgoing.backlog.count + len(s.outgoing.inflight) for s in self._sessions)
         return Recovered(len(self._sessions), waiting, self._odd)
+
+    def _tell_lacking(self) -> None:
+        for stream in list(self._lacking.streams):
+            if not self._history.lacks(stream, 1, MAX_NUMBER):
+                self._lacking.forget([stream])
+            elif count := self._lacking.of(stream).count():
+                _log.warning(
+                    "messages that clients were given, and that the log has lost: %d of %s, boot "
+                    "%d; whoever waits for them gets them if a neighbour has them",
+                    *(count, *stream),
+                )
 
     def _strange(self, what: str) -> None:
         self._odd += 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gateway.broker.durability.lacking import SavedLack
 from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.hooks import Client
@@ -133,6 +134,7 @@ class Checkpoint:
         wills: the same of wills, by number.
         mark: the time; None in one of a version that did not write it.
         spared_until: before this position the log may let go of what waits (`sparing.Sparing`).
+        lacking: what sessions were not given though ``delivered`` is past it, all of it.
 
     """
 
@@ -147,6 +149,7 @@ class Checkpoint:
     mark: Mark | None = None
     proofs: dict[str, bytes | None] = field(default_factory=dict)
     spared_until: int = 0
+    lacking: list[SavedLack] = field(default_factory=list)
 
     def messages(self) -> list[SavedMessage]:
         """All messages that it names, some perhaps more than once."""

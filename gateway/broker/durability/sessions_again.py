@@ -10,6 +10,7 @@ from typing import Any
 
 from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.journal import Event, Journal, SessionRecord
+from gateway.broker.durability.lacking import Lacking
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.saved import SavedPlaces, SavedSession
 from gateway.broker.hooks import Client
@@ -60,6 +61,7 @@ class SessionsAgain:
     Args:
         parts: what is restored.
         delivery: is told which sessions have ended.
+        lacking: likewise.
         changes: is told which sessions have ended since the checkpoint.
         strange: is told what does not fit.
         logged: from which queues read.
@@ -74,6 +76,7 @@ class SessionsAgain:
         self,
         parts: Restorable,
         delivery: ReplayedDelivery,
+        lacking: Lacking,
         changes: Changes,
         strange: Callable[[str], None],
         logged: Logged | None,
@@ -82,6 +85,7 @@ class SessionsAgain:
         self._parts = parts
         self._now_s = now_s
         self._delivery = delivery
+        self._lacking = lacking
         self._changes = changes
         self._strange = strange
         self._logged = logged
@@ -109,6 +113,14 @@ class SessionsAgain:
     def get(self, number: int) -> Session | None:
         """The session of a number, if there is one."""
         return self._sessions.get(number)
+
+    def up_to_date(self) -> list[int]:
+        """The numbers of those whose clients are there, and for whom nothing waits."""
+        return [
+            number
+            for number, session in self._sessions.items()
+            if number not in self._away_us and not session.outgoing.backlog.count
+        ]
 
     # -- the checkpoint --------------------------------------------------------------------------
 
@@ -212,6 +224,7 @@ class SessionsAgain:
         self._away_us.pop(number, None)
         self._changes.ended.append(number)
         self._delivery.ended(session)
+        self._lacking.ended(number)
         self._parts.sessions.forget(session)
 
     def _subscribe(self, session: Session, topic_filter: str, subscription: Subscription) -> None:

@@ -184,6 +184,7 @@ class Snapshots:
             wills=durable.wills.saved(changes.wills),
             mark=mark,
             proofs=versions.saved_proofs(changes.retained),
+            lacking=durable.lacking.saved(),
         )
         return Taken(
             plain,

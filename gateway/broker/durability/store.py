@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgpack
 from mypy_extensions import mypyc_attr
@@ -30,7 +30,7 @@ from gateway.broker.durability.saved import (
     SavedTombstone,
 )
 from gateway.broker.durability.sparing import Needed
-from gateway.broker.durability.tables import FORMAT, TABLES
+from gateway.broker.durability.tables import FORMAT, SWEEP, TABLES
 from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.sessions.subscription import Subscription
@@ -40,13 +40,6 @@ from tree_handler.retained.hybrid_clock import RetainedVersion
 
 _WITHOUT: Final = "sessions and retained messages are known as far as the log tells them"
 _log = logging.getLogger(__name__)
-
-# Nothing refers to it any more: most often because it was acknowledged.
-_SWEEP: Final = """
-DELETE FROM message WHERE id NOT IN (
-    SELECT message FROM delivery WHERE message IS NOT NULL UNION SELECT message FROM retained
-)
-"""
 
 
 @mypyc_attr(native_class=False)
@@ -175,14 +168,20 @@ class Store:
             if will is not None:
                 roles, properties = msgpack.packb(will.roles), msgpack.packb(will.properties)
                 self._put("will", *will._replace(roles=roles, properties=properties))
-        for key, last in checkpoint.delivered.items():
-            self._put("delivered", *key, last)
-        self._db.execute(_SWEEP)
+        self._write_streams(checkpoint)
+        self._db.execute(SWEEP)
         numbers = {} if checkpoint.mark is None else checkpoint.mark._asdict()
         numbers |= {"position": checkpoint.position, "next_session": checkpoint.next_session}
         numbers["spared_until"] = checkpoint.spared_until
         for name, value in numbers.items():
             self._put("checkpoint", name, value)
+
+    def _write_streams(self, checkpoint: Checkpoint) -> None:
+        for key, last in checkpoint.delivered.items():
+            self._put("delivered", *key, last)
+        self._db.execute("DELETE FROM lacking")
+        for lack in checkpoint.lacking:
+            self._put("lacking", *lack._replace(ranges=msgpack.packb(lack.ranges)))
 
     def _put(self, table: str, *row: object) -> int:
         """Write a row in place of the one that has its key; return its number."""
@@ -297,6 +296,7 @@ class Store:
             mark,
             dict(self._rows("SELECT topic, proof FROM proven")),
             numbers.get("spared_until", 0),
+            [packed.lack(row) for row in self._rows("SELECT * FROM lacking")],
         )
 
     def _read_session(

@@ -13,6 +13,10 @@ CREATE TABLE IF NOT EXISTS delivered (
     origin TEXT NOT NULL, epoch INTEGER NOT NULL, last INTEGER NOT NULL,
     PRIMARY KEY (origin, epoch)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lacking (
+    session INTEGER NOT NULL, origin TEXT NOT NULL, epoch INTEGER NOT NULL, ranges BLOB NOT NULL,
+    PRIMARY KEY (session, origin, epoch)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS message (
     id INTEGER PRIMARY KEY,
     origin TEXT NOT NULL, epoch INTEGER NOT NULL, number INTEGER NOT NULL,
@@ -68,3 +72,10 @@ CREATE TABLE IF NOT EXISTS will (
     properties BLOB NOT NULL
 ) STRICT;
 """
+
+SWEEP: Final = """
+DELETE FROM message WHERE id NOT IN (
+    SELECT message FROM delivery WHERE message IS NOT NULL UNION SELECT message FROM retained
+)
+"""
+"""What nothing refers to any more: most often because it was acknowledged."""

@@ -23,6 +23,7 @@ from tree_handler.batch import Entry, Epoch, Ref, Row
 
 _RETAIN_BIT: Final = 4
 _by_topic = itemgetter(0)
+HAD_BEFORE: Final = "message of QoS 2 that came back, for a session that has had it"
 
 
 class Arriving:
@@ -74,6 +75,9 @@ class Arriving:
         """
         now_s = self._now()
         if last:
+            if stream in self._durability.lacking.streams:
+                self._publish_lacking(rows, stream, last - len(rows) + 1, now_s)
+                return
             # After a restart a gap may be given up once more, and what is behind it come again.
             had = self._durability.delivered(stream) - (last - len(rows))
             rows = rows[max(0, had) :]
@@ -89,6 +93,33 @@ class Arriving:
             else:
                 self._publish_plain(topic, some, (stream, number if last else 0), now_s)
             number += len(some)
+
+    def _publish_lacking(
+        self, rows: Sequence[Row], stream: Epoch, first: int, now_s: float
+    ) -> None:
+        """Give local subscribers what they have not had of a stream of which the log lost some."""
+        durability = self._durability
+        lacking, mark = durability.lacking, durability.delivered(stream)
+        for begin, end in list(lacking.due(stream, first, first + len(rows) - 1, mark)):
+            durability.has_delivered(stream, max(mark, end))
+            lacking.found(stream, begin, end)
+            for number in range(begin, end + 1):
+                entry, ref = Entry.of(rows[number - first]), (stream, number)
+                if entry.qos == 2 and (had := lacking.had(stream, number)):
+                    self._publish_but(entry, ref, had, now_s)
+                else:
+                    self._publish_one(entry, ref, now_s)
+
+    def _publish_but(self, entry: Entry, ref: Ref, had: set[int], now_s: float) -> None:
+        try:
+            message = Message.of(entry, now_s)
+            message.ref = ref
+            if message.expired(now_s):
+                self._publish_one(entry, ref, now_s)
+            elif count := self._outlet.give_out_but(message, had, now_s):
+                self._refusals.count(HAD_BEFORE, f"{ref[0][0]}, boot {ref[0][1]}", count)
+        except PacketError as error:
+            self._no_packet(error)
 
     def _publish_one(self, entry: Entry, ref: Ref | None, now_s: float) -> None:
         try:

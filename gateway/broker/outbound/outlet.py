@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.routes import Routes
@@ -66,6 +68,25 @@ class Outlet:
         if message.retain:
             self._retain(message, publisher)
         self._delivery.deliver(message, route, publisher, now_s)
+
+    def give_out_but(self, message: Message, had: Container[int], now_s: float) -> int:
+        """The same for a QoS 2 message that some sessions have had; how many were left out.
+
+        Args:
+            message: another gateway's, or of an earlier life.
+            had: those sessions, by the numbers of their records.
+            now_s: on the loop's clock.
+
+        """
+
+        def has_had(session: Session) -> bool:
+            return session.record is not None and session.record.number in had
+
+        if message.retain:
+            self._retain(message, None)
+        route, count = self._routes.of(message.key).without(has_had)
+        self._delivery.deliver(message, route, None, now_s)
+        return count
 
     def _retain(self, message: Message, publisher: Session | None) -> None:
         owner = None if publisher is None else publisher.client.owner

@@ -93,6 +93,32 @@ class Route:
         self.special: list[Target] = []
         self.shared: list[tuple[tuple[str, str], Members]] = []
 
+    def without(self, has_had: Callable[[Session], bool]) -> tuple[Route, int]:
+        """Where a QoS 2 message goes that some sessions have had.
+
+        Args:
+            has_had: tells those sessions. Who gets it at QoS 0 or 1 gets it all the same.
+
+        Returns:
+            The route without them, and how many they are. A shared subscription of which one had
+            it counts as one.
+
+        """
+        left = Route(self.topic, self.key)
+        left.closed, left.is_plain = self.closed, self.is_plain
+        left.live_311, left.live_5 = self.live_311, self.live_5
+        left.zero_311, left.zero_5 = self.zero_311, self.zero_5
+        left.queued = [row for row in self.queued if row[1] < 2 or not has_had(row[0])]
+        left.special = [t for t in self.special if t.grant.qos < 2 or not has_had(t.session)]
+        left.shared = [
+            group
+            for group in self.shared
+            if not any(of.qos == 2 and has_had(session) for session, of in group[1])
+        ]
+        ways = ((self.queued, left.queued), (self.special, left.special))
+        count = sum(len(before) - len(after) for before, after in ways)
+        return left, count + len(self.shared) - len(left.shared)
+
     @property
     def has_receivers(self) -> bool:
         """Whether anybody gets what is published there."""

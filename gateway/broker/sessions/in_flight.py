@@ -245,6 +245,11 @@ class InFlight:
             self.restore(packet_id, delivery)
         return True
 
+    def was_sent_again(self, packet_id: int, delivery: Delivery) -> None:
+        """A message that does not wait had been sent once more."""
+        self.last_packet_id = packet_id
+        self.restore(packet_id, delivery)
+
     def adopt(self, limits: Limits, budget: Budget) -> None:
         """What was restored without limits counts for these from now on."""
         self._limits = limits

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tree_handler import batch
-from tree_handler.batch import Entry, Epoch, Flags, Header, Row
+from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.replication import Action, Append, Replication, RepairSettings
+from tree_handler.replication.replication import Action, Append, RepairSettings, Replication
 
 OWN = "gw-1"
 NOW = 9

@@ -1,0 +1,164 @@
+"""The batches of the history, as it is read: which of their messages sessions are to be given.
+
+A batch waits until the journal says that it had been delivered, by a number that is at least its
+own. What the log has lost by then is noted as lacking (`lacking`), and given in its order as soon
+as the history comes to it, for a neighbour may have brought it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from gateway.broker.durability.history import History
+from gateway.broker.durability.lacking import Lacking
+from tree_handler import batch
+from tree_handler.batch import Entry, Epoch, Header
+from tree_handler.errors import BatchError
+
+
+@dataclass(slots=True)
+class ReadBatch:
+    """A batch, and its messages once it was decoded."""
+
+    frame: bytes
+    header: Header
+    entries: list[Entry] | None = None
+    came_us: int | None = None
+    """When it came, on the lasting clock; None if nothing tells yet."""
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One origin's batches of one epoch, as far as the history has been read."""
+
+    delivered: int = 0
+    last: int = 0
+    """The highest number that was read."""
+    has_returned: bool = False
+    """Whether some came that had been delivered before: a neighbour brought them back."""
+    pending: dict[int, ReadBatch] = field(default_factory=dict)
+
+
+class BatchesAgain:
+    """Those of all streams of clients' messages.
+
+    Args:
+        history: the log.
+        lacking: what sessions were not given, which is kept up to date.
+        strange: is told what can't be read.
+
+    Attributes:
+        begin_us: when what stands before the history that is read had come, on the lasting clock.
+
+    """
+
+    def __init__(self, history: History, lacking: Lacking, strange: Callable[[str], None]) -> None:
+        self.begin_us: int | None = None
+        self._history = history
+        self._lacking = lacking
+        self._strange = strange
+        self._streams: dict[Epoch, _Stream] = {}
+
+    def load(self, key: Epoch, delivered: int) -> None:
+        """A checkpoint says how far a stream was delivered."""
+        self._streams[key] = _Stream(delivered, delivered)
+
+    def streams(self) -> list[Epoch]:
+        """Those that there are."""
+        return list(self._streams)
+
+    def delivered(self, key: Epoch) -> int:
+        """Up to which number a stream was delivered."""
+        return self._of(key).delivered
+
+    def last(self, key: Epoch) -> int:
+        """The highest number of a stream that was read, or delivered."""
+        return self._of(key).last
+
+    def has_returned(self, key: Epoch) -> bool:
+        """Whether messages of a stream came that had been delivered before."""
+        return self._of(key).has_returned
+
+    def came(self, frame: bytes, header: Header) -> ReadBatch:
+        """The history has come to a batch."""
+        stream = self._of(header.stream)
+        one = ReadBatch(frame, header)
+        stream.last = max(stream.last, header.last)
+        stream.has_returned |= header.first <= stream.delivered
+        stream.pending[header.first] = one
+        return one
+
+    def due(self, key: Epoch, last: int) -> Iterator[tuple[ReadBatch, int, int]]:
+        """Yield what sessions are to be given of a stream, up to this number.
+
+        Each batch comes with the first and the last number that is due of it.
+        """
+        stream = self._of(key)
+        begin = stream.delivered + 1
+        if last < begin:
+            return
+        at = begin
+        for one in self._between(key, stream, begin, last):
+            first = max(at, one.header.first)
+            self._lost(key, at, first - 1)
+            at = min(last, one.header.last) + 1
+            yield one, first, at - 1
+        self._lost(key, at, last)
+        stream.delivered = last
+        stream.last = max(stream.last, last)
+
+    def returned(self, key: Epoch) -> Iterator[tuple[ReadBatch, int, int]]:
+        """Yield what had been lost of a stream and has come back, up to the first gap."""
+        stream = self._of(key)
+        for begin, end in self._lacking.of(key):
+            at = begin
+            for one in self._between(key, stream, begin, end):
+                if one.header.first > at:
+                    break
+                first, at = at, min(end, one.header.last) + 1
+                self._lacking.found(key, first, at - 1)
+                yield one, first, at - 1
+            if at <= end:
+                return
+
+    def entries(self, one: ReadBatch) -> list[Entry]:
+        """What clients get of a batch; decoded once, though each message may be asked for alone."""
+        if one.entries is None:
+            one.entries = []
+            try:
+                if not one.header.passed:
+                    one.entries = batch.decode(one.frame, one.header)
+            except BatchError as error:
+                self._strange(f"{one.header}: {error}")
+        return one.entries
+
+    def _of(self, key: Epoch) -> _Stream:
+        stream = self._streams.get(key)
+        if stream is None:
+            stream = self._streams[key] = _Stream()
+        return stream
+
+    def _lost(self, key: Epoch, first: int, last: int) -> None:
+        for begin, end in self._history.lacks(key, first, last) if first <= last else ():
+            self._lacking.lost(key, begin, end)
+
+    def _between(self, key: Epoch, stream: _Stream, begin: int, last: int) -> Iterator[ReadBatch]:
+        at = begin
+        pending = stream.pending
+        for first in sorted(first for first in pending if first <= last):
+            one = pending[first]
+            if one.header.last >= at:
+                if at < first:
+                    yield from self._read(key, at, first - 1)
+                yield one
+                at = one.header.last + 1
+            if one.header.last <= last:
+                del pending[first]
+        if at <= last:
+            yield from self._read(key, at, last)
+
+    def _read(self, key: Epoch, first: int, last: int) -> Iterator[ReadBatch]:
+        """What stands before the position from which the history is read, or came back later."""
+        for frame, header in self._history.read(key, first, last):
+            yield ReadBatch(frame, header, came_us=self.begin_us)
