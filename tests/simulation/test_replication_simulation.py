@@ -131,3 +131,22 @@ def test_what_is_forgotten_while_it_is_not_superseded_is_lost(
         within=200,
         likely=(0, 1, 23, 26),
     )
+
+
+DAMAGED = replace(
+    STORM,
+    faults=replace(
+        STORM.faults, rate_per_s=4.0, lose_disk=0.2, lose_tail=3.0, lose_page=3.0, swap_card=3.0
+    ),
+)
+
+
+@pytest.mark.parametrize("log_batches", [0, 24], ids=["all is kept", "logs are trimmed"])
+def test_where_logs_lose_tails_and_pages_and_old_cards_come_back_nothing_is_kept_from_clients(
+    log_batches: int, pytestconfig: pytest.Config
+) -> None:
+    for seed in range(300 if pytestconfig.getoption("--soak") else 4):
+        options = replace(DAMAGED, seed=seed, log_batches=log_batches, skew=0.01, quiet_s=60.0)
+        report = run(options)
+        assert report.published > 200
+        assert not report.violations, str(report)

@@ -26,6 +26,7 @@ class Disk:
         latest: the epoch of each origin of which clients were handed logged messages last.
         most_batches: a longer log is trimmed.
         trimmed: how many batches were dropped.
+        is_damaged: since the last start it lost some of its log, or was put by and put back.
 
     """
 
@@ -38,6 +39,7 @@ class Disk:
     latest: dict[str, int] = field(default_factory=dict)
     most_batches: float = math.inf
     trimmed: int = 0
+    is_damaged: bool = False
 
     def start(self) -> dict[Epoch, Intervals]:
         """What a new life finds."""
@@ -48,7 +50,15 @@ class Disk:
         return [(frame, header) for frame, header in self.log if header.control]
 
     def not_again(self, core: Replication) -> None:
-        """What a new life takes for handed out comes no more; what was passed over never came."""
+        """What a new life takes for handed out comes no more; what was passed over never came.
+
+        A disk that was damaged knows no more of what it lost: that may be handed out again here,
+        and whether a client has had it is the broker's to know.
+        """
+        if self.is_damaged:
+            self.is_damaged = False
+            self.latest.clear()
+            self.handed.clear()
         for epoch in self.have:
             if last := min(core.handed_out(epoch), self.have[epoch].last):
                 self.handed[epoch].update(Intervals([(1, last)]).without(self.passed[epoch]))
@@ -59,6 +69,22 @@ class Disk:
         self.have[header.stream].add(header.first, header.last)
         if header.passed:
             self.passed[header.stream].add(header.first, header.last)
+
+    def lose(self, first: int, count: int) -> None:
+        """Some batches can't be read any more, by their place in the log."""
+        lost = self.log[first : first + count]
+        del self.log[first : first + count]
+        self.is_damaged = True
+        streams = {header.stream for _, header in lost}
+        for stream in streams:
+            kept = [header for _, header in self.log if header.stream == stream]
+            gone = Intervals(
+                (header.first, header.last) for _, header in lost if header.stream == stream
+            ).without(Intervals((header.first, header.last) for header in kept))
+            self.have[stream] = self.have[stream].without(gone)
+            self.passed[stream] = self.passed[stream].without(gone)
+            if not len(self.have[stream]):
+                del self.have[stream]
 
     def trim(self) -> bool:
         """Drop the oldest batches, if there are too many."""

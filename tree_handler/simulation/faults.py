@@ -35,6 +35,10 @@ class FaultOptions:
         stall: an edge goes silent, and its connections end in a reset.
         second_link: a gateway dials a neighbour though it has a link to it.
         dial_self: a gateway dials its own address.
+        lose_tail: a gateway stops without a word, and its log has lost its last batches.
+        lose_page: likewise, some batches in the middle.
+        swap_card: likewise, and an older copy of its disk takes the place of the one that is there,
+            which comes back the next time.
         lasting: probability that what is broken at the end stays so.
 
     """
@@ -57,6 +61,9 @@ class FaultOptions:
     stall: float = 0.5
     second_link: float = 0.5
     dial_self: float = 0.2
+    lose_tail: float = 0.0
+    lose_page: float = 0.0
+    swap_card: float = 0.0
     lasting: float = 0.3
 
 
@@ -108,13 +115,16 @@ class Faults:
             "silent": lambda: self._break(self._silence),
             "reset": self._reset,
             "pause": self._pause,
-            "lose_disk": self._lose_disk,
+            "lose_disk": lambda: self._damage(self._traffic.lose_disk),
             "full_disk": self._fill_disk,
             "lossy": lambda: self._break(self._lossy),
             "slow": lambda: self._break(self._slow),
             "stall": self._stall,
             "second_link": self._second_link,
             "dial_self": self._dial_self,
+            "lose_tail": lambda: self._damage(self._traffic.lose_tail),
+            "lose_page": lambda: self._damage(self._traffic.lose_page),
+            "swap_card": lambda: self._damage(self._traffic.swap_card),
         }
         self._weights = [getattr(options, kind) for kind in self._kinds]
 
@@ -202,11 +212,11 @@ class Faults:
             until_s = self._clock.now + self._random.expovariate(1 / self._options.outage_s)
             gateway.paused_until_s = max(gateway.paused_until_s, min(until_s, self._until_s))
 
-    def _lose_disk(self) -> None:
+    def _damage(self, how: Callable[[str], None]) -> None:
         if self._gateways:
             gateway_id = self._random.choice(sorted(self._gateways))
             self._end_life(gateway_id, silently=True)
-            self._traffic.lose_disk(gateway_id)
+            how(gateway_id)
 
     def _fill_disk(self) -> None:
         if self._gateways:

@@ -10,6 +10,7 @@ no other.
 
 from __future__ import annotations
 
+import copy
 import random
 from collections import defaultdict
 from collections.abc import Iterator
@@ -26,10 +27,13 @@ from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, Start
 from tree_handler.simulation.network import Clock, Network
 from tree_handler.simulation.replicating import Receiver, ReplicatingGateway
+from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.election import Identity
 
 SEEKING_S = 0.5
 """Who linked longer ago than this is asked, and what it has is here."""
+MOST_DAMAGED = 12
+"""Batches that a log loses at once."""
 CONTROL_SHARE = 0.2
 """Of the batches: those between gateways, which are a stream of their own."""
 
@@ -63,6 +67,8 @@ class SimulatedTraffic:
     forgotten: int = field(default_factory=int, init=False)
     log_batches: int = field(default_factory=int, init=False)
     _lost_disks: set[str] = field(default_factory=set, init=False)
+    _cards: dict[str, Disk] = field(default_factory=dict, init=False)
+    """Copies of disks that were put by."""
     _gateways: dict[str, Gateway] = field(default_factory=dict, init=False)
 
     def gateway(self, start: Start) -> ReplicatingGateway:
@@ -107,6 +113,37 @@ class SimulatedTraffic:
         """Let a gateway that is down find nothing of what it had."""
         self.disks[gateway_id] = Disk()
         self._lost_disks.add(gateway_id)
+
+    def lose_tail(self, gateway_id: str) -> None:
+        """Let a gateway that is down find a log without its last batches."""
+        disk = self._damaged(gateway_id)
+        count = self.chance.randrange(1, MOST_DAMAGED + 1)
+        disk.lose(max(0, len(disk.log) - count), count)
+
+    def lose_page(self, gateway_id: str) -> None:
+        """Let a gateway that is down find a log of which it can't read a part."""
+        disk = self._damaged(gateway_id)
+        count = self.chance.randrange(1, MOST_DAMAGED + 1)
+        if len(disk.log) > count:
+            disk.lose(self.chance.randrange(len(disk.log) - count), count)
+
+    def swap_card(self, gateway_id: str) -> None:
+        """Let a gateway that is down have an older copy of its disk, or the newer one again."""
+        there = self._damaged(gateway_id)
+        put_by = self._cards.get(gateway_id)
+        self._cards[gateway_id] = copy.deepcopy(there)
+        if put_by is not None:
+            put_by.boot_epoch = boot_epoch.after(
+                put_by.boot_epoch or 0, self.chance.getrandbits(64)
+            )
+            self.disks[gateway_id] = put_by
+
+    def _damaged(self, gateway_id: str) -> Disk:
+        """A disk that is about to be damaged: what others have of it may now come late."""
+        self._lost_disks.add(gateway_id)
+        disk = self.disks[gateway_id]
+        disk.is_damaged = True
+        return disk
 
     def handed(self, gateway: Receiver, header: Header, first: int) -> None:
         """Check what a gateway hands its clients (invariants 4 and 5)."""
@@ -173,12 +210,16 @@ class SimulatedTraffic:
         for epoch, numbers in together.items():
             if epoch[0].startswith(NOTE_PREFIX):
                 continue
+            if gateway_id in self._lost_disks and is_over(disk.have, epoch):
+                continue  # its log knew of no more, and kept nothing of it
             lost = numbers.without(disk.have[epoch])
             if len(lost) and self._can_hear_of(gateway_id, epoch, lost, paths):
                 yield f"{gateway_id} lacks {epoch} {lost} that others have"
             # Behind a number that a lost disk took with it the later ones wait.
             due = disk.have[epoch].contiguous_from(1)
-            if not due or epoch[0].removeprefix(CONTROL_PREFIX) == gateway_id:
+            if not due or epoch[0] == CONTROL_PREFIX + gateway_id:
+                continue
+            if epoch == (gateway_id, disk.boot_epoch):  # its clients have them from the broker
                 continue
             kept_back = Intervals([(1, due)]).without(disk.handed[epoch])
             kept_back = kept_back.without(disk.passed[epoch])
