@@ -45,8 +45,8 @@ EXIT_INTERRUPTED = 130
 _ABOUT = "get, put, observe, discover (as curl has it)"
 EXIT_CODES = {
     0: "done",
-    EXIT_FAILED: "it did not work out: no answer, a violated invariant, a lost message; at a start, "
-    "what may pass: a full disk, an address in use",
+    EXIT_FAILED: "it did not work out: no answer, a violated invariant, a lost message; at a "
+    "start, what may pass: a full disk, an address in use",
     EXIT_WRONG_USE: "a wrong argument or configuration, or an output that takes nothing; one line "
     "names it",
     card_errors.EXIT_CARD_REFUSED: "flash: disk, image or device is refused; nothing is written",
