@@ -8,11 +8,13 @@ ORDER = $(if $(SEED),--random-order-seed=$(SEED))
 PYTEST = .venv/bin/python -m pytest $(ORDER)
 BESIDE = -n $(or $(WORKERS),logical) --dist loadscope --no-loadscope-reorder
 # Another build of the same sources, where `make compiled` has made one: `make test` runs these
-# slices on it too, without this folder's own sources on the path. CI makes one beside the checks.
+# slices on it too, without this folder's own sources on the path. CI makes one beside the checks, and
+# runs each test of ON_ONE_BUILD but once: compiled if it can be, interpreted if it replaces what is
+# compiled. Without a compiled build all of them run interpreted, and in `make soak` on both.
 COMPILED = .venv-compiled
-SLICES = tests/unit/gateway tests/unit/resource_directory tests/conformance \
-	$(if $(CI),tests/simulation/test_expiry_over_crashes.py tests/simulation/test_checkpoints.py \
-	tests/simulation/test_catching_up.py,tests/unit/tree_handler tests/simulation)
+ON_BOTH_BUILDS = tests/conformance
+ON_ONE_BUILD = tests/unit/gateway tests/unit/resource_directory tests/unit/tree_handler tests/simulation
+PASSED = .pytest_cache/passed-compiled
 
 # Tests start several hundred Pythons; where an image forbids byte code each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -27,14 +29,18 @@ demo: ## three gateways, a collector and Spark on this machine, and a page to lo
 test: ## all checks and tests
 	@deploy/set-up test
 	@$(MAKE) --no-print-directory -j2 check $(if $(CI),compiled-in-ci)
+	@rm -f $(PASSED)
 	@echo "Running the tests that run beside no other"
 	@$(PYTEST) -m alone
 	@if [ -x $(COMPILED)/bin/python ] && deploy/compiled --is-current; then \
 		echo "Running unit, conformance and simulation tests on the compiled build"; \
+		mkdir -p .pytest_cache; \
 		HEDGEROW_BUILD=compiled PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= \
-			$(ORDER) $(BESIDE) -m "not alone and not slow" $(SLICES) || exit; fi
+			$(ORDER) $(BESIDE) -m "not alone" $(ON_ONE_BUILD) --note-passed $(PASSED) && \
+		HEDGEROW_BUILD=compiled PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= \
+			$(ORDER) $(BESIDE) -m "not alone and not slow" $(ON_BOTH_BUILDS) || exit; fi
 	@echo "Running all other tests (several minutes; real processes, and Spark once)"
-	@$(PYTEST) $(BESIDE) -m "not alone"
+	@$(PYTEST) $(BESIDE) -m "not alone" $(if $(CI),--passed-before $(PASSED))
 
 quick: ## the tests of a working day: units that take no seconds each (under 90 s)
 	@deploy/set-up test
@@ -92,7 +98,9 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 	@.venv/bin/python -m pytest tests/network --soak --timeout 0
 	@.venv/bin/python -m pytest tests/flash/test_first_boot.py --soak --timeout 0 -s
 	@.venv/bin/python -m pytest tests/limits/test_coap_under_attack.py tests/limits/test_mqtt_under_attack.py \
-		tests/limits/test_beside_a_stolen_gateway.py tests/limits/test_dtls_floods.py tests/limits/test_hostile_fleet.py --soak --timeout 0 -s
+		tests/limits/test_beside_a_stolen_gateway.py tests/limits/test_dtls_floods.py tests/limits/test_hostile_fleet.py \
+		tests/limits/test_back_pressure.py tests/flash/test_system_card.py tests/unit/cloud_ingest/test_proven_again.py \
+		tests/unit/benchmarks/test_ingest_growth.py --soak --timeout 0 -s
 	@.venv/bin/python -m pytest tests/interop/test_dtls_over_a_bad_network.py --soak --timeout 0 -s
 	@.venv/bin/python -m benchmarks.first_hour
 	@.venv/bin/python tests/fuzz parser --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ] # 3: no wheel, and said so

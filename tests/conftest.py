@@ -7,6 +7,7 @@ has them, and the gateways that they start, run on asyncio's own.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import shutil
 import sys
@@ -27,6 +28,8 @@ settings.register_profile("hedgerow", deadline=None)
 settings.load_profile("hedgerow")
 # What tests share, which no package holds under --import-mode=importlib.
 sys.path.insert(0, str(Path(__file__).parent))
+warm_starts = importlib.import_module("warm_starts")
+warm_starts.install()
 # Tests write keys as text, and a gateway takes none that others can read.
 os.umask(0o027)
 
@@ -50,7 +53,7 @@ ALONE = {
 """Folders and modules whose tests run beside no other."""
 
 
-LONG = {"spark", "test_provisioning.py", "test_broker_kill.py"}
+LONG = {"spark", "test_provisioning.py", "test_broker_kill.py", "test_cloned_card.py", "test_pages.py"}
 """Groups and modules of minutes: they begin first, or one worker has them left in the end."""
 
 
@@ -86,16 +89,48 @@ def pytest_collection_modifyitems(
         for place in {item.path.parent.name, item.path.name} & ALONE.keys():
             item.add_marker(pytest.mark.alone(ALONE[place]))
     if "deploy" not in (config.option.markexpr or ""):
-        _leave_out(config, items, "deploy")
+        _leave_out(config, items, _with_mark(items, "deploy"))
+    if not config.option.soak:
+        _leave_out(config, items, _with_mark(items, "soak"))
+    if (passed := config.option.passed_before) is not None:
+        before = set(passed.read_text().splitlines()) if passed.exists() else set()
+        _leave_out(config, items, [item for item in items if item.nodeid in before])
     yield
     items.sort(key=lambda item: {together(item.nodeid), item.path.name}.isdisjoint(LONG))
 
 
-def _leave_out(config: pytest.Config, items: list[pytest.Item], mark: str) -> None:
-    left_out = [item for item in items if item.get_closest_marker(mark) is not None]
+def _with_mark(items: list[pytest.Item], mark: str) -> list[pytest.Item]:
+    return [item for item in items if item.get_closest_marker(mark) is not None]
+
+
+def _leave_out(
+    config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]
+) -> None:
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+
+
+class Passed:
+    """Writes down which tests passed, for a run on another build that need not repeat them."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._names: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            self._names.append(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        self._file.write_text("".join(f"{name}\n" for name in sorted(self._names)))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register what writes down; of several workers it is the one that hears of all."""
+    if (file := config.option.note_passed) is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Passed(file))
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -140,6 +175,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--soak`` makes the long checks long."""
     parser.addoption("--soak", action="store_true", help="run long checks in full length")
+    parser.addoption("--note-passed", type=Path, help="write down which tests passed, in this file")
+    parser.addoption("--passed-before", type=Path, help="leave out the tests that this file names")
     parser.addoption("--seed", type=int, default=1, help="of the tests that kill a broker")
     parser.addoption("--chaos-s", type=float, default=None, help="how long the chaos goes on")
     parser.addoption("--chaos-mode", choices=MODES, default=None, help="the tree's mode in it")

@@ -276,7 +276,10 @@ def test_flash_puts_a_devices_files_where_autoboot_txt_has_the_pi_started_from(
     assert made.read_bytes()[stretch] == images["1"].read_bytes()[stretch]
 
 
-@pytest.mark.parametrize("chunks", range(4))
+@pytest.mark.parametrize(
+    "chunks",
+    [2, *(pytest.param(n, marks=pytest.mark.soak("another moment")) for n in (0, 1, 3))],
+)
 def test_power_that_is_cut_while_a_system_is_written_leaves_the_one_before(
     tmp_path: Path,
     images: dict[str, Path],

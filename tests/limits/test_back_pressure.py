@@ -171,7 +171,12 @@ def subscriptions(broker: Broker) -> bytes:
 
 @pytest.mark.parametrize(
     "flood",
-    [unique_topics, wide_filters, deep_topics, retained, fan_out, shared_groups, subscriptions],
+    [
+        *(unique_topics, retained, fan_out, subscriptions),
+        pytest.param(wide_filters, marks=pytest.mark.soak("slow to match, as unique topics are")),
+        pytest.param(deep_topics, marks=pytest.mark.soak("slow to match, as unique topics are")),
+        pytest.param(shared_groups, marks=pytest.mark.soak("many receivers, as fan-out has")),
+    ],
 )
 def test_others_have_their_turn_before_a_flood_is_dealt_with(start: Start, flood: object) -> None:
     gateway = start("")

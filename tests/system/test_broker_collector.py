@@ -115,7 +115,9 @@ async def publish(port: int, payloads: Iterable[bytes]) -> None:
     writer.close()
 
 
-@pytest.mark.parametrize("version", ["5.0", "3.1.1"])
+@pytest.mark.parametrize(
+    "version", ["5.0", pytest.param("3.1.1", marks=pytest.mark.soak("the same in 3.1.1"))]
+)
 async def test_what_the_broker_accepted_is_in_the_spool_though_the_collector_is_killed_thrice(
     version: str, tmp_path: Path, stack: AsyncExitStack
 ) -> None:

@@ -69,7 +69,14 @@ def of_a_life(origin: TreeGateway, life: int) -> list[str]:
     return [f"{origin.gateway_id} {life}.{number:02}" for number in range(PER_LIFE)]
 
 
-@pytest.mark.parametrize("mode", ["flood", "routed", "topic"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "flood",
+        pytest.param("routed", marks=pytest.mark.soak("the same in another mode")),
+        pytest.param("topic", marks=pytest.mark.soak("the same in another mode")),
+    ],
+)
 async def test_who_was_away_gets_each_origins_lives_in_order_though_all_gateways_were_killed(
     tmp_path: Path, mode: str
 ) -> None:

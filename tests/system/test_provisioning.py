@@ -290,6 +290,7 @@ def test_the_controller_has_wheels_for_a_pi(controller: Controller, debian: Path
 
 @pytest.mark.peer("systemd-nspawn", "systemd-container")
 @pytest.mark.peer("mmdebstrap", "mmdebstrap")
+@pytest.mark.soak("boots a system; its unit is tested above")
 def test_the_service_runs_confined_after_boot_and_restarts_for_a_new_release(
     controller: Controller, provisioned: Provisioned, booted: Container
 ) -> None:

@@ -144,7 +144,7 @@ def ingested(folder: Path, collectors: list[SharingCollector]) -> Counter[str]:
 
 @pytest.mark.parametrize("mode", ["flood", "routed"])
 async def test_a_collector_that_is_killed_under_load_leaves_nothing_out_and_doubles_no_row(
-    tmp_path: Path, mode: str
+    tmp_path: Path, mode: str, pytestconfig: pytest.Config
 ) -> None:
     async with Chain(tmp_path, 3, max_bytes=64 << 20, mode=mode) as chain:
         last, before = chain.gateways[2], chain.gateways[1]
@@ -185,5 +185,6 @@ async def test_a_collector_that_is_killed_under_load_leaves_nothing_out_and_doub
                 if one.is_running:
                     await one.stop()
     assert Intervals((int(n), int(n)) for n in load.acknowledged) == Intervals([(1, 2_100)])
-    if mode == "flood":
+    # What a job makes of two spools that share batches: test_ingest_kill.py.
+    if mode == "flood" and pytestconfig.getoption("--soak"):
         assert ingested(tmp_path, pair) == Counter(load.acknowledged)

@@ -98,8 +98,17 @@ async def begin(fleet: Fleet, mode: str, thief_capability: float) -> list[FleetG
     return [a, b, x]
 
 
-@pytest.mark.parametrize("thief_capability", [1.0, 9.0], ids=["leaf", "root"])
-@pytest.mark.parametrize("mode", ["flood", "routed", "topic"])
+@pytest.mark.parametrize(
+    ("mode", "thief_capability"),
+    [
+        pytest.param("flood", 9.0, id="flood-root"),
+        pytest.param("routed", 1.0, id="routed-leaf"),
+        pytest.param("topic", 9.0, id="topic-root"),
+        pytest.param("flood", 1.0, id="flood-leaf", marks=pytest.mark.soak("another place")),
+        pytest.param("routed", 9.0, id="routed-root", marks=pytest.mark.soak("another place")),
+        pytest.param("topic", 1.0, id="topic-leaf", marks=pytest.mark.soak("another place")),
+    ],
+)
 async def test_a_stolen_gateway_forges_nothing_of_others(
     fleet: Fleet, mode: str, thief_capability: float
 ) -> None:

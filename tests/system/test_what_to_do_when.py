@@ -349,6 +349,7 @@ def connect(
     return answer[3]
 
 
+@pytest.mark.soak("the other two keep to the page in CI")
 def test_what_is_lost_is_replaced_as_the_page_says(fleet: Fleet) -> None:
     north, barn, _ = fleet.all
     operator = fleet.folder / "operator.password"

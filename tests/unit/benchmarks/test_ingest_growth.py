@@ -64,6 +64,7 @@ def test_a_message_that_is_missing_or_doubled_is_an_error_and_no_figure(rows: in
 
 
 @pytest.mark.slow
+@pytest.mark.soak("drains real spools; what it measures is tested above")
 def test_a_case_is_drained_in_a_process_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,6 +27,8 @@ from tree_handler.seal import Seals
 
 HERE = Path(__file__).parent
 TIME_US = 1_760_000_000_000_000
+ENDS = ("before commit", "committed", "removed")
+"""Where one system has what the other lacks."""
 STEPS = (*[moment for moment in MOMENTS if moment != "noted"], "taken", "removed")
 
 
@@ -105,7 +107,13 @@ def test_batches_of_a_signer_that_is_known_now_are_read_as_if_they_came_today(
     fleet.check()
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    "step",
+    [
+        step if step in ENDS else pytest.param(step, marks=pytest.mark.soak("between two others"))
+        for step in STEPS
+    ],
+)
 def test_killed_between_two_steps_and_begun_again_each_message_is_there_once(
     step: str, spool: Any, tmp_path: Path
 ) -> None:

@@ -1,0 +1,245 @@
+"""Starts of `python -m gateway.cli` by a fork of a process that has imported it.
+
+A test that starts a gateway waited most of its time for Python's imports, several hundred times in
+a run of all tests. What is started here is a process like any other: of its own number, a child of
+the test's process, with its own memory, files and signals, so that a kill is a kill.
+
+Only what is started in just this way is meant: by `subprocess` or `asyncio`, with this Python, and
+with an environment in which Python itself would behave no differently. All else, such as what runs
+in a namespace, in a container or from an installed wheel, starts as ever. HEDGEROW_COLD_STARTS=1
+has everything start as ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import warm_template
+
+COMMAND: Final = (sys.executable, "-m", "gateway.cli")
+VARIABLE: Final = "HEDGEROW_COLD_STARTS"
+_SEEN_AT_START: Final = ("PYTHON", "LD_", "LC_", "LANG", "HEDGEROW_", "MALLOC_", "OPENSSL_", "SSL_")
+"""How the names of variables begin that are looked at while Python starts or imports."""
+_PIPES: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+_cold_popen = subprocess.Popen
+_cold_exec = asyncio.create_subprocess_exec
+
+
+def _looked_at(environment: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in environment.items() if k.startswith(_SEEN_AT_START)}
+
+
+class Template:
+    """The process that forks, which is begun with the first start."""
+
+    def __init__(self) -> None:
+        self._environment = _looked_at(os.environ)
+        self._one_call = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._owner = 0
+
+    def would_do(self, environment: Mapping[str, str]) -> bool:
+        """Whether a start with this environment would import the same."""
+        return _looked_at(environment) == self._environment
+
+    def start(self, request: dict[str, Any], streams: list[int]) -> int:
+        """Start a process and return its number."""
+        with self._one_call:
+            if self._socket is None or self._owner != os.getpid():
+                self._begin()
+            assert self._socket is not None
+            socket.send_fds(self._socket, [json.dumps(request).encode()], streams)
+            return int(self._socket.recv(64))
+
+    def _begin(self) -> None:
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for one in (ours, its):  # an environment is long
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, warm_template.REQUEST_BYTES)
+        process = _cold_popen(
+            [sys.executable, warm_template.__file__, str(its.fileno())],
+            pass_fds=(its.fileno(),),
+            stdin=subprocess.DEVNULL,
+            cwd=Path(__file__).parents[1],
+            env={**os.environ, "PYTHONPATH": _import_path()},
+        )
+        its.close()
+        self._socket, self._owner = ours, os.getpid()
+        atexit.register(_ended, process, ours)
+
+
+def _import_path() -> str:
+    """Where the template finds what `-m` finds in the folder of a checkout."""
+    if "PYTHONSAFEPATH" in os.environ:
+        return os.environ.get("PYTHONPATH", "")
+    return os.pathsep.join(filter(None, (str(Path.cwd()), os.environ.get("PYTHONPATH", ""))))
+
+
+def _ended(process: subprocess.Popen[bytes], ours: socket.socket) -> None:
+    ours.close()
+    process.wait()
+
+
+_template = Template()
+
+
+class WarmPopen(subprocess.Popen):  # type: ignore[type-arg]  # as generic as its base
+    """A `subprocess.Popen` that forks where that comes to the same."""
+
+    def _execute_child(self, *given: Any) -> None:
+        names = (
+            *("args", "executable", "preexec_fn", "close_fds", "pass_fds", "cwd", "env"),
+            *("startupinfo", "creationflags", "shell", "p2cread", "p2cwrite", "c2pread"),
+            *("c2pwrite", "errread", "errwrite", "restore_signals", "gid", "gids", "uid"),
+            *("umask", "start_new_session", "process_group"),
+        )
+        said = dict(zip(names, given, strict=True))
+        environment = os.environ if said["env"] is None else said["env"]
+        if not _is_plain(said) or not _template.would_do(environment):
+            super()._execute_child(*given)  # type: ignore[misc]  # subprocess's own
+            return
+        umask = os.umask(0)
+        os.umask(umask)
+        streams = [said["p2cread"], said["c2pwrite"], said["errwrite"]]
+        request = {
+            "arguments": [os.fspath(one) for one in said["args"][len(COMMAND) :]],
+            "cwd": os.fspath(said["cwd"] or Path.cwd()),
+            "environment": dict(environment),
+            "umask": umask,
+            "new_session": said["start_new_session"],
+        }
+        self.pid = _template.start(
+            request, [at if given < 0 else given for at, given in enumerate(streams)]
+        )
+        self._child_created = True
+        self._close_pipe_fds(*(said[name] for name in names if name in _PIPES))  # type: ignore[attr-defined]
+
+
+def _is_plain(said: Mapping[str, Any]) -> bool:
+    arguments = said["args"]
+    return (
+        isinstance(arguments, list | tuple)
+        and tuple(arguments[: len(COMMAND)]) == COMMAND
+        and not said["shell"]
+        and not said["pass_fds"]
+        and said["executable"] is None
+        and said["preexec_fn"] is None
+        and said["umask"] < 0
+        and said["process_group"] < 0
+        and [said["gid"], said["gids"], said["uid"]] == [None, None, None]
+    )
+
+
+class WarmProcess:
+    """What `asyncio.create_subprocess_exec` returns, around a `WarmPopen`."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], limit: int) -> None:
+        self._popen = popen
+        self._limit = limit
+        self._loop = asyncio.get_running_loop()
+        self.pid = popen.pid
+        self.stdin: asyncio.StreamWriter | None = None
+        self.stdout: asyncio.StreamReader | None = None
+        self.stderr: asyncio.StreamReader | None = None
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+        self._watched = os.pidfd_open(self.pid)
+        self._loop.add_reader(self._watched, self._has_ended)
+
+    async def connect(self) -> None:
+        """Wrap its pipes."""
+        if self._popen.stdin is not None:
+            transport, protocol = await self._loop.connect_write_pipe(
+                asyncio.streams.FlowControlMixin, self._popen.stdin
+            )
+            self.stdin = asyncio.StreamWriter(transport, protocol, None, self._loop)
+        self.stdout = await self._reading(self._popen.stdout)
+        self.stderr = await self._reading(self._popen.stderr)
+
+    async def _reading(self, pipe: Any) -> asyncio.StreamReader | None:
+        if pipe is None:
+            return None
+        reader = asyncio.StreamReader(self._limit, self._loop)
+        await self._loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        return reader
+
+    def _has_ended(self) -> None:
+        self._loop.remove_reader(self._watched)
+        os.close(self._watched)
+        code = self._popen.wait()
+        if not self._ended.done():
+            self._ended.set_result(code)
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, once it has ended."""
+        return self._popen.returncode
+
+    async def wait(self) -> int:
+        """Wait until it has ended."""
+        return await asyncio.shield(self._ended)
+
+    async def communicate(self, data: bytes | None = None) -> tuple[Any, Any]:
+        """Give it its input, and read all until it has ended."""
+
+        async def fed() -> None:
+            if self.stdin is not None:
+                if data:
+                    self.stdin.write(data)
+                    await self.stdin.drain()
+                self.stdin.close()
+
+        async def read(stream: asyncio.StreamReader | None) -> bytes | None:
+            return None if stream is None else await stream.read()
+
+        _, out, err = await asyncio.gather(fed(), read(self.stdout), read(self.stderr))
+        await self.wait()
+        return out, err
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal; ProcessLookupError if it has ended."""
+        if self._popen.returncode is not None:
+            raise ProcessLookupError
+        self._popen.send_signal(number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+
+
+async def _exec(
+    program: Any, *arguments: Any, limit: int = 1 << 16, **options: Any
+) -> WarmProcess | asyncio.subprocess.Process:
+    """As `asyncio.create_subprocess_exec`."""
+    command = [program, *arguments]
+    environment = options.get("env")
+    if tuple(command[: len(COMMAND)]) != COMMAND or not _template.would_do(
+        os.environ if environment is None else environment
+    ):
+        return await _cold_exec(program, *arguments, limit=limit, **options)
+    made = WarmProcess(WarmPopen(command, bufsize=0, **options), limit)
+    await made.connect()
+    return made
+
+
+def install() -> None:
+    """Have starts of the command be forks from now on, where that is possible."""
+    if os.environ.get(VARIABLE) or platform.machine() not in warm_template.CLONE:
+        return
+    subprocess.Popen = WarmPopen  # type: ignore[misc]  # this is the point
+    asyncio.create_subprocess_exec = _exec
+    asyncio.subprocess.create_subprocess_exec = _exec
