@@ -126,7 +126,9 @@ class FailingCalls:
 
     def cut_power(self) -> None:
         """Take from the log's segments what no sync has forced to the disk."""
+        fault, self._fault = self._fault, None
         self._disk.cut_power(Path(self._folder))
+        self._fault = fault
 
     def mend(self) -> None:
         """Let no call fail any more."""

@@ -222,7 +222,7 @@ class Life:
 
     def publish(self, topic: str, qos: int, *, retain: bool = False) -> None:
         """Publish from one client, and note who is certain to be due it."""
-        if len(self.publisher.sent) > 20:
+        if not self.publisher.is_accepted or len(self.publisher.sent) > 20:
             return
         due = {c.name for c in (self.reader, self.absent) if c.subscribed}
         payload = self.publisher.publish(topic, qos, retain=retain)
