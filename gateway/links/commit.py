@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 from gateway.log.message_log import Done, LogError, MessageLog
 from tree_handler.batch import Header
 
@@ -51,7 +52,8 @@ class GroupCommit:
         self._said_again_at_s = -math.inf
         self._again: asyncio.TimerHandle | None = None
         self.refusals = CountedLines(_log, self._loop.time)
-        """What the disk did not take or give up."""
+        """What the disk did not take or give up, and what failed beside."""
+        self._failures = Failures(self.refusals)
 
     def append(self, frame: bytes, header: Header) -> LogError | None:
         """Append one batch to the log; why it did not take it, if so, which is counted."""
@@ -89,14 +91,14 @@ class GroupCommit:
         if not waiting:
             return
         if not self._sync:
-            _tell(waiting, None)
+            self._tell(waiting, None)
             return
         self._waiting.extend(waiting)
         self.soon()
 
     def refuse(self, waiting: list[Done], error: OSError) -> None:
         """Let these messages go unacknowledged: the log did not take them."""
-        _tell(waiting, error)
+        self._tell(waiting, error)
 
     def soon(self) -> None:
         """See that all that was appended so far is durable before long."""
@@ -131,13 +133,19 @@ class GroupCommit:
                 late, self._waiting = self._waiting, []
                 self._is_refusing = True
                 self.refusals.count("sync of the log that failed", str(error))
-                _tell([*settled, *late], error)
+                self._tell([*settled, *late], error)
+            except Exception as error:  # such as no thread for it: whoever waits gets an answer
+                self._is_refusing = True
+                self._failures.failed("sync of the log", error)
+                self._tell(settled, LogError(f"{self.log.folder}: {error}"))
             else:
-                _tell(settled, None)
+                self._tell(settled, None)
             if not self._is_wanted:
                 return
 
-
-def _tell(waiting: Iterable[Done], error: OSError | None) -> None:
-    for done in waiting:
-        done(error)
+    def _tell(self, waiting: Iterable[Done], error: OSError | None) -> None:
+        for done in waiting:
+            try:
+                done(error)
+            except Exception as failure:  # the others wait for theirs
+                self._failures.failed("answer of the log to who waited for it", failure)

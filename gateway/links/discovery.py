@@ -178,10 +178,14 @@ class MulticastDiscovery(asyncio.DatagramProtocol):
 
     def _tick(self) -> None:
         now = asyncio.get_running_loop().time()
-        datagram = self._core.handle_timer(now, self._jitter())
-        if datagram is not None and self._transport is not None:
-            self._transport.sendto(datagram, self._destination)
-        self._schedule()
+        try:
+            datagram = self._core.handle_timer(now, self._jitter())
+            if datagram is not None and self._transport is not None:
+                self._transport.sendto(datagram, self._destination)
+        except OSError as error:
+            self.error_received(error)
+        finally:
+            self._schedule()
 
     def _schedule(self) -> None:
         """A datagram may have moved the timer forward."""

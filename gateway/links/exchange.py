@@ -9,6 +9,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 from gateway.links.backlog import LinkBacklog
 from gateway.links.commit import GroupCommit
 from gateway.links.held import Held
@@ -93,6 +94,7 @@ class Exchange:
         self._unread: dict[Epoch, tuple[int, int]] = {}
         """What is due to be handed out and could not be read: it is read again by and by."""
         self._lines = CountedLines(_log, self._loop.time, LINES_AT_ONCE)
+        self._failures = Failures(commit.refusals)
         self._times_full = 0
         self._sent_from_log = 0
         self._dropped_by_gone_links = 0
@@ -331,6 +333,12 @@ class Exchange:
             return
         if header.control:
             for row in rows:
-                receiver.control(Entry.of(row), header)
+                try:
+                    receiver.control(Entry.of(row), header)
+                except Exception as error:  # those behind it are not to wait for it
+                    self._failures.failed("message between gateways", error, f"{header}, {row[0]}")
         elif deliver is not None:
-            deliver(rows, header)
+            try:
+                deliver(rows, header)
+            except Exception as error:  # likewise; the log has it
+                self._failures.failed("hand out a batch", error, str(header))

@@ -18,6 +18,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 from gateway.links.handshake import NoPlaceError, SelfDialError
 from gateway.links.refusal import Refusal, reason
 from gateway.links.trouble import (
@@ -144,6 +146,7 @@ class Neighbours:
         self._unlisted: set[Address] = set()
         self._jitter = random.Random()
         self._lines = RateLimit(STRANGERS_PER_S, STRANGERS_AT_ONCE)
+        self._failures = Failures(CountedLines(_log, time.monotonic))
         self.counters = DialCounts()
 
     def add_static(self, address: Address) -> None:
@@ -273,6 +276,9 @@ class Neighbours:
                 except (OSError, ProtocolError) as error:
                     patience_s = 0.0 if isinstance(error, ProtocolError) else GRACE_S
                     self._failed(address, kept, error, patience_s)
+                except Exception as error:  # whatever it was, it is dialled for ever
+                    self._failures.failed("attempt to link", error, str(address))
+                    kept.trouble.failed(repr(error), began, time.time())
             await asyncio.sleep(retry_s * self._jitter.uniform(0.5, 1.5))
 
     def _without_place(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gateway.event_log.failures import Failures
 from gateway.links.commit import GroupCommit
 from gateway.links.direct_part import DirectPart
 from gateway.links.exchange import Exchange
@@ -62,6 +63,7 @@ class TreeNode:
     Attributes:
         admission: which gateways may open a link, and what is shown to them.
         direct: carries messages for one gateway alone.
+        failures: are told of what was set aside.
         commit: through which alone the log is written.
         origin: makes batches of what is published here.
         pairing: decides which of several links to a gateway there is.
@@ -110,7 +112,8 @@ class TreeNode:
         self._dialling_back: Neighbours | None = None
         self._numbers = itertools.count(1)
         self._hellos = Hellos()
-        self._parts = Parts()
+        self.failures = Failures(self.commit.refusals)
+        self._parts = Parts(self.failures)
         own = (credentials.gateway_id, credentials.epoch)
         self.locator = LocatorPart(own, lambda: self.tree.forwarding, self.send)
         self.direct = DirectPart(own[0], self.locator, self.links, self._flood)
@@ -233,9 +236,8 @@ class TreeNode:
             OSError, ProtocolError: no link came about.
 
         """
-        tls = self.admission.tls
-        own, numbers = self._credentials, self._numbers
-        link = await dial(address.host, address.port, own, numbers, tls, self.pairing)
+        tls, own = self.admission.tls, self._credentials
+        link = await dial(address.host, address.port, own, self._numbers, tls, self.pairing)
         linked(link.peer_id)
         await self._serve(link)
 
@@ -275,15 +277,15 @@ class TreeNode:
         for other in self._links_to(link.peer_id):  # of which the neighbour knows no more
             self._end(other, f"replaced by a newer link to {other.peer_id}")
         self.links[link.number] = link
-        self._hellos.link_up(link.number)
-        now = self._loop.time()
-        _log.info("link %d to %s (%s) is up", link.number, link.peer_id, link.address)
-        self.tree.link_up(link.number, link.peer_id, now)
-        self.exchange.link_up(link.number, now)
-        self._parts.link_up(link.number, link.peer_id, now)
-        self._carry_out()
         why = "closed here"
         try:
+            self._hellos.link_up(link.number)
+            now = self._loop.time()
+            _log.info("link %d to %s (%s) is up", link.number, link.peer_id, link.address)
+            self.tree.link_up(link.number, link.peer_id, now)
+            self.exchange.link_up(link.number, now)
+            self._parts.link_up(link.number, link.peer_id, now)
+            self._carry_out()
             why = await self._served(link)
         finally:
             self._end(link, why)
@@ -341,11 +343,10 @@ class TreeNode:
         while actions := self.tree.take_actions():
             for action in actions:
                 match action:
-                    case Send(number, bpdu):
-                        if number in self.links:
-                            if bpdu.kind in _AGREEMENT:
-                                self.exchange.agrees(number)
-                            self._hellos.send(self.links[number], bpdu.encode(), now)
+                    case Send(number, bpdu) if number in self.links:
+                        if bpdu.kind in _AGREEMENT:
+                            self.exchange.agrees(number)
+                        self._hellos.send(self.links[number], bpdu.encode(), now)
                     case Forward(number):
                         has_changed = True
                         self.exchange.forwarding(number, forwards=True)
@@ -372,15 +373,14 @@ class TreeNode:
         self._schedule.set()
 
     def _next_timer(self) -> float:
-        return min(
-            self.tree.next_timer(), self.replication.repair.next_timer(), self._parts.next_timer()
-        )
+        repair = self.replication.repair
+        return min(self.tree.next_timer(), repair.next_timer(), self._parts.next_timer())
 
     def _handle_timer(self, now: float) -> None:
         for link in self.links.values():
             self.tree.heard(link.number, link.heard_at)
-        self.tree.handle_timer(now)
-        self.exchange.handle_timer(now)
+        self.failures.tried("timer of the tree", lambda: self.tree.handle_timer(now))
+        self.failures.tried("timer of replication", lambda: self.exchange.handle_timer(now))
         self._parts.handle_timer(now)
         self._carry_out()
 

@@ -103,6 +103,15 @@ class Origin:
             self._accept(gathered.items(), waiting)
 
     def _accept(self, gathered: Iterable[tuple[int, Sequence[Row]]], waiting: list[Done]) -> None:
+        try:
+            self._log_and_send(gathered, waiting)
+        except Exception as error:  # whoever waits gets an answer
+            self._commit.refuse(waiting, LogError(f"not logged: {error!r}"))
+            raise
+
+    def _log_and_send(
+        self, gathered: Iterable[tuple[int, Sequence[Row]]], waiting: list[Done]
+    ) -> None:
         now_us = time.time_ns() // 1000
         router = self._router
         sends: list[Any] = []

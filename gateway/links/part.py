@@ -8,8 +8,10 @@ links and of the tree, and has a timer.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
+from gateway.event_log.failures import Failures
 from tree_handler.errors import ProtocolError
 
 
@@ -83,9 +85,17 @@ class Unheeded:
 
 
 class Parts:
-    """The parts of one node, called in the order in which they were added."""
+    """The parts of one node, called in the order in which they were added.
 
-    def __init__(self) -> None:
+    What one of them fails to do keeps no other from its own.
+
+    Args:
+        failures: are told.
+
+    """
+
+    def __init__(self, failures: Failures) -> None:
+        self._failures = failures
         self._parts: list[Part] = []
         self._by_topic: dict[bytes, Part] = {}
 
@@ -108,18 +118,15 @@ class Parts:
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
         """See `Part`."""
-        for part in self._parts:
-            part.link_up(link, peer_id, now)
+        self._each("link that is up", lambda part: part.link_up(link, peer_id, now))
 
     def link_down(self, link: int, now: float) -> None:
         """See `Part`."""
-        for part in self._parts:
-            part.link_down(link, now)
+        self._each("link that is down", lambda part: part.link_down(link, now))
 
     def tree_changed(self, now: float) -> None:
         """See `Part`."""
-        for part in self._parts:
-            part.tree_changed(now)
+        self._each("change of the tree", lambda part: part.tree_changed(now))
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
         """Give a message to the part that has its topic.
@@ -135,10 +142,26 @@ class Parts:
 
     def next_timer(self) -> float:
         """When the first is due."""
-        return min((part.next_timer() for part in self._parts), default=math.inf)
+        due = math.inf
+        for part in self._parts:
+            try:
+                due = min(due, part.next_timer())
+            except Exception as error:  # the others' timers go on
+                self._failures.failed(f"timer of {type(part).__name__}", error)
+        return due
 
     def handle_timer(self, now: float) -> None:
         """Call those that are due."""
         for part in self._parts:
-            if part.next_timer() <= now:
-                part.handle_timer(now)
+            try:
+                if part.next_timer() <= now:
+                    part.handle_timer(now)
+            except Exception as error:  # the others' timers go on
+                self._failures.failed(f"timer of {type(part).__name__}", error)
+
+    def _each(self, what: str, step: Callable[[Part], None]) -> None:
+        for part in self._parts:
+            try:
+                step(part)
+            except Exception as error:  # the others are told all the same
+                self._failures.failed(f"{what}, for {type(part).__name__}", error)

@@ -380,14 +380,18 @@ class GatewayProcess:
         self._readings.hear(rows)
 
     def _control(self, entry: Entry, header: Header) -> None:
-        self._members.receive(entry, header)
-        self._watch.hear(entry, header)
-        self._copied_card.receive(entry, header)
-        self._proof.receive(entry, header)
-        self._site.receive(entry.topic, entry.payload)
-        if self._routed is not None:
-            self._routed.control(entry, header)
-            self._readings.met(header.origin)
+        told: list[tuple[str, Callable[[], None]]] = [
+            ("members", lambda: self._members.receive(entry, header)),
+            ("watch of members", lambda: self._watch.hear(entry, header)),
+            ("watch of copied cards", lambda: self._copied_card.receive(entry, header)),
+            ("keys of the fleet", lambda: self._proof.receive(entry, header)),
+            ("directory", lambda: self._site.receive(entry.topic, entry.payload)),
+        ]
+        if (routed := self._routed) is not None:
+            told.append(("routed mode", lambda: routed.control(entry, header)))
+            told.append(("sensors", lambda: self._readings.met(header.origin)))
+        for who, step in told:  # what one of them can't take is news for the others all the same
+            self._node.failures.tried(f"message between gateways, for the {who}", step, entry.topic)
 
     def _leave(self) -> None:
         """What a drain begins with: no readings any more, and nobody's head."""

@@ -74,7 +74,11 @@ class PasswordChecks:
             self._pass_on()
             return None
         loop = asyncio.get_running_loop()
-        checking = loop.run_in_executor(self._threads, check)
+        try:
+            checking = loop.run_in_executor(self._threads, check)
+        except BaseException:  # such as no thread for it: the turn is the next one's
+            self._pass_on()
+            raise
         # Not at once: who waits for this check notes a failure before the next one may begin.
         checking.add_done_callback(lambda _done: loop.call_soon(self._pass_on))
         is_right = await asyncio.shield(checking)
