@@ -51,6 +51,7 @@ from gateway.process import coap_part, sd_notify, tree_mode
 from gateway.process.attachment import Attachment
 from gateway.process.console_part import ConsolePart
 from gateway.process.drain import Drain
+from gateway.process.watched_tasks import WatchedTasks
 from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations
 from gateway.state_folder import listeners_file, state
@@ -92,6 +93,7 @@ class GatewayProcess:
         self._members = Members(settings.gateway.state_dir)
         self._console = ConsolePart()
         self._coap_topics = CoapBridge(settings.coap.topics.limits)
+        self.watched = WatchedTasks()
         self._saying: publishing.StatusPublishing | None = None
         self._stack = AsyncExitStack()
         self._end = end
@@ -130,8 +132,7 @@ class GatewayProcess:
         return self._status.as_json()
 
     async def _start(self) -> None:
-        own = self._settings.gateway
-        key = self._settings.tree.key()
+        own, key = self._settings.gateway, self._settings.tree.key()
         self._readings = state.readings(self._settings, self._accept, self._refused)
         files = self._read_access()
         self._addresses = await Addresses.of(self._settings)
@@ -172,6 +173,7 @@ class GatewayProcess:
             routed=self._routed,
             drain=self._drain,
             edge=edge,
+            watched=self.watched,
         )
         about = self._broker.core, self._node, self._routed, edge
         await self._console.start(self._settings, files, *about)
@@ -380,18 +382,14 @@ class GatewayProcess:
         self._readings.hear(rows)
 
     def _control(self, entry: Entry, header: Header) -> None:
-        told: list[tuple[str, Callable[[], None]]] = [
-            ("members", lambda: self._members.receive(entry, header)),
-            ("watch of members", lambda: self._watch.hear(entry, header)),
-            ("watch of copied cards", lambda: self._copied_card.receive(entry, header)),
-            ("keys of the fleet", lambda: self._proof.receive(entry, header)),
-            ("directory", lambda: self._site.receive(entry.topic, entry.payload)),
-        ]
-        if (routed := self._routed) is not None:
-            told.append(("routed mode", lambda: routed.control(entry, header)))
-            told.append(("sensors", lambda: self._readings.met(header.origin)))
-        for who, step in told:  # what one of them can't take is news for the others all the same
-            self._node.failures.tried(f"message between gateways, for the {who}", step, entry.topic)
+        self._members.receive(entry, header)
+        self._watch.hear(entry, header)
+        self._copied_card.receive(entry, header)
+        self._proof.receive(entry, header)
+        self._site.receive(entry.topic, entry.payload)
+        if self._routed is not None:
+            self._routed.control(entry, header)
+            self._readings.met(header.origin)
 
     def _leave(self) -> None:
         """What a drain begins with: no readings any more, and nobody's head."""

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 
 from gateway.configuration.config import GatewaySettings
 from gateway.credentials import secure_files
@@ -50,16 +51,12 @@ async def serve(
         process = GatewayProcess(settings, stopping.set, read, renewals)
         await process.start()
         sd_notify.notify("READY=1")
-        beside = [
-            asyncio.create_task(_reload(process, hung_up), name="reload"),
-            asyncio.create_task(_follow(settings, hung_up.set), name="certificates"),
-        ]
+        process.watched.start("reload", partial(_reload, process, hung_up))
+        process.watched.start("certificates", partial(_follow, settings, hung_up.set))
         try:
             await _until_any(stopping, again)
         finally:
-            for task in beside:
-                task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            await process.watched.stop()
             await process.stop()
 
 

@@ -120,6 +120,12 @@ def _of_the_process(examined: Examined) -> Iterator[Symptom]:
     if status is not None and (failure := status.get("disk", {}).get("failure")):
         what = f"messages are refused: {failure}"
         yield Symptom(Weight.WRONG, "disk", what, "make room, or take a new card")
+    for name, why in sorted((status or {}).get("failing", {}).items()):
+        advice = "`journalctl -u hedgerow` has what it met; it is begun again after a pause"
+        yield Symptom(Weight.WRONG, "gateway", f"{name} has failed: {why}", advice)
+    for what, count in sorted((status or {}).get("set_aside", {}).items()):
+        advice = "`journalctl -u hedgerow | grep 'set aside'` says which, and why"
+        yield Symptom(Weight.LOOK, "gateway", f"set aside {count} times: {what}", advice)
     if status is not None and "neighbours" not in status:
         what = "it tells this identity only that it runs"
         yield Symptom(Weight.LOOK, "gateway", what, "give --psk-file, and the identity a role")

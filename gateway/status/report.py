@@ -12,11 +12,13 @@ from gateway import build, event_loop
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.statistics.report import report
 from gateway.configuration.config import GatewaySection
+from gateway.event_log.failures import SET_ASIDE
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
 from gateway.process.attachment import Attachment
 from gateway.process.drain import Drain
+from gateway.process.watched_tasks import WatchedTasks
 from gateway.status.edge import GatewayEdge
 from tree_handler.members.hierarchy import Membership
 
@@ -37,6 +39,7 @@ class GatewayStatus:
         routed: routed mode; None in mode ``flood``.
         drain: how it leaves.
         edge: sensors, CoAP and certificates.
+        watched: what runs beside.
         started_s: wall-clock time of its start.
 
     """
@@ -52,6 +55,7 @@ class GatewayStatus:
     routed: RoutedPart | None
     drain: Drain
     edge: GatewayEdge
+    watched: WatchedTasks
     started_s: float = field(default_factory=time.time)
 
     def as_json(self) -> dict[str, Any]:
@@ -76,12 +80,24 @@ class GatewayStatus:
             "dialling": self.attachment.neighbours.status()
             | {"duplicate_links": self.node.pairing.duplicates},
             "disk": {"failure": self.node.log.failure, "free_bytes": self._free_bytes()},
+            "failing": dict(self.watched.failing),
+            "set_aside": self._set_aside(),
             "refused_links": self.node.admission.status(),
             "hierarchy": self._hierarchy(),
             "routed": None if self.routed is None else self.routed.status(),
             **self.edge.as_json(),
             "drain": None if drained is None else drained.as_json(),
             **self.node.status(),
+        }
+
+    def _set_aside(self) -> dict[str, int]:
+        """What failed for one item and was set aside, by what it was."""
+        counted = self.broker.core.refusals.counts + self.node.commit.refusals.counts
+        begin = f"{SET_ASIDE}: "
+        return {
+            kind.removeprefix(begin): count
+            for kind, count in counted.items()
+            if kind.startswith(begin)
         }
 
     def _free_bytes(self) -> int | None:

@@ -36,6 +36,7 @@ def as_text(status: Mapping[str, Any]) -> str:
         f"last change {ago_s} s ago: {changed['why']}",
         counters,
         *_disk(status.get("disk", {})),
+        *_failing(status),
         *(_broker(status["broker"]) if "broker" in status else ()),
         *(_routed(routed) if (routed := status.get("routed")) else ()),
         *_edge(status),
@@ -62,6 +63,18 @@ def _disk(disk: Mapping[str, Any]) -> list[str]:
     if free_bytes is not None:
         told.append(f"{free_bytes / 1e6:.1f} MB free")
     return [f"disk: {'; '.join(told)}"] if told else []
+
+
+def _failing(status: Mapping[str, Any]) -> list[str]:
+    lines = [
+        f"FAILED, and begun again after a pause: {name}: {why}"
+        for name, why in sorted(status.get("failing", {}).items())
+    ]
+    if set_aside := status.get("set_aside"):
+        counts = sorted(set_aside.items(), key=lambda pair: -pair[1])
+        told = ", ".join(f"{what} {count}" for what, count in counts[:MOST_TOLD])
+        lines.append(f"set aside after a failure: {told}")
+    return lines
 
 
 def _broker(broker: Mapping[str, Any]) -> list[str]:

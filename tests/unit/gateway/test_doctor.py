@@ -51,6 +51,12 @@ def test_what_could_not_be_looked_at_is_not_called_wrong() -> None:
 @pytest.mark.parametrize(
     ("examined", "weight", "words"),
     [
+        (
+            told(failing={"certificates": "no"}),
+            Weight.WRONG,
+            "gateway: certificates has failed: no",
+        ),
+        (told(set_aside={"sweep": 3}), Weight.LOOK, "gateway: set aside 3 times: sweep"),
         (changed(faults=["a.toml:1: x"]), Weight.WRONG, "configuration: a.toml:1: x"),
         (changed(silence="not running", status=None), Weight.WRONG, "gateway: not running"),
         (changed(broker="MQTT: refused"), Weight.WRONG, "broker: MQTT: refused"),

@@ -1,0 +1,75 @@
+"""Tasks that run beside all else, for as long as the process does: none of them dies unseen."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
+from gateway.pauses import GrowingPause
+
+_log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 300.0
+STEADY_S: Final = 60.0
+"""What has run for so long since it failed is well again."""
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+class WatchedTasks:
+    """Begins a task again that failed, after a pause that grows; one that is done stays done.
+
+    Attributes:
+        failing: why those failed that do not run, or have not run for long since, by name.
+
+    """
+
+    def __init__(self) -> None:
+        self._failures = Failures(CountedLines(_log, time.monotonic))
+        self._tasks: list[asyncio.Task[None]] = []
+        self.failing: dict[str, str] = {}
+
+    def start(self, name: str, work: Work) -> None:
+        """Run something, which is begun anew by the same call if it fails."""
+        self._tasks.append(asyncio.create_task(self._keep(name, work), name=name))
+
+    async def stop(self) -> None:
+        """End them all."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _keep(self, name: str, work: Work) -> None:
+        loop = asyncio.get_running_loop()
+        pause = GrowingPause(FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        while True:
+            steady = loop.call_later(STEADY_S, self._is_well, name, pause)
+            try:
+                failure = await _failure_of(work)
+            finally:
+                steady.cancel()
+            if failure is None:
+                self.failing.pop(name, None)
+                return
+            self.failing[name] = f"{type(failure).__name__}: {failure}"
+            self._failures.failed(f"task {name}", failure)
+            await asyncio.sleep(pause.failed(loop.time()))
+
+    def _is_well(self, name: str, pause: GrowingPause) -> None:
+        self.failing.pop(name, None)
+        pause.worked()
+
+
+async def _failure_of(work: Work) -> Exception | None:
+    """What ended it; None if it is done."""
+    try:
+        await work()
+    except Exception as error:  # a task of any part: whatever it raises
+        return error
+    return None

@@ -1,0 +1,80 @@
+"""Goal: no task of the process dies unseen."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import gateway.process.watched_tasks as module
+from gateway.process.watched_tasks import WatchedTasks
+
+
+@pytest.fixture
+async def watched(monkeypatch: pytest.MonkeyPatch) -> WatchedTasks:
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(module, "LONGEST_PAUSE_S", 0.002)
+    return WatchedTasks()
+
+
+async def test_a_task_that_fails_is_told_shown_and_begun_again(
+    watched: WatchedTasks, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, well = 0, asyncio.Event()
+
+    async def work() -> None:
+        nonlocal begun
+        begun += 1
+        if begun < 4:
+            raise ValueError(f"time {begun}")
+        assert watched.failing == {"follower": "ValueError: time 3"}
+        monkeypatch.setattr(module, "STEADY_S", 0.0)
+        well.set()
+        await asyncio.get_running_loop().create_future()
+
+    watched.start("follower", work)
+    async with asyncio.timeout(30):
+        await well.wait()
+    assert caplog.records[0].levelname == "ERROR"
+    assert "ValueError: time 1" in caplog.text
+    await watched.stop()
+
+
+async def test_what_has_run_for_long_since_it_failed_is_well_again(
+    watched: WatchedTasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STEADY_S", 0.01)
+    begun = 0
+
+    async def work() -> None:
+        nonlocal begun
+        begun += 1
+        if begun == 1:
+            raise ValueError
+        await asyncio.get_running_loop().create_future()
+
+    watched.start("follower", work)
+    async with asyncio.timeout(30):
+        while begun < 2 or watched.failing:
+            await asyncio.sleep(0.001)
+    await watched.stop()
+
+
+async def test_what_is_done_is_not_begun_again_and_the_end_ends_all(watched: WatchedTasks) -> None:
+    done = 0
+
+    async def work() -> None:
+        nonlocal done
+        done += 1
+
+    async def last() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    watched.start("one", work)
+    watched.start("other", last)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert done == 1
+    async with asyncio.timeout(30):
+        await watched.stop()
+    assert watched.failing == {}
