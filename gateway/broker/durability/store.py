@@ -30,6 +30,7 @@ from gateway.broker.durability.saved import (
     SavedTombstone,
 )
 from gateway.broker.durability.sparing import Needed
+from gateway.broker.durability.sqlite_trouble import could_not_look, is_passing
 from gateway.broker.durability.tables import FORMAT, SWEEP, TABLES
 from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Owed, Wanted
@@ -82,13 +83,11 @@ class Store:
             raise StoreError(f"{path}: {error}") from error
         try:
             self._open(sync)
-        except sqlite3.OperationalError as trouble:
-            self._close()
-            raise StoreError(f"{path}: {trouble}") from trouble
         except sqlite3.Error as error:
             self._close()
-            raise DamagedStoreError(f"{path}: {error}") from error
-        except DamagedStoreError:
+            is_trouble = isinstance(error, sqlite3.OperationalError)
+            raise (StoreError if is_trouble else DamagedStoreError)(f"{path}: {error}") from error
+        except StoreError:
             self._close()
             raise
 
@@ -101,7 +100,7 @@ class Store:
         if not is_ours and (tables or found):
             raise DamagedStoreError(f"{path}: format {found}, not {FORMAT}")
         if (why := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-            raise DamagedStoreError(f"{path}: {why}")
+            raise (StoreError if could_not_look(why) else DamagedStoreError)(f"{path}: {why}")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
         with _transaction(db):
@@ -249,7 +248,8 @@ class Store:
         """The last checkpoint, whole; an empty one if there was none.
 
         Raises:
-            DamagedStoreError: what is there can't be read.
+            DamagedStoreError: what is there is no checkpoint.
+            StoreError: it can't be read now, and may be whole.
 
         """
         try:
@@ -261,7 +261,8 @@ class Store:
             LookupError,
             msgpack.UnpackException,
         ) as error:
-            raise DamagedStoreError(f"{self._path}: {error}") from error
+            kind = StoreError if is_passing(error) else DamagedStoreError
+            raise kind(f"{self._path}: {error}") from error
 
     def _read(self) -> Checkpoint:
         numbers = dict(self._rows("SELECT name, value FROM checkpoint"))
@@ -394,5 +395,6 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
         yield
         db.execute("COMMIT")
     except BaseException:
-        db.execute("ROLLBACK")
+        if db.in_transaction:  # some errors have ended it, and are to be told
+            db.execute("ROLLBACK")
         raise

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,8 @@ from gateway.broker.durability.saved import (
     SavedPlaces,
     SavedSession,
 )
-from gateway.broker.durability.store import DamagedStoreError, Store, open_store
+from gateway.broker.durability.sqlite_trouble import could_not_look
+from gateway.broker.durability.store import DamagedStoreError, Store, StoreError, open_store
 from gateway.broker.hooks import Client
 from gateway.broker.sessions.session import Subscription
 from tree_handler.batch import Entry
@@ -163,3 +166,52 @@ def test_a_file_that_cannot_be_read_is_let_go_of(path: Path) -> None:
         Store(path)
     path.unlink()
     assert list(path.parent.iterdir()) == []
+
+
+def failing_at(statement: str, code: int) -> type[sqlite3.Connection]:
+    """Connections on which a statement meets an error of the disk."""
+
+    class Failing(sqlite3.Connection):
+        def execute(self, asked: str, *values: Any) -> sqlite3.Cursor:
+            if asked.startswith(statement):
+                error = sqlite3.OperationalError("disk I/O error")
+                error.sqlite_errorcode = code
+                raise error
+            return super().execute(asked, *values)
+
+    return Failing
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_CANTOPEN])
+@pytest.mark.parametrize(
+    "statement", ["PRAGMA quick", "SELECT * FROM message", "SELECT * FROM will", "BEGIN"]
+)
+def test_a_file_that_can_not_be_read_now_is_left_as_it_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, code: int
+) -> None:
+    with monkeypatch.context() as patched:
+        failing = failing_at(statement, code)
+        patched.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=failing))
+        with pytest.raises(StoreError, match="disk I/O error") as raised:
+            open_store(path)
+        assert not isinstance(raised.value, DamagedStoreError)
+    assert [one.name for one in path.parent.iterdir() if "damaged" in one.name] == []
+    store, found = open_store(path)
+    store.close()
+    assert found.sessions == checkpoint().sessions
+
+
+@pytest.mark.parametrize(
+    ("checked", "is_passing"),
+    [
+        ("Tree 3 page 5: unable to get the page. error code=10", True),
+        ("Tree 3 page 5: unable to get the page. error code=266", True),
+        ("Tree 3 page 5: unable to get the page. error code=522", False),
+        ("Tree 3 page 5: btreeInitPage() returns error code 11", False),
+        ("row 1 missing from index sqlite_autoindex_session_1", False),
+    ],
+)
+def test_a_check_that_could_not_read_a_page_says_nothing_of_the_file(
+    checked: str, *, is_passing: bool
+) -> None:
+    assert could_not_look(checked) is is_passing
