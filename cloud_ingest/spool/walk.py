@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tree_handler import batch
 from tree_handler.batch import Header
+from tree_handler.batch_walk import SEARCH_BYTES, START, DamagedBytes, claimed, is_batch
 from tree_handler.errors import BatchError
 
-SEARCH_BYTES = 64 << 20
-"""Bytes whose CRC is made to find the next batch behind damaged ones. What is then left of the
-stretch counts as damaged too: who fills it with beginnings of batches can't keep a reader busy."""
-
-_START = batch.MAGIC + bytes((batch.VERSION,))
-
-
-@dataclass(frozen=True, slots=True)
-class DamagedBytes:
-    """Bytes that hold no whole batch.
-
-    Attributes:
-        at: the first of them, in the segment.
-        end: behind the last.
-        why: what is wrong at ``at``.
-
-    """
-
-    at: int
-    end: int
-    why: str
+__all__ = ["SEARCH_BYTES", "DamagedBytes", "walk"]
 
 
 def walk(
@@ -67,33 +47,16 @@ def _behind(view: memoryview, at: int) -> int:
         length = batch.frame_length(view, at)
     except BatchError:
         length = None
-    if length is not None and (at + length == end or _is_batch(view, at + length)):
+    if length is not None and (at + length == end or is_batch(view, at + length)):
         return at + length
     data, left = bytes(view[at + 1 :]), SEARCH_BYTES
-    found = data.find(_START)
+    found = data.find(START)
     while found >= 0:
         candidate = at + 1 + found
-        if _is_batch(view, candidate):
+        if is_batch(view, candidate):
             return candidate
-        left -= _claimed(view, candidate)
+        left -= claimed(view, candidate)
         if left < 0:
             break
-        found = data.find(_START, found + 1)
+        found = data.find(START, found + 1)
     return end
-
-
-def _is_batch(view: memoryview, at: int) -> bool:
-    try:
-        batch.check(view, at)
-    except BatchError:
-        return False
-    return True
-
-
-def _claimed(view: memoryview, at: int) -> int:
-    """How many bytes a check of this beginning went through."""
-    try:
-        length = batch.frame_length(view, at) or 0
-    except BatchError:
-        return 0
-    return length if at + length <= len(view) else 0

@@ -169,6 +169,10 @@ class TreeSection:
         return key
 
 
+_LOG_ROOM_BYTES = 64 << 20
+"""What comes in while a slow disk takes a checkpoint is not refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogSection:
     """The message log.
@@ -184,6 +188,11 @@ class LogSection:
 
     def __post_init__(self) -> None:
         hold(self._faults())
+
+    @property
+    def limit_bytes(self) -> int:
+        """What the log never grows beyond, be there checkpoints or not."""
+        return self.max_bytes + max(self.max_bytes, _LOG_ROOM_BYTES)
 
     def _faults(self) -> Iterator[Fault]:
         yield from checks.marked(self)

@@ -169,6 +169,16 @@ def _log(log: MessageLog) -> Iterator[Metric]:
     yield counter(
         "hedgerow_log_appended_bytes_total", "Bytes appended to the log.", log.appended_bytes
     )
+    yield counter(
+        "hedgerow_log_damaged_bytes_total",
+        "Bytes of the log in which no batch can be read any more.",
+        log.damaged_bytes,
+    )
+    yield counter(
+        "hedgerow_log_lost_messages_total",
+        "Messages that damage has cost the log; neighbours are asked for them.",
+        log.lost_messages,
+    )
     yield histogram(
         "hedgerow_log_sync_seconds",
         "Duration of each fdatasync.",

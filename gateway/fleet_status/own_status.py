@@ -134,6 +134,8 @@ class OwnStatus:
             "sensors_skipped": self.sampler.skipped,
             "log_bytes": self.node.log.length,
             "log_appended_bytes": self.node.log.appended_bytes,
+            "log_damaged_bytes": self.node.log.damaged_bytes,
+            "log_lost_messages": self.node.log.lost_messages,
             **asdict(self.node.replication.counters),
             **self.node.exchange.counters,
         }

@@ -190,6 +190,11 @@ class Exchange:
         self.carry_out(self._core.repair.handle_timer(now))
         log = self._commit.log
         try:
+            for stream, numbers in log.survey().items():
+                self._core.lost(stream, numbers)
+        except OSError as error:
+            self._commit.refusals.count("damaged segment that can't be looked through", str(error))
+        try:
             if log.trim():
                 kept_from = log.kept_from()
                 self.carry_out(self._core.trimmed(kept_from))

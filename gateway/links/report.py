@@ -82,6 +82,8 @@ def report(node: ReportedNode, now: float) -> dict[str, Any]:
             for name, epochs in epochs_over.all_over(replication.have)
         },
         "log_bytes": node.log.length,
+        "log_damaged_bytes": node.log.damaged_bytes,
+        "log_lost_messages": node.log.lost_messages,
     }
 
 

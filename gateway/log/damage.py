@@ -1,4 +1,4 @@
-"""Reads around what the disk has damaged in a sealed segment of the log."""
+"""Reads around what the disk has damaged, and tells of it."""
 
 from __future__ import annotations
 
@@ -6,30 +6,68 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
+from gateway.log.inner_starts import InnerStarts
 from tree_handler import batch
-from tree_handler.batch import Header
+from tree_handler.batch import Epoch, Header
+from tree_handler.batch_walk import DamagedBytes, walk
 from tree_handler.errors import BatchError
+from tree_handler.intervals import Intervals
+
+MAX_TOLD = 20
+"""Ranges of lost numbers that one line names."""
 
 _log = logging.getLogger(__name__)
 
 
 class Damage:
-    """Names each damaged segment once; there are no more of them than segments."""
+    """Names each damaged segment once; there are no more of them than segments.
 
-    def __init__(self) -> None:
+    Args:
+        inner: the log's notes.
+
+    Attributes:
+        segments: those in which damage was met.
+        unknown: those of them whose index may still tell of what can't be read any more.
+        bytes: that held no whole batch, and that are not read or are missing; beginnings of
+            batches that a kill left, and that were cut off, are not among them.
+        messages: of which is known that they can't be read any more.
+
+    """
+
+    def __init__(self, inner: InnerStarts) -> None:
         self.segments: set[Path] = set()
-        """Those in which damage was met."""
+        self.unknown: set[Path] = set()
+        self.bytes = 0
+        self.messages = 0
+        self._inner = inner
 
     def note(self, path: Path, at: int, why: str) -> None:
         """Something at this position can't be read."""
         if path not in self.segments:
             self.segments.add(path)
+            self.unknown.add(path)
             _log.error("%s: damaged at byte %d (%s): what can't be read is skipped", path, at, why)
 
-    def expect(self, path: Path, length: int, expected: int) -> None:
-        """A segment has this length where the next one's name tells another."""
-        if length != expected:
-            self.note(path, min(length, expected), f"{length} bytes long, not {expected}")
+    def missed(self, path: Path, at: int, length: int, why: str) -> None:
+        """So many bytes were there, and are not any more."""
+        self.bytes += length
+        self.note(path, at, why)
+
+    def lost(self, numbers: dict[Epoch, Intervals]) -> None:
+        """These messages can't be read any more."""
+        count = sum(ranges.count() for ranges in numbers.values())
+        if not count:
+            return
+        self.messages += count
+        told = _ranges(numbers)
+        named = ", ".join(told[:MAX_TOLD])
+        more = f" and {len(told) - MAX_TOLD} more ranges" if len(told) > MAX_TOLD else ""
+        _log.error(
+            "damage cost the log %d messages: %s%s; neighbours are asked for them",
+            count,
+            named,
+            more,
+        )
 
     def checked(self, path: Path, data: bytes, at: int, start: int = 0) -> Header | None:
         """The header of a batch in a part of a segment; None where it is damaged."""
@@ -52,22 +90,25 @@ class Damage:
             if (header := self.checked(path, data, at)) is not None:
                 yield data[at : at + header.end], header
 
+    def walked(
+        self, path: Path, data: bytes, start: int = 0
+    ) -> Iterator[tuple[int, Header] | DamagedBytes]:
+        """Walk a segment, or a part of one that starts with a batch; see `walk`."""
+        return walk(data, int(path.stem) + start, self._inner)
+
     def readable(self, path: Path, data: bytes, start: int = 0) -> Iterator[tuple[int, Header]]:
         """Walk the whole batches of a segment, or of a part that starts with one: (position in
-        the part, header).
+        the part, header). What is damaged is named and passed over."""
+        for found in self.walked(path, data, start):
+            if isinstance(found, DamagedBytes):
+                self.note(path, start + found.at, found.why)
+            else:
+                yield found
 
-        A batch whose CRC is wrong is passed over by its length. Where no batch begins, nothing
-        behind it is looked for: a message's payload could pose as one.
-        """
-        at = 0
-        while at < len(data):
-            try:
-                length = batch.frame_length(data, at)
-                if length is None or at + length > len(data):
-                    raise BatchError("batch torn, bytes", len(data) - at)
-            except BatchError as error:
-                self.note(path, start + at, str(error))
-                return
-            if (header := self.checked(path, data, at, start)) is not None:
-                yield at, header
-            at += length
+
+def _ranges(numbers: dict[Epoch, Intervals]) -> list[str]:
+    return [
+        f"{origin}/{epoch} {first}..{last}"
+        for (origin, epoch), ranges in numbers.items()
+        for first, last in ranges
+    ]

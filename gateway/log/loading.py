@@ -1,59 +1,290 @@
-"""What a start learns of the segments that it finds."""
+"""What a start learns of each segment that it finds."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
+from gateway import replaced_file
 from gateway.log.damage import Damage
+from gateway.log.index import SUFFIX, Numbers, SegmentIndex
+from gateway.log.inner_starts import InnerStarts
 from gateway.log.segment import Segment
-from tree_handler import batch
-from tree_handler.batch import Epoch
-from tree_handler.errors import BatchError
+from tree_handler.batch import Epoch, Header
+from tree_handler.batch_walk import (
+    BLOCK_BYTES,
+    DamagedBytes,
+    is_any_behind,
+    is_beginning,
+    is_unwritten,
+)
 from tree_handler.intervals import Intervals
 
+_NAME: Final = re.compile(r"\d{20}\.log")
+_NOTHING: Final = Intervals()
+_UNWRITTEN: Final = "zeros, as a power cut leaves where the disk did not have what was appended"
 
-def sealed(path: Path, index: Path, damage: Damage) -> tuple[Segment, dict[Epoch, Intervals]]:
-    """A segment to which nothing is appended any more, and numbers that the log had by its end.
+
+@dataclass(slots=True)
+class Loaded:
+    """One segment.
+
+    Attributes:
+        segment: what can be read of it.
+        ever: numbers that the log had by its end, if its index tells.
+        gaps: by stream, the last number before damage and the one before the first behind it; 0
+            for the former where the segment holds none.
+        is_damaged: whether a part of it can't be read.
+        cut_bytes: of the beginning of a batch that a kill left, which was cut off.
+
+    """
+
+    segment: Segment
+    ever: Numbers | None = None
+    gaps: list[tuple[Epoch, int, int]] = field(default_factory=list)
+    is_damaged: bool = False
+    cut_bytes: int = 0
+
+
+def sealed(path: Path, end: int | None, damage: Damage) -> Loaded:
+    """Load a segment to which nothing is appended any more.
 
     Args:
-        path: the segment.
-        index: what stands beside it; only a short cut, for the segment tells the same.
+        path: the segment; what stands beside it is a short cut, and tells what it held.
+        end: where the next one starts; None if there is none.
         damage: told of what can't be read, which is left out.
 
     Raises:
         OSError: there is no such segment.
 
     """
-    segment = Segment(path, int(path.stem))
+    length = path.stat().st_size
+    start = int(path.stem)
+    expected = length if end is None else end - start
+    index = _index(path, length, expected)
+    if index is not None and index.length == length == expected:
+        segment = Segment(path, start)
+        segment.take(index)
+        return Loaded(segment, index.ever, is_damaged=bool(index.lost))
+    loaded = _read(path, damage)
+    segment = loaded.segment
+    segment.length = length
+    if length != expected:
+        why = f"{length} bytes long, not {expected}"
+        damage.missed(path, min(length, expected), max(0, expected - length), why)
+        loaded.is_damaged = True
+        damage.unknown.discard(path)
+    if index is not None:
+        loaded.ever = index.ever
+        segment.lost = missing(index.holds, segment.holds)
+    return loaded
+
+
+def _index(path: Path, *lengths: int) -> SegmentIndex | None:
+    """What is told beside a segment, if it is of that one and of any of these lengths."""
     try:
-        ever = segment.read_index(index.read_bytes())
+        index = SegmentIndex.unpack(path.with_suffix(SUFFIX).read_bytes())
     except (OSError, ValueError):
-        segment = Segment(path, int(path.stem))
-        try:
-            for at, header in damage.readable(path, path.read_bytes()):
-                segment.note(at, header)
-        except OSError as error:
-            damage.note(path, 0, str(error))
-        ever = segment.holds
-    segment.length = path.stat().st_size
-    return segment, ever
+        return None
+    is_its_own = index.start == int(path.stem) and (not lengths or index.length in lengths)
+    return index if is_its_own else None
 
 
-def newest(path: Path) -> tuple[Segment, int]:
-    """The segment to which is appended, and how many bytes of a torn tail were cut off it.
+def restored(mark: Path, newest_name: str, damage: Damage) -> int:
+    """Return up to where the newest segment of a spool was told to be safe.
+
+    If it is shorter, or gone, zeros take the place of what was lost: readers of the spool have gone
+    on from there, and nothing else may come to stand in that place.
+
+    Args:
+        mark: the file that tells readers so.
+        newest_name: of the newest segment that is there; empty if none is.
+        damage: told of what is gone.
+
+    Raises:
+        OSError: it can't be made as long as it was.
+
+    """
+    try:
+        name, told = mark.read_text("ascii").split()
+        length = int(told)
+    except (OSError, ValueError):
+        return 0
+    if _NAME.fullmatch(name) is None or name < newest_name:
+        return 0
+    path = mark.with_name(name)
+    with path.open("ab") as file:
+        size = file.tell()
+        if size < length:
+            file.truncate(length)
+            damage.note(path, size, f"{length} bytes of it were safe")
+    return length
+
+
+def last(
+    paths: Sequence[Path], promised: int, inner: InnerStarts, damage: Damage
+) -> tuple[Loaded, bool]:
+    """Load the newest segment that is there; whether it is appended to.
+
+    Args:
+        paths: all of them, oldest first.
+        promised: its bytes up to here were told to be safe.
+        inner: the notes of the log.
+        damage: told of what can't be read, which is left out.
 
     Raises:
         OSError: it can't be read or cut.
 
     """
+    path = paths[-1]
+    if _index(path) is not None:
+        damage.note(path, path.stat().st_size, "the segment behind it is gone")
+        return sealed(path, None, damage), False
+    found = newest(path, promised, inner, damage)
+    length = found.segment.length
+    if not length and not found.cut_bytes and len(paths) > 1 and _index(paths[-2]):
+        damage.note(path, 0, "empty, though something stood in it")
+    goes_on = not found.is_damaged and inner.are_complete(found.segment.start)
+    return found, goes_on or not length
+
+
+def newest(path: Path, promised: int, inner: InnerStarts, damage: Damage) -> Loaded:
+    """Load the segment to which was appended last, and cut off what a kill left at its end.
+
+    Args:
+        path: the segment.
+        promised: its bytes up to here were told to be safe.
+        inner: the notes of the log.
+        damage: told of what can't be read, which is left out.
+
+    Raises:
+        OSError: it can't be read or cut.
+
+    """
+    loaded = _read(path, damage, promised, inner)
+    if loaded.cut_bytes:
+        os.truncate(path, loaded.segment.length)
+    return loaded
+
+
+def _read(
+    path: Path,
+    damage: Damage,
+    promised: int = 0,
+    inner: InnerStarts | None = None,
+    length: int | None = None,
+) -> Loaded:
     segment = Segment(path, int(path.stem))
-    data = path.read_bytes()
-    with contextlib.suppress(BatchError):
-        for at, header in batch.frames(data):
-            segment.note(at, header)
-    cut_bytes = len(data) - segment.length
-    if cut_bytes:
-        os.truncate(path, segment.length)
-    return segment, cut_bytes
+    loaded = Loaded(segment)
+    data, is_whole = _bytes(path, damage)
+    data = data[:length]
+    end = len(data)
+    around = _Around()
+    for found in damage.walked(path, data):
+        if not isinstance(found, DamagedBytes):
+            segment.note(*found)
+            loaded.gaps += around.batch(found[1])
+            continue
+        is_tail = is_whole and found.end == end and found.at >= promised
+        if is_tail and inner is not None and _is_left_by_a_stop(data, found.at, segment, inner):
+            loaded.cut_bytes = end - found.at
+            if not is_beginning(data, found.at):
+                damage.missed(path, found.at, end - found.at, _UNWRITTEN)
+            end = found.at
+            break
+        damage.missed(path, found.at, found.end - found.at, found.why)
+        loaded.is_damaged = True
+        around.damage()
+    segment.length = end
+    damage.unknown.discard(path)
+    return loaded
+
+
+class _Around:
+    """The numbers that are next to damage, by stream."""
+
+    def __init__(self) -> None:
+        self._last: dict[Epoch, int] = {}
+        self._before: dict[Epoch, int] = {}
+        self._settled: set[Epoch] = set()
+        self._is_any = False
+
+    def damage(self) -> None:
+        """Some bytes can't be read."""
+        for key in self._settled:
+            del self._before[key]
+        self._before = {**self._last, **self._before}
+        self._settled.clear()
+        self._is_any = True
+
+    def batch(self, header: Header) -> list[tuple[Epoch, int, int]]:
+        """Take the next batch; what is missing before it, if it is the first behind damage."""
+        if not header.numbered:
+            return []
+        key = header.stream
+        self._last[key] = header.last
+        if not self._is_any or key in self._settled:
+            return []
+        self._settled.add(key)
+        return [(key, self._before.setdefault(key, 0), header.first - 1)]
+
+
+def _is_left_by_a_stop(data: bytes, at: int, segment: Segment, inner: InnerStarts) -> bool:
+    if not (is_beginning(data, at) or is_unwritten(data, at)):
+        return False
+    return inner.are_complete(segment.start) or not is_any_behind(data, at)
+
+
+def _bytes(path: Path, damage: Damage) -> tuple[bytes, bool]:
+    """A segment, with zeros for blocks that the disk does not give; whether it gave all."""
+    try:
+        return path.read_bytes(), True
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        damage.note(path, 0, str(error))
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        blocks = [_block(file.fileno(), at) for at in range(0, size, BLOCK_BYTES)]
+    return b"".join(blocks)[:size], False
+
+
+def _block(fd: int, at: int) -> bytes:
+    try:
+        return os.pread(fd, BLOCK_BYTES, at).ljust(BLOCK_BYTES, b"\0")
+    except OSError:
+        return bytes(BLOCK_BYTES)
+
+
+def missing(of: Numbers, among: Numbers) -> dict[Epoch, Intervals]:
+    """Return what numbers have that others have not, by stream."""
+    found = {key: ranges.without(among.get(key, _NOTHING)) for key, ranges in of.items()}
+    return {key: ranges for key, ranges in found.items() if ranges}
+
+
+def surveyed(segment: Segment, damage: Damage) -> dict[Epoch, Intervals]:
+    """Look through a segment in which damage was met; what it held and can't be read any more.
+
+    It is known by the segment from now on, and to the start that reads its index.
+
+    Raises:
+        OSError: it can't be read.
+
+    """
+    now = _read(segment.path, damage, length=segment.length).segment
+    lost = missing(segment.holds, now.holds)
+    segment.holds, segment.control = now.holds, now.control
+    for key, numbers in lost.items():
+        segment.lost.setdefault(key, Intervals()).update(numbers)
+    index = _index(segment.path)
+    if lost and index is not None:
+        changed = replace(index, control=segment.control, holds=segment.holds, lost=segment.lost)
+        with contextlib.suppress(OSError):  # the next start asks for it when it meets it again
+            replaced_file.replace(segment.path.with_suffix(SUFFIX), changed.pack())
+    return lost

@@ -3,13 +3,14 @@
 A log is a folder of segments, each the plain concatenation of batch frames, named by the
 position of its first byte over all segments. A full segment is sealed with an index beside it
 (which numbers of which stream it holds, and all that the log ever held up to its end), so a start
-reads one segment and not all. Whole segments are deleted, oldest first, and a torn tail is cut
-at start. The collector's spool is this same log with a mark that tells readers how far it is
-safe to read.
+reads one segment and not all. Whole segments are deleted, oldest first. The collector's spool is
+this same log with a mark that tells readers how far it is safe to read.
 
 What a failing disk may do: an append or a new segment that fails leaves the log as it was, and the
-next append tries again. A sealed segment that the disk has damaged is named; what can't be read of
-it is skipped.
+next append tries again. A sync that fails is not forgotten: none succeeds before what it covered
+was written again (`gateway.log.sealing`). Of the end, a start cuts off only what an append can have
+left there (`gateway.log.loading`). All other damage stays as it is, in a segment to which nothing
+more is appended; it is named, read around, and its numbers are not what the log has.
 """
 
 from __future__ import annotations
@@ -22,19 +23,20 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gateway import replaced_file
-from gateway.log import loading, scan
-from gateway.log.damage import Damage
+from gateway.log import loading, recovered
 from gateway.log.errors import LogError
 from gateway.log.going import GoingSegments
 from gateway.log.histogram import DurationHistogram
-from gateway.log.sealing import INDEX_SUFFIX, Sealing
+from gateway.log.index import SUFFIX
+from gateway.log.readable_log import ReadableLog
+from gateway.log.sealing import Sealing
 from gateway.log.segment import Segment
-from gateway.log.sequential import read_piece
 from tree_handler.batch import Epoch, Header
+from tree_handler.batch_walk import START
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epochs_over
 
@@ -44,6 +46,7 @@ SEGMENT_SUFFIX = ".log"
 MARK_NAME = "synced"
 MAX_SEALED = 2
 """Sealed segments that wait for a sync; with more the next append waits for the disk."""
+_TOO_LARGE = "no checkpoint could be written for long, and the log may not grow any more"
 _SEGMENTS = "[0-9]" * 20 + SEGMENT_SUFFIX
 
 _log = logging.getLogger(__name__)
@@ -52,14 +55,17 @@ Done = Callable[[OSError | None], None]
 """Told when all that was handed in is durable, or why it is not."""
 
 
-class MessageLog:
+class MessageLog(ReadableLog):
     """Segments of batches in one folder, for one process.
 
     Args:
         folder: made if missing; locked while open.
         segment_bytes: a segment is sealed when it reaches this size.
-        max_bytes: oldest segments are deleted beyond this size in all.
+        max_bytes: oldest segments are deleted beyond this size in all, but for what a start needs.
+        limit_bytes: beyond this size in all, messages are refused; None for no limit. Frames that
+            stay in this log, as a checkpoint needs some, are refused beyond twice as much.
         mark: keep the file `synced` for readers of a spool; a call is told before, in the thread.
+        now: a clock that goes on steadily, in seconds.
 
     """
 
@@ -69,12 +75,11 @@ class MessageLog:
         *,
         segment_bytes: int = 8 << 20,
         max_bytes: int = 256 << 20,
+        limit_bytes: int | None = None,
         mark: bool | Callable[[Path, int], None] = False,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.folder = folder
-        self.have: dict[Epoch, Intervals] = {}
-        """Every number that the log holds, or held before it was trimmed, by stream: of logged
-        messages, and of those that it states as passed over. Not of streams that are over."""
+        super().__init__(folder)
         self.appends = 0
         self.appended_bytes = 0
         self.syncs = DurationHistogram()
@@ -82,20 +87,17 @@ class MessageLog:
         self.failure = ""
         """Why the last append failed; empty if it did not."""
         self.cut_bytes = 0
-        """Bytes of a torn tail that the last start cut off."""
+        """Bytes that the last start cut off: of a batch that a kill had not let it append."""
         self._segment_bytes = segment_bytes
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
+        self._limit_bytes = limit_bytes
         self._mark = mark
-        self._segments: list[Segment] = []
         self._fd = self._lock_fd = -1
         self._synced_length = 0
         self._needed_from: int | None = None
         self._is_torn = False
         """Whether a part of a refused frame may stand at the end of the newest segment."""
-        self._is_suspect = False
-        """Whether a sync of the newest segment failed, so that the disk may lack a part of it."""
-        self._damage = Damage()
-        self._sealing = Sealing()
+        self._sealing = Sealing(self._damage, now)
         self._syncing = threading.Lock()
 
     # -- life --------------------------------------------------------------------------------
@@ -118,22 +120,42 @@ class MessageLog:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock_fd = os.open(self.folder, os.O_RDONLY)
         fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for left in self.folder.glob(f"{_SEGMENTS}.*.new"):
+            left.unlink(missing_ok=True)
         paths = sorted(self.folder.glob(_SEGMENTS))
-        for path in paths[:-1]:
-            segment, ever = loading.sealed(path, path.with_suffix(INDEX_SUFFIX), self._damage)
-            self._segments.append(segment)
-            self._remember(ever)
+        promised = 0
+        if self._mark:
+            name = paths[-1].name if paths else ""
+            promised = loading.restored(self.folder / MARK_NAME, name, self._damage)
+            paths = sorted(self.folder.glob(_SEGMENTS))
+        self._inner.load(is_new=not paths)
+        found = [
+            loading.sealed(path, int(after.stem), self._damage)
+            for path, after in itertools.pairwise(paths)
+        ]
+        goes_on = bool(paths)
         if paths:
-            segment, self.cut_bytes = loading.newest(paths[-1])
-            self._segments.append(segment)
-            self._remember(segment.holds)
+            one, goes_on = loading.last(paths, promised, self._inner, self._damage)
+            found.append(one)
+            self.cut_bytes = one.cut_bytes
+        self.have, lost = recovered.numbers_of(found)
+        self._damage.lost(lost)
+        epochs_over.prune(self.have)
+        self._segments = [one.segment for one in found]
+        if goes_on:
             self._fd = os.open(self._newest.path, os.O_WRONLY | os.O_APPEND)
         else:
-            self._fd = self._start_segment(0)
-        epochs_over.prune(self.have)
-        for one, after in itertools.pairwise(self._segments):
-            self._damage.expect(one.path, one.length, after.start - one.start)
+            self._seal_at_start()
+        self._inner.begin(self._segments[0].start, self.position)
         self.sync()
+
+    def _seal_at_start(self) -> None:
+        """Begin a segment; the one before is not appended to any more."""
+        if self._segments:
+            newest = self._newest
+            fd = os.open(newest.path, os.O_WRONLY | os.O_APPEND)
+            self._sealing.add(newest, fd, newest.index(self.have))
+        self._fd = self._start_segment(self.position if self._segments else 0)
 
     def close(self) -> None:
         """Sync and let go of the folder."""
@@ -151,6 +173,7 @@ class MessageLog:
                 os.close(fd)
         self._fd = self._lock_fd = -1
         self._sealing.close()
+        self._inner.close()
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -162,11 +185,18 @@ class MessageLog:
 
         """
         segment = self._newest
+        is_noted = False
         try:
             if self._is_torn:  # what is appended behind a torn frame would be cut with it
                 self._cut_torn()
-            if segment.length >= self._segment_bytes or self._is_suspect:
+            if segment.length >= self._segment_bytes or segment.is_suspect:
+                self._keep_within_limit(header)
                 segment = self._roll()
+            if self._sealing.is_suspect:
+                self._complete()
+            if frame.find(START, len(START)) >= 0:
+                self._inner.note(segment.start + segment.length, len(frame))
+                is_noted = True
             self._is_torn = True
             if os.write(self._fd, frame) != len(frame):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -174,6 +204,8 @@ class MessageLog:
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._cut_torn()
+            if is_noted:
+                self._inner.take_back(segment.start + segment.length)
             self.failure = error.strerror or str(error)
             raise LogError(f"{error.filename or segment.path}: {error.strerror}") from error
         self.failure = ""
@@ -196,6 +228,11 @@ class MessageLog:
 
         The call raises OSError if the disk fails.
         """
+        if self._newest.is_suspect:
+            try:
+                self._roll()
+            except OSError as error:
+                return _failing(error)
         segment, length = self._newest, self._newest.length
         fd = os.dup(self._fd)  # the segment may be sealed, and its own one closed, meanwhile
 
@@ -203,12 +240,7 @@ class MessageLog:
             with self._syncing:
                 began_s = time.perf_counter()
                 try:
-                    self._sealing.complete(self._lock_fd)
-                    os.fdatasync(fd)
-                except OSError:
-                    # The kernel forgets what it could not write: a later sync would not tell.
-                    self._is_suspect = self._is_suspect or segment is self._newest
-                    raise
+                    self._force(segment, length, fd)
                 finally:
                     os.close(fd)
                 self.syncs.observe(time.perf_counter() - began_s)
@@ -221,6 +253,18 @@ class MessageLog:
 
         return finish
 
+    def _force(self, segment: Segment, length: int, fd: int) -> None:
+        """Force all to the disk that stands before this place in the newest segment."""
+        self._inner.sync()
+        self._sealing.complete(self._lock_fd, segment, has_followed=length > 0)
+        if segment.is_suspect:  # another sync met it first: this one would be told that all is well
+            raise OSError(errno.EIO, "a sync of it failed before", str(segment.path))
+        try:
+            os.fdatasync(fd)
+        except OSError:
+            segment.is_suspect = True
+            raise
+
     def trim(self) -> bool:
         """Delete the oldest sealed segments beyond ``max_bytes``; whether any went.
 
@@ -232,15 +276,14 @@ class MessageLog:
         """
         total = self.length
         trimmed = False
-        unfinished = self._sealing.unfinished
         # An index tells what was in all before it, so the newest one that is written stays.
-        kept = 2 + unfinished if unfinished else 1
-        while total > self._max_bytes and len(self._segments) > kept:
+        kept = 2 + self._sealing.unfinished
+        while total > self.max_bytes and len(self._segments) > kept:
             if self._needed_from is not None and self._segments[1].start > self._needed_from:
                 break
             oldest = self._segments[0]
             try:
-                oldest.path.with_suffix(INDEX_SUFFIX).unlink(missing_ok=True)
+                oldest.path.with_suffix(SUFFIX).unlink(missing_ok=True)
                 oldest.path.unlink(missing_ok=True)
             except OSError:
                 if trimmed:
@@ -250,12 +293,14 @@ class MessageLog:
             self._damage.segments.discard(oldest.path)
             total -= oldest.length
             trimmed = True
+        if trimmed:
+            self._inner.trimmed(self._segments[0].start)
         return trimmed
 
     def goes_next(self, position: int, ahead_bytes: int) -> GoingSegments:
         """The sealed segments from a position on that are beyond ``max_bytes`` as soon as the log
         has grown by so much more."""
-        keeps_from = self.position + ahead_bytes - self._max_bytes
+        keeps_from = self.position + ahead_bytes - self.max_bytes
         sealed = self._segments[:-1]
         found = [one for one in sealed if position <= one.start < keeps_from]
         behind = found[-1].start + found[-1].length if found else position
@@ -271,104 +316,7 @@ class MessageLog:
         for stream in streams:
             self.have.pop(stream, None)
 
-    # -- reading -----------------------------------------------------------------------------
-
-    @property
-    def position(self) -> int:
-        """Where the next batch will stand, over all segments that ever were."""
-        return self._newest.start + self._newest.length
-
-    def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
-        """All batches from a position on, oldest first.
-
-        Raises:
-            LogError: a segment can't be read.
-
-        """
-        for segment in list(self._segments):
-            if segment.start + segment.length <= position:
-                continue
-            try:
-                data = segment.path.read_bytes()[: segment.length]
-            except OSError as error:
-                raise LogError(f"{segment.path}: {error.strerror}") from error
-            for at, header in self._damage.readable(segment.path, data):
-                if segment.start + at >= position:
-                    yield data[at : at + header.end], header
-
-    def reading_on(
-        self, position: int, limit_bytes: int
-    ) -> Callable[[], tuple[list[tuple[bytes, Header]], int]]:
-        """Read on from where a batch starts: a call, which may be made in a thread, for some of
-        the next batches and the position behind them. What was trimmed is passed over.
-
-        The call raises LogError if the segment can't be read.
-        """
-        segment = next(
-            s for s in self._segments if position < s.start + s.length or s is self._newest
-        )
-        path, start, end = segment.path, segment.start, segment.length
-        at = max(position, start) - start
-
-        def read() -> tuple[list[tuple[bytes, Header]], int]:
-            found, behind = read_piece(path, at, end, limit_bytes, self._damage)
-            return found, start + behind
-
-        return read
-
-    @property
-    def length(self) -> int:
-        """Bytes in all segments."""
-        return sum(segment.length for segment in self._segments)
-
-    def where(self, key: Epoch, number: int) -> int:
-        """Where the segment begins that holds a number of a stream; the log's end if none does."""
-        found = (s.start for s in reversed(self._segments) if number in s.holds.get(key, ()))
-        return next(found, self.position)
-
-    def kept_from(self) -> dict[Epoch, int]:
-        """The lowest logged number still here, by stream; beyond the last if none."""
-        lowest = {key: numbers.last + 1 for key, numbers in self.have.items()}
-        for segment in self._segments:
-            for key, numbers in segment.holds.items():
-                first = next(iter(numbers))[0]
-                lowest[key] = min(first, lowest.get(key, first))
-        return lowest
-
-    def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one stream that hold any number of ``ranges``, as appended: statements of
-        numbers passed over too.
-
-        What is read is fixed by the call; the reading itself may go on in a thread. What the disk
-        has damaged is left out.
-
-        Raises:
-            LogError: a segment can't be read.
-
-        """
-        return scan.batches(self._segments, key, ranges, self._damage)
-
-    def in_sequence(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one stream that hold any number of ``first..last``, by their numbers.
-
-        Repair brings them in any order, and so the log has them. A part at a time is read.
-
-        Raises:
-            LogError: a segment can't be read.
-
-        """
-        return scan.in_sequence(self.read, key, first, last)
-
-    def control(self) -> Iterator[tuple[bytes, Header]]:
-        """All batches between gateways that the log holds, oldest first (membership at start)."""
-        for segment in self._segments:
-            yield from self._damage.batches_at(segment.path, segment.control)
-
     # -- within ------------------------------------------------------------------------------
-
-    @property
-    def _newest(self) -> Segment:
-        return self._segments[-1]
 
     def _start_segment(self, start: int) -> int:
         """Make the next segment and return its descriptor."""
@@ -381,20 +329,32 @@ class MessageLog:
     def _roll(self) -> Segment:
         """Seal the newest segment and start the next; if that fails, nothing has changed."""
         newest = self._newest
-        if self._is_suspect or self._sealing.unsynced >= MAX_SEALED:  # the disk does not keep up
-            with self._syncing:
-                self._sealing.complete(self._lock_fd)
-                os.fdatasync(self._fd)
+        if not newest.length:  # there is nothing in it that the disk may lack
+            newest.is_suspect = False
+            return newest
+        if self._sealing.unsynced >= MAX_SEALED:  # the disk does not keep up
+            self._complete()
         fd, index = self._fd, newest.index(self.have)
         self._fd = self._start_segment(newest.start + newest.length)
         self._sealing.add(newest, fd, index)
-        self._is_suspect = False
         return self._newest
+
+    def _keep_within_limit(self, header: Header) -> None:
+        limit = self._limit_bytes
+        if limit is not None and self.length >= limit * (2 if header.local else 1):
+            raise OSError(errno.ENOSPC, _TOO_LARGE)
+
+    def _complete(self) -> None:
+        with self._syncing:
+            self._sealing.complete(self._lock_fd, self._newest)
 
     def _cut_torn(self) -> None:
         os.ftruncate(self._fd, self._newest.length)
         self._is_torn = False
 
-    def _remember(self, held: dict[Epoch, Intervals]) -> None:
-        for key, numbers in held.items():
-            self.have.setdefault(key, Intervals()).update(numbers)
+
+def _failing(error: OSError) -> Callable[[], None]:
+    def fail() -> None:
+        raise error
+
+    return fail

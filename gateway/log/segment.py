@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
-import msgpack
-
+from gateway.log.index import SegmentIndex
 from gateway.log.pages import Pages
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
-from tree_handler.replication.repair import pack_numbers, unpack_numbers
-
-_CRC_BYTES: Final = 4
 
 
 @dataclass(slots=True)
@@ -25,10 +19,12 @@ class Segment:
     Attributes:
         path: the file.
         start: the position of its first byte over all segments.
-        length: bytes of whole batches.
+        length: its bytes, up to the end of its last batch or of what is damaged behind that.
         holds: numbers in it, of logged messages and statements, by stream.
         control: where its batches between gateways start.
         pages: where numbers stand in it; None if that is not known, as after a start.
+        lost: numbers that it held once, and that can't be read any more.
+        is_suspect: whether the disk may lack a part of it though it was told to have it.
 
     """
 
@@ -38,6 +34,8 @@ class Segment:
     holds: dict[Epoch, Intervals] = field(default_factory=dict)
     control: list[int] = field(default_factory=list)
     pages: Pages | None = field(default_factory=Pages)
+    lost: dict[Epoch, Intervals] = field(default_factory=dict)
+    is_suspect: bool = False
 
     def note(self, at: int, header: Header) -> None:
         """Take a batch that stands at a position into account."""
@@ -61,32 +59,12 @@ class Segment:
 
     def index(self, ever: Mapping[Epoch, Intervals]) -> bytes:
         """What a start needs to know of it, and all numbers that the log had up to its end."""
-        numbers = pack_numbers(self.holds), pack_numbers(ever)
-        packed: bytes = msgpack.packb([self.start, self.length, self.control, *numbers])
-        # It is not synced: after a power cut a part of it may be zeros.
-        return zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") + packed
+        return SegmentIndex(
+            self.start, self.length, self.control, self.holds, ever, self.lost
+        ).pack()
 
-    def read_index(self, data: bytes) -> dict[Epoch, Intervals]:
-        """Take over an index; return all numbers that the log had up to its end.
-
-        Raises:
-            ValueError: it is damaged, of another segment, or says what can't be.
-
-        """
-        packed = data[_CRC_BYTES:]
-        if zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") != data[:_CRC_BYTES]:
-            raise ValueError("index")
-        try:
-            start, length, control, holds_packed, ever = msgpack.unpackb(packed)
-            holds, found = unpack_numbers(holds_packed), unpack_numbers(ever)
-            is_ours = (start, length) == (self.start, self.path.stat().st_size)
-            if not is_ours or any(not 0 <= at < length for at in control):
-                raise ValueError("index")
-            for stream, numbers in holds.items():
-                if any(found.get(stream, Intervals()).missing(*part) for part in numbers):
-                    raise ValueError("index")
-        except (TypeError, msgpack.UnpackException) as error:
-            raise ValueError("index") from error
-        self.length, self.control, self.holds = length, control, holds
+    def take(self, index: SegmentIndex) -> None:
+        """Take over what an index tells."""
+        self.length, self.control, self.holds = index.length, index.control, index.holds
+        self.lost = dict(index.lost)
         self.pages = None
-        return found

@@ -8,6 +8,7 @@ from gateway.log.damage import Damage
 from gateway.log.scan import part
 from tree_handler import batch
 from tree_handler.batch import Header
+from tree_handler.batch_walk import DamagedBytes
 from tree_handler.errors import BatchError
 
 Piece = tuple[list[tuple[bytes, Header]], int]
@@ -29,36 +30,43 @@ def read_piece(path: Path, at: int, end: int, limit_bytes: int, damage: Damage) 
 
     """
     data = part(path, at, min(at + limit_bytes, end))
-    found, length = _walk(path, data, at, damage)
-    if not found and not length and at + len(data) < end:
-        needed = _length(path, data, at, damage)
-        data = part(path, at, min(at + (needed or end - at), end))
-        found, length = _walk(path, data, at, damage)
-    if not length:  # nothing that follows can be read
-        return found, end
+    is_rest = at + len(data) >= end
+    found, length = _walk(path, data, at, damage, limit_bytes, is_rest=is_rest)
+    if not length and not is_rest:  # a longer batch, or damage
+        data = part(path, at, min(at + _length(data), end))
+        found, length = _walk(path, data, at, damage, limit_bytes, is_rest=False)
+    if not length and not is_rest:
+        data = part(path, at, end)
+        found, length = _walk(path, data, at, damage, limit_bytes, is_rest=True)
     return found, at + length
 
 
-def _length(path: Path, data: bytes, at: int, damage: Damage) -> int:
+def _length(data: bytes) -> int:
     try:
         return batch.frame_length(data) or 0
-    except BatchError as error:
-        damage.note(path, at, str(error))
+    except BatchError:
         return 0
 
 
-def _walk(path: Path, data: bytes, start: int, damage: Damage) -> Piece:
-    """The whole batches in some bytes, and how many bytes they are."""
+def _walk(
+    path: Path, data: bytes, start: int, damage: Damage, limit_bytes: int, *, is_rest: bool
+) -> Piece:
+    """The whole batches in some bytes, and how many bytes they and what is damaged are.
+
+    What can't be read up to the end may be a batch that goes on behind it, if there is more.
+    """
     found: list[tuple[bytes, Header]] = []
-    at = 0
-    while True:
-        try:
-            length = batch.frame_length(data, at)
-        except BatchError:
-            return found, at
-        if length is None or at + length > len(data):
-            return found, at
-        frame = data[at : at + length]
-        if (header := damage.checked(path, frame, 0, start + at)) is not None:
-            found.append((frame, header))
-        at += length
+    length = 0
+    for one in damage.walked(path, data, start):
+        if isinstance(one, DamagedBytes):
+            if one.end == len(data) and not is_rest:
+                break
+            damage.note(path, start + one.at, one.why)
+            length = one.end
+        else:
+            at, header = one
+            length = at + header.end
+            found.append((data[at:length], header))
+        if length >= limit_bytes:
+            break
+    return found, length

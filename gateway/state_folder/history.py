@@ -31,6 +31,11 @@ class LogHistory:
         """Where the next frame will stand."""
         return self._log.position
 
+    @property
+    def max_bytes(self) -> int:
+        """How large it is to be; what a start needs of it comes on top."""
+        return self._log.max_bytes
+
     def remember(self, frame: bytes, done: Done) -> None:
         """Append a journal frame, behind all published so far.
 
@@ -78,6 +83,10 @@ class LogHistory:
     def lacks(self, key: Epoch, first: int, last: int) -> list[tuple[int, int]]:
         """Which of these numbers the log never had, or has lost, so that they may come yet."""
         return self._node.replication.covered(key).missing(first, last)
+
+    def ends_early(self, missing_bytes: int) -> None:
+        """A checkpoint knows that the log went on for so much more: it is told and counted."""
+        self._log.ends_early(missing_bytes)
 
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""

@@ -116,13 +116,14 @@ def open_log(settings: GatewaySettings) -> MessageLog:
         settings.gateway.state_dir / "log",
         segment_bytes=settings.log.segment_bytes,
         max_bytes=settings.log.max_bytes,
+        limit_bytes=settings.log.limit_bytes,
     )
     try:
         log.open()
     except LogError as error:
         raise ConfigError("gateway.state_dir", str(error)) from error
     if log.cut_bytes:
-        _log.warning("log: cut a torn tail of %d bytes", log.cut_bytes)
+        _log.warning("log: cut off %d bytes of a batch that was not appended", log.cut_bytes)
     return log
 
 

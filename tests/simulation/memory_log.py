@@ -108,6 +108,8 @@ class MemoryLog:
         self.disk = disk
         self.is_dead = False
         self.is_full = False
+        self.max_bytes = 256 << 20
+        self.missing_bytes = 0
         self.failing: set[str] = set()
         """Calls that the disk answers with an error: "read", "start_sync", "sync", "goes_next"."""
         self.allowed = disk.begin
@@ -128,6 +130,9 @@ class MemoryLog:
     @property
     def position(self) -> int:
         return self.disk.begin + sum(map(len, self.frames))
+
+    def ends_early(self, missing_bytes: int) -> None:
+        self.missing_bytes += missing_bytes
 
     def remember(self, frame: bytes, done: Done) -> None:
         self._append([("", 0, frame)], Flags.LOCAL)

@@ -147,6 +147,7 @@ async def test_what_comes_behind_a_log_that_lost_its_end_is_found_at_the_next_st
     for _ in range(12):
         world.log.lose_last()
     await crash(world)
+    assert world.log.missing_bytes == old_end - world.log.position, "it is told"
     late = world.clients[2]
     await settle(world, late)
     late.subscribe("a/1", 1)
@@ -159,3 +160,21 @@ async def test_what_comes_behind_a_log_that_lost_its_end_is_found_at_the_next_st
     await settle(world, away, late)
     assert [p.payload for p in away.got] == [*before, after]
     assert [p.payload for p in late.got] == [after]
+
+
+async def test_a_small_log_has_its_checkpoint_before_it_outgrows_its_size(
+    world: World, cast: tuple[Client, Client]
+) -> None:
+    publisher, _ = cast
+    await world.checkpoint()
+    world.log.max_bytes = 8_000
+    kept = world.core.checkpoints
+    assert kept is not None
+    begun, now_s = kept.position, asyncio.get_running_loop().time() + 1
+    while kept.position == begun:
+        await publish(world, publisher)
+        kept.sweep(now_s)
+        if kept._saving is not None:
+            await kept._saving
+        assert world.log.position - kept.position < 4_000
+    assert world.log.position - begun >= 2_000

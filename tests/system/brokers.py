@@ -17,6 +17,7 @@ from disks import Ext4
 from ports import free_port
 
 from gateway.log.damage import Damage
+from gateway.log.inner_starts import InnerStarts
 from tree_handler import batch
 
 START_S = 60.0
@@ -255,9 +256,11 @@ def logged(state: Path) -> set[bytes]:
     Nothing that was acknowledged stood there, which is what this is read for.
     """
     found = set()
+    inner = InnerStarts(state / "log")
+    inner.load(is_new=False)
     for segment in (state / "log").glob("*.log"):
         data = segment.read_bytes()
-        for at, header in Damage().readable(segment, data):
+        for at, header in Damage(inner).readable(segment, data):
             found |= {e.payload for e in batch.decode(data[at : at + header.end], header)}
     return found
 

@@ -83,6 +83,8 @@ class OrderedDelivery:
         """
         key = header.stream
         done = self._done.get(key, 0)
+        if header.last <= done:  # the log had lost it since
+            return
         if header.first <= done + 1 and done < header.last == have.contiguous_from(1):
             self._done[key] = header.last
             if not header.passed:

@@ -334,6 +334,15 @@ class Replication:
         self._telling.trimmed(kept_from)
         return self._forgetting.notes()
 
+    def lost(self, stream: Epoch, numbers: Intervals) -> None:
+        """The log can't read these any more: neighbours are asked for them, and what they bring is
+        logged and not handed out again. Of its present life a gateway asks nobody."""
+        have = self.have.get(stream)
+        is_own = stream[0].removeprefix(CONTROL_PREFIX) == self.origin and stream[1] == self.epoch
+        if have is not None and not is_own:
+            self.have[stream] = have.without(numbers)
+            self._telling.has_changed(stream)
+
     # -- what retained messages depend on ----------------------------------------------------
 
     def handed_out(self, stream: Epoch) -> int:

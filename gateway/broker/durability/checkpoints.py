@@ -21,6 +21,9 @@ from tree_handler.batch import Epoch
 
 CHECKPOINT_BYTES: Final = 8 << 20
 """A checkpoint is made when the log has grown by so much: what a start reads at most, about."""
+PARTS_OF_A_LOG: Final = 4
+"""And when it has grown by such a part of what it is to be, for what stands behind the last
+checkpoint is not trimmed."""
 CHECKPOINT_S: Final = 300.0
 """And when something has changed and so much time has passed."""
 RETRY_S: Final = 10.0
@@ -78,6 +81,7 @@ class Checkpoints:
         self._sparing.behind = min(saved.spared_until, self._history.position)
         self._may_trim(saved.delivered)
         if saved.position > self._history.position:
+            self._history.ends_early(saved.position - self._history.position)
             # The log has lost its end. What comes now must not stand where nobody will look.
             taken = self._snapshots.take(self._history.position)
             self._store.save(taken.checkpoint())
@@ -88,8 +92,9 @@ class Checkpoints:
         if self._saving is not None or now_s < self._due_at_s:
             return
         grown = self._history.position - self.position
+        due_bytes = min(CHECKPOINT_BYTES, self._history.max_bytes // PARTS_OF_A_LOG)
         aged = now_s - self._due_at_s >= CHECKPOINT_S and grown > 0
-        if grown >= CHECKPOINT_BYTES or aged or self._has_failed:
+        if grown >= due_bytes or aged or self._has_failed:
             self._saving = asyncio.ensure_future(self._save(now_s))
 
     async def _save(self, now_s: float) -> None:

@@ -34,6 +34,10 @@ class History(Protocol):
     def position(self) -> int:
         """Where the next frame will stand."""
 
+    @property
+    def max_bytes(self) -> int:
+        """How large it is to be; what a start needs of it comes on top."""
+
     def remember(self, frame: bytes, done: Done) -> None:
         """Append a journal frame; ``done`` is told when it is safe, perhaps at once.
 
@@ -56,6 +60,9 @@ class History(Protocol):
 
     def lacks(self, key: Epoch, first: int, last: int) -> list[tuple[int, int]]:
         """Which of these numbers the log never had, or has lost, so that they may come yet."""
+
+    def ends_early(self, missing_bytes: int) -> None:
+        """A checkpoint knows that the log went on for so much more: it is told and counted."""
 
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""

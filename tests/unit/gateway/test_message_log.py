@@ -358,3 +358,38 @@ def test_streams_that_are_over_are_not_remembered_and_a_start_learns_so_from_the
         assert ("gw", 1) not in again.have
         assert again.have[epochs_over.note_of("gw")].covers(1, 40)
         assert again.have == log.have
+
+
+def test_what_a_start_needs_keeps_the_log_within_its_limit(folder: Path) -> None:
+    """Where no checkpoint can be written, nothing is trimmed: what comes is refused in the end."""
+    log = MessageLog(folder, segment_bytes=400, max_bytes=800, limit_bytes=1_600)
+    log.open()
+    log.may_trim(0)
+    n = 0
+    with pytest.raises(LogError, match="no checkpoint could be written"):
+        for n in range(1, 1_000):
+            log.append(*make(n))
+            log.trim()
+    assert log.length < 1_600 + 400 + 100
+    log.append(*make(n, flags=Flags.LOCAL))  # a frame of the journal, which a checkpoint needs
+    assert [header.first for _, header in log.read(("gw", 1), Intervals([(1, n)]))] == [
+        *range(1, n)
+    ]
+    log.sync()
+    log.may_trim(log.position)
+    assert log.trim()
+    log.append(*make(n))
+    assert log.length < 1_600
+    log.close()
+
+
+def test_the_newest_index_is_never_trimmed_for_it_tells_what_was_before(folder: Path) -> None:
+    log = opened(folder, segment_bytes=400, max_bytes=100)
+    for n in range(1, 41):
+        log.append(*make(n))
+        log.sync()
+        log.trim()
+    log.close()
+    again = opened(folder, segment_bytes=400, max_bytes=100)
+    assert again.have == {("gw", 1): Intervals([(1, 40)])}
+    again.close()

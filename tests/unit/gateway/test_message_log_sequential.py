@@ -88,7 +88,7 @@ def test_a_segment_that_goes_while_it_is_to_be_read_is_a_log_error(log: MessageL
 
 @pytest.mark.parametrize(
     ("where", "lost"),
-    [(20, {4}), (0, {4, 5, 6})],  # in a batch's header, or where no batch begins any more
+    [(20, {4}), (0, {4}), (7, {4})],  # in a batch's header, at its start, in its length
 )
 def test_what_is_damaged_is_left_out_and_the_rest_is_read(
     log: MessageLog, where: int, lost: set[int]

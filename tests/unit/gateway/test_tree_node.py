@@ -160,6 +160,28 @@ async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by
     assert list(b.node.links) == [link]
 
 
+async def test_what_damage_costs_a_log_that_is_open_comes_back_from_a_neighbour(
+    start: Start, tmp_path: Path
+) -> None:
+    a, b = await start("a", 2.0), await start("b", 1.0)
+    a.neighbours.add_static(b.address)
+    await until(lambda: len(a.node.tree.forwarding) == len(b.node.tree.forwarding) == 1)
+    for n in range(20):
+        a.node.publish(Entry("t", b"%d" % n, qos=1))
+    await until(lambda: len(b.got) == 20)
+    (segment,) = (tmp_path / "b").glob("*.log")
+    data = bytearray(segment.read_bytes())
+    at = next(i for i, header in batch.frames(bytes(data)) if header.last >= 7 and header.clients)
+    data[at + 2] ^= 4
+    segment.write_bytes(data)
+    stream, everything = ("a", 1), Intervals([(1, 20)])
+    assert sum(header.count for _, header in b.log.read(stream, everything)) < 20
+    await until(lambda: b.log.lost_messages > 0 and b.log.have[stream] == everything)
+    assert sum(header.count for _, header in b.log.read(stream, everything)) == 20
+    assert b.node.replication.covered(stream) == everything
+    assert len(b.got) == 20
+
+
 class Recorder:
     """A part that notes what the node calls of it."""
 

@@ -141,3 +141,14 @@ def test_a_life_that_waits_is_not_forgotten_though_the_log_has_trimmed_it() -> N
     gateway.do(gateway.core.trimmed({(OWN, 3): 2, (OWN, 5): 2}))
     gateway.take(begins(5, {3: 1}))
     assert gateway.got == [(5, 1)]
+
+
+def test_what_the_log_loses_while_it_runs_is_asked_for_and_not_handed_out_again() -> None:
+    gateway = Gateway(begins(3, {}), message(3, 1, 4))
+    gateway.take(message(3, 5, 4))
+    assert gateway.got == [(3, number) for number in range(5, 9)]
+    gateway.core.lost((OWN, 3), Intervals([(2, 3), (6, 6)]))
+    assert gateway.core.covered((OWN, 3)).missing(1, 8) == [(2, 3), (6, 6)]
+    gateway.take(message(3, 2, 2), message(3, 6), message(3, 9))
+    assert gateway.core.covered((OWN, 3)) == Intervals([(1, 9)])
+    assert gateway.got == [(3, number) for number in range(5, 10)]

@@ -1,0 +1,172 @@
+"""What can be read of a log: its segments, in the order of positions or by numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gateway.log import loading, scan
+from gateway.log.damage import Damage
+from gateway.log.errors import LogError
+from gateway.log.inner_starts import InnerStarts
+from gateway.log.segment import Segment
+from gateway.log.sequential import read_piece
+from tree_handler.batch import Epoch, Header
+from tree_handler.intervals import Intervals
+
+
+class ReadableLog:
+    """Segments of one folder, oldest first. What the disk has damaged is read around and named.
+
+    Args:
+        folder: of the log.
+
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.have: dict[Epoch, Intervals] = {}
+        """Every number that the log holds, or held before it was trimmed, by stream: of logged
+        messages, and of those that it states as passed over. Not of streams that are over, and
+        not what damage has cost it."""
+        self._segments: list[Segment] = []
+        self._inner = InnerStarts(folder)
+        self._damage = Damage(self._inner)
+
+    @property
+    def position(self) -> int:
+        """Where the next batch will stand, over all segments that ever were."""
+        return self._newest.start + self._newest.length
+
+    def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
+        """All batches from a position on, oldest first.
+
+        Raises:
+            LogError: a segment can't be read.
+
+        """
+        for segment in list(self._segments):
+            if segment.start + segment.length <= position:
+                continue
+            try:
+                data = segment.path.read_bytes()[: segment.length]
+            except OSError as error:
+                raise LogError(f"{segment.path}: {error.strerror}") from error
+            for at, header in self._damage.readable(segment.path, data):
+                if segment.start + at >= position:
+                    yield data[at : at + header.end], header
+
+    def reading_on(
+        self, position: int, limit_bytes: int
+    ) -> Callable[[], tuple[list[tuple[bytes, Header]], int]]:
+        """Read on from where a batch starts: a call, which may be made in a thread, for some of
+        the next batches and the position behind them. What was trimmed is passed over.
+
+        The call raises LogError if the segment can't be read.
+        """
+        segment = next(
+            s for s in self._segments if position < s.start + s.length or s is self._newest
+        )
+        path, start, end = segment.path, segment.start, segment.length
+        at = max(position, start) - start
+
+        def read() -> tuple[list[tuple[bytes, Header]], int]:
+            found, behind = read_piece(path, at, end, limit_bytes, self._damage)
+            return found, start + behind
+
+        return read
+
+    @property
+    def length(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.length for segment in self._segments)
+
+    def where(self, key: Epoch, number: int) -> int:
+        """Where the segment begins that holds a number of a stream; the log's end if none does."""
+        found = (s.start for s in reversed(self._segments) if number in s.holds.get(key, ()))
+        return next(found, self.position)
+
+    def kept_from(self) -> dict[Epoch, int]:
+        """The lowest logged number still here, by stream; beyond the last if none."""
+        lowest = {key: numbers.last + 1 for key, numbers in self.have.items()}
+        for segment in self._segments:
+            for key, numbers in segment.holds.items():
+                first = next(iter(numbers))[0]
+                lowest[key] = min(first, lowest.get(key, first))
+        return lowest
+
+    def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
+        """The batches of one stream that hold any number of ``ranges``, as appended: statements of
+        numbers passed over too.
+
+        What is read is fixed by the call; the reading itself may go on in a thread. What the disk
+        has damaged is left out.
+
+        Raises:
+            LogError: a segment can't be read.
+
+        """
+        return scan.batches(self._segments, key, ranges, self._damage)
+
+    def in_sequence(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
+        """The batches of one stream that hold any number of ``first..last``, by their numbers.
+
+        Repair brings them in any order, and so the log has them. A part at a time is read.
+
+        Raises:
+            LogError: a segment can't be read.
+
+        """
+        return scan.in_sequence(self.read, key, first, last)
+
+    def control(self) -> Iterator[tuple[bytes, Header]]:
+        """All batches between gateways that the log holds, oldest first (membership at start)."""
+        for segment in self._segments:
+            yield from self._damage.batches_at(segment.path, segment.control)
+
+    def survey(self) -> dict[Epoch, Intervals]:
+        """Look through a segment in which damage was met since the start, if there is any; return
+        what the log has not any more, which neighbours may have.
+
+        Raises:
+            LogError: it can't be read.
+
+        """
+        unknown = self._damage.unknown
+        found = [one for one in self._segments if one.path in unknown] if unknown else []
+        if not found:
+            return {}
+        segment = found[0]
+        try:
+            held = loading.surveyed(segment, self._damage)
+        except OSError as error:
+            raise LogError(f"{segment.path}: {error.strerror}") from error
+        elsewhere: dict[Epoch, Intervals] = {}
+        for one in self._segments:
+            for key in held.keys() & one.holds.keys():
+                elsewhere.setdefault(key, Intervals()).update(one.holds[key])
+        lost = loading.missing(held, elsewhere)
+        for key in lost.keys() & self.have.keys():
+            self.have[key] = self.have[key].without(lost[key])
+        self._damage.lost(lost)
+        return lost
+
+    def ends_early(self, missing_bytes: int) -> None:
+        """Somebody knows that the log went on for so much more: it is told and counted."""
+        newest = self._newest
+        why = f"the log went on for {missing_bytes} bytes more"
+        self._damage.missed(newest.path, newest.length, missing_bytes, why)
+
+    @property
+    def damaged_bytes(self) -> int:
+        """Bytes that hold no batch any more, as far as this process has met them."""
+        return self._damage.bytes
+
+    @property
+    def lost_messages(self) -> int:
+        """Messages of which this process found that damage has cost the log them."""
+        return self._damage.messages
+
+    @property
+    def _newest(self) -> Segment:
+        return self._segments[-1]

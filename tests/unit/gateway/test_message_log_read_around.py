@@ -1,0 +1,512 @@
+"""What a start makes of damage anywhere in a log: it is read around, and the loss is told."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gateway.log import inner_starts
+from gateway.log.message_log import MessageLog
+from tree_handler import batch
+from tree_handler.batch import Entry, Epoch, Flags, Header
+from tree_handler.batch_walk import BLOCK_BYTES
+from tree_handler.intervals import Intervals
+
+OURS, THEIRS = ("gw", 7), ("other", 3)
+EVERYTHING = Intervals([(1, 100_000)])
+SEGMENT_BYTES = 400
+Frame = tuple[bytes, Header]
+
+
+def make(n: int, payload: bytes = b"payload", stream: Epoch = OURS) -> Frame:
+    rows = [Entry(f"t/{n}", payload, 1)]
+    frame = batch.encode(*stream, n, rows, flags=Flags.LOGGED, origin_time_us=0)
+    return frame, batch.check(frame)
+
+
+def opened(folder: Path, segment_bytes: int = SEGMENT_BYTES, *, mark: bool = False) -> MessageLog:
+    log = MessageLog(folder, segment_bytes=segment_bytes, mark=mark)
+    log.open()
+    return log
+
+
+def filled(
+    folder: Path, frames: Iterable[Frame], segment_bytes: int = SEGMENT_BYTES, *, mark: bool = False
+) -> list[Path]:
+    log = opened(folder, segment_bytes, mark=mark)
+    for frame in frames:
+        log.append(*frame)
+        if mark:
+            log.sync()
+    log.close()
+    return sorted(folder.glob("*.log"))
+
+
+def numbers(log: MessageLog, stream: Epoch = OURS) -> list[int]:
+    return [header.first for _, header in log.read(stream, EVERYTHING)]
+
+
+def surveyed(log: MessageLog, folder: Path) -> None:
+    for _ in folder.glob("*.log"):  # one at a time is looked through
+        log.survey()
+
+
+def flip(path: Path, at: int, mask: int = 1) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= mask
+    path.write_bytes(data)
+
+
+# -- the end of the newest segment -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("byte", range(12))
+def test_one_bad_byte_in_the_newest_segment_costs_one_batch(
+    tmp_path: Path, share: float, byte: int
+) -> None:
+    frames = [make(n) for n in range(1, 101)]
+    (path,) = filled(tmp_path, frames, segment_bytes=1 << 20)
+    hurt = int(share * len(frames))
+    size = path.stat().st_size
+    flip(path, sum(len(frame) for frame, _ in frames[:hurt]) + byte, 0x80)
+    log = opened(tmp_path, 1 << 20)
+    assert numbers(log) == [n for n in range(1, 101) if n != hurt + 1]
+    assert log.have == {OURS: Intervals((n, n) for n in range(1, 101) if n != hurt + 1)}
+    assert (log.cut_bytes, path.stat().st_size) == (0, size)
+    assert log.damaged_bytes == len(frames[hurt][0])
+    log.append(*make(101))
+    log.close()
+    again = opened(tmp_path, 1 << 20)
+    assert numbers(again) == [n for n in range(1, 102) if n != hurt + 1]
+    assert again.have[OURS].missing(1, 101) == [(hurt + 1, hurt + 1)]
+    again.close()
+
+
+def test_what_is_lost_is_told_with_its_numbers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    frames = [make(n, stream=stream) for n in range(1, 16) for stream in (OURS, THEIRS)]
+    (path,) = filled(tmp_path, frames, segment_bytes=1 << 20)
+    flip(path, sum(len(frame) for frame, _ in frames[:10]))
+    flip(path, sum(len(frame) for frame, _ in frames[:13]))
+    with caplog.at_level(logging.ERROR):
+        log = opened(tmp_path, 1 << 20)
+    assert "gw/7 6..6" in caplog.text
+    assert "other/3 7..7" in caplog.text
+    log.close()
+
+
+@pytest.mark.parametrize("left", [1, 2, 3, 11, 12, 20, -1])
+def test_the_beginning_of_a_batch_that_a_kill_left_is_cut_and_nothing_is_lost_by_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, left: int
+) -> None:
+    frames = [make(n) for n in range(1, 4)]
+    (path,) = filled(tmp_path, frames)
+    whole = path.read_bytes()
+    torn, _ = make(4)
+    path.write_bytes(whole + torn[:left])
+    with caplog.at_level(logging.ERROR):
+        log = opened(tmp_path)
+    assert (log.cut_bytes, log.damaged_bytes) == (len(torn[:left]), 0)
+    assert not caplog.records
+    assert path.read_bytes() == whole
+    log.append(*make(4))
+    assert numbers(log) == [1, 2, 3, 4]
+    log.close()
+
+
+@pytest.mark.parametrize("empty", [1, 30, BLOCK_BYTES, 3 * BLOCK_BYTES + 5])
+def test_zeros_that_a_power_cut_left_are_cut_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, empty: int
+) -> None:
+    (path,) = filled(tmp_path, [make(n) for n in range(1, 4)])
+    whole = path.read_bytes()
+    path.write_bytes(whole + bytes(empty))
+    log = opened(tmp_path)
+    assert (log.cut_bytes, log.damaged_bytes) == (empty, empty)
+    assert f"{path}: damaged at byte {len(whole)}" in caplog.text
+    assert (path.read_bytes(), numbers(log)) == (whole, [1, 2, 3])
+    log.close()
+
+
+def test_what_follows_a_block_of_zeros_is_kept(tmp_path: Path) -> None:
+    """Blocks that were not synced reach the disk in any order."""
+    frames = [make(n, bytes([n]) * 500) for n in range(1, 41)]
+    (path,) = filled(tmp_path, frames, segment_bytes=1 << 20)
+    data = bytearray(path.read_bytes())
+    data[2 * BLOCK_BYTES : 3 * BLOCK_BYTES] = bytes(BLOCK_BYTES)
+    path.write_bytes(data)
+    log = opened(tmp_path, 1 << 20)
+    found = numbers(log)
+    assert (found[0], found[-1]) == (1, 40)
+    assert len(found) >= 40 - BLOCK_BYTES // len(frames[0][0]) - 2
+    assert log.have[OURS].count() == len(found)
+    log.close()
+
+
+def test_garbage_at_the_end_is_not_taken_for_what_a_kill_left(tmp_path: Path) -> None:
+    (path,) = filled(tmp_path, [make(n) for n in range(1, 4)])
+    size = path.stat().st_size
+    flip(path, size - 1)
+    log = opened(tmp_path)
+    assert (log.cut_bytes, path.stat().st_size, numbers(log)) == (0, size, [1, 2])
+    log.append(*make(4))
+    log.close()
+    again = opened(tmp_path)
+    assert numbers(again) == [1, 2, 4]
+    again.close()
+
+
+# -- whole segments --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("harm", ["emptied", "gone"])
+@pytest.mark.parametrize("which", [-1, -2, 2])
+def test_a_segment_that_is_emptied_or_gone_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: str, which: int
+) -> None:
+    paths = filled(tmp_path, [make(n) for n in range(1, 41)])
+    path = paths[which]
+    held = [header.first for _, header in read_by_itself(path)]
+    if harm == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(b"")
+    with caplog.at_level(logging.ERROR):
+        log = opened(tmp_path)
+    assert "damaged at byte" in caplog.text
+    left = [n for n in range(1, 41) if n not in held]
+    assert numbers(log) == left
+    assert log.have == {OURS: Intervals((n, n) for n in left)}
+    if which != -1:
+        assert f"gw/7 {held[0]}..{held[-1]}" in caplog.text
+        assert log.lost_messages == len(held)
+    log.append(*make(41))
+    log.close()
+    again = opened(tmp_path)
+    assert numbers(again) == [*left, 41]
+    again.close()
+
+
+def read_by_itself(path: Path) -> Iterator[Frame]:
+    data = path.read_bytes()
+    for at, header in batch.frames(data):
+        yield data[at : at + header.end], header
+
+
+def test_what_was_trimmed_is_not_asked_for_though_what_was_damaged_is(tmp_path: Path) -> None:
+    log = MessageLog(tmp_path, segment_bytes=SEGMENT_BYTES, max_bytes=4 * SEGMENT_BYTES)
+    log.open()
+    for n in range(1, 61):
+        log.append(*make(n))
+    log.sync()
+    assert log.trim()
+    log.close()
+    second = sorted(tmp_path.glob("*.log"))[1]
+    held = [header.first for _, header in read_by_itself(second)]
+    data = second.read_bytes()
+    second.write_bytes(data[: len(data) // 2])
+    again = opened(tmp_path)
+    (gap,) = again.have[OURS].missing(1, 60)
+    assert gap[0] > held[0]
+    assert gap[1] == held[-1]
+    again.close()
+
+
+def test_damage_in_a_sealed_segment_that_is_met_later_is_not_what_the_log_has(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = filled(tmp_path, [make(n) for n in range(1, 41)])
+    flip(paths[1], 0)
+    hurt = 1 + sum(1 for _ in read_by_itself(paths[0]))
+    log = opened(tmp_path)
+    assert not log.survey()
+    assert hurt not in numbers(log)
+    assert log.survey() == {OURS: Intervals([(hurt, hurt)])}
+    assert not log.survey()
+    assert log.have[OURS].missing(1, 40) == [(hurt, hurt)]
+    assert f"gw/7 {hurt}..{hurt}" in caplog.text
+    log.close()
+    again = opened(tmp_path)
+    assert again.have[OURS].missing(1, 40) == [(hurt, hurt)]
+    again.append(*make(hurt))  # a neighbour had it
+    again.close()
+    last = opened(tmp_path)
+    assert last.have == {OURS: Intervals([(1, 40)])}
+    assert sorted(numbers(last)) == list(range(1, 41))
+    last.close()
+
+
+def test_blocks_that_the_disk_does_not_give_are_read_around(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = [make(n, bytes([n]) * 500) for n in range(1, 41)]
+    (path,) = filled(tmp_path, frames, segment_bytes=1 << 20)
+    size = path.stat().st_size
+    whole, piece = Path.read_bytes, os.pread
+
+    def read_bytes(one: Path) -> bytes:
+        if one == path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(one))
+        return whole(one)
+
+    def pread(fd: int, count: int, at: int) -> bytes:
+        if at == 2 * BLOCK_BYTES:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return piece(fd, count, at)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", read_bytes)
+        patched.setattr(os, "pread", pread)
+        log = opened(tmp_path, 1 << 20)
+    held = log.have[OURS]
+    assert held.count() >= 40 - BLOCK_BYTES // len(frames[0][0]) - 2
+    assert (held.contiguous_from(1) > 1, held.last) == (True, 40)
+    assert path.stat().st_size == size
+    log.close()
+
+
+# -- payloads that pose as batches -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("notes", ["kept", "gone", "damaged"])
+@pytest.mark.parametrize("hurt", [0, 5, 13])
+def test_a_payload_never_poses_as_a_batch_where_the_one_around_it_is_damaged(
+    tmp_path: Path, notes: str, hurt: int
+) -> None:
+    forged, _ = make(900)
+    payload = b"".join(b"x" * n + forged for n in range(20))
+    frames = [make(n, payload if n == 3 else b"", OURS) for n in range(1, 9)]
+    (path,) = filled(tmp_path, frames, segment_bytes=1 << 20)
+    flip(path, sum(len(frame) for frame, _ in frames[:2]) + hurt, 0x40)
+    if notes == "gone":
+        (tmp_path / inner_starts.NAME).unlink()
+    elif notes == "damaged":
+        flip(tmp_path / inner_starts.NAME, 0)
+    for _ in range(2):
+        log = opened(tmp_path, 1 << 20)
+        found = numbers(log)
+        assert set(found) <= {1, 2, 4, 5, 6, 7, 8}
+        if notes == "kept":
+            assert found == [1, 2, 4, 5, 6, 7, 8]
+        log.close()
+
+
+def test_a_batch_that_a_kill_cut_short_gives_none_of_those_in_its_payload(tmp_path: Path) -> None:
+    forged, _ = make(900)
+    log = opened(tmp_path, 1 << 20)
+    log.append(*make(1))
+    frame, header = make(2, forged * 3)
+    log.append(frame, header)
+    log.close()
+    (path,) = tmp_path.glob("*.log")
+    data = bytearray(path.read_bytes()[:-5])
+    path.write_bytes(data)
+    again = opened(tmp_path, 1 << 20)
+    assert numbers(again) == [1]
+    assert again.cut_bytes == len(frame) - 5
+    again.append(*make(2))
+    again.close()
+    last = opened(tmp_path, 1 << 20)
+    assert numbers(last) == [1, 2]
+    last.close()
+
+
+def test_a_note_of_a_batch_that_was_refused_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forged, _ = make(900)
+    log = opened(tmp_path, 1 << 20)
+    log.append(*make(1))
+    size, real = log.length, os.write
+
+    def full(fd: int, data: bytes) -> int:
+        if len(data) > 100:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(fd, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            log.append(*make(2, forged * 9))
+    for n in range(2, 10):
+        log.append(*make(n))
+    log.close()
+    (path,) = tmp_path.glob("*.log")
+    flip(path, size)
+    again = opened(tmp_path, 1 << 20)
+    assert numbers(again) == [1, *range(3, 10)]
+    again.close()
+
+
+def test_who_fills_the_log_with_posing_payloads_fills_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inner_starts, "MAX_SINGLE", 5)
+    forged, _ = make(900)
+    frames = [make(n, forged) for n in range(1, 501)]
+    (path,) = filled(tmp_path, frames, segment_bytes=1 << 20)
+    records = (tmp_path / inner_starts.NAME).stat().st_size // 16
+    assert records <= 1 + 5 + path.stat().st_size // inner_starts.RUN_BYTES + 1
+    flip(path, 0)
+    log = opened(tmp_path, 1 << 20)
+    assert numbers(log) == list(range(2, 501))
+    log.close()
+
+
+def test_a_log_of_an_earlier_release_goes_on_in_a_segment_of_its_own(tmp_path: Path) -> None:
+    filled(tmp_path, [make(1)])
+    (tmp_path / inner_starts.NAME).unlink()
+    log = opened(tmp_path)
+    log.append(*make(2))
+    log.close()
+    first, second = sorted(tmp_path.glob("*.log"))
+    assert int(second.stem) == first.stat().st_size
+    again = opened(tmp_path)
+    assert (numbers(again), again.damaged_bytes) == ([1, 2], 0)
+    again.close()
+    assert len(list(tmp_path.glob("*.log"))) == 2
+
+
+# -- a spool's mark --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("harm", ["emptied", "gone", "cut", "zeros"])
+def test_nothing_comes_to_stand_where_readers_of_a_spool_have_been(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: str
+) -> None:
+    paths = filled(tmp_path, [make(n) for n in range(1, 21)], mark=True)
+    path = paths[-1]
+    size = path.stat().st_size
+    if harm == "gone":
+        path.unlink()
+    elif harm == "zeros":
+        path.write_bytes(bytes(size))
+    else:
+        path.write_bytes(path.read_bytes()[: 0 if harm == "emptied" else size // 2])
+    log = opened(tmp_path, mark=True)
+    assert "damaged at byte" in caplog.text
+    assert log.position == int(path.stem) + size
+    assert path.stat().st_size == size
+    log.append(*make(21))
+    log.close()
+    assert (tmp_path / "synced").read_text().startswith(f"{int(path.stem) + size:020d}.log ")
+
+
+# -- any damage ------------------------------------------------------------------------------------
+
+
+def whole_frames(folder: Path) -> list[tuple[Path, int, bytes]]:
+    return [
+        (path, at, data[at : at + header.end])
+        for path in sorted(folder.glob("*.log"))
+        for data in [path.read_bytes()]
+        for at, header in batch.frames(data)
+    ]
+
+
+def is_intact(path: Path, at: int, frame: bytes) -> bool:
+    try:
+        return path.read_bytes()[at : at + len(frame)] == frame
+    except FileNotFoundError:
+        return False
+
+
+@st.composite
+def harms(draw: st.DrawFn) -> tuple[str, int, float, float, bytes]:
+    kind = draw(st.sampled_from(["flip", "zeros", "overwrite", "cut", "empty", "gone", "grow"]))
+    junk = draw(st.binary(min_size=1, max_size=60))
+    share = st.floats(0, 1, exclude_max=True)
+    return kind, draw(st.integers(0, 9)), draw(share), draw(share), junk
+
+
+def do_harm(folder: Path, harm: tuple[str, int, float, float, bytes]) -> bool:
+    """Whether it is such that nothing can tell of it: the newest segment is shorter."""
+    kind, which, begin, end, junk = harm
+    paths = sorted(folder.glob("*.log"))
+    path = paths[-1 - which % len(paths)]
+    data = bytearray(path.read_bytes())
+    start, stop = sorted((int(begin * len(data)), int(end * len(data))))
+    if kind == "flip" and data:
+        data[start] ^= 1 << junk[0] % 8
+    elif kind == "zeros":
+        data[start:stop] = bytes(stop - start)
+    elif kind == "overwrite":
+        data[start : start + len(junk)] = junk[: len(data) - start]
+    elif kind == "cut":
+        del data[start:]
+    elif kind == "empty":
+        data.clear()
+    elif kind == "grow":
+        data += junk
+    path.write_bytes(data)
+    if kind == "gone" and len(paths) > 1:
+        path.unlink()
+    return path == paths[-1] and kind in {"cut", "empty", "gone"}
+
+
+FORGED, _ = make(900)
+PAYLOADS = st.one_of(
+    st.binary(max_size=60), st.just(bytes(40)), st.just(FORGED), st.just(b"y" + FORGED + b"HB\x01")
+)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    payloads=st.lists(st.tuples(PAYLOADS, st.booleans()), min_size=8, max_size=40),
+    harmed=st.lists(harms(), min_size=1, max_size=3),
+    indexes=st.sampled_from(["kept", "kept", "gone", "zeros"]),
+)
+def test_whatever_is_damaged_all_that_is_whole_is_read_and_the_loss_is_told(
+    payloads: list[tuple[bytes, bool]],
+    harmed: list[tuple[str, int, float, float, bytes]],
+    indexes: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    counts = {OURS: 0, THEIRS: 0}
+    log = opened(folder)
+    for payload, is_ours in payloads:
+        stream = OURS if is_ours else THEIRS
+        counts[stream] += 1
+        log.append(*make(counts[stream], payload, stream))
+    log.close()
+    appended = whole_frames(folder)
+    shorter = [do_harm(folder, harm) for harm in harmed]
+    for index in folder.glob("*.index"):
+        if indexes == "gone":
+            index.unlink()
+        elif indexes == "zeros":
+            index.write_bytes(bytes(index.stat().st_size))
+    whole = [frame for path, at, frame in appended if is_intact(path, at, frame)]
+    oldest = min(folder.glob("*.log"))
+    before = [batch.check(frame) for path, _, frame in appended if path < oldest]  # as if trimmed
+    for _ in range(2):
+        log = opened(folder)
+        found = [frame for stream in counts for frame, _ in log.read(stream, EVERYTHING)]
+        assert sorted(found) == sorted(whole)
+        surveyed(log, folder)
+        for stream in counts:
+            held = Intervals((n, n) for n in numbers(log, stream))
+            trimmed = Intervals((h.first, h.last) for h in before if h.stream == stream)
+            assert log.have.get(stream, Intervals()).without(trimmed) == held
+        cost = len(appended) - len(whole) - len(before)
+        if indexes == "kept" and log.lost_messages + log.cut_bytes + log.damaged_bytes == 0:
+            assert not cost or any(shorter)
+        log.close()
+    log = opened(folder)
+    for stream, count in counts.items():
+        log.append(*make(count + 1, stream=stream))
+    log.close()
+    again = opened(folder)
+    for stream, count in counts.items():
+        assert count + 1 in numbers(again, stream)
+    again.close()
