@@ -16,11 +16,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from tree_handler import batch
 from tree_handler.batch import Header
 from tree_handler.errors import BatchError
+from tree_handler.noted_batches import NotedBatches
 
 START: Final = batch.MAGIC + bytes((batch.VERSION,))
 """What every batch begins with."""
@@ -28,16 +29,6 @@ SEARCH_BYTES: Final = 64 << 20
 """Bytes whose CRC is made to find the next batch; what is then left counts as damaged too."""
 BLOCK_BYTES: Final = 4_096
 """What a file system writes at once."""
-
-
-class StartNotes(Protocol):
-    """Where batches hold what looks like the start of another; positions are over all segments."""
-
-    def are_complete(self, position: int) -> bool:
-        """Return whether the notes of what stands from this position on are complete."""
-
-    def behind(self, position: int) -> int:
-        """Return where the noted batch ends inside which this position is; 0 if in none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +48,7 @@ class DamagedBytes:
 
 
 def walk(
-    data: bytes, position: int, notes: StartNotes, at: int = 0
+    data: bytes, position: int, notes: NotedBatches, at: int = 0
 ) -> Iterator[tuple[int, Header] | DamagedBytes]:
     """Give where in some bytes each batch starts, with its header, and what holds none.
 
@@ -81,9 +72,9 @@ def walk(
         at += header.end
 
 
-def _behind(data: bytes, position: int, notes: StartNotes, at: int) -> int:
+def _behind(data: bytes, position: int, notes: NotedBatches, at: int) -> int:
     if notes.are_complete(position + at):
-        return _next_start(data, position, notes, at)
+        return next_start(data, position, notes, at)
     try:
         length = batch.frame_length(data, at)
     except BatchError:
@@ -94,7 +85,8 @@ def _behind(data: bytes, position: int, notes: StartNotes, at: int) -> int:
     return end
 
 
-def _next_start(data: bytes, position: int, notes: StartNotes, at: int) -> int:
+def next_start(data: bytes, position: int, notes: NotedBatches, at: int) -> int:
+    """Return where the next whole batch starts behind this, or the end; see `walk`."""
     end, left = len(data), SEARCH_BYTES
     found = data.find(START, at + 1)
     while found >= 0 and left >= 0:

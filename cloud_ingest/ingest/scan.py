@@ -13,7 +13,7 @@ from cloud_ingest.ingest.ledger import NumberLedger, ToldPlace
 from cloud_ingest.ingest.member_place import MEMBER_TOPIC, UNKNOWN_PLACE, MemberError, read_place
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolSpot, TriggerPlan
 from cloud_ingest.spool.receipts import Receipts
-from cloud_ingest.spool.segments import SpoolRange
+from cloud_ingest.spool.segments import SpoolRange, read_notes
 from cloud_ingest.spool.walk import DamagedBytes, walk
 from tree_handler import batch
 from tree_handler.batch import Header
@@ -112,7 +112,8 @@ class _Segment:
 
     def read(self, bad: BadBatches) -> None:
         one, plan = self._range, self._scanned.plan
-        for found in walk(self._data, one.start, one.end):
+        notes = read_notes(Path(one.spool))
+        for found in walk(self._data, one.start, one.end, self._start, notes):
             if isinstance(found, DamagedBytes):
                 self._damaged(found.at, found.end, found.why)
                 continue

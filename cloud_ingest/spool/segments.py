@@ -4,6 +4,8 @@ A spool is a folder that the collector appends to:
 
 - segments ``<position of its first byte, 20 digits>.log``, each the plain concatenation of
   batches (`tree_handler.batch`), where positions count the bytes of all segments;
+- ``inner``, which batches hold what looks like the start of another
+  (`tree_handler.noted_batches`);
 - ``synced``, one line ``<segment> <bytes>``: how far the spool is on disk for certain.
 
 A reader never passes the mark. What is missing before it is an error that names segment and
@@ -16,6 +18,8 @@ import itertools
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from tree_handler.noted_batches import FILE_NAME, NotedBatches
 
 MARK_NAME = "synced"
 
@@ -101,6 +105,16 @@ def read_mark(spool: Path) -> SpoolMark | None:
     except FileNotFoundError:
         return None
     return SpoolMark.parse(data.decode("ascii", "replace"))
+
+
+def read_notes(spool: Path) -> NotedBatches | None:
+    """Which batches hold what looks like one; None if nothing usable tells."""
+    notes = NotedBatches()
+    try:
+        notes.take((spool / FILE_NAME).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return notes
 
 
 def segments(spool: Path, mark: SpoolMark | None) -> list[SpoolSegment]:

@@ -16,6 +16,7 @@ from cloud_ingest.spool.segments import (
     position_of,
     ranges,
     read_mark,
+    read_notes,
     segments,
 )
 from cloud_ingest.spool.walk import DamagedBytes, walk
@@ -25,13 +26,19 @@ from tree_handler.batch import Entry, Flags
 
 
 def stamps(folder: Path) -> list[tuple[str, int, int] | DamagedBytes]:
-    mark = read_mark(folder)
+    mark, notes = read_mark(folder), read_notes(folder)
     return [
         found
         if isinstance(found, DamagedBytes)
         else (found[1].origin, found[1].first, found[1].last)
         for one in ranges(folder, segments(folder, mark), 0, position_of(mark))
-        for found in walk((folder / one.segment).read_bytes(), one.start, one.end)
+        for found in walk(
+            (folder / one.segment).read_bytes(),
+            one.start,
+            one.end,
+            int(one.segment.removesuffix(".log")),
+            notes,
+        )
     ]
 
 
@@ -231,3 +238,29 @@ def test_what_the_collectors_log_wrote_reads_back(tmp_path: Path) -> None:
         assert stamps(log.folder) == [("gw-a", number, number) for number in range(1, 41)]
     finally:
         log.close()
+
+
+@pytest.mark.parametrize("at", [0, 2, 6, 9, 14])
+def test_a_payload_that_looks_like_a_batch_is_not_read_as_one_whatever_is_damaged(
+    tmp_path: Path, at: int
+) -> None:
+    """The collector noted it before it was appended; its length need not be right."""
+    log = MessageLog(tmp_path / "spool", segment_bytes=300, mark=True)
+    log.open()
+    inner = batch.encode("gw-evil", 1, 1, [Entry("t", b"1")], flags=1, origin_time_us=0)
+    hurt = 0, tmp_path
+    for number in range(1, 13):
+        if number == 7:
+            hurt = log.position, max(log.folder.glob("*.log"))
+        payload = inner * 2 if number == 7 else b""
+        rows = [Entry("t", payload)]
+        frame = batch.encode("gw-a", 1, number, rows, flags=Flags.LOGGED, origin_time_us=0)
+        log.append(frame, batch.check(frame))
+    log.sync()
+    log.close()
+    position, path = hurt
+    data = bytearray(path.read_bytes())
+    data[position - int(path.stem) + at] ^= 0x10
+    path.write_bytes(data)
+    found = [one for one in stamps(log.folder) if not isinstance(one, DamagedBytes)]
+    assert found == [("gw-a", number, number) for number in range(1, 13) if number != 7]

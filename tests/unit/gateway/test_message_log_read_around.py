@@ -18,6 +18,7 @@ from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags, Header
 from tree_handler.batch_walk import BLOCK_BYTES
 from tree_handler.intervals import Intervals
+from tree_handler.noted_batches import FILE_NAME
 
 OURS, THEIRS = ("gw", 7), ("other", 3)
 EVERYTHING = Intervals([(1, 100_000)])
@@ -288,9 +289,9 @@ def test_a_payload_never_poses_as_a_batch_where_the_one_around_it_is_damaged(
     (path,) = filled(tmp_path, frames, segment_bytes=1 << 20)
     flip(path, sum(len(frame) for frame, _ in frames[:2]) + hurt, 0x40)
     if notes == "gone":
-        (tmp_path / inner_starts.NAME).unlink()
+        (tmp_path / FILE_NAME).unlink()
     elif notes == "damaged":
-        flip(tmp_path / inner_starts.NAME, 0)
+        flip(tmp_path / FILE_NAME, 0)
     for _ in range(2):
         log = opened(tmp_path, 1 << 20)
         found = numbers(log)
@@ -354,7 +355,7 @@ def test_who_fills_the_log_with_posing_payloads_fills_no_memory(
     forged, _ = make(900)
     frames = [make(n, forged) for n in range(1, 501)]
     (path,) = filled(tmp_path, frames, segment_bytes=1 << 20)
-    records = (tmp_path / inner_starts.NAME).stat().st_size // 16
+    records = (tmp_path / FILE_NAME).stat().st_size // 16
     assert records <= 1 + 5 + path.stat().st_size // inner_starts.RUN_BYTES + 1
     flip(path, 0)
     log = opened(tmp_path, 1 << 20)
@@ -364,7 +365,7 @@ def test_who_fills_the_log_with_posing_payloads_fills_no_memory(
 
 def test_a_log_of_an_earlier_release_goes_on_in_a_segment_of_its_own(tmp_path: Path) -> None:
     filled(tmp_path, [make(1)])
-    (tmp_path / inner_starts.NAME).unlink()
+    (tmp_path / FILE_NAME).unlink()
     log = opened(tmp_path)
     log.append(*make(2))
     log.close()
