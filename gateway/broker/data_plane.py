@@ -270,6 +270,7 @@ class DataPlane:
         )
         checkpoints.go_on_from(saved)
         self.checkpoints = checkpoints
+        durable.write()  # what a neighbour brings from now on stands behind where this life begins
         for one in recovery.wills_standing:
             step = partial(self._leave_standing, one, is_latest=durable.wills.is_latest(one))
             self._failures.tried("will that stood", step, one.topic)

@@ -156,8 +156,8 @@ class World:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._failed)
         self.epoch += 1
-        crash_in = self.rng.randrange(1, 120)
-        self.log = MemoryLog(self.disk, self.epoch, crash_in, self.clocks, sync=self.sync)
+        crash_in = max(2, self.rng.randrange(1, 120))  # with the first append a life begins
+        self.log = self.make_log(crash_in)
 
         def now() -> float:
             return loop.time() + self.ahead_s
@@ -168,6 +168,10 @@ class World:
         self._open = FailingStore(self.store)
         found = self.core.recover(self.durable, self.log, self._open, self._open.load())
         assert not found.odd, f"{found.odd} records did not fit"
+
+    def make_log(self, crash_in: int) -> MemoryLog:
+        """The log of a life that ends with so many appends more."""
+        return MemoryLog(self.disk, self.epoch, crash_in, self.clocks, sync=self.sync)
 
     def _acknowledged(self, payload: bytes) -> None:
         self.events += 1

@@ -67,7 +67,7 @@ class Disk:
     """What a log left.
 
     Attributes:
-        frames: in their order.
+        frames: in their order; zeros stand where one was damaged.
         begin: the position of the first of them.
         have: all numbers that ever were in it, by stream.
 
@@ -76,6 +76,40 @@ class Disk:
     frames: list[bytes] = field(default_factory=list)
     begin: int = 0
     have: dict[Epoch, Intervals] = field(default_factory=dict)
+
+    def whole(self) -> Iterator[tuple[int, bytes, Header]]:
+        """The frames that can be read, each with its position."""
+        at = self.begin
+        for frame in list(self.frames):
+            if frame[0]:
+                yield at, frame, batch.check(frame)
+            at += len(frame)
+
+    def damage(self, first: int, count: int) -> list[bytes]:
+        """Let zeros stand where some frames stood, by their places in the log; those frames."""
+        gone = [frame for frame in self.frames[first : first + count] if frame[0]]
+        self.frames[first : first + count] = [
+            bytes(len(frame)) for frame in self.frames[first : first + count]
+        ]
+        self._lost(gone)
+        return gone
+
+    def lose_last(self) -> bytes:
+        """The last frame is gone, though the disk had said that it has it."""
+        frame = self.frames.pop()
+        self._lost([frame] if frame[0] else [])
+        return frame
+
+    def _lost(self, gone: list[bytes]) -> None:
+        for header in (h for h in map(batch.check, gone) if h.numbered):
+            have = self.have.get(header.stream)
+            if have is not None:
+                lost = Intervals([(header.first, header.last)])
+                others = [h for _, _, h in self.whole() if h.numbered and h.stream == header.stream]
+                lost = lost.without(Intervals((h.first, h.last) for h in others))
+                have = self.have[header.stream] = have.without(lost)
+                if not len(have):
+                    del self.have[header.stream]
 
 
 class MemoryGoing:
@@ -90,6 +124,8 @@ class MemoryGoing:
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
         for frame in self._frames:
+            if not frame[0]:
+                continue
             header = batch.check(frame)
             whole = [(header.first, header.last)]
             is_meant = header.logged and header.stream == key
@@ -139,11 +175,9 @@ class MemoryLog:
         self._settle(done)
 
     def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
-        at = self.disk.begin
-        for frame in list(self.frames):
+        for at, frame, header in self.disk.whole():
             if at >= position:
-                yield frame, batch.check(frame)
-            at += len(frame)
+                yield frame, header
 
     def _may_fail(self, call: str) -> None:
         if call in self.failing:
@@ -151,21 +185,18 @@ class MemoryLog:
 
     def read(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
         self._may_fail("read")
-        found = [(frame, batch.check(frame)) for frame in self.frames]
+        found = [(frame, header) for _, frame, header in self.disk.whole()]
         for frame, header in sorted(found, key=lambda one: one[1].first):
             is_meant = header.logged and header.stream == key
             if is_meant and header.first <= last and header.last >= first:
                 yield frame, header
 
     def where(self, key: Epoch, number: int) -> int:
-        at = self.disk.begin
-        for frame in self.frames:
-            header = batch.check(frame)
+        for at, _, header in self.disk.whole():
             is_meant = header.logged and header.stream == key
             if is_meant and header.first <= number <= header.last:
                 return at
-            at += len(frame)
-        return at
+        return self.position
 
     def due(self) -> dict[Epoch, int]:
         have = reversed(self.disk.have.items())
@@ -246,13 +277,7 @@ class MemoryLog:
 
     def lose_last(self) -> int:
         """The disk loses its last frame, though it had said that it has it; its length."""
-        frame = self.frames.pop()
-        header = batch.check(frame)
-        if header.logged:
-            have = self.disk.have[header.stream]
-            lost = Intervals([(header.first, header.last)])
-            kept = [part for first, last in have for part in lost.missing(first, last)]
-            self.disk.have[header.stream] = Intervals(kept)
+        frame = self.disk.lose_last()
         self._synced = min(self._synced, self.position)
         return len(frame)
 
@@ -264,17 +289,20 @@ class MemoryLog:
             have.add(header.first, header.last)
 
     def _append(self, rows: Sequence[Row], flags: int) -> None:
+        made_us = self._clocks.wall_us()
+        frame, _ = batch.make(*self.own, self._next, rows, flags=flags, origin_time_us=made_us)
+        self._write(frame)
+        if flags & Flags.LOGGED:
+            self._next += len(rows)
+
+    def _write(self, frame: bytes) -> None:
         if self.is_dead:
             raise CrashError
         if self.is_full:
             raise LogError("no space left")
         self._crash_in -= 1
-        made_us = self._clocks.wall_us()
-        frame, _ = batch.make(*self.own, self._next, rows, flags=flags, origin_time_us=made_us)
         if self._crash_in != 0:
             self._take(frame)
-            if flags & Flags.LOGGED:
-                self._next += len(rows)
         if self._crash_in in (0, -1):  # before it is written, or right after
             self.is_dead = True
             raise CrashError

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from gateway.broker.durability.history import History
 from gateway.broker.durability.lacking import Lacking
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import BatchError
+from tree_handler.intervals import Intervals
 
 
 @dataclass(slots=True)
@@ -35,8 +37,6 @@ class _Stream:
     delivered: int = 0
     last: int = 0
     """The highest number that was read."""
-    has_returned: bool = False
-    """Whether some came that had been delivered before: a neighbour brought them back."""
     pending: dict[int, ReadBatch] = field(default_factory=dict)
 
 
@@ -47,18 +47,21 @@ class BatchesAgain:
         history: the log.
         lacking: what sessions were not given, which is kept up to date.
         strange: is told what can't be read.
-
-    Attributes:
-        begin_us: when what stands before the history that is read had come, on the lasting clock.
-
     """
 
     def __init__(self, history: History, lacking: Lacking, strange: Callable[[str], None]) -> None:
-        self.begin_us: int | None = None
+        self._position = 0
+        self._begin_us: int | None = None
+        self._ahead: dict[Epoch, Intervals] | None = None
+        """What stands in the part of the history that is read; None if nobody asked yet."""
         self._history = history
         self._lacking = lacking
         self._strange = strange
         self._streams: dict[Epoch, _Stream] = {}
+
+    def begin(self, position: int, begin_us: int | None) -> None:
+        """The history is read from here on; what stands before had come by then."""
+        self._position, self._begin_us = position, begin_us
 
     def load(self, key: Epoch, delivered: int) -> None:
         """A checkpoint says how far a stream was delivered."""
@@ -76,16 +79,11 @@ class BatchesAgain:
         """The highest number of a stream that was read, or delivered."""
         return self._of(key).last
 
-    def has_returned(self, key: Epoch) -> bool:
-        """Whether messages of a stream came that had been delivered before."""
-        return self._of(key).has_returned
-
     def came(self, frame: bytes, header: Header) -> ReadBatch:
         """The history has come to a batch."""
         stream = self._of(header.stream)
         one = ReadBatch(frame, header)
         stream.last = max(stream.last, header.last)
-        stream.has_returned |= header.first <= stream.delivered
         stream.pending[header.first] = one
         return one
 
@@ -159,6 +157,24 @@ class BatchesAgain:
             yield from self._read(key, at, last)
 
     def _read(self, key: Epoch, first: int, last: int) -> Iterator[ReadBatch]:
-        """What stands before the position from which the history is read, or came back later."""
+        """What stands before the position from which the history is read.
+
+        What stands behind it and has not come yet was not there when it was asked for.
+        """
         for frame, header in self._history.read(key, first, last):
-            yield ReadBatch(frame, header, came_us=self.begin_us)
+            if header.first in self._read_later().get(key, _NOTHING):
+                self._lacking.lost(key, max(first, header.first), min(last, header.last))
+            else:
+                yield ReadBatch(frame, header, came_us=self._begin_us)
+
+    def _read_later(self) -> dict[Epoch, Intervals]:
+        if self._ahead is None:
+            self._ahead = {}
+            for _, header in self._history.read_from(self._position):
+                if header.clients:
+                    numbers = self._ahead.setdefault(header.stream, Intervals())
+                    numbers.add(header.first, header.last)
+        return self._ahead
+
+
+_NOTHING: Final = Intervals()

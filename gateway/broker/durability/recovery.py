@@ -112,7 +112,7 @@ class Recovery:
             self._clock.go_on_from(saved.mark)
             self._dating = Dating(self._clock, saved.mark)
             self._life = saved.mark.epoch
-        self._batches.begin_us = self._dating.begin_us
+        self._batches.begin(saved.position, self._dating.begin_us)
         self._load(saved)
         for frame, header in self._history.read_from(saved.position):
             if header.local and not header.numbered:
@@ -333,8 +333,8 @@ class Recovery:
                 ref = ((key[0], key[1]) if key else self._frames_key, at)
                 self._reach(ref)
                 self._lacking.was_sent(number, *ref)
-                is_known = session.outgoing.was_sent(packet_id, flags, ref)
-                if not (is_known or self._was_sent_again(session, packet_id, flags, ref)):
+                is_lost = ref in self._lacking
+                if not session.outgoing.was_sent(packet_id, flags, ref, is_lost=is_lost):
                     self._strange(f"{session.client}: sent {ref}, which it had not got")
             case Operation.PUBACK:
                 session.outgoing.puback(packet_id)
@@ -346,17 +346,6 @@ class Recovery:
                 session.outgoing.pubcomp(packet_id)
             case Operation.RELEASED:
                 session.incoming.forget(packet_id)
-
-    def _was_sent_again(self, session: Session, packet_id: int, flags: int, ref: Ref) -> bool:
-        """A message that came back had been sent once more; whether it is one."""
-        key, number = ref
-        logged = self._durable.logged
-        if logged is None or not self._batches.has_returned(key):
-            return False
-        message = logged.messages(key, number, number)[0].get(number)
-        if message is not None:
-            session.outgoing.was_sent_again(packet_id, (message, flags, ()))
-        return message is not None
 
     # -- the end ---------------------------------------------------------------------------------
 

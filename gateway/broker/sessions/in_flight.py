@@ -227,28 +227,24 @@ class InFlight:
         if delivery is not None:
             self.inflight_bytes += delivery[0].size_bytes
 
-    def was_sent(self, packet_id: int, flags: int, ref: Ref) -> bool:
+    def was_sent(self, packet_id: int, flags: int, ref: Ref, *, is_lost: bool) -> bool:
         """The message that waits under this reference had been sent; whether there is one.
 
-        Or was: one that the log no longer has is dropped, and counted. Of QoS 2 the client may have
-        had it, so that exchange goes on with PUBREL, to its end.
+        Or was: one that the log no longer has is dropped, and counted; ``is_lost`` if the log had
+        lost it by then, though it may have it again. Of QoS 2 the client may have had it, so that
+        exchange goes on with PUBREL, to its end.
 
         Raises:
             OSError: the log can't be read.
 
         """
         delivery = self.backlog.remove(ref, flags)
-        if delivery is None and not self.backlog.is_trimmed(ref):
+        if delivery is None and not (is_lost or self.backlog.is_trimmed(ref)):
             return False
         self.last_packet_id = packet_id
         if delivery is not None or flags & 6 == 4:
             self.restore(packet_id, delivery)
         return True
-
-    def was_sent_again(self, packet_id: int, delivery: Delivery) -> None:
-        """A message that does not wait had been sent once more."""
-        self.last_packet_id = packet_id
-        self.restore(packet_id, delivery)
 
     def adopt(self, limits: Limits, budget: Budget) -> None:
         """What was restored without limits counts for these from now on."""

@@ -1,0 +1,208 @@
+"""A card that comes back different, and a neighbour that has what it lost.
+
+What the log has lost of this gateway's own messages, and of others', comes back from the neighbour:
+who waits for it gets it then, in order, and not again after the next start.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+# A module of this folder, which no package holds under --import-mode=importlib.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from memory_log import NAME
+from neighboured_world import Card, NeighbouredWorld, crash, settle
+
+from tree_handler import batch
+
+COUNT = 30
+
+
+@pytest.fixture(params=[False, True], ids=["write", "sync"])
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[NeighbouredWorld]:
+    made = NeighbouredWorld(0, sync=request.param)
+    made.start()
+    made.log._crash_in = 1 << 60
+    for client in made.clients:
+        client.on_acknowledged = lambda _: None
+    made.link()
+    yield made
+    made.close()
+
+
+class Cast:
+    """A publisher and a subscriber.
+
+    Args:
+        world: where they are.
+        is_away: whether the subscriber is away while messages are published.
+        qos: of both.
+
+    """
+
+    def __init__(self, world: NeighbouredWorld, *, is_away: bool, qos: int) -> None:
+        self.world = world
+        self.is_away = is_away
+        self.qos = qos
+        self.publisher, self.subscriber = world.clients[:2]
+        self.published: list[bytes] = []
+
+    async def begin(self) -> None:
+        await settle(self.world, self.publisher, self.subscriber)
+        self.subscriber.subscribe("a/#", self.qos)
+        await settle(self.world, self.subscriber)
+        if self.is_away:
+            self.subscriber.cut()
+
+    async def publish(self, count: int = COUNT) -> None:
+        there = [self.publisher] if self.is_away else [self.publisher, self.subscriber]
+        for _ in range(count):
+            self.published.append(self.publisher.publish("a/1", self.qos))
+            await settle(self.world, *there)
+        assert self.publisher.acknowledged == self.published
+
+    def got(self) -> list[bytes]:
+        return [p.payload for p in self.subscriber.got if not (self.qos == 1 and p.dup)]
+
+    def first_got(self) -> list[bytes]:
+        """What it got, each where it came first."""
+        return list(dict.fromkeys(self.got()))
+
+    def doubled(self) -> set[bytes]:
+        return {payload for payload, count in Counter(self.got()).items() if count > 1}
+
+    async def damage(self, how: Callable[[], None]) -> None:
+        """The gateway stops, its card is damaged, and it starts again."""
+        self.world.at_start = how
+        await crash(self.world)
+
+    async def come_back(self) -> None:
+        """The neighbour is there again, and so is the subscriber."""
+        self.world.link()
+        self.world.repair()
+        await settle(self.world, self.subscriber)
+        self.world.repair()
+        await settle(self.world, self.subscriber)
+
+
+AWAY = pytest.mark.parametrize("is_away", [True, False], ids=["away", "there"])
+QOS = pytest.mark.parametrize("qos", [1, 2])
+
+
+@AWAY
+@QOS
+async def test_who_waits_gets_what_a_lost_tail_held_as_soon_as_a_neighbour_brings_it(
+    world: NeighbouredWorld, is_away: bool, qos: int
+) -> None:
+    cast = Cast(world, is_away=is_away, qos=qos)
+    await cast.begin()
+    await cast.publish()
+    await cast.damage(lambda: world.lose_tail(25))
+    assert world.side.core.covered((NAME, world.epoch - 1)).last < COUNT
+    await cast.come_back()
+    assert cast.first_got() == cast.published
+    if qos == 2:
+        assert cast.doubled() <= world.found[cast.subscriber.name].again
+    got = cast.got()
+    await crash(world)
+    await cast.come_back()
+    assert cast.got() == got, "a start gives what had been given"
+
+
+@AWAY
+@QOS
+@pytest.mark.parametrize("count", [1, 7], ids=["a frame", "a page"])
+async def test_who_waits_gets_what_stood_in_damaged_frames_and_before_what_is_behind_them(
+    world: NeighbouredWorld, is_away: bool, qos: int, count: int
+) -> None:
+    cast = Cast(world, is_away=is_away, qos=qos)
+    await cast.begin()
+    await cast.publish()
+
+    def damage() -> None:
+        frames = world.disk.frames
+        middle = len(frames) // 2
+        at = next(i for i in range(middle, len(frames)) if batch.check(frames[i]).clients)
+        world.disk.damage(at, count)
+
+    await cast.damage(damage)
+    await cast.come_back()
+    assert cast.first_got() == cast.published
+    if qos == 2 and not is_away:
+        assert not cast.doubled() - world.found[cast.subscriber.name].again
+        assert len(cast.doubled()) <= count
+    got = cast.got()
+    await crash(world)
+    await cast.come_back()
+    assert cast.got() == got, "a start gives what had been given"
+
+
+@QOS
+async def test_with_an_older_card_and_then_the_newer_one_who_waits_gets_all_in_order(
+    world: NeighbouredWorld, qos: int
+) -> None:
+    cast = Cast(world, is_away=True, qos=qos)
+    await cast.begin()
+    await cast.publish(5)
+    cards: list[Card] = []
+    await cast.damage(lambda: cards.append(world.card()))
+    world.link()
+    await cast.publish(5)
+    await cast.damage(lambda: (cards.append(world.card()), world.put_in(cards[0]))[0])
+    world.link()
+    world.repair()
+    await cast.publish(5)
+    await cast.damage(lambda: world.put_in(cards[1]))
+    await cast.come_back()
+    assert cast.got() == cast.published
+    await crash(world)
+    await cast.come_back()
+    assert cast.got() == cast.published
+
+
+@AWAY
+@QOS
+async def test_messages_of_a_clone_that_ran_elsewhere_come_once_in_order_and_without_a_restart(
+    world: NeighbouredWorld, is_away: bool, qos: int
+) -> None:
+    cast = Cast(world, is_away=is_away, qos=qos)
+    await cast.begin()
+    await cast.publish(5)
+    first = world.epoch
+
+    def elsewhere() -> None:
+        world.epoch += 2
+        rows = [[("a/1", qos, f"{life}:{n}".encode()) for n in range(5)] for life in "xy"]
+        world.neighbour.hear_of_life(first + 2, [(NAME, first), (NAME, first + 1)], rows[1])
+        world.neighbour.hear_of_life(first + 1, [(NAME, first)], rows[0])
+        cast.published += [row[2] for row in (*rows[0], *rows[1])]
+
+    await cast.damage(elsewhere)
+    await cast.come_back()
+    assert cast.got() == cast.published
+    await crash(world)
+    await cast.come_back()
+    assert cast.got() == cast.published
+
+
+@QOS
+async def test_a_card_that_is_new_and_empty_keeps_no_sessions_and_refuses_nobody(
+    world: NeighbouredWorld, qos: int
+) -> None:
+    cast = Cast(world, is_away=True, qos=qos)
+    await cast.begin()
+    await cast.publish(5)
+    await cast.damage(lambda: world.put_in(Card(type(world.disk)())))
+    await cast.come_back()
+    assert cast.got() == []
+    cast.subscriber.subscribe("a/#", qos)
+    await settle(world, cast.subscriber)
+    await cast.publish(5)
+    await settle(world, cast.subscriber)
+    assert cast.got() == cast.published[5:]
