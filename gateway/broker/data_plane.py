@@ -24,7 +24,7 @@ from gateway.broker.each_listener import EachListener
 from gateway.broker.hooks import Hooks
 from gateway.broker.inbound.acceptance import Acceptance
 from gateway.broker.inbound.admission import Admission
-from gateway.broker.inbound.arriving import Arriving
+from gateway.broker.inbound.arriving import HAD_BEFORE, Arriving
 from gateway.broker.inbound.connection import Service
 from gateway.broker.inbound.connections import Connections
 from gateway.broker.inbound.departures import Departures
@@ -263,6 +263,8 @@ class DataPlane:
         durable.reads_too(store)
         recovery = Recovery(parts, history, durable, self.now())
         found = recovery.run(saved)
+        if found.had_before:
+            self.refusals.count(HAD_BEFORE, "at the start", found.had_before)
         snapshots = Snapshots(self.sessions, self.retention, durable, self.now)
         checkpoints = Checkpoints(
             *(durable, history, store, snapshots, Sparing(self.sessions, history, self.limits)),

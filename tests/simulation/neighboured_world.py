@@ -8,17 +8,17 @@ handed to the gateway's broker as in the process.
 from __future__ import annotations
 
 import copy
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from broker_client import Client
-from broker_world import World
+from broker_world import Published, World
 from memory_log import NAME, CrashError, Disk, MachineClocks, MemoryLog
 
 from gateway.broker.hooks import Committed
+from gateway.broker.inbound.arriving import HAD_BEFORE
 from gateway.log.message_log import LogError
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header, Row
@@ -266,10 +266,10 @@ class Gateway(Side):
 
 @dataclass
 class Card:
-    """What is on a card: the log, and the file of checkpoints."""
+    """What is on a card: the log, and the files of checkpoints."""
 
     disk: Disk
-    store: bytes = b""
+    files: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass
@@ -308,6 +308,7 @@ class NeighbouredWorld(World):
         self.is_linked = False
         self.at_start: Callable[[], None] | None = None
         self.found: dict[str, Found] = {}
+        self.sent_again: set[bytes] = set()
         self.swapped = False
         self._now_s = 0.0
 
@@ -323,7 +324,13 @@ class NeighbouredWorld(World):
         self.cut()
         damage, self.at_start = self.at_start, None
         if damage is not None:
+            self.is_damaged = True
             damage()
+            # What clients had sent and saw no end of, they send again: as another message, if the
+            # log has lost it and the neighbour has it.
+        if damage is not None or self.sync:
+            for client in self.clients:
+                self.sent_again |= {sent.publish.payload for sent in client.sent.values()}
         super().start()
         self.side.publish_batch = self.core.arriving.publish_batch
         if damage is not None:
@@ -338,25 +345,25 @@ class NeighbouredWorld(World):
             kept = [one for one in outgoing.inflight.values() if one is not None]
             payloads = {one[0].payload for one in (*kept, *outgoing.backlog.in_memory())}
             number, ends = session.record.number, self.durable.lacking.saved()
-            found = self.found.setdefault(client.name, Found(is_up_to_date=False))
-            found.is_up_to_date = any(lack.session == number for lack in ends)
+            found = self.found.setdefault(client.name, Found(is_up_to_date=True))
+            found.is_up_to_date &= any(lack.session == number for lack in ends)
             found.again |= payloads & {publish.payload for publish in client.got}
 
     # -- the card, while the gateway is down
 
     def card(self) -> Card:
         """A copy of what is on the card."""
-        store = self.store.read_bytes() if self.store.exists() else b""
-        return Card(copy.deepcopy(self.disk), store)
+        files = {path.name: path.read_bytes() for path in self.store.parent.iterdir()}
+        return Card(copy.deepcopy(self.disk), files)
 
     def put_in(self, card: Card) -> None:
         """Another card is there."""
         self.swapped = True
         self.disk = copy.deepcopy(card.disk)
-        for path in Path(self.store.parent).iterdir():
+        for path in list(self.store.parent.iterdir()):
             path.unlink()
-        if card.store:
-            self.store.write_bytes(card.store)
+        for name, data in card.files.items():
+            (self.store.parent / name).write_bytes(data)
 
     def lose_tail(self, count: int) -> None:
         """The log has lost its last frames."""
@@ -403,6 +410,147 @@ class NeighbouredWorld(World):
                 except CrashError:
                     return
             self.exchange()
+
+
+class StormyWorld(NeighbouredWorld):
+    """One seeded run, in which the card is damaged, and the link comes and goes.
+
+    Clients subscribe once, before anything breaks: who is due what is certain then.
+
+    Args:
+        kinds: names of what may happen to the card.
+        options: see `NeighbouredWorld`.
+
+    """
+
+    def __init__(self, seed: int, kinds: Sequence[str], *, sync: bool, **options: Any) -> None:
+        super().__init__(seed, sync=sync, **options)
+        self.disk_fills = False
+        self.kinds = kinds
+        self.damages = 0
+        self.brought = 0
+        self.told_had = 0
+        """Deliveries that were left out since their sessions had them, as was told."""
+        self._put_by: Card | None = None
+
+    async def begin(self) -> None:
+        """All are there, and subscribed, and a checkpoint says so."""
+        self.log._crash_in = 1 << 60
+        self.link()
+        await settle(self, *self.clients)
+        for at, client in enumerate(self.clients):
+            client.subscribe("#", 1 + at % 2)
+        await settle(self, *self.clients)
+        await self.checkpoint()
+        self._put_by = self.card()
+
+    async def step(self) -> None:
+        if self.rng.random() < 0.1 and not self.log.is_dead:
+            if self.neighbour.other is None:
+                self.link()
+            else:
+                self.cut()
+        await super().step()
+        if not self.log.is_dead:
+            self.exchange()
+
+    def change_subscription(self, client: Client) -> None:
+        """The neighbour's clients publish instead."""
+        self.brought += 1
+        payload = f"{NEIGHBOUR}:{self.brought}".encode()
+        qos = self.rng.choice((1, 2))
+        due = {one.name: min(qos, 1 + at % 2) for at, one in enumerate(self.clients)}
+        self.events += 1
+        made = Published("a/1", qos, False, self.events, due, set(due), self.events)
+        self.published[payload] = made
+        self.neighbour.publish(("a/1", qos, payload))
+
+    def _add_up_trimmed(self) -> None:
+        super()._add_up_trimmed()
+        self.told_had += self.core.refusals.counts[HAD_BEFORE]
+
+    async def crash(self) -> None:
+        if self.rng.random() < 0.5:
+            self.at_start = self._damage
+        await super().crash()
+
+    def _damage(self) -> None:
+        self.damages += 1
+        self.clocks.wall += self.rng.choice((0, 10**15, -(10**14)))  # a Pi has no clock of its own
+        kind = self.rng.choice(self.kinds)
+        if kind == "tail":
+            self.lose_tail(self.rng.randrange(1, 30))
+        elif kind == "page":
+            count = self.rng.randrange(1, 8)
+            at = self.rng.randrange(max(1, len(self.disk.frames)))
+            self.disk.damage(at, count)
+        else:
+            there, put_by = self.card(), self._put_by
+            self._put_by = there
+            if put_by is not None:
+                self.put_in(put_by)
+
+    async def drain(self) -> None:
+        self.at_start = None
+        await World.crash(self)
+        self.log._crash_in = 1 << 60
+        for client in self.clients:
+            client.answer_all()
+        self.link()
+        for _ in range(3):
+            await self._read_all()
+            self.repair()
+        await self._read_all()
+
+    async def _read_all(self) -> None:
+        """Let clients read until there is nothing more, a few messages at a time as some take."""
+        quiet = 0
+        while quiet < 4:
+            is_busy = False
+            for client in self.clients:
+                if client.connection is None:
+                    client.connect(self.core)
+                is_busy |= client.read()
+            await self._settled()
+            self.log.synced()
+            self.exchange()
+            quiet = 0 if is_busy else quiet + 1
+
+    def unjust(self) -> list[str]:
+        """What must not be, whatever happened to the card."""
+        faults = [f"{c.name}: {fault}" for c in self.clients for fault in c.faults]
+        lacks = [fault for client in self.clients for fault in self._lacks(client)]
+        if len(lacks) > self.told_had + self.told_trimmed:
+            faults += lacks
+        for client in self.clients:
+            faults += self._hanging(client)
+            if not self.swapped:
+                faults += self._doubled(client)
+        return faults
+
+    def _hanging(self, client: Client) -> Iterator[str]:
+        session = self.core.sessions.get(client.name)
+        if session is not None:
+            outgoing = session.outgoing
+            # What a client released may stand among its identifiers again: that record was lost.
+            hanging = len(outgoing.inflight) + outgoing.backlog.count
+            if hanging:
+                yield f"{client.name}: {hanging} exchanges hang at the broker"
+
+    def _lacks(self, client: Client) -> Iterator[str]:
+        got = {publish.payload for publish in client.got}
+        for payload, message in self.published.items():
+            if payload not in got and message.acknowledged_at and self.neighbour.has(payload):
+                yield f"{client.name} never got {payload!r}, which the neighbour has"
+
+    def _doubled(self, client: Client) -> Iterator[str]:
+        counts = Counter(p.payload for p in client.got if p.qos == 2 and not p.retain)
+        found = self.found.get(client.name, Found(is_up_to_date=True))
+        for payload, count in counts.items():
+            is_own = not payload.startswith(NEIGHBOUR.encode())
+            may_be = payload in self.sent_again or payload in found.again
+            if count > 1 and is_own and found.is_up_to_date and not may_be:
+                yield f"{client.name} got {payload!r} {count} times"
 
 
 async def settle(world: NeighbouredWorld, *clients: Client) -> None:

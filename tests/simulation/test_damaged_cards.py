@@ -17,7 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from memory_log import NAME
-from neighboured_world import Card, NeighbouredWorld, crash, settle
+from neighboured_world import Card, NeighbouredWorld, StormyWorld, crash, settle
 
 from tree_handler import batch
 
@@ -206,3 +206,27 @@ async def test_a_card_that_is_new_and_empty_keeps_no_sessions_and_refuses_nobody
     await cast.publish(5)
     await settle(world, cast.subscriber)
     assert cast.got() == cast.published[5:]
+
+
+STEPS = 150
+SMALL_HEAD = 700
+"""Bytes of two messages or three: all others that wait do so in the log."""
+
+
+@pytest.mark.parametrize("kinds", [("tail",), ("page",), ("card",), ("tail", "page", "card")])
+async def test_in_a_storm_of_kills_and_damage_what_the_neighbour_has_reaches_all_or_is_told_of(
+    kinds: tuple[str, ...], pytestconfig: pytest.Config
+) -> None:
+    damages = 0
+    for seed in range(200 if pytestconfig.getoption("--soak") else 3):
+        options = {"kept_bytes": 0, "head_bytes": SMALL_HEAD} if seed % 2 else {}
+        world = StormyWorld(seed, kinds, sync=seed % 4 < 2, **options)
+        world.start()
+        await world.begin()
+        for _ in range(STEPS):
+            await world.step()
+        await world.drain()
+        world.close()
+        assert world.unjust() == [], f"seed {seed}, {kinds}"
+        damages += world.damages
+    assert damages > 3

@@ -50,12 +50,14 @@ class Recovered:
         sessions: how many durable sessions there are.
         waiting: messages that wait for them or are on their way to them.
         odd: records that did not fit; each is in the log as a warning.
+        had_before: deliveries at QoS 2 that were left out (`lacking`).
 
     """
 
     sessions: int = 0
     waiting: int = 0
     odd: int = 0
+    had_before: int = 0
 
 
 class Recovery:
@@ -95,7 +97,7 @@ class Recovery:
             durable.logged,
             now_s,
         )
-        self._odd = 0
+        self._odd = self._had_before = 0
         self._read_at_us: int | None = None
         """When the journal frame was written that is being read."""
 
@@ -231,7 +233,8 @@ class Recovery:
             self._changes.retained.add(message.topic)
         if message.qos == 2 and ref[0] in self._lacking.streams:
             had = {self._sessions.get(number) for number in self._lacking.had(*ref)}
-            route, _ = route.without(had.__contains__)
+            route, count = route.without(had.__contains__)
+            self._had_before += count
         self._delivery.deliver(message, route, publisher, self._now_s)
 
     # -- journal frames --------------------------------------------------------------------------
@@ -363,7 +366,7 @@ class Recovery:
         self._sessions.hand_over(journal, self._clock.now_us())
         self._delivery.choose_the_rest(self._now_s)
         waiting = sum(s.outgoing.backlog.count + len(s.outgoing.inflight) for s in self._sessions)
-        return Recovered(len(self._sessions), waiting, self._odd)
+        return Recovered(len(self._sessions), waiting, self._odd, self._had_before)
 
     def _tell_lacking(self) -> None:
         for stream in list(self._lacking.streams):

@@ -6,7 +6,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.journal import Event, Journal, SessionRecord
@@ -28,6 +28,9 @@ from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.mqtt import FilterError
 from tree_handler.batch import Ref
+
+SKIPPED_IDS: Final = 4_096
+"""Packet identifiers that a start passes over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +251,9 @@ class SessionsAgain:
             session.outgoing.adopt(self._parts.budget.limits, self._parts.budget)
             record = SessionRecord(number, journal)
             session.keep_record(record)
+            # If the end of the record is lost, its client may hold identifiers that it named, and
+            # would take another message under one of them for the same.
+            session.outgoing.skip_ids(SKIPPED_IDS)
             record.known = (session.client, session.expiry_s)
             away_us = record.away_us = self._away_us.get(number)
             if away_us is None:  # its client was there when the process ended
