@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from memory_log import NAME
 from neighboured_world import Card, NeighbouredWorld, StormyWorld, crash, settle
 
+from gateway.broker.sessions import backlog
 from tree_handler import batch
 
 COUNT = 30
@@ -43,10 +44,12 @@ class Cast:
         world: where they are.
         is_away: whether the subscriber is away while messages are published.
         qos: of both.
+        size: of a payload, about.
 
     """
 
-    def __init__(self, world: NeighbouredWorld, *, is_away: bool, qos: int) -> None:
+    def __init__(self, world: NeighbouredWorld, *, is_away: bool, qos: int, size: int = 0) -> None:
+        self.size = size
         self.world = world
         self.is_away = is_away
         self.qos = qos
@@ -63,9 +66,13 @@ class Cast:
     async def publish(self, count: int = COUNT) -> None:
         there = [self.publisher] if self.is_away else [self.publisher, self.subscriber]
         for _ in range(count):
-            self.published.append(self.publisher.publish("a/1", self.qos))
+            self.published.append(self.publisher.publish("a/1", self.qos, payload=self.made()))
             await settle(self.world, *there)
         assert self.publisher.acknowledged == self.published
+
+    def made(self) -> bytes:
+        """The next payload."""
+        return b"%d" % len(self.published) + b"." * self.size
 
     def got(self) -> list[bytes]:
         return [p.payload for p in self.subscriber.got if not (self.qos == 1 and p.dup)]
@@ -206,6 +213,33 @@ async def test_a_card_that_is_new_and_empty_keeps_no_sessions_and_refuses_nobody
     await cast.publish(5)
     await settle(world, cast.subscriber)
     assert cast.got() == cast.published[5:]
+
+
+@QOS
+async def test_a_queue_of_a_checkpoint_waits_for_what_the_log_has_lost_since(
+    world: NeighbouredWorld, qos: int
+) -> None:
+    cast = Cast(world, is_away=True, qos=qos, size=backlog.HEAD_BYTES // 5)
+    await cast.begin()
+    other = world.clients[2]
+    await settle(world, other)
+    other.subscribe("a/#", 2)
+    await settle(world, other)
+    await cast.publish()
+    await settle(world, other)
+    await world.checkpoint()
+    await cast.damage(lambda: world.lose_tail(35))
+    await settle(world, cast.subscriber, other)  # before the neighbour is there
+    assert len(cast.got()) < COUNT
+    await cast.come_back()
+    await settle(world, other)
+    assert sorted(cast.got()) == sorted(cast.published)
+    assert len(cast.doubled()) == 0
+    if qos == 2:
+        assert [publish.payload for publish in other.got] == cast.published
+    await crash(world)
+    await cast.come_back()
+    assert sorted(cast.got()) == sorted(cast.published)
 
 
 STEPS = 150

@@ -101,6 +101,10 @@ class Lacking:
         if len(had):
             self._had_by(session, stream).update(had)
 
+    def has_had(self, session: int, stream: Epoch, numbers: Intervals) -> None:
+        """A session was given these, as a checkpoint says."""
+        self._had_by(session, stream).update(numbers)
+
     def has_had_end(self, sessions: Iterable[int], stream: Epoch, first: int) -> None:
         """These sessions had what a life of this gateway numbered from here on."""
         for session in sessions:

@@ -27,6 +27,7 @@ from gateway.broker.durability.journal import (
 )
 from gateway.broker.durability.lasting_clock import Dating
 from gateway.broker.durability.lives import Lives
+from gateway.broker.durability.lost_places import take_out
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.retained_again import Learnt, unearthed
 from gateway.broker.durability.saved import Checkpoint, SavedMessage
@@ -142,7 +143,7 @@ class Recovery:
         for one in saved.messages():
             if one.ref not in messages:
                 messages[one.ref] = self._message(one)
-        for session in saved.sessions:
+        for session in take_out(saved.sessions, self._history, self._lacking):
             self._sessions.load(session, messages, self._clock.now_us())
         for retained in saved.retained.values():
             if retained is not None:

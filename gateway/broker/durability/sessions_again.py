@@ -29,8 +29,8 @@ from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.mqtt import FilterError
 from tree_handler.batch import Ref
 
-SKIPPED_IDS: Final = 4_096
-"""Packet identifiers that a start passes over."""
+IDS_APART: Final = 4_099
+"""So far apart are the first packet identifiers of lives whose epochs follow each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +251,10 @@ class SessionsAgain:
             session.outgoing.adopt(self._parts.budget.limits, self._parts.budget)
             record = SessionRecord(number, journal)
             session.keep_record(record)
-            # If the end of the record is lost, its client may hold identifiers that it named, and
-            # would take another message under one of them for the same.
-            session.outgoing.skip_ids(SKIPPED_IDS)
+            # If the end of the record is lost, or this card was not always in, its client may hold
+            # identifiers of messages that are not known here, and would take another message under
+            # one of them for the same. So each life begins elsewhere.
+            session.outgoing.go_on_from(journal.own[1] * IDS_APART)
             record.known = (session.client, session.expiry_s)
             away_us = record.away_us = self._away_us.get(number)
             if away_us is None:  # its client was there when the process ended

@@ -246,9 +246,9 @@ class InFlight:
             self.restore(packet_id, delivery)
         return True
 
-    def skip_ids(self, count: int) -> None:
-        """Leave out so many packet identifiers."""
-        self.last_packet_id = (self.last_packet_id + count) % PACKET_ID_MAX
+    def go_on_from(self, number: int) -> None:
+        """Take packet identifiers from another place on."""
+        self.last_packet_id = number % PACKET_ID_MAX
 
     def adopt(self, limits: Limits, budget: Budget) -> None:
         """What was restored without limits counts for these from now on."""
