@@ -257,8 +257,7 @@ class DataPlane:
 
         """
         parts = Restorable(
-            *(self.sessions, self.subscriptions, self.routes, self.retention, self._owing),
-            self.budget,
+            self.sessions, self.subscriptions, self.routes, self.retention, self._owing, self.budget
         )
         durable.reads_too(store)
         recovery = Recovery(parts, history, durable, self.now())
