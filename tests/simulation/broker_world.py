@@ -130,7 +130,7 @@ class World:
         self.epoch = 0
         self.crashes = 0
         self.may_publish: Callable[[Known, str], Verdict] | None = None
-        self.events: Events | None = None
+        self.plugin: Events | None = None
         self.published: dict[bytes, Published] = {}
         self.retained: dict[str, list[bytes]] = defaultdict(list)
         self.clients = [
@@ -165,7 +165,7 @@ class World:
             return loop.time() + self.ahead_s
 
         self.durable = Durable(self.log, LastingClock(self.clocks, self.epoch), now)
-        around = hooks(commit=self.log.commit, may_publish=self.may_publish, events=self.events)
+        around = hooks(commit=self.log.commit, may_publish=self.may_publish, events=self.plugin)
         self.core = DataPlane(around, self.limits, self.durable, now=now)
         self._open = FailingStore(self.store)
         found = self.core.recover(self.durable, self.log, self._open, self._open.load())

@@ -196,7 +196,7 @@ async def test_a_will_that_the_log_refused_outlives_a_crash_beside_its_clients_n
 async def test_a_listener_that_fails_costs_no_client_its_session_or_its_will(
     world: World,
 ) -> None:
-    world.events = Plugin()
+    world.plugin = Plugin()
     begin(world)
     connection = connect(world, Will("gone", b"bye", 1, False, {}))
     await settle(world)
