@@ -50,6 +50,7 @@ from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations, Revoking
 from gateway.state_folder.identity import next_boot_epoch
 from tree_handler.batch import Entry, Header
+from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 _log = logging.getLogger(__name__)
@@ -90,7 +91,8 @@ class Collector:
         self._spool_dir = own.spool_dir
         self._interface = tree.discovery_interface
         self._spool = spool_keeping.opened(own.spool_dir, own.keeps_for, settings.log)
-        epoch = next_boot_epoch(own.spool_dir)
+        known = boot_epoch.latest(own.id, self._spool.have)
+        epoch = next_boot_epoch(own.spool_dir, known)
         node = NodeSettings(
             Credentials(own.id, tree.name, key, mode=tree.mode),
             Identity(own.id, epoch, 0.0, tree.discovery_interface, transit=False),
@@ -150,7 +152,10 @@ class Collector:
     def _secure(self) -> tuple[LinkTls | None, SigningFiles | None, Revoking]:
         revoking = self._settings.revoking()
         lists = (*self._revocations.lists, *revoking.lists)
-        return self._settings.link_tls(lists), self._settings.signing(lists), revoking
+        tls = self._settings.link_tls(lists)
+        for over in () if tls is None else tls.over:
+            _log.error("%s, by this machine's clock: no link comes up until it is renewed", over)
+        return tls, self._settings.signing(lists), revoking
 
     async def run(self) -> None:
         """Collect until cancelled; keeps `status.json` in the spool's folder up to date."""

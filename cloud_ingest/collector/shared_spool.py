@@ -14,7 +14,7 @@ import msgpack
 
 from cloud_ingest.collector.sharing import KeptNumbers, Sharing, SharingLimits
 from cloud_ingest.collector.spooled import Spooled, signed, unsigned
-from gateway import replaced_file
+from gateway.kept_file import KeptFile
 from gateway.links.node import TreeNode
 from gateway.log.errors import LogError
 from gateway.log.message_log import MessageLog
@@ -29,6 +29,8 @@ TOPIC: Final = "$collectors"
 FILE_NAME: Final = "shared"
 WRITE_INTERVAL_S: Final = 5.0
 TICK_S: Final = 0.25
+
+_WITHOUT = "what is in which collector's spool is not known, so none of it is told to the others"
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +110,7 @@ class SharedSpool:
         numbers = pack_numbers(kept.mine), pack_numbers(kept.elsewhere)
         data: bytes = msgpack.packb([*numbers, self._known_to])
         with contextlib.suppress(OSError):
-            replaced_file.replace(self._log.folder / FILE_NAME, data)
+            _file(self._log).write(data)
 
     def end(self) -> None:
         """Spool what is held, as far as the disk takes it, and write what is known.
@@ -210,16 +212,24 @@ def _read(log: MessageLog) -> tuple[KeptNumbers, int]:
 
     Without a file nothing is known of what the spool holds, and none of it is told.
     """
-    path = log.folder / FILE_NAME
     kept, position = KeptNumbers(), log.position
     try:
-        mine, elsewhere, known_to = msgpack.unpackb(path.read_bytes())
-        kept = KeptNumbers(unpack_numbers(mine), unpack_numbers(elsewhere))
-        for _, header in log.read_from(int(known_to)):
+        found = _file(log).read(_numbers)
+        if found is None:
+            return kept, position
+        kept, known_to = found
+        for _, header in log.read_from(known_to):
             if header.logged and _is_shared(header):
                 kept.mine.setdefault(header.stream, Intervals()).add(header.first, header.last)
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError, TypeError, msgpack.UnpackException) as error:
-        _log.warning("%s: not read: %s", path, error)
+    except OSError as error:
+        _log.error("what is in which spool is not known: %s", error)
     return kept, position
+
+
+def _file(log: MessageLog) -> KeptFile:
+    return KeptFile(log.folder / FILE_NAME, _WITHOUT)
+
+
+def _numbers(data: bytes) -> tuple[KeptNumbers, int]:
+    mine, elsewhere, known_to = msgpack.unpackb(data)
+    return KeptNumbers(unpack_numbers(mine), unpack_numbers(elsewhere)), int(known_to)

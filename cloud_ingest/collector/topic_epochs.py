@@ -51,7 +51,9 @@ def write(folder: Path, topics: Mapping[str, KnownTopic]) -> None:
         OSError: the file can't be written.
 
     """
-    replaced_file.replace(folder / FILE_NAME, msgspec.json.encode(dict(topics)))
+    # What it says can't be guessed: a power cut must not leave it empty.
+    data = msgspec.json.encode(dict(topics))
+    replaced_file.replace(folder / FILE_NAME, data, is_durable=True)
 
 
 def known(before: KnownTopic | None, topic_id: str) -> KnownTopic:

@@ -47,6 +47,11 @@ class LinkTls:
         self._shown: dict[str, bytes] = {}
         """The newest certificate of each neighbour, by gateway id."""
 
+    @property
+    def over(self) -> tuple[TlsFileError, ...]:
+        """What of the files is over by this machine's clock: see `Tls`."""
+        return self._tls.over
+
     def follow(self, before: LinkTls) -> list[str]:
         """Go on where another reading of the files has been used until now.
 

@@ -164,3 +164,40 @@ async def test_what_another_collector_has_is_believed_if_that_collector_signed_i
             node.direct.send("collector-1", TOPIC, word)
         await until(lambda: sharing(first)["refused"] == refused + 3)
         assert stream not in first.node.replication.have
+
+
+async def test_whatever_a_power_cut_has_left_of_its_files_it_starts_and_tells(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway = fleet.gateway("gw-a")
+    await gateway.start()
+    made = partial(
+        settings, fleet, gateway.port, more='share = "origins"\ngroup = ["collector", "other"]'
+    )
+    async with running(collector := Collector(made())):
+        await until(lambda: linked(collector) == {"gw-a"})
+    spool = fleet.folder / "spool"
+    files = [path for path in spool.iterdir() if path.is_file() and path.suffix != ".log"]
+    for path in files:
+        path.write_bytes(b"")
+    async with running(collector := Collector(made())):
+        await until(lambda: linked(collector) == {"gw-a"})
+    kept = {path.name for path in files} - {"status.json", "synced"}  # these two are for others
+    assert {"boot_epoch", "certificates", "own_keys", "shared"} <= kept
+    assert {path.name for path in spool.glob("*.damaged-1")} == {f"{one}.damaged-1" for one in kept}
+    said = "\n".join(one.getMessage() for one in caplog.records if one.levelname == "ERROR")
+    assert all(f"{spool / name}: empty; set aside" in said for name in kept)
+
+
+async def test_with_a_certificate_that_has_ended_it_starts_and_tells(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = settings(fleet, 1)
+    old = fleet.authority.issue("collector", is_gateway=True, expired=True)
+    certificate, key = made.collector.certificate_file, made.collector.key_file
+    assert certificate is not None and key is not None
+    certificate.write_bytes(old.certificate.read_bytes())
+    key.write_bytes(old.key.read_bytes())
+    async with running(Collector(made)):
+        (said,) = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+        assert said.startswith(f"{certificate}: expired at ")
