@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+_UNFINISHED = re.compile(r".+\.(\d{1,10})\.new", re.DOTALL)
 _FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -61,6 +63,15 @@ def _make_alike(descriptor: int, old: os.stat_result) -> None:
     os.fchmod(descriptor, old.st_mode & 0o7777)
     with contextlib.suppress(PermissionError):
         os.fchown(descriptor, old.st_uid, old.st_gid)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what processes have left that ended while they wrote: each would leave one more."""
+    with contextlib.suppress(OSError):
+        for path in list(folder.iterdir()):
+            found = _UNFINISHED.fullmatch(path.name)
+            if found is not None and not Path("/proc", found[1]).exists():
+                path.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

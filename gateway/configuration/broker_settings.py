@@ -13,6 +13,7 @@ from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.configuration.config import ConfigError, GatewaySettings
 from gateway.configuration.listener_sections import PORT_FIELDS
+from gateway.log.errors import LogError
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def faults_of_broker() -> Iterator[None]:
         yield
     except PluginConfigError as error:
         raise ConfigError("mqtt.plugins", str(error)) from error
-    except StoreError as error:
+    except (StoreError, LogError) as error:
         raise ConfigError("gateway.state_dir", str(error)) from error
     except ListenError as error:
         where = f"mqtt.{PORT_FIELDS[error.listener.scheme]}"

@@ -2,7 +2,8 @@
 
 Whoever starts a gateway has to tell two things apart. A field that is wrong stays wrong until
 somebody mends it: to try again is for nothing. A disk that is full, an address that is still in use
-or that this machine does not have yet, a name that nobody resolves yet: those pass.
+or that this machine does not have yet, a name that nobody resolves yet, a sensor's device that is
+not there yet: those pass.
 """
 
 from __future__ import annotations
@@ -47,7 +48,12 @@ def may_pass(error: BaseException) -> bool:
     while seen is not None:
         if isinstance(seen, socket.gaierror | sqlite3.OperationalError):
             return True
-        if isinstance(seen, OSError) and seen.errno in _PASSING:
+        if isinstance(seen, OSError) and (seen.errno in _PASSING or _is_of_a_device(seen)):
             return True
         seen = seen.__cause__
     return False
+
+
+def _is_of_a_device(error: OSError) -> bool:
+    """Whether it is of a device, which may come, or be given to this user, in a moment."""
+    return isinstance(error.filename, str) and error.filename.startswith(("/dev/", "/sys/"))

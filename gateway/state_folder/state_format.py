@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from gateway import replaced_file
 from gateway.configuration.config import ConfigError
 from gateway.kept_file import KeptFile
 from gateway.state_folder.identity import COUNTER, own_folder
@@ -46,6 +47,8 @@ def claim(state_dir: Path, written: int = WRITTEN, read: Collection[int] = READ)
             raise ConfigError("gateway.state_dir", f"{why}: nothing is touched")
         own_folder(state_dir)
         file.write(b"%d\n" % written)
+        for folder in (state_dir, state_dir / "log"):
+            replaced_file.remove_unfinished(folder)
     except OSError as error:
         why = f"{error.filename or state_dir}: {error.strerror or error}"
         raise ConfigError("gateway.state_dir", why) from error

@@ -197,6 +197,26 @@ async def test_at_a_renewal_who_was_revoked_is_disconnected_at_once_and_others_g
         again.close()
 
 
+async def test_while_a_list_or_the_authority_has_ended_no_certificate_opens_a_session_and_keys_do(
+    port: Port,
+) -> None:
+    ended = Authority(port.folder, "ended", expired=True)
+    port.crl.write_bytes(port.authority.revoke(outdated=True))
+    cases = [
+        (port.tls(), port.authority.issue("pump-7"), "CRL has expired"),
+        (port.tls(ended), ended.issue("pump-7"), "certificate has expired"),
+    ]
+    for tls, shown, why in cases:
+        port.server.renew(Keystore({"meter-1": KEY}), tls, admins())
+        bad = port.peer(port.shows(shown))
+        with pytest.raises(ConnectionRefusedError):
+            await bad.handshake()
+        bad.close()
+        assert why in port.warnings()[-1]
+        async with port.peer(ClientContext("meter-1", KEY)) as other:
+            assert (await other.ask(GET)).endswith(b"21.5")
+
+
 async def test_at_a_renewal_with_another_authority_those_of_the_old_end(port: Port) -> None:
     new = Authority(port.folder, "new")
     async with port.peer(port.shows(port.authority.issue("pump-7"))) as one:

@@ -201,6 +201,7 @@ async def test_a_gateway_reads_its_certificates_again_when_the_clock_was_set(
         (OSError(99, "Cannot assign requested address"), True),
         (PermissionError(13, "Permission denied"), False),
         (FileNotFoundError(2, "No such file or directory"), False),
+        (FileNotFoundError(2, "No such file or directory", "/dev/ttyUSB0"), True),
         (ValueError("no number"), False),
     ],
 )

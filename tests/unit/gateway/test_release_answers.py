@@ -34,6 +34,7 @@ from gateway.releases.answers import (
 )
 from gateway.releases.asking import OwnListeners
 from gateway.releases.folder import ReleaseFolder
+from gateway.releases.trial import RESTARTS
 from gateway.releases.websocket_questions import BYE, FramedMqttQuestion, UpgradeQuestion
 
 MQTT, COAP = ListenerOnTrial("mqtt", "127.0.0.1", 1883), ListenerOnTrial("coap", "::1", 5683)
@@ -343,3 +344,23 @@ def test_the_command_does_not_confirm_a_release_that_does_not_answer(
     said = capsys.readouterr().err
     assert "2-new does not answer: it does not listen on coap any more; mqtt 127.0.0.1:" in said
     assert folder.trial() is not None
+
+
+@pytest.mark.parametrize(
+    ("told", "ends"),
+    [
+        ("NRestarts=0\nActiveState=active\n", 0),
+        ("NRestarts=2\nActiveState=activating\n", 2),
+        # A configuration that is wrong: systemd does not start it again.
+        ("NRestarts=0\nActiveState=failed\n", RESTARTS),
+        ("", 0),
+    ],
+)
+def test_a_service_that_is_not_started_again_has_ended_as_often_as_it_takes(
+    told: str, ends: int
+) -> None:
+    class Told(command.SystemdService):
+        def _systemctl(self, *arguments: str) -> str:
+            return told
+
+    assert Told().restarts() == ends

@@ -99,3 +99,14 @@ def test_a_new_file_has_the_mode_that_is_asked_for_and_an_old_one_may_keep_its_o
     path.chmod(0o640)
     replaced_file.replace(path, b"2", keeps_owner=True, mode=0o600)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_what_processes_left_unfinished_is_removed_and_what_one_writes_is_not(
+    tmp_path: Path,
+) -> None:
+    kept = {f"members.{os.getpid()}.new", "members", "new", "members.new", "notes.txt.new"}
+    for name in (*kept, "members.4000000001.new", "boot_epoch.4000000002.new"):
+        (tmp_path / name).touch()
+    replaced_file.remove_unfinished(tmp_path)
+    replaced_file.remove_unfinished(tmp_path / "none")
+    assert {path.name for path in tmp_path.iterdir()} == kept
