@@ -81,6 +81,7 @@ class TableStore:
             fresh.write_bytes(data)
             sync_file(fresh)
             fresh.replace(path)
+            sync_file(path.parent)
         finally:
             fresh.unlink(missing_ok=True)
 

@@ -101,6 +101,9 @@ class FleetKeys:
     def begin(self, own_id: str, life: int) -> None:
         """This gateway signs in this life from now on, and states which keys it had before."""
         self._own_id, self._life = own_id, life
+        stated = self.ring.former.of(own_id)
+        if stated is not None and self._own.signer.is_of(stated.signature):
+            self._history.recover(stated.keys, self.ring.chains_of(own_id))
         self._follow_history()
 
     def renew(self, files: SigningFiles) -> set[str]:

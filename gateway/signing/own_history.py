@@ -8,7 +8,7 @@ one's. A key whose certificate was revoked is taken out.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,9 +21,7 @@ from gateway.signing.keys import PublicKey
 from gateway.signing.trust import Chain
 
 FILE_NAME = "own_keys"
-_WITHOUT = (
-    "keys that this gateway had before are not stated, and what it signed with them is refused"
-)
+_WITHOUT = "keys that this gateway had before are stated as far as `former_keys` has them"
 
 _log = logging.getLogger(__name__)
 
@@ -79,6 +77,22 @@ class OwnHistory:
         """What may be stated under the key of a certificate."""
         key = UsedKey(chain, 0, 0).key
         return [one.former for one in self._used if one.key != key]
+
+    def recover(self, stated: Sequence[FormerKey], chains: Sequence[Chain]) -> None:
+        """Take up what this installation has stated, where its own file is lost.
+
+        Args:
+            stated: under the key that is in use, which no other machine has.
+            chains: certificates of this gateway, of which some may be of those keys.
+
+        """
+        if self._used:
+            return
+        for chain in chains:
+            key = UsedKey(chain, 0, 0).key
+            for former in stated:
+                if former.key == key:
+                    self._used.append(UsedKey(chain, former.until_s, former.last_life))
 
     def use(self, chain: Chain, life: int, now_s: float) -> None:
         """This key is in use from now on, in this life of the gateway."""

@@ -155,6 +155,8 @@ def _of_certificates(status: Mapping[str, Any]) -> Iterator[Symptom]:
             weight = Weight.WRONG if days < 0 else Weight.LOOK
             ends = "has ended" if days < 0 else f"ends in {days} days"
             advice = "`hedgerow keys renew`, copy, reload (docs/keys.md)"
+            if days < 0:
+                advice = f"is this machine's clock right (`timedatectl`)? Then {advice}"
             yield Symptom(weight, "certificates", f"{one['field']}: {one['name']!r} {ends}", advice)
 
 

@@ -352,6 +352,46 @@ async def test_a_certificate_is_renewed_when_a_third_of_its_life_is_left(
     assert await followed.look() == []
 
 
+async def test_who_has_a_certificate_that_ended_gets_no_other_one_and_hears_what_is_revoked(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issue_long_ago(fleet.authority, monkeypatch, 100, 90)
+    fleet.authority.issue("gw-b")
+    followed = Followed(fleet, tmp_path / "gw-a")
+    before = followed.own
+    with pytest.raises(ServiceError, match=r"gw-a\.pem ended at .*: .*takes a new token"):
+        await followed.look()
+    fleet.authority.revoke(["gw-b"])
+    assert await followed.look() == ["revoked.pem"]
+    assert followed.own == before
+
+
+async def test_whatever_goes_wrong_with_one_look_the_next_one_is_made(
+    fleet: Fleet, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fleet.authority.issue("gw-a")
+    followed, looks = Followed(fleet, tmp_path / "gw-a"), asyncio.Event()
+
+    class Stumbling(TrustFollower):
+        count = 0
+
+        def look(self) -> list[str]:
+            self.count += 1
+            if self.count > 1:
+                loop.call_soon_threadsafe(looks.set)
+            raise TypeError("nobody thought of that")
+
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(
+        Stumbling(fleet.at, followed.follower._files, 0.01, lambda: None).run()
+    )
+    async with asyncio.timeout(20):
+        await looks.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert "certificates are not followed: TypeError('nobody thought of that')" in caplog.text
+
+
 async def test_what_is_revoked_is_heard_of(fleet: Fleet, tmp_path: Path) -> None:
     fleet.authority.issue("gw-a")
     fleet.authority.issue("gw-b")

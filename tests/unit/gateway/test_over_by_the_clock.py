@@ -8,9 +8,9 @@ renewed, or the clock is set, all is served without a restart.
 from __future__ import annotations
 
 import asyncio
-import datetime
 import logging
 import ssl
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -25,9 +25,9 @@ from gateway.configuration.passing import may_pass
 from gateway.credentials import secure_files
 from gateway.credentials.expiry import DAY_S, LOOK_S, Expiring, ExpiryWatch
 from gateway.mqtt import Version
+from gateway.signing.fleet_keys import FleetKeys, SigningFiles
 from gateway.status.doctor import Examined, Weight, findings
-
-DAY = datetime.timedelta(days=1)
+from gateway.tls.context import ClientCertificate, TlsFiles
 
 
 @pytest.fixture
@@ -215,3 +215,20 @@ def test_what_may_pass_is_told_from_what_is_wrong_by_what_an_error_comes_of(
             raise config.ConfigError("gateway.state_dir", str(below)) from below
     except config.ConfigError as above:
         assert may_pass(above) is passes
+
+
+def test_a_gateway_that_woke_with_a_clock_far_ahead_knows_its_own_key_when_the_clock_is_set(
+    tmp_path: Path,
+) -> None:
+    authority = Authority(tmp_path)
+    own = authority.issue("gw", is_gateway=True)
+    files = SigningFiles.read(
+        TlsFiles(own.certificate, own.key, ClientCertificate.REQUIRED, authority.file)
+    )
+    now_s = time.time()
+    clock = [now_s + 10 * 365 * DAY_S]
+    keys = FleetKeys(files, tmp_path, lambda: clock[0])
+    assert not keys.ring.knows("gw")
+    clock[0] = now_s
+    keys.renew(files)
+    assert keys.ring.knows("gw")

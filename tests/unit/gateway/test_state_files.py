@@ -87,7 +87,7 @@ ROWS = {
     "members": Row(lost=frozenset({"member"})),
     "oscore-numbers": Row(),
     "oscore-numbers.copy": Row(),
-    "own_keys": Row(lost=frozenset({"former key"})),
+    "own_keys": Row(),
     "resource-directory": Row(
         lost=frozenset({"endpoint"}),
         is_kept_aside=False,  # a torn end is no damage
