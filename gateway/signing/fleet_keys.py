@@ -7,6 +7,7 @@ the keys that they had before.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -19,8 +20,14 @@ from gateway.kept_file import KeptFile
 from gateway.signing.former_keys import MAX_AHEAD_S, KeyStatement
 from gateway.signing.own import OwnKey
 from gateway.signing.own_history import OwnHistory
-from gateway.signing.ring import CertificateRing
-from gateway.signing.trust import Chain, RevokedCertificateError, Trust, UntrustedError
+from gateway.signing.ring import CertificateRing, fingerprint_of
+from gateway.signing.trust import (
+    Chain,
+    EndedAuthorityError,
+    RevokedCertificateError,
+    Trust,
+    UntrustedError,
+)
 from gateway.tls.context import TlsFiles
 
 FILE_NAME = "certificates"
@@ -76,6 +83,8 @@ class FleetKeys:
         self.ring = CertificateRing(files.trust, clock())
         self._refused: list[Chain] = []
         """Of the file, and its own: a clock that is wrong may be why."""
+        self._ended: list[Chain] = []
+        """Whose authority has ended by the clock: kept, for it may be set."""
         self._saved: frozenset[bytes] = frozenset()
         for chain in self._load():
             self._add(chain)
@@ -115,8 +124,13 @@ class FleetKeys:
         """
         self._own = files.own
         self.follow_time()
+        before = [chain for _, chain in self.ring]
         lost = self.ring.follow_trust(files.trust)
         self._refused.clear()
+        ended, self._ended = self._ended, []
+        for chain in (*before, *ended):
+            with contextlib.suppress(UntrustedError):  # revoked, or of an authority that has gone
+                self._add_unless_ended(chain)
         self._add(files.own.chain)
         self._trust = files.trust
         if self._life:
@@ -130,7 +144,8 @@ class FleetKeys:
     def clock_was_set(self) -> None:
         """What was refused or stated by another time may be wrong now: do it anew."""
         self.follow_time()
-        refused, self._refused = self._refused, []
+        refused = [*self._refused, *self._ended]
+        self._refused, self._ended = [], []
         for chain in (*refused, self._own.chain):
             self._add(chain)
         if self._life:
@@ -147,7 +162,7 @@ class FleetKeys:
         kept = self._kept()
         if kept == self._saved:
             return
-        chains = [list(chain) for _, chain in self.ring]
+        chains = [list(chain) for chain in (*(one for _, one in self.ring), *self._ended)]
         try:
             self._file.write(msgpack.packb(chains))
         except OSError as error:
@@ -212,14 +227,29 @@ class FleetKeys:
             self._saved_statements = found.data
 
     def _kept(self) -> frozenset[bytes]:
-        return frozenset(fingerprint for fingerprint, _ in self.ring)
+        ended = (fingerprint_of(chain) for chain in self._ended)
+        return frozenset((*(fingerprint for fingerprint, _ in self.ring), *ended))
 
     def _add(self, chain: Chain) -> None:
         try:
-            self.ring.add(chain)
+            self._add_unless_ended(chain)
         except UntrustedError as error:  # its authority may have gone since it was kept
             self._refused.append(chain)
             _log.warning("a certificate is not believed: %s", error)
+
+    def _add_unless_ended(self, chain: Chain) -> None:
+        """Put a certificate into the ring, or by where its authority has ended by the clock.
+
+        Raises:
+            UntrustedError: it is not believed, whatever the clock says.
+
+        """
+        try:
+            self.ring.add(chain)
+        except EndedAuthorityError as error:
+            if chain not in self._ended:
+                self._ended.append(chain)
+                _log.warning("a certificate does not count by this machine's clock: %s", error)
 
     def _load(self) -> list[Chain]:
         try:

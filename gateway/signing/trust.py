@@ -42,6 +42,10 @@ class UntrustedError(ProtocolError):
     """A certificate is not one of a gateway of this fleet; it says why."""
 
 
+class EndedAuthorityError(UntrustedError):
+    """A certificate's authority has ended by the clock of who was asked, which may be wrong."""
+
+
 class RevokedCertificateError(UntrustedError):
     """A certificate was revoked by its authority."""
 
@@ -106,6 +110,7 @@ class Trust:
             now_s: the wall clock, seconds since 1970: authorities must not have ended.
 
         Raises:
+            EndedAuthorityError: one of its authorities has ended.
             RevokedCertificateError: its authority takes it back. Whether that authority signed it
                 may not have been looked at.
             UntrustedError: nothing.
@@ -123,7 +128,7 @@ class Trust:
             raise UntrustedError("certificate with a key that is neither Ed25519 nor P-256", name)
         for authority in self._chain(own, between, name)[1:]:
             if authority.not_valid_after_utc.timestamp() < now_s:
-                raise UntrustedError("certificate of an authority that has ended", name)
+                raise EndedAuthorityError("certificate of an authority that has ended", name)
         return Vouched(name, key, _s(own.not_valid_before_utc), _s(own.not_valid_after_utc))
 
     def _chain(

@@ -217,18 +217,69 @@ def test_what_may_pass_is_told_from_what_is_wrong_by_what_an_error_comes_of(
         assert may_pass(above) is passes
 
 
-def test_a_gateway_that_woke_with_a_clock_far_ahead_knows_its_own_key_when_the_clock_is_set(
+class Woken:
+    """The keys of a gateway in a fleet of two, whose clock a test sets."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority = Authority(folder)
+        self.own = self.authority.issue("gw", is_gateway=True)
+        self.folder = folder
+        self.files = self.read()
+        self.ahead_s = 0.0
+        self.keys = self.started()
+
+    def read(self) -> SigningFiles:
+        takes = ClientCertificate.REQUIRED
+        lists = self.folder / "lists.pem"
+        files = TlsFiles(
+            self.own.certificate,
+            self.own.key,
+            takes,
+            self.authority.file,
+            lists if lists.exists() else None,
+        )
+        return SigningFiles.read(files)
+
+    def started(self) -> FleetKeys:
+        self.keys = FleetKeys(self.files, self.folder, lambda: time.time() + self.ahead_s)
+        return self.keys
+
+    def knows(self) -> set[str]:
+        return {name for name in ("gw", "other") if self.keys.ring.knows(name)}
+
+
+YEARS_S = 10 * 365 * DAY_S
+
+
+def test_a_clock_that_is_wrong_for_a_while_takes_no_certificate_from_a_gateway(
     tmp_path: Path,
 ) -> None:
-    authority = Authority(tmp_path)
-    own = authority.issue("gw", is_gateway=True)
-    files = SigningFiles.read(
-        TlsFiles(own.certificate, own.key, ClientCertificate.REQUIRED, authority.file)
-    )
-    now_s = time.time()
-    clock = [now_s + 10 * 365 * DAY_S]
-    keys = FleetKeys(files, tmp_path, lambda: clock[0])
-    assert not keys.ring.knows("gw")
-    clock[0] = now_s
-    keys.renew(files)
-    assert keys.ring.knows("gw")
+    world = Woken(tmp_path)
+    world.keys.ring.add((world.authority.issue("other", is_gateway=True).der,))
+    world.ahead_s = YEARS_S  # while it runs
+    world.keys.renew(world.files)
+    assert not world.knows()
+    world.keys.save()
+    world.started()  # and at a start
+    assert not world.knows()
+    world.keys.save()
+    world.ahead_s = 0.0
+    world.keys.renew(world.files)
+    assert world.knows() == {"gw", "other"}
+    world.keys.save()
+    world.started()
+    assert world.knows() == {"gw", "other"}
+
+
+def test_what_was_revoked_while_the_clock_was_wrong_does_not_come_back(tmp_path: Path) -> None:
+    world = Woken(tmp_path)
+    other = world.authority.issue("other", is_gateway=True)
+    world.keys.ring.add((other.der,))
+    world.ahead_s = YEARS_S
+    world.keys.renew(world.files)
+    (tmp_path / "lists.pem").write_bytes(world.authority.revoke(other))
+    world.ahead_s = 0.0
+    world.keys.renew(world.read())
+    assert world.knows() == {"gw"}
+    world.keys.clock_was_set()
+    assert world.knows() == {"gw"}
