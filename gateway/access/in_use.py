@@ -93,6 +93,11 @@ class AccessInUse:
             loop = asyncio.get_running_loop()
             self._retry = loop.call_later(RETRY_S, self._obey, peer_id)
             return
+        if _has_fewer_lists(files, self.files):
+            # By the clock. One that is set wrong must let nobody in whom a list keeps out.
+            _log.error("revocation lists have ended and are not renewed: they count all the same")
+            self._faces.expiry.follow(self.files.expiring)
+            return
         self.follow(self._settings, files)
         noting = asyncio.create_task(asyncio.to_thread(self.note, peer_id), name="audit")
         self._notes.add(noting)
@@ -114,3 +119,16 @@ class AccessInUse:
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
+
+
+def _has_fewer_lists(files: AccessFiles, before: AccessFiles) -> bool:
+    """Whether certificates would be held against fewer revocation lists on any face."""
+    faces = (
+        (files.broker.tls, before.broker.tls),
+        (files.coap_tls, before.coap_tls),
+        (files.console_tls, before.console_tls),
+    )
+    return any(
+        now is not None and then is not None and len(now.revoked) < len(then.revoked)
+        for now, then in faces
+    )

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from authority import Authority, Issued
+from cryptography import x509
 from fleet_gateway import Fleet, FleetGateway, until
 from loop_clock import Clock
 from mqtt_peer import Peer
@@ -142,6 +143,25 @@ async def test_a_check_of_the_configuration_tells_what_has_ended(fleet: Fleet) -
     tls = secure_files.broker_tls(gateway.read().mqtt)
     with pytest.raises(config.ConfigError, match=r"mqtt\.certificate_file: .*expired at"):
         secure_files.hold_over("mqtt", tls)
+
+
+async def test_a_list_of_a_neighbour_that_ends_goes_on_to_keep_out_whom_it_names(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway, mallory = fleet.gateway("gw"), fleet.authority.issue("mallory")
+    (state := gateway.folder / "state").mkdir()
+    (state / "revoked.pem").write_bytes(fleet.authority.revoke(mallory, number=1))
+    await gateway.start()
+    process = gateway.process
+    port = process.mqtt_ports["mqtts"]
+    assert not await serves(port, fleet.authority.client_context(mallory))
+    ended = fleet.authority.revoke(mallory, outdated=True, number=2)
+    process._proof.revocations.lists = (x509.load_pem_x509_crl(ended),)
+    process._look_again()
+    await until(lambda: "revocation lists have ended" in caplog.text)
+    assert not await serves(port, fleet.authority.client_context(mallory))
+    honest = fleet.authority.client_context(fleet.authority.issue("honest"))
+    assert await serves(port, honest)
 
 
 class SetClock(Clock):
