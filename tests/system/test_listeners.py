@@ -167,7 +167,7 @@ def test_a_name_that_nobody_knows_is_one_line_that_names_the_field(
     config.write_text(CONFIG.replace(old, new).replace('"state"', f'"{tmp_path}"'))
     process = begin(config)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 2
+    assert process.returncode == 1  # it may pass: systemd tries again
     (line,) = err.splitlines()
     assert line.startswith(f"hedgerow: {why}")
 
@@ -184,5 +184,5 @@ def test_a_port_that_is_taken_at_one_address_is_named_with_it(
     config.write_text(text.replace('"state"', f'"{tmp_path}"'))
     process = begin(config)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 2
+    assert process.returncode == 1  # it may pass: systemd tries again
     assert err.splitlines() == [f"hedgerow: mqtt.port: 127.0.0.2:{port}: Address already in use"]
