@@ -96,8 +96,10 @@ class Limits:
     queue_messages: int = 1_000_000
     """Waiting for one session; the newest are dropped beyond it. Most wait in the log."""
     queue_bytes: int = 16 << 20
-    """Waiting in memory for one session: a few, and what the log does not have."""
+    """Waiting in memory for one session: a few, and what the log does not have. As much again for
+    where the others stand in the log."""
     all_queues_bytes: int = 256 << 20
+    """Of all sessions; a quarter of it again for places in the log."""
     spared_bytes: int = 128 << 20
     """What waits for clients and is put by on the disk before the log lets it go."""
     spared_bytes_per_user: int = 16 << 20
@@ -213,6 +215,7 @@ class Budget:
     Attributes:
         limit_bytes: bytes of messages that may wait in memory.
         used_bytes: bytes that do.
+        places_bytes: bytes of the places in the log of those that wait there.
         dropped: messages that were dropped for want of room or time, since this was last asked.
         trimmed: messages that the log no longer had when their turn came, since then too.
         unread: how often the log could not be read for a queue, since then too.
@@ -224,6 +227,7 @@ class Budget:
         "dropped",
         "limit_bytes",
         "limits",
+        "places_bytes",
         "trimmed",
         "unread",
         "unreleased",
@@ -234,10 +238,16 @@ class Budget:
         self.limits = limits
         self.limit_bytes = limits.all_queues_bytes
         self.used_bytes = 0
+        self.places_bytes = 0
         self.dropped = 0
         self.trimmed = 0
         self.unread = 0
         self.unreleased = 0
+
+    @property
+    def places_bytes_max(self) -> int:
+        """Bytes that places may take, of all sessions together: messages in memory take none."""
+        return self.limit_bytes // 4
 
     @property
     def unreleased_max(self) -> int:

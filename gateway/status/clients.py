@@ -110,14 +110,14 @@ class ClientRoll:
 
 
 def _detail(session: Session) -> dict[str, Any]:
-    client, channel = session.client, session.channel
+    client, channel, backlog = session.client, session.channel, session.outgoing.backlog
     return {
         "by_certificate": client.certificate is not None,
         "roles": client.roles,
         "is_bridge": client.is_bridge,
         "expiry_s": None if session.expiry_s == NEVER_EXPIRES_S else session.expiry_s,
         "will": None if session.will is None else session.will.topic,
-        "queued_bytes": session.outgoing.backlog.size_bytes,
+        "queued_bytes": backlog.size_bytes + backlog.places_bytes,
         "inflight_bytes": session.outgoing.inflight_bytes,
         "buffered_bytes": 0 if channel is None else channel.buffered_bytes,
         "reads": None if channel is None else not channel.is_paused,

@@ -69,14 +69,17 @@ class SavedDelivery:
 
 @dataclass(frozen=True, slots=True)
 class SavedPlaces:
-    """Messages that wait for one session in the log (`backlog.Places`).
+    """Messages that wait for one session in the log (`places.Places`).
 
     Attributes:
         key: their stream.
         ranges: first and last numbers in turn.
         flags: what they are delivered with.
         identifiers: subscription identifiers.
-        expires_us: when they expire, on the lasting clock, or None.
+        expires_us: when they expire, on the lasting clock, in a file of a release that knew no
+            `times`; else None.
+        times: how they expire and a time on the lasting clock (`places.WaitingRun`), each with the
+            number from which on it holds.
 
     """
 
@@ -84,7 +87,8 @@ class SavedPlaces:
     ranges: tuple[int, ...]
     flags: int
     identifiers: tuple[int, ...]
-    expires_us: int | None
+    expires_us: int | None = None
+    times: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

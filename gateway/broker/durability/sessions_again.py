@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gateway.broker.durability import saved_places
 from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.journal import Event, Journal, SessionRecord
 from gateway.broker.durability.lacking import Lacking
@@ -20,7 +21,6 @@ from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention
-from gateway.broker.sessions.backlog import Places
 from gateway.broker.sessions.logged import Logged
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
@@ -151,11 +151,8 @@ class SessionsAgain:
         session.outgoing.last_packet_id = saved.last_packet_id
         for one in saved.queue:
             if isinstance(one, SavedPlaces):
-                expires_at_s = None
-                if one.expires_us is not None:
-                    expires_at_s = self._now_s + (one.expires_us - lasting_us) / 1_000_000
-                where = (one.key, one.flags, one.identifiers, expires_at_s)
-                session.outgoing.backlog.restore(Places(*where, list(one.ranges)))
+                behind_s = self._now_s - lasting_us / 1_000_000
+                session.outgoing.backlog.restore(saved_places.places_of(one, behind_s))
             elif one.message is not None:
                 delivery = (messages[one.message.ref], one.flags, one.identifiers)
                 session.outgoing.backlog.restore(delivery)
@@ -195,7 +192,8 @@ class SessionsAgain:
                     session.owed.given.add(topic)
                 message = self._parts.retention.get(topic)
                 if message is not None:
-                    session.deliver(message, flags, tuple(identifiers), self._now_s)
+                    of = tuple(identifiers)
+                    session.deliver(message, flags, of, self._now_s, retained=True)
 
     def _owed(self, session: Session, number: int, wanted: tuple[tuple[Any, ...], ...]) -> None:
         if wanted:

@@ -7,9 +7,10 @@ thread: a message that is accepted does not change any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from gateway.broker.durability import saved_places
 from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.journal import SessionRecord
@@ -24,7 +25,8 @@ from gateway.broker.durability.saved import (
 from gateway.broker.outbound.message import Message
 from gateway.broker.retained.owed import Owed
 from gateway.broker.retained.retention import Retention
-from gateway.broker.sessions.backlog import Delivery, Places
+from gateway.broker.sessions.backlog import Delivery
+from gateway.broker.sessions.places import Places
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
 from tree_handler.batch import Entry
@@ -93,14 +95,14 @@ class Taken:
         return replace(
             copy.saved,
             inflight=[one for sent in copy.inflight if (one := self._delivery(*sent))],
-            queue=[saved for item in copy.queue if (saved := self._waiting(item))],
+            queue=[saved for item in copy.queue for saved in self._waiting(item)],
         )
 
-    def _waiting(self, item: Delivery | Places) -> SavedDelivery | SavedPlaces | None:
-        if not isinstance(item, Places):
-            return self._delivery(0, item)
-        expires_us = self._lasting_us(item.expires_at_s)
-        return SavedPlaces(item.key, tuple(item.ranges()), item.flags, item.identifiers, expires_us)
+    def _waiting(self, item: Delivery | Places) -> Iterator[SavedDelivery | SavedPlaces]:
+        if isinstance(item, Places):
+            yield from saved_places.saved(item, self.ahead_s)
+        elif (delivery := self._delivery(0, item)) is not None:
+            yield delivery
 
     def _delivery(self, packet_id: int, delivery: Delivery | None) -> SavedDelivery | None:
         """One that is released, or whose message was logged; None for any other."""

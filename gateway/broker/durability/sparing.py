@@ -15,7 +15,7 @@ from typing import Final
 from gateway.broker.durability.history import Going, History
 from gateway.broker.hooks import Owner
 from gateway.broker.limits import Limits
-from gateway.broker.sessions.backlog import Places
+from gateway.broker.sessions.places import Places
 from gateway.broker.sessions.registry import Sessions
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch
@@ -49,9 +49,9 @@ class Needed:
         """All that waits; for a thread, for it may be much."""
         found: Wanted = defaultdict(lambda: defaultdict(Intervals))
         for owner, places in self.places:
-            numbers = found[places.key][label(owner)]
-            ranges = places.ranges()
-            numbers.update(Intervals(zip(ranges[::2], ranges[1::2], strict=True)))
+            of = label(owner)
+            for run in places.runs():
+                found[run.way[0]][of].add(run.first, run.last)
         return found
 
     def messages(self, key: Epoch, wanted: Intervals) -> Iterator[tuple[int, Entry]]:
@@ -109,8 +109,7 @@ class Sparing:
             (session.client.owner, item)
             for session in self._sessions.values()
             if session.outgoing.backlog.count
-            for item in session.outgoing.backlog.saved()
-            if isinstance(item, Places)
+            for item in session.outgoing.backlog.places()
         ]
         limits = self._limits
         return Needed(places, going, limits.spared_bytes_per_user, limits.spared_bytes)

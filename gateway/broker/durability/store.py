@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgpack
 from mypy_extensions import mypyc_attr
 
-from gateway.broker.durability import packed, spared
+from gateway.broker.durability import packed, saved_places, spared
 from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.saved import (
     Checkpoint,
@@ -192,7 +192,7 @@ class Store:
         self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (key,))  # noqa: S608  # ours
 
     def _clear_session(self, number: int) -> None:
-        for table in ("subscription", "delivery", "places", "away", "owed"):
+        for table in ("subscription", "delivery", *saved_places.TABLES, "away", "owed"):
             self._clear(table, "session", number)
 
     def _write_messages(self, messages: Iterable[SavedMessage]) -> dict[Ref, int]:
@@ -232,15 +232,12 @@ class Store:
             options = (s.qos, s.no_local, s.retain_as_published, s.identifier)
             self._put("subscription", number, name, *options)
         for place, one in enumerate((*session.inflight, *session.queue)):
-            identifiers = msgpack.packb(one.identifiers)
             if isinstance(one, SavedPlaces):
-                ranges = msgpack.packb(one.ranges)
-                delivered_with = (one.flags, identifiers, one.expires_us)
-                self._put("places", number, place, *one.key, ranges, *delivered_with)
+                saved_places.write(self._db, number, place, one)
             else:
                 message = None if one.message is None else ids[one.message.ref]
                 sent = (one.packet_id, place, message)
-                self._put("delivery", number, *sent, one.flags, identifiers)
+                self._put("delivery", number, *sent, one.flags, msgpack.packb(one.identifiers))
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -323,13 +320,7 @@ class Store:
                 raise ValueError(f"session {number}: nothing waits at {place}")
             else:
                 found[place] = one
-        for _, place, origin, epoch, ranges, flags, identifiers, expires_us in self._rows(
-            "SELECT * FROM places WHERE session = ?", number
-        ):
-            where = packed.ranges(ranges)
-            found[place] = SavedPlaces(
-                (origin, epoch), where, flags, packed.numbers(identifiers), expires_us
-            )
+        found |= saved_places.read(self._db, number)
         return SavedSession(
             number,
             Client.away(client_id, username, msgpack.unpackb(roles, use_list=False), version),

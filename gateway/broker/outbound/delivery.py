@@ -114,7 +114,7 @@ class Delivery:
         if qos:
             if retained and session.record is not None and message.ref is not None:
                 session.record.given_retained(message.topic, flags, grant.identifiers)
-            session.deliver(message, flags, grant.identifiers, now_s)
+            session.deliver(message, flags, grant.identifiers, now_s, retained=retained)
         elif channel is not None:
             channel.offer(message.packet(channel.version, flags, 0, grant.identifiers, now_s))
 

@@ -2,8 +2,9 @@
 
 The log has every message of QoS 1 and 2, so a session whose client is away keeps where its
 messages stand there, as a consumer of a log does, and reads them when the client does. Memory does
-not grow with absence: numbers that follow each other are one range. What is bounded is the disk;
-what the log no longer has when its turn comes is dropped, and counted.
+not grow with absence: numbers that follow each other are one run, and whatever else may alternate
+is packed (`places`) and counted. What is bounded is the disk; what the log no longer has when its
+turn comes is dropped, and counted.
 
 In memory stay the first `HEAD_BYTES`, what has no place in the log, and what was retained before
 the client subscribed, for that may be older than the log. The order is that of arrival throughout.
@@ -13,7 +14,6 @@ While the log can't be read they keep their places, and are tried again after pa
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -22,12 +22,18 @@ from typing import Final
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import RETAIN, LearntMessage, Message
 from gateway.broker.sessions.logged import Logged
+from gateway.broker.sessions.places import Places, WaitingRun
 from gateway.pauses import GrowingPause
 from tree_handler.batch import Epoch, Ref
 
 HEAD_BYTES: Final = 16 << 10
 """Messages that wait for a client are kept in memory up to about so much."""
+PLACES_BYTES: Final = 4 << 10
+"""A session's places always have so much, however much those of others take."""
 _NEAR_HEAD: Final = 4_096
+_AT_ONCE: Final = 1_024
+_STREAMS_AT_ONCE: Final = 16
+"""What is read of the log for one session before the next may be."""
 
 PAUSE_S: Final = 0.5
 """So long after the log could not be read it is tried again; each time twice as long."""
@@ -35,90 +41,6 @@ PAUSE_MAX_S: Final = 30.0
 
 Delivery = tuple[Message, int, tuple[int, ...]]
 """A message, the flags it is delivered with, and the subscription identifiers."""
-
-
-class Places:
-    """Messages of one stream that are delivered alike, by their numbers there.
-
-    Args:
-        key: the stream.
-        flags: with which they are delivered.
-        identifiers: of the subscriptions.
-        expires_at_s: when they expire, on the loop's clock; None if they do not.
-        ranges: first and last numbers in turn, ascending.
-
-    Attributes:
-        count: how many messages they are.
-
-    """
-
-    __slots__ = ("_at", "_ranges", "count", "expires_at_s", "flags", "identifiers", "key")
-
-    def __init__(
-        self,
-        key: Epoch,
-        flags: int,
-        identifiers: tuple[int, ...],
-        expires_at_s: float | None,
-        ranges: list[int],
-    ) -> None:
-        self.key = key
-        self.flags = flags
-        self.identifiers = identifiers
-        self.expires_at_s = expires_at_s
-        self._ranges = array("Q", ranges)
-        self._at = 0
-        self.count = sum(ranges[1::2]) - sum(ranges[::2]) + len(ranges) // 2
-
-    @property
-    def first(self) -> int:
-        """The lowest number."""
-        return self._ranges[self._at]
-
-    @property
-    def last(self) -> int:
-        """The highest number."""
-        return self._ranges[-1]
-
-    def ranges(self) -> list[int]:
-        """First and last numbers in turn."""
-        return list(self._ranges[self._at :])
-
-    def copy(self) -> Places:
-        """One that does not change with this one."""
-        return Places(self.key, self.flags, self.identifiers, self.expires_at_s, self.ranges())
-
-    def add(self, delivery: Delivery) -> bool:
-        """Take one more message; whether it is delivered as these are, and comes behind them."""
-        message, flags, identifiers = delivery
-        if (
-            message.ref is None
-            or message.ref[1] <= self._ranges[-1]
-            or message.ref[0] != self.key
-            or flags != self.flags
-            or identifiers != self.identifiers
-            or message.expires_at_s != self.expires_at_s
-        ):
-            return False
-        number = message.ref[1]
-        if number == self._ranges[-1] + 1:
-            self._ranges[-1] = number
-        else:
-            self._ranges.extend((number, number))
-        self.count += 1
-        return True
-
-    def take(self, last: int) -> Iterator[int]:
-        """Take out the numbers up to one, in their order."""
-        ranges = self._ranges
-        while self.count and ranges[self._at] <= last:
-            number = ranges[self._at]
-            self.count -= 1
-            if number == ranges[self._at + 1]:
-                self._at += 2
-            else:
-                ranges[self._at] = number + 1
-            yield number
 
 
 class Backlog:
@@ -133,6 +55,7 @@ class Backlog:
         count: messages that wait.
         taken: messages that waited before and do no longer, ever.
         size_bytes: of those in memory.
+        places_bytes: what the places of the others take.
         dropped: messages that found no room, had expired, or that the log no longer had.
 
     """
@@ -146,6 +69,7 @@ class Backlog:
         "_ready",
         "count",
         "dropped",
+        "places_bytes",
         "size_bytes",
         "taken",
     )
@@ -158,11 +82,17 @@ class Backlog:
         """What was read from the log, before all else."""
         self._items: deque[Delivery | Places] = deque()
         self._pause: GrowingPause | None = None
-        self.count = self.taken = self.size_bytes = self.dropped = 0
+        self.count = self.taken = self.size_bytes = self.places_bytes = self.dropped = 0
 
-    def add(self, delivery: Delivery) -> None:
-        """Let a message wait, or drop it if there is no room."""
-        message, flags, _ = delivery
+    def add(self, delivery: Delivery, *, retained: bool = False) -> None:
+        """Let a message wait, or drop it if there is no room.
+
+        Args:
+            delivery: the message, and how it is delivered.
+            retained: because of a new subscription: it may be older than the log.
+
+        """
+        message = delivery[0]
         limits, budget, size = self._limits, self._budget, message.size_bytes
         has_room = (
             self.size_bytes + size <= limits.queue_bytes
@@ -170,7 +100,7 @@ class Backlog:
         )
         if self.count >= limits.queue_messages:
             self.drop()
-        elif self._log is None or message.ref is None or self._stays(message, flags, has_room):
+        elif self._log is None or message.ref is None or self._stays(message, retained, has_room):
             if has_room:
                 self._keep(delivery)
             else:
@@ -182,13 +112,13 @@ class Backlog:
         ):
             self._keep(delivery)
         else:
-            self._refer(message.ref, delivery)
+            self._refer(delivery)
 
-    def _stays(self, message: Message, flags: int, has_room: bool) -> bool:
+    def _stays(self, message: Message, retained: bool, has_room: bool) -> bool:
         """Whether a message must not be looked for in the log, or need not."""
         if isinstance(message, LearntMessage) and message.ref is not None and self._log is not None:
             return has_room or not self._log.has(message.ref)
-        return bool(flags & RETAIN and has_room)
+        return retained and has_room
 
     @property
     def is_held_up(self) -> bool:
@@ -234,6 +164,7 @@ class Backlog:
     def clear(self) -> None:
         """Nothing waits any more."""
         self._budget.used_bytes -= self.size_bytes
+        self._has_places(-self.places_bytes)
         self._ready.clear()
         self._items.clear()
         self._pause = None
@@ -261,34 +192,93 @@ class Backlog:
         self.taken += 1
         return delivery
 
-    def _refer(self, ref: Ref, delivery: Delivery) -> None:
-        self.count += 1
+    def _refer(self, delivery: Delivery) -> None:
+        """Let a message wait in the log, or drop it if there is no room for its place."""
         last = self._items[-1] if self._items else None
-        if not (isinstance(last, Places) and last.add(delivery)):
-            self._items.append(_place(ref, delivery))
+        message, flags, identifiers = delivery
+        if isinstance(last, Places) and last.grow(message, flags, identifiers):
+            self.count += 1
+            return
+        run = WaitingRun.of(message, flags, identifiers)
+        if isinstance(last, Places) and not last.is_full:
+            places, more = last, last.cost(run)
+        else:
+            places = Places()
+            more = places.size_bytes + places.cost(run)
+        if not more or self._has_room_for_places(more):
+            self._place(places, run)
+        else:
+            self.drop()
+
+    def _has_room_for_places(self, more: int) -> bool:
+        size, budget = self.places_bytes + more, self._budget
+        return size <= PLACES_BYTES or (
+            size <= self._limits.queue_bytes
+            and budget.places_bytes + more <= budget.places_bytes_max
+        )
+
+    def _place(self, places: Places, run: WaitingRun) -> None:
+        """Put a run into the last places; they are new if nothing is in them."""
+        before = places.size_bytes
+        if not places.count:
+            self._items.append(places)
+            before = 0
+        self.count += run.count
+        places.add(run)
+        self._has_places(places.size_bytes - before)
+
+    def _has_places(self, more: int) -> None:
+        self.places_bytes += more
+        self._budget.places_bytes += more
 
     def _read(self, places: Places) -> None:
         """Read some of the first places; where that raises OSError, they stay where they are."""
-        found: dict[int, Message] = {}
-        until = places.last
-        if self._log is not None:
-            found, until = self._log.messages(places.key, places.first, until)
-        missed = 0
-        for number in places.take(until):
-            message = found.get(number)
-            if message is None:
-                missed += 1
-                continue
-            message.expires_at_s = places.expires_at_s
-            delivery = (message, places.flags, places.identifiers)
-            self._ready.append(delivery)
-            self._arrived(delivery)
+        ahead, streams = places.ahead(_AT_ONCE, _STREAMS_AT_ONCE)
+        read = self._logged(streams)
+        passed = missed = 0
+        for run in ahead:
+            if run.way[0] not in read:
+                break
+            found, until = read[run.way[0]]
+            for number in range(run.first, min(run.last, until) + 1):
+                passed += 1
+                message = found.get(number)
+                if message is None:
+                    missed += 1
+                    continue
+                run.time(message)
+                delivery = (message, run.way[1], run.way[2])
+                self._ready.append(delivery)
+                self._arrived(delivery)
+            if until < run.last:
+                break
+        before = places.size_bytes
+        if places.is_shared:
+            places = self._items[0] = places.copy()
+        places.skip(passed)
         self.count -= missed
         self.taken += missed
         self.dropped += missed
         self._budget.trimmed += missed
+        self._has_places((places.size_bytes if places.count else 0) - before)
         if not places.count:
             self._items.popleft()
+
+    def _logged(
+        self, streams: dict[Epoch, tuple[int, int]]
+    ) -> dict[Epoch, tuple[dict[int, Message], int]]:
+        """Read of each stream; of none behind one that can't be read, if that is not the first."""
+        read: dict[Epoch, tuple[dict[int, Message], int]] = {}
+        for key, (first, last) in streams.items():
+            try:
+                read[key] = (
+                    ({}, last) if self._log is None else self._log.messages(key, first, last)
+                )
+            except OSError:
+                if not read:
+                    raise
+                break
+        return read
 
     # -- over a crash ------------------------------------------------------------------------
 
@@ -299,23 +289,37 @@ class Backlog:
         """
         found: list[Delivery | Places] = []
         for delivery in self._ready:
-            last = found[-1] if found else None
-            message, flags, _ = delivery
+            message, flags, identifiers = delivery
             if message.ref is None or flags & RETAIN or isinstance(message, LearntMessage):
                 found.append(delivery)
-            elif not (isinstance(last, Places) and last.add(delivery)):
-                found.append(_place(message.ref, delivery))
+                continue
+            last = found[-1] if found else None
+            if not isinstance(last, Places) or last.is_full:
+                last = Places()
+                found.append(last)
+            last.add(WaitingRun.of(message, flags, identifiers))
+        growing = self._items[-1] if self._items else None
         for item in self._items:
-            found.append(item.copy() if isinstance(item, Places) else item)
+            if isinstance(item, Places) and not item.is_shared:
+                if item is growing:
+                    item = item.copy()  # noqa: PLW2901  # what comes goes on with the other
+                else:
+                    item.is_shared = True
+            found.append(item)
         return found
+
+    def places(self) -> list[Places]:
+        """Return the places of what waits in the log, which do not change any more."""
+        return [item for item in self.saved() if isinstance(item, Places)]
 
     def restore(self, item: Delivery | Places) -> None:
         """Have what a checkpoint names wait again, behind what is there."""
-        if isinstance(item, Places):
-            self._items.append(item)
-            self.count += item.count
-        else:
+        if not isinstance(item, Places):
             self._keep(item)
+            return
+        for run in item.runs():
+            last = self._items[-1] if self._items else None
+            self._place(last if isinstance(last, Places) and not last.is_full else Places(), run)
 
     def remove(self, ref: Ref, flags: int) -> Delivery | None:
         """Take the message of a reference from the head, or close behind it.
@@ -351,9 +355,7 @@ class Backlog:
     def _reads_on(self, ref: Ref, flags: int | None) -> bool:
         """Read on towards a message that stands in the log; whether it was among the places."""
         for item in self._items:
-            if isinstance(item, Places) and item.key == ref[0]:
-                if not item.first <= ref[1] <= item.last or flags not in (None, item.flags):
-                    continue
+            if isinstance(item, Places) and item.has(*ref, flags):
                 while (before := self._items[0]) is not item:
                     if isinstance(before, Places):
                         self._read(before)
@@ -368,13 +370,8 @@ class Backlog:
         """What was restored without limits counts for these from now on."""
         self._limits = limits
         budget.used_bytes += self.size_bytes
+        budget.places_bytes += self.places_bytes
         self._budget = budget
-
-
-def _place(ref: Ref, delivery: Delivery) -> Places:
-    message, flags, identifiers = delivery
-    key, number = ref
-    return Places(key, flags, identifiers, message.expires_at_s, [number, number])
 
 
 def _position(

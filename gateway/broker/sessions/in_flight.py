@@ -132,7 +132,13 @@ class InFlight:
     # -- to the client -------------------------------------------------------------------------
 
     def submit(
-        self, message: Message, flags: int, identifiers: tuple[int, ...], now_s: float
+        self,
+        message: Message,
+        flags: int,
+        identifiers: tuple[int, ...],
+        now_s: float,
+        *,
+        retained: bool = False,
     ) -> bytes | None:
         """Send a QoS 1 or 2 message, or let it wait; return the packet that is to be sent now."""
         if (
@@ -142,7 +148,7 @@ class InFlight:
             or len(self.inflight) >= self._window
             or self.inflight_bytes >= self._inflight_bytes_max
         ):
-            self.backlog.add((message, flags, identifiers))
+            self.backlog.add((message, flags, identifiers), retained=retained)
             return None
         return self._send((message, flags, identifiers), now_s)
 

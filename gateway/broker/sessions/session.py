@@ -108,7 +108,13 @@ class Session:
         self._push(again)
 
     def deliver(
-        self, message: Message, flags: int, identifiers: tuple[int, ...], now_s: float
+        self,
+        message: Message,
+        flags: int,
+        identifiers: tuple[int, ...],
+        now_s: float,
+        *,
+        retained: bool = False,
     ) -> None:
         """Send a QoS 1 or 2 message, or let it wait.
 
@@ -117,9 +123,10 @@ class Session:
             flags: QoS and RETAIN as delivered.
             identifiers: of the subscriptions that it matched.
             now_s: on the loop's clock.
+            retained: because of a new subscription.
 
         """
-        packet = self.outgoing.submit(message, flags, identifiers, now_s)
+        packet = self.outgoing.submit(message, flags, identifiers, now_s, retained=retained)
         if packet is not None and self.channel is not None:
             self.channel.send_message(packet)
 

@@ -24,7 +24,7 @@ def waiting(core: DataPlane) -> QueueTotals:
     for session in core.sessions.values():
         outgoing = session.outgoing
         queued += outgoing.backlog.count
-        queued_bytes += outgoing.backlog.size_bytes
+        queued_bytes += outgoing.backlog.size_bytes + outgoing.backlog.places_bytes
         inflight += len(outgoing.inflight)
         inflight_bytes += outgoing.inflight_bytes
     return QueueTotals(queued, queued_bytes, inflight, inflight_bytes)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
-import sys
+import tracemalloc
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from gateway.broker.durability import saved_places
 from gateway.broker.limits import Budget, Limits
-from gateway.broker.outbound.message import OVERHEAD_BYTES, RETAIN, LearntMessage, Message
+from gateway.broker.outbound.message import EXPIRY, OVERHEAD_BYTES, RETAIN, LearntMessage, Message
 from gateway.broker.sessions.backlog import (
     HEAD_BYTES,
     PAUSE_MAX_S,
     PAUSE_S,
     Backlog,
     Delivery,
-    Places,
 )
+from gateway.broker.sessions.places import AT, NEVER, SINCE, SLACK_MS, Places, WaitingRun
 from gateway.log.errors import LogError
 from tree_handler.batch import Epoch, Ref
 
@@ -64,6 +67,12 @@ class Log:
 
     def has(self, ref: Ref) -> bool:
         return ref[1] in self.has_of[ref[0]]
+
+
+def places(key: Epoch, first: int, last: int) -> Places:
+    made = Places()
+    made.add(WaitingRun((key, QOS_1, ()), first, last))
+    return made
 
 
 def wants(delivery: Delivery) -> tuple[bytes, int, tuple[int, ...]]:
@@ -127,12 +136,7 @@ class Waiting(RuleBasedStateMachine):
             before = self.backlog.dropped
             self.now_s += PAUSE_MAX_S
             found = self.backlog.take(self.now_s)
-            for _ in range(self.backlog.dropped - before):
-                gone = self.model.popleft()
-                ref = gone[0].ref
-                assert ref is not None
-                assert ref[1] not in self.log.has_of[ref[0]], "dropped, though the log has it"
-                self.trimmed += 1
+            self._dropped(self.backlog.dropped - before, found)
             if found is None:
                 assert not self.model or self.log.is_unreadable
                 return
@@ -142,6 +146,19 @@ class Waiting(RuleBasedStateMachine):
     @rule()
     def the_log_can_not_be_read_or_can_again(self) -> None:
         self.log.is_unreadable = not self.log.is_unreadable
+
+    def _dropped(self, count: int, found: Delivery | None) -> None:
+        """Of what was read with the message that was found, the log had so many no longer."""
+        here = {one[0].ref for one in (*self.backlog.in_memory(), *([found] if found else []))}
+        gone = [
+            one
+            for one in self.model
+            if (ref := one[0].ref) and ref[1] not in self.log.has_of[ref[0]] and ref not in here
+        ]
+        assert len(gone) >= count, "dropped, though the log has it"
+        for one in gone[:count]:
+            self.model.remove(one)
+        self.trimmed += count
 
     @precondition(lambda self: self.model)
     @rule(key=st.sampled_from(STREAMS), upto=st.integers(0, 40))
@@ -192,7 +209,7 @@ def test_while_the_log_can_not_be_read_what_waits_keeps_its_places_and_its_order
 def test_a_log_that_can_not_be_read_is_asked_again_after_pauses_that_grow() -> None:
     log = Log()
     backlog = Backlog(Limits(), roomy(), log)
-    backlog.restore(Places(STREAMS[0], QOS_1, (), None, [1, 9]))
+    backlog.restore(places(STREAMS[0], 1, 9))
     log.is_unreadable = True
     asked = []
     for step in range(1_000):
@@ -204,25 +221,123 @@ def test_a_log_that_can_not_be_read_is_asked_again_after_pauses_that_grow() -> N
     assert set(pauses[7:]) == {PAUSE_MAX_S}
 
 
-def test_memory_does_not_grow_with_what_waits() -> None:
-    log = Log()
-    backlog = Backlog(Limits(queue_messages=1_000_000), roomy(), log)
-    for number in range(1, 200_001):
-        backlog.add((message(number, STREAMS[0], 0), QOS_1, ()))
-    assert backlog.count == 200_000
+def waiting(shape: Iterator[Delivery], limits: Limits | None = None) -> Backlog:
+    backlog = Backlog(limits or Limits(), roomy(), Log())
+    for delivery in shape:
+        backlog.add(delivery)
+    return backlog
+
+
+def expiring(one: Message, came_s: float, interval_s: int) -> Message:
+    """A message that came at a moment and expires so much later."""
+    one.properties = {EXPIRY: interval_s}
+    one.expires_at_s = came_s + interval_s
+    return one
+
+
+MANY = 4_000
+SHAPES: dict[str, tuple[float, Callable[[int], Delivery]]] = {
+    # What a message that waits may cost, in bytes, and the messages.
+    "one like the other": (0.1, lambda n: (message(n, STREAMS[0], 0), QOS_1, ())),
+    "expiry, one a second": (
+        7,
+        lambda n: (expiring(message(n, STREAMS[0], 0), 5.0 + n, 60), QOS_1, ()),
+    ),
+    "expiry, a thousand a second, each with its own": (
+        0.2,
+        lambda n: (expiring(message(n, STREAMS[0], 0), n / 1000, n), QOS_1, ()),
+    ),
+    "some expire": (
+        7,
+        lambda n: (
+            message(n, STREAMS[0], 0) if n % 2 else expiring(message(n, STREAMS[0], 0), n, 60),
+            QOS_1,
+            (),
+        ),
+    ),
+    "alternating QoS": (3.5, lambda n: (message(n, STREAMS[0], 0), (QOS_1, QOS_2)[n % 2], ())),
+    "as published": (3.5, lambda n: (message(n, STREAMS[0], 0), QOS_1 | n % 3 // 2, ())),
+    "several subscriptions": (
+        3.5,
+        lambda n: (message(n, STREAMS[0], 0), QOS_1, tuple(range(1, 2 + n % 7))),
+    ),
+    "origins in turn": (3.5, lambda n: (message(n, STREAMS[n % 3], 0), QOS_1, ())),
+    "every hundredth": (3.5, lambda n: (message(n * 64, STREAMS[0], 0), QOS_1, ())),
+    "all at once": (
+        12,
+        lambda n: (
+            expiring(message(n * 1_000, STREAMS[n % 3], 0), 5.0 * n, 60),
+            (QOS_1, QOS_2)[n * 7 % 5 % 2],
+            tuple(range(n % 4)),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_memory_does_not_grow_with_what_waits_whatever_its_shape(shape: str) -> None:
+    allowed, made = SHAPES[shape]
+    few = waiting(map(made, range(1, 1_001)))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        backlog = waiting(map(made, range(1, MANY + 1)))
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - before - 2 * HEAD_BYTES
+    finally:
+        tracemalloc.stop()
+    assert backlog.count == MANY
     assert backlog.size_bytes <= HEAD_BYTES
-    [places] = [item for item in backlog.saved() if isinstance(item, Places)]
-    assert len(places.ranges()) == 2
-    for number in range(200_002, 300_000, 2):  # every other one is for somebody else
+    assert backlog.places_bytes <= few.places_bytes + allowed * MANY
+    assert grown <= few.places_bytes + 1.5 * allowed * MANY + (16 << 10)
+
+
+def test_places_count_for_a_limit_of_their_own_and_what_finds_no_room_is_told() -> None:
+    budget = Budget(Limits(all_queues_bytes=4 * 20_000))
+    backlog = Backlog(Limits(), budget, Log())
+    for number in range(2, 40_000, 2):
         backlog.add((message(number, STREAMS[0], 0), QOS_1, ()))
-    [places] = [item for item in backlog.saved() if isinstance(item, Places)]
-    assert sys.getsizeof(places._ranges) < 50_000 * 20
+    assert backlog.dropped > 0
+    assert backlog.count + backlog.dropped == 19_999
+    assert budget.dropped == backlog.dropped
+    assert 19_000 <= backlog.places_bytes == budget.places_bytes <= 20_000
+    other = Backlog(Limits(), budget, Log())
+    for number in range(1, 100_000):
+        other.add((message(number, STREAMS[0], 0), QOS_1, ()))
+    assert other.dropped == 0, "a few places are always there"
+    backlog.clear()
+    other.clear()
+    assert budget.places_bytes == budget.used_bytes == 0
+
+
+def test_what_is_in_memory_takes_no_room_from_places() -> None:
+    budget = Budget(Limits(all_queues_bytes=100_000))
+    full = Backlog(Limits(), budget, None)
+    while not full.dropped:
+        full.add((message(1, None), QOS_1, ()))
+    backlog = Backlog(Limits(), budget, Log())
+    for number in range(2, 10_000, 2):
+        backlog.add((message(number, STREAMS[0], 0), QOS_1, ()))
+    assert backlog.dropped == 0
+
+
+def test_the_log_is_read_a_piece_at_a_time_whoever_takes_turns() -> None:
+    log = Log(at_once=64)
+    backlog = Backlog(Limits(), roomy(), log)
+    for number in range(1, 1_001):
+        for key in STREAMS:
+            log.has_of[key][number] = one = message(number, key, 0)
+            backlog.add((one, (QOS_1, QOS_2)[number % 2], ()))
+    assert sum(1 for _ in iter(lambda: backlog.take(0.0), None)) == 3_000
+    assert log.asked <= 3 * (1_000 / 64 + 2)
 
 
 def test_what_was_retained_stays_in_memory_for_it_may_be_older_than_the_log() -> None:
     backlog = Backlog(Limits(queue_bytes=10 * HEAD_BYTES), roomy(), Log())
     for number in range(1, 11):
-        backlog.add((message(number, STREAMS[0], HEAD_BYTES // 2), QOS_1 | RETAIN, ()))
+        delivery = (message(number, STREAMS[0], HEAD_BYTES // 2), QOS_1 | RETAIN, ())
+        backlog.add(delivery, retained=True)
     assert [one[0].ref for one in iter(lambda: backlog.take(0.0), None)] == [
         (STREAMS[0], number) for number in range(1, 11)
     ]
@@ -237,7 +352,7 @@ def test_of_a_message_that_waits_twice_the_one_with_these_flags_is_taken_whereve
         backlog.add((log.has_of["a", 1][number], QOS_2, ()))
     again = QOS_2 | RETAIN
     for number in range(1, 11):  # as what is retained, which stays in memory
-        backlog.add((log.has_of["a", 1][number], again, ()))
+        backlog.add((log.has_of["a", 1][number], again, ()), retained=True)
     taken = backlog.remove((("a", 1), 9), QOS_2)
     assert taken is not None
     assert wants(taken) == wants((log.has_of["a", 1][9], QOS_2, ()))
@@ -272,37 +387,107 @@ def test_an_expiry_outlives_the_way_through_the_log() -> None:
     assert [one[0].expires_at_s for one in iter(lambda: backlog.take(0.0), None)] == expected
 
 
-@given(
-    st.lists(st.integers(1, 60), unique=True, min_size=1, max_size=40).map(sorted),
-    st.lists(st.integers(0, 70), max_size=5),
+def test_what_a_checkpoint_was_given_does_not_change_with_the_queue() -> None:
+    log = Log(at_once=64)
+    backlog = Backlog(Limits(), roomy(), log)
+    saved: list[tuple[list[Places], list[object]]] = []
+    for number in range(1, 8_000):
+        log.has_of[STREAMS[0]][number] = one = message(number, STREAMS[0], 0)
+        backlog.add((one, (QOS_1, QOS_2)[number % 2], ()))
+        if number % 7 == 0:
+            assert backlog.take(0.0) is not None
+        if number % 1_000 == 0:
+            places = backlog.places()
+            saved.append((places, [flat(one.runs()) for one in places]))
+    while backlog.take(0.0) is not None:
+        pass
+    assert sum(len(places) for places, _ in saved) > 15
+    for places, had in saved:
+        assert [flat(one.runs()) for one in places] == had
+
+
+NUMBERS = st.integers(1, 1 << 62)
+WAYS = st.tuples(
+    st.sampled_from(STREAMS), st.sampled_from([QOS_1, QOS_2]), st.sampled_from([(), (7,), (7, 300)])
 )
-def test_places_are_taken_out_in_their_order(numbers: list[int], stops: list[int]) -> None:
-    places = Places(STREAMS[0], QOS_1, (), None, [numbers[0], numbers[0]])
-    for number in numbers[1:]:
-        assert places.add((message(number, STREAMS[0], 0), QOS_1, ()))
-    taken: list[int] = []
-    for stop in [*sorted(stops), 70]:
-        assert list(places.copy().take(stop)) == [n for n in numbers if n <= stop][len(taken) :]
-        taken += places.take(stop)
-        assert taken == [n for n in numbers if n <= stop]
-        assert places.count == len(numbers) - len(taken)
+MOMENTS = st.integers(-(1 << 50), 1 << 50)
 
 
-@pytest.mark.parametrize("change", ["flags", "identifiers", "stream", "expiry", "order"])
-def test_what_is_delivered_otherwise_has_places_of_its_own(change: str) -> None:
-    places = Places(STREAMS[0], QOS_1, (), None, [5, 5])
+@st.composite
+def some_runs(draw: st.DrawFn) -> list[WaitingRun]:
+    found: list[WaitingRun] = []
+    for _ in range(draw(st.integers(1, 30))):
+        way, timing = draw(WAYS), draw(st.sampled_from([NEVER, SINCE, AT]))
+        is_next = found and draw(st.booleans())
+        first = found[-1].last + 1 if is_next else draw(NUMBERS)
+        moment_ms = draw(MOMENTS) if timing else 0
+        if is_next and draw(st.booleans()):
+            way, timing, moment_ms = found[-1].way, found[-1].timing, found[-1].moment_ms
+        found.append(WaitingRun(way, first, first + draw(st.integers(0, 5)), timing, moment_ms))
+    return found
+
+
+def flat(runs: Iterable[WaitingRun]) -> list[tuple[object, ...]]:
+    return [
+        (run.way, number, run.timing, run.moment_ms)
+        for run in runs
+        for number in range(run.first, run.last + 1)
+    ]
+
+
+@given(some_runs(), st.lists(st.integers(1, 40), max_size=6))
+def test_places_are_taken_out_in_their_order(runs: list[WaitingRun], steps: list[int]) -> None:
+    places, expected = Places(), flat(runs)
+    for run in runs:
+        places.add(run.copy())
+    for step in [*steps, places.count]:
+        count = min(step, places.count)
+        copy = places.copy()
+        places.skip(count)
+        # Of messages that came within a moment the first one's counts for all.
+        assert [one[:3] for one in flat(copy.runs())] == [one[:3] for one in expected]
+        expected = expected[count:]
+        found = flat(places.runs())
+        assert [one[:3] for one in found] == [one[:3] for one in expected]
+        early = [there[3] - here[3] for here, there in zip(found, expected, strict=True)]
+        assert all(0 <= ms < SLACK_MS for ms in early)
+        assert places.count == len(expected)
+
+
+@given(some_runs(), st.integers(0, 20))
+def test_places_come_back_from_a_checkpoint_as_they_were(
+    runs: list[WaitingRun], taken: int
+) -> None:
+    places = Places()
+    for run in runs:
+        run.moment_ms %= 1 << 40
+        places.add(run.copy())
+    places.skip(min(taken, places.count - 1))
+    before = flat(places.runs())
+    again = Places()
+    for one in saved_places.saved(places, 1_000.0):
+        for run in saved_places.places_of(one, -1_000.0).runs():
+            again.add(run)
+    found = flat(again.runs())
+    assert [one[:3] for one in found] == [one[:3] for one in before]
+    moved = [here[3] - there[3] for here, there in zip(before, found, strict=True)]
+    assert all(-1 <= ms <= SLACK_MS for ms in moved)
+
+
+@pytest.mark.parametrize("change", ["flags", "identifiers", "stream", "expiry", "gap", "order"])
+def test_what_is_delivered_otherwise_is_a_run_of_its_own(change: str) -> None:
     key = STREAMS[1] if change == "stream" else STREAMS[0]
-    one = message(4 if change == "order" else 6, key, 0)
+    one = message({"order": 4, "gap": 7}.get(change, 6), key, 0)
     one.expires_at_s = 1.0 if change == "expiry" else None
     flags = QOS_2 if change == "flags" else QOS_1
-    assert not places.add((one, flags, (3,) if change == "identifiers" else ()))
-    assert places.count == 1
+    run = WaitingRun.of(one, flags, (3,) if change == "identifiers" else ())
+    assert not WaitingRun((STREAMS[0], QOS_1, ()), 5, 5).takes(run)
 
 
 def test_what_a_neighbour_told_of_waits_in_memory_for_no_log_has_it() -> None:
     log, budget = Log(), roomy()
     backlog = Backlog(Limits(queue_bytes=6 * SIZE), budget, log)
-    backlog.restore(Places(STREAMS[0], QOS_1, (), None, [1, 3]))
+    backlog.restore(places(STREAMS[0], 1, 3))
     log.has_of[STREAMS[0]] = {number: message(number, STREAMS[0]) for number in (1, 2, 3)}
     news = learnt(7, STREAMS[1])
     backlog.add((news, QOS_1, ()))
@@ -330,7 +515,7 @@ def test_what_the_log_lacks_is_saved_as_a_whole_wherever_it_stands_in_the_queue(
     backlog = Backlog(Limits(), roomy(), log)
     news = learnt(7, STREAMS[1])
     backlog.restore((news, QOS_1, ()))
-    backlog.restore(Places(STREAMS[0], QOS_1, (), None, [1, 3]))
+    backlog.restore(places(STREAMS[0], 1, 3))
     log.has_of[STREAMS[0]] = {number: message(number, STREAMS[0]) for number in (1, 2, 3)}
     assert backlog.remove((STREAMS[0], 2), QOS_1) is not None  # reads on, past the news
     whole = [one for one in backlog.saved() if not isinstance(one, Places)]

@@ -15,7 +15,7 @@ from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.sparing import Needed
 from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.hooks import Owner
-from gateway.broker.sessions.backlog import Places
+from gateway.broker.sessions.places import Places, WaitingRun
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags, Header
@@ -54,7 +54,10 @@ def made(number: int) -> bytes:
 
 
 def places(*ranges: int, key: Epoch = OWN) -> Places:
-    return Places(key, 1, (), None, list(ranges))
+    made = Places()
+    for first, last in zip(ranges[::2], ranges[1::2], strict=True):
+        made.add(WaitingRun((key, 1, ()), first, last))
+    return made
 
 
 def look(

@@ -41,6 +41,7 @@ def checkpoint(position: int = 7, sessions: int = 40) -> Checkpoint:
                     SavedPlaces(KEY, (50, 60, 62, 62), 2, (5, 6), None),
                     SavedDelivery(0, message, 4, ()),
                     SavedPlaces(("other", 9), (1, 1), 4, (), 10**12),
+                    SavedPlaces(("other", 9), (2, 9), 4, (), None, ((2, 1, 10**12), (5, 0, 0))),
                 ],
             )
         )
