@@ -119,7 +119,7 @@ class World:
         """Messages that were read from what was put by."""
         self.told_trimmed = 0
         """Messages of which the broker said that the log no longer had them."""
-        self.events = 0
+        self.happened = 0
         self.rng = random.Random(seed)
         self.sync = sync
         self.disk_fills = seed % 2 == 1
@@ -176,8 +176,8 @@ class World:
         return MemoryLog(self.disk, self.epoch, crash_in, self.clocks, sync=self.sync)
 
     def _acknowledged(self, payload: bytes) -> None:
-        self.events += 1
-        self.published[payload].acknowledged_at = self.events
+        self.happened += 1
+        self.published[payload].acknowledged_at = self.happened
 
     def _add_up_trimmed(self) -> None:
         told = self.core.refusals.counts[NO_LONGER_LOGGED]
@@ -267,8 +267,8 @@ class World:
                     name = topic_filter if share else other.name
                     due[name] = max(due.get(name, 0), min(qos, granted))
         payload = client.publish(topic, qos, retain=retain)
-        self.events += 1
-        made = Published(topic, qos, retain, self.events, due, set(due))
+        self.happened += 1
+        made = Published(topic, qos, retain, self.happened, due, set(due))
         made.acknowledged_at = self.published.get(payload, made).acknowledged_at
         self.published[payload] = made
         if retain:
