@@ -217,7 +217,7 @@ class Budget:
         used_bytes: bytes that do.
         places_bytes: bytes of the places in the log of those that wait there.
         dropped: messages that were dropped for want of room or time, since this was last asked.
-        trimmed: messages that the log no longer had when their turn came, since then too.
+        trimmed: messages that waited and that the log no longer has, since then too.
         unread: how often the log could not be read for a queue, since then too.
         unreleased: QoS 2 messages that are not released, as of the last look.
 

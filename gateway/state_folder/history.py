@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from gateway.links.node import TreeNode
 from gateway.log.going import GoingSegments
@@ -19,12 +19,17 @@ class LogHistory:
         node: which alone writes the log.
         own: the gateway's id and boot epoch.
 
+    Attributes:
+        trims: how often the log has let its oldest part go.
+
     """
 
     def __init__(self, node: TreeNode, own: Epoch) -> None:
         self.own = own
         self._node = node
         self._log = node.log
+        self.trims = 0
+        node.exchange.tell_of_trims(self._trimmed)
 
     @property
     def position(self) -> int:
@@ -99,3 +104,10 @@ class LogHistory:
     def may_trim(self, before: int) -> None:
         """What stands before this position is in a checkpoint, or nobody needs it."""
         self._log.may_trim(before)
+
+    def kept_from(self) -> Mapping[Epoch, int]:
+        """Return the lowest number that the log still has, by stream."""
+        return self._log.kept_from()
+
+    def _trimmed(self, _: Mapping[Epoch, int]) -> None:
+        self.trims += 1

@@ -36,6 +36,7 @@ from gateway.broker.sessions import backlog
 from gateway.broker.sessions.backlog import HEAD_BYTES
 from gateway.mqtt import Version
 from tree_handler.batch import Entry, Epoch
+from tree_handler.intervals import Intervals
 from tree_handler.routing.topic_filters import matches, split_share
 
 __all__ = ["Client", "CrashError", "Wire", "World"]
@@ -63,6 +64,11 @@ class FailingStore(Store):
         if self.raises is not None:
             raise self.raises
         super().save(checkpoint, needed)
+
+    def spared_numbers(self, key: Epoch) -> Intervals:
+        if self.is_failing:
+            raise StoreError("disk I/O error")
+        return super().spared_numbers(key)
 
     def spared(self, key: Epoch, first: int, last: int) -> Iterator[tuple[int, Entry]]:
         for one in super().spared(key, first, last):
@@ -119,6 +125,7 @@ class World:
         """Messages that were read from what was put by."""
         self.told_trimmed = 0
         """Messages of which the broker said that the log no longer had them."""
+        self._untold: list[str] = []
         self.happened = 0
         self.rng = random.Random(seed)
         self.sync = sync
@@ -207,6 +214,22 @@ class World:
         self._open.is_failing = False
         if self.kept_bytes is not None:
             self.log.trim(self.kept_bytes)
+            with suppress(CrashError, OSError):
+                await kept.losses.look()
+                self._untold += self._lost_and_untold()
+
+    def _lost_and_untold(self) -> Iterator[str]:
+        """What still counts as waiting, though it is nowhere any more."""
+        kept_from = self.log.kept_from()
+        for session in self.core.sessions.values():
+            for places in session.outgoing.backlog.places_before(kept_from):
+                for run in places.runs():
+                    key = run.way[0]
+                    last = min(run.last, kept_from.get(key, 0) - 1)
+                    if run.first > last:
+                        continue
+                    for gap in self._open.spared_numbers(key).missing(run.first, last):
+                        yield f"{session}: {key} {gap} is gone and counts as waiting"
 
     @staticmethod
     def _failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -318,6 +341,7 @@ class World:
 
     def broken(self) -> list[str]:
         faults = [f"{c.name}: {fault}" for c in self.clients for fault in c.faults]
+        faults += self._untold
         missed: list[str] = []
         for client in self.clients:
             faults += self._still_open(client)

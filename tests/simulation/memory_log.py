@@ -150,6 +150,7 @@ class MemoryLog:
         """Calls that the disk answers with an error: "read", "start_sync", "sync", "goes_next"."""
         self.allowed = disk.begin
         """What stands before it may be trimmed."""
+        self.trims = 0
         self._synced = self.position
         self._sync = sync
         self._crash_in = crash_in
@@ -268,6 +269,16 @@ class MemoryLog:
             and self.position - disk.begin > kept_bytes
         ):
             disk.begin += len(disk.frames.pop(0))
+            self.trims += 1
+
+    def kept_from(self) -> dict[Epoch, int]:
+        lowest = {key: numbers.last + 1 for key, numbers in self.disk.have.items()}
+        for frame in self.frames:
+            header = batch.check(frame)
+            if header.logged:
+                key = header.stream
+                lowest[key] = min(header.first, lowest.get(key, header.first))
+        return lowest
 
     def survives(self) -> Disk:
         """What the next life finds."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
+from gateway.broker.durability.queue_losses import QueueLosses
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.snapshot import Snapshots, Taken
 from gateway.broker.durability.sparing import Sparing
@@ -46,6 +47,7 @@ class Checkpoints:
 
     Attributes:
         position: up to where the last one knows the log.
+        losses: tells of what the log lets go, since a checkpoint allows it, and is waited for.
 
     """
 
@@ -66,6 +68,7 @@ class Checkpoints:
         self._sparing = sparing
         self._commit = commit
         self.position = 0
+        self.losses = QueueLosses(sparing.sessions, history, store)
         self._due_at_s = now()
         self._has_failed = False
         self._saving: asyncio.Task[None] | None = None
@@ -89,6 +92,7 @@ class Checkpoints:
 
     def sweep(self, now_s: float) -> None:
         """Make a checkpoint if one is due; called twice a second with the loop's clock."""
+        self.losses.sweep(now_s)
         if self._saving is not None or now_s < self._due_at_s:
             return
         grown = self._history.position - self.position
@@ -171,6 +175,7 @@ class Checkpoints:
         """Make a last checkpoint, so that the next start reads nothing of the log."""
         while self._saving is not None:
             await asyncio.wait({self._saving})
+        await self.losses.stop()
         try:
             await self.checkpoint()
         except OSError as error:

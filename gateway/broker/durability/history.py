@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from gateway.log.message_log import Done
@@ -72,3 +72,10 @@ class History(Protocol):
 
     def may_trim(self, before: int) -> None:
         """What stands before this position is in a checkpoint, or nobody needs it."""
+
+    @property
+    def trims(self) -> int:
+        """How often the log has let its oldest part go."""
+
+    def kept_from(self) -> Mapping[Epoch, int]:
+        """Return the lowest number that the log still has, by stream."""

@@ -30,6 +30,9 @@ _READ: Final = """
 SELECT DISTINCT number, topic, payload, qos, retain, properties FROM spared
 WHERE origin = ? AND epoch = ? AND number BETWEEN ? AND ? ORDER BY number
 """
+_NUMBERS: Final = """
+SELECT DISTINCT number FROM spared WHERE origin = ? AND epoch = ? ORDER BY number
+"""
 _LAST: Final = (1 << 63) - 1
 
 
@@ -65,6 +68,16 @@ def read(db: sqlite3.Connection, key: Epoch, first: int, last: int) -> Iterator[
             _log.error(what, row[0], *key, error)
             continue
         yield row[0], Entry(row[1], row[2], row[3], bool(row[4]), properties)
+
+
+def numbers(db: sqlite3.Connection, key: Epoch) -> Intervals:
+    """Return the numbers of a stream that were put by.
+
+    Raises:
+        sqlite3.Error: the file can't be read.
+
+    """
+    return Intervals((number, number) for (number,) in db.execute(_NUMBERS, key))
 
 
 def has_any(db: sqlite3.Connection) -> bool:

@@ -83,12 +83,13 @@ class Sparing:
 
     Attributes:
         behind: before this position the log may let go of what waits.
+        sessions: as given.
 
     """
 
     def __init__(self, sessions: Sessions, history: History, limits: Limits) -> None:
         self.behind = 0
-        self._sessions = sessions
+        self.sessions = sessions
         self._history = history
         self._limits = limits
 
@@ -107,7 +108,7 @@ class Sparing:
             return None
         places = [
             (session.client.owner, item)
-            for session in self._sessions.values()
+            for session in self.sessions.values()
             if session.outgoing.backlog.count
             for item in session.outgoing.backlog.places()
         ]

@@ -37,6 +37,7 @@ from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.sessions.subscription import Subscription
 from gateway.kept_file import set_aside
 from tree_handler.batch import Entry, Epoch, Ref
+from tree_handler.intervals import Intervals
 from tree_handler.retained.hybrid_clock import RetainedVersion
 
 _WITHOUT: Final = "sessions and retained messages are known as far as the log tells them"
@@ -132,15 +133,13 @@ class Store:
             LogError: what is to be put by can't be read.
 
         """
-        try:
+        with self._named():
             with self._one_call, _transaction(self._db):
                 self._write(checkpoint)
                 if needed is not None:
                     spared.put_by(self._db, needed)
                 has_spared = spared.has_any(self._db)
             self.has_spared = has_spared
-        except sqlite3.Error as error:
-            raise StoreError(f"{self._path}: {error}") from error
 
     def _write(self, checkpoint: Checkpoint) -> None:
         ids = self._write_messages(checkpoint.messages())
@@ -347,8 +346,18 @@ class Store:
             StoreError: they can't be read.
 
         """
-        try:
+        with self._named():
             yield from spared.read(self._reader, key, first, last)
+
+    def spared_numbers(self, key: Epoch) -> Intervals:
+        """Return the numbers of a stream that were put by: see `queue_losses`."""
+        with self._named(), self._one_call:
+            return spared.numbers(self._db, key)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
         except sqlite3.Error as error:
             raise StoreError(f"{self._path}: {error}") from error
 

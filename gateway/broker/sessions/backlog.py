@@ -15,25 +15,23 @@ While the log can't be read they keep their places, and are tried again after pa
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import RETAIN, LearntMessage, Message
-from gateway.broker.sessions.logged import Logged
+from gateway.broker.sessions.logged import Logged, read_first
 from gateway.broker.sessions.places import Places, WaitingRun
 from gateway.pauses import GrowingPause
 from tree_handler.batch import Epoch, Ref
+from tree_handler.intervals import Intervals
 
 HEAD_BYTES: Final = 16 << 10
 """Messages that wait for a client are kept in memory up to about so much."""
 PLACES_BYTES: Final = 4 << 10
 """A session's places always have so much, however much those of others take."""
 _NEAR_HEAD: Final = 4_096
-_AT_ONCE: Final = 1_024
-_STREAMS_AT_ONCE: Final = 16
-"""What is read of the log for one session before the next may be."""
 
 PAUSE_S: Final = 0.5
 """So long after the log could not be read it is tried again; each time twice as long."""
@@ -233,52 +231,51 @@ class Backlog:
 
     def _read(self, places: Places) -> None:
         """Read some of the first places; where that raises OSError, they stay where they are."""
-        ahead, streams = places.ahead(_AT_ONCE, _STREAMS_AT_ONCE)
-        read = self._logged(streams)
-        passed = missed = 0
-        for run in ahead:
-            if run.way[0] not in read:
-                break
-            found, until = read[run.way[0]]
-            for number in range(run.first, min(run.last, until) + 1):
-                passed += 1
-                message = found.get(number)
-                if message is None:
-                    missed += 1
-                    continue
-                run.time(message)
-                delivery = (message, run.way[1], run.way[2])
-                self._ready.append(delivery)
-                self._arrived(delivery)
-            if until < run.last:
-                break
+        found, passed = read_first(self._log, places)
+        for delivery in found:
+            self._ready.append(delivery)
+            self._arrived(delivery)
         before = places.size_bytes
         if places.is_shared:
             places = self._items[0] = places.copy()
         places.skip(passed)
-        self.count -= missed
-        self.taken += missed
-        self.dropped += missed
-        self._budget.trimmed += missed
+        self._are_gone(passed - len(found))
         self._has_places((places.size_bytes if places.count else 0) - before)
         if not places.count:
             self._items.popleft()
 
-    def _logged(
-        self, streams: dict[Epoch, tuple[int, int]]
-    ) -> dict[Epoch, tuple[dict[int, Message], int]]:
-        """Read of each stream; of none behind one that can't be read, if that is not the first."""
-        read: dict[Epoch, tuple[dict[int, Message], int]] = {}
-        for key, (first, last) in streams.items():
-            try:
-                read[key] = (
-                    ({}, last) if self._log is None else self._log.messages(key, first, last)
-                )
-            except OSError:
-                if not read:
-                    raise
-                break
-        return read
+    def _are_gone(self, count: int) -> None:
+        """The log has messages no longer that waited there."""
+        self.count -= count
+        self.taken += count
+        self.dropped += count
+        self._budget.trimmed += count
+
+    def places_before(self, kept_from: Mapping[Epoch, int]) -> list[Places]:
+        """Return the places of which some may stand before the numbers that the log still has."""
+        return [
+            self._as_it_is(item)
+            for item in (self._items if self.places_bytes else ())
+            if isinstance(item, Places) and item.begin_before(kept_from)
+        ]
+
+    def forget(self, lost: Mapping[Epoch, Intervals]) -> Iterator[None]:
+        """Drop, a piece at a time, what the log has no longer and nobody has put by."""
+        for item in list(self._items):
+            if not isinstance(item, Places) or not item.meets(lost):
+                continue
+            kept = item.without(lost)
+            # Its client may have read it meanwhile.
+            at = next((at for at, one in enumerate(self._items) if one is item), -1)
+            if at < 0 or kept.count == item.count:
+                continue
+            self._has_places((kept.size_bytes if kept.count else 0) - item.size_bytes)
+            self._are_gone(item.count - kept.count)
+            if kept.count:
+                self._items[at] = kept
+            else:
+                del self._items[at]
+            yield
 
     # -- over a crash ------------------------------------------------------------------------
 
@@ -298,15 +295,16 @@ class Backlog:
                 last = Places()
                 found.append(last)
             last.add(WaitingRun.of(message, flags, identifiers))
-        growing = self._items[-1] if self._items else None
         for item in self._items:
-            if isinstance(item, Places) and not item.is_shared:
-                if item is growing:
-                    item = item.copy()  # noqa: PLW2901  # what comes goes on with the other
-                else:
-                    item.is_shared = True
-            found.append(item)
+            found.append(self._as_it_is(item) if isinstance(item, Places) else item)
         return found
+
+    def _as_it_is(self, places: Places) -> Places:
+        """Return places that do not change: themselves, unless what comes may go on with them."""
+        if places is self._items[-1] and not places.is_shared:
+            return places.copy()
+        places.is_shared = True
+        return places
 
     def places(self) -> list[Places]:
         """Return the places of what waits in the log, which do not change any more."""

@@ -12,11 +12,12 @@ not the end: messages of one moment are one run, whatever their intervals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from gateway.broker.outbound.message import EXPIRY, Message
 from tree_handler.batch import Epoch
+from tree_handler.intervals import Intervals
 
 NEVER: Final = 0
 SINCE: Final = 1
@@ -130,6 +131,7 @@ class Places:
 
     __slots__ = (
         "_at",
+        "_begins",
         "_first",
         "_kinds",
         "_last",
@@ -145,6 +147,8 @@ class Places:
     def __init__(self) -> None:
         self._kinds: list[Way] = []
         self._number_of: dict[Way, int] = {}
+        self._begins: dict[Epoch, int] = {}
+        """The lowest number that there was of each stream."""
         self._first: WaitingRun | None = None
         """The first run, if some of it is taken out."""
         self._packed = bytearray()
@@ -196,7 +200,9 @@ class Places:
     def add(self, run: WaitingRun) -> None:
         """Put a run behind the others; it is theirs from now on."""
         self.count += run.count
-        last = self._last
+        key, last = run.way[0], self._last
+        if run.first < self._begins.get(key, run.first + 1):
+            self._begins[key] = run.first
         if last is not None:
             if last.takes(run):
                 last.last = run.last
@@ -289,9 +295,30 @@ class Places:
             for run in self.runs()
         )
 
+    def begin_before(self, kept_from: Mapping[Epoch, int]) -> bool:
+        """Return whether some may stand before the numbers of streams that a log still has.
+
+        Of a stream that is not named there it has none.
+        """
+        return any(first < kept_from.get(key, first + 1) for key, first in self._begins.items())
+
+    def meets(self, numbers: Mapping[Epoch, Intervals]) -> bool:
+        """Return whether some of them may be among numbers of streams."""
+        none = Intervals()
+        return any(first <= numbers.get(key, none).last for key, first in self._begins.items())
+
+    def without(self, numbers: Mapping[Epoch, Intervals]) -> Places:
+        """Return these without some numbers of streams."""
+        made, none = Places(), Intervals()
+        for run in self.runs():
+            for first, last in numbers.get(run.way[0], none).missing(run.first, run.last):
+                made.add(WaitingRun(run.way, first, last, run.timing, run.moment_ms))
+        return made
+
     def copy(self) -> Places:
         """Return one that does not change with this one."""
         made = Places()
+        made._begins = self._begins.copy()
         made._kinds, made._number_of = self._kinds[:], self._number_of.copy()
         made._packed = self._packed[:]
         made._first = None if self._first is None else self._first.copy()

@@ -23,9 +23,10 @@ from gateway.broker.sessions.backlog import (
     Backlog,
     Delivery,
 )
-from gateway.broker.sessions.places import AT, NEVER, SINCE, SLACK_MS, Places, WaitingRun
+from gateway.broker.sessions.places import AT, NEVER, SINCE, SLACK_MS, Places, WaitingRun, Way
 from gateway.log.errors import LogError
 from tree_handler.batch import Epoch, Ref
+from tree_handler.intervals import Intervals
 
 STREAMS: tuple[Epoch, ...] = (("a", 1), ("a", 2), ("b", 9))
 SIZE = 4_000
@@ -387,6 +388,17 @@ def test_an_expiry_outlives_the_way_through_the_log() -> None:
     assert [one[0].expires_at_s for one in iter(lambda: backlog.take(0.0), None)] == expected
 
 
+def test_a_gap_wider_than_what_is_read_at_once_costs_nothing() -> None:
+    log = Log(at_once=3)
+    backlog = Backlog(Limits(), roomy(), log)
+    for number in (1, 2, 30, 31, 90):
+        log.has_of[STREAMS[0]][number] = message(number, STREAMS[0])
+        backlog.restore(places(STREAMS[0], number, number))
+    taken = [*iter(lambda: backlog.take(0.0), None)]
+    assert [one[0].ref for one in taken] == [(STREAMS[0], n) for n in (1, 2, 30, 31, 90)]
+    assert (backlog.count, backlog.dropped, log.asked) == (0, 0, 3)
+
+
 def test_what_a_checkpoint_was_given_does_not_change_with_the_queue() -> None:
     log = Log(at_once=64)
     backlog = Backlog(Limits(), roomy(), log)
@@ -427,7 +439,7 @@ def some_runs(draw: st.DrawFn) -> list[WaitingRun]:
     return found
 
 
-def flat(runs: Iterable[WaitingRun]) -> list[tuple[object, ...]]:
+def flat(runs: Iterable[WaitingRun]) -> list[tuple[Way, int, int, int]]:
     return [
         (run.way, number, run.timing, run.moment_ms)
         for run in runs
@@ -520,3 +532,25 @@ def test_what_the_log_lacks_is_saved_as_a_whole_wherever_it_stands_in_the_queue(
     assert backlog.remove((STREAMS[0], 2), QOS_1) is not None  # reads on, past the news
     whole = [one for one in backlog.saved() if not isinstance(one, Places)]
     assert whole == [(news, QOS_1, ())]
+
+
+def test_places_of_a_release_that_knew_one_end_for_all_expire_at_it() -> None:
+    one = saved_places.SavedPlaces(STREAMS[0], (1, 2, 5, 5), QOS_1, (), 1_500_000)
+    [*runs] = saved_places.places_of(one, 10.0).runs()
+    assert flat(runs) == [((STREAMS[0], QOS_1, ()), n, AT, 11_500) for n in (1, 2, 5)]
+
+
+@given(some_runs(), some_runs())
+def test_what_is_lost_is_taken_out_and_the_rest_stays_in_its_order(
+    runs: list[WaitingRun], lost: list[WaitingRun]
+) -> None:
+    places, gone = Places(), dict[Epoch, Intervals]()
+    for run in runs:
+        places.add(run.copy())
+    for run in [*lost, *runs[::3]]:
+        gone.setdefault(run.way[0], Intervals()).add(run.first, run.last)
+    expected = [one[:2] for one in flat(places.runs()) if one[1] not in gone.get(one[0][0], ())]
+    kept = places.without(gone)
+    assert [one[:2] for one in flat(kept.runs())] == expected
+    assert kept.count == len(expected)
+    assert places.meets(gone)
