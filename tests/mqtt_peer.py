@@ -138,7 +138,7 @@ class Bench:
 
     Args:
         listeners: besides the plain one.
-        options: of `BrokerSettings` and `Access`, and who is told as ``events``.
+        options: of `BrokerSettings` and `Access`, who is told as ``events``, the clock as ``now``.
 
     """
 
@@ -149,6 +149,7 @@ class Bench:
         self.broker: GatewayBroker
         self._peers: list[Peer] = []
         self._events: Events | None = options.pop("events", None)
+        self._now: Callable[[], float] | None = options.pop("now", None)
         self._options = options
 
     @property
@@ -185,6 +186,7 @@ class Bench:
             tree=Tree(self._commit, lambda: True),
             links=Links(self._link),
             events=self._events,
+            now=self._now,
         )
 
     async def stop(self) -> None:

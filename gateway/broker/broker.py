@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.broker.outbound.message import Message
 from gateway.broker.statistics.sys_topics import SysTopics
 from gateway.mqtt import PacketError
+from gateway.steady_clock import steady_clock
 from tree_handler.batch import Entry
 
 UNFIT: Final = "message of the gateway's own that no client could publish"
@@ -148,6 +149,7 @@ async def open_broker(
     private: PrivateTopics | None = None,
     memory: Memory | None = None,
     recovered: Callable[[DataPlane], None] = lambda core: None,
+    now: Callable[[], float] | None = None,
 ) -> GatewayBroker:
     """Recover what outlived the last process, and listen.
 
@@ -161,6 +163,7 @@ async def open_broker(
         private: serves topics that begin with ``$``; None where nobody does.
         memory: None for a broker that forgets all at its end.
         recovered: called with the data plane that has recovered, before anything is listened on.
+        now: what all that ends with time is measured by; a `steady_clock` if it is not given.
 
     Raises:
         PluginConfigError: a plugin can't be loaded.
@@ -177,19 +180,18 @@ async def open_broker(
     told = [each for each in (plugins.events, events, private) if each is not None]
     may = guard if guard.has_rules else None, told, interest, guard if access.policy else None
     hooks = Hooks(guard.authentication, tree, links, *may, private)
-    durable = None if memory is None else _durable(memory)
-    core = DataPlane(hooks, settings.limits, durable, refusals)
+    now = now or steady_clock()
+    durable = None if memory is None else _durable(memory, now)
+    core = DataPlane(hooks, settings.limits, durable, refusals, now)
     listeners = Listeners(core.service, access.tls, settings.websocket_rules)
     failure: BaseException | None = None
     try:
-        if memory is not None and durable is not None:
-            _recover(core, memory, durable)
+        _recover(core, memory, durable)
         core.start()
         recovered(core)
         running.set_result(core)
         await plugins.starting()
-        for listener in settings.listeners:
-            await listeners.open(listener)
+        await _listen(listeners, settings.listeners)
     except BaseException as error:
         failure = error
     if failure is not None:  # not waited for in `except`: docs/decisions/0018
@@ -199,16 +201,23 @@ async def open_broker(
     return GatewayBroker(core, guard, listeners, plugins, settings.sys_interval_s)
 
 
-def _durable(memory: Memory) -> Durable:
+def _durable(memory: Memory, now: Callable[[], float]) -> Durable:
     clock = LastingClock(KernelClocks(), memory.history.own[1])
-    return Durable(memory.history, clock, asyncio.get_running_loop().time)
+    return Durable(memory.history, clock, now)
 
 
-def _recover(core: DataPlane, memory: Memory, durable: Durable) -> None:
+def _recover(core: DataPlane, memory: Memory | None, durable: Durable | None) -> None:
+    if memory is None or durable is None:
+        return
     store, saved = open_store(memory.state_file, is_first=not memory.history.position)
     found = core.recover(durable, memory.history, store, saved)
     if found.sessions:
         _log.info("sessions recovered: %d, messages for them: %d", found.sessions, found.waiting)
+
+
+async def _listen(listeners: Listeners, wanted: Sequence[Listener]) -> None:
+    for listener in wanted:
+        await listeners.open(listener)
 
 
 async def _stop(core: DataPlane, listeners: Listeners) -> None:

@@ -7,6 +7,7 @@ account that is a sweep old costs the data path nothing.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -25,6 +26,8 @@ from gateway.mqtt import ReasonCode
 SWEEP_S: Final = 0.5
 TURN_S: Final = 0.01
 """Sessions that end together are ended for so long at a time."""
+LATE_S: Final = 1.0
+"""A sweep that is later than that was held up, and with it all that clients sent meanwhile."""
 BUFFERS_LOOK_S: Final = 0.05
 """The buffers of all connections are looked at so often while clients do not read."""
 
@@ -67,6 +70,7 @@ class Upkeep:
         self._limits: Limits = budget.limits
         self.buffers_bytes = 0
         self._looked_s = 0.0
+        self._sweep_at_s = math.inf
         self._held_up: list[Session] = []
         """Sessions for whose queues the log could not be read."""
 
@@ -74,6 +78,18 @@ class Upkeep:
         """A client does not read any more: see before long what all buffers hold."""
         if now_s - self._looked_s >= BUFFERS_LOOK_S:
             self._look_at_buffers(now_s)
+
+    def look_for_sleep(self, now_s: float) -> None:
+        """Look whether this sweep is late: the machine slept, or the process could not go on.
+
+        No client was silent for that time: what it sent is still to be read, and one on this very
+        machine slept as well.
+        """
+        late_s, self._sweep_at_s = now_s - self._sweep_at_s, now_s + SWEEP_S
+        if late_s >= LATE_S:
+            for peer in self._connections:
+                channel = peer.channel
+                channel.heard_at_s = min(now_s, channel.heard_at_s + late_s)
 
     def sweep(self, now_s: float) -> bool:
         """Look at all that is due now; whether that was all.

@@ -55,6 +55,7 @@ class SharedRetention:
 
     def told(self, topic: str, now: float) -> Retained | None:
         """What a neighbour is told of a topic; None if there is nothing that it could use."""
+        now = self._retention.now()  # the links' clock stands still while the machine sleeps
         grave = self._retention.versions.tombstone(topic)
         if grave is not None:
             if not grave.number and grave.qos is not None:
@@ -73,6 +74,7 @@ class SharedRetention:
     def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
         """Take what a neighbour told; see `tree_handler.retained.sync.Store`."""
         topic, retention = retained.topic, self._retention
+        now = retention.now()
         if self._durability.is_refused:
             return False
         try:
@@ -106,6 +108,7 @@ class SharedRetention:
         if told is None or told.version != version:
             return
         self._durability.retained_learnt(told, is_news=True)
+        now = self._retention.now()
         message = message_of(told, now)
         self._delivery.deliver(message, self._routes.of(message.key), None, now)
         self._turns.need()

@@ -55,7 +55,7 @@ class Retention:
         self.older = 0
         self._durability = durability
         self._refusals = refusals
-        self._now = now
+        self.now = now
         self._messages: RetainedMessages[Message] = RetainedMessages(
             lambda m: m.size_bytes + len(m.proof), limits.retained_messages, limits.retained_bytes
         )
@@ -83,7 +83,7 @@ class Retention:
     def match(self, topic_filter: str) -> Iterator[tuple[str, Message]]:
         """What is retained on the topics that a filter matches."""
         kept = self._statistics if topic_filter.startswith("$SYS") else self._messages
-        return kept.match(topic_filter, self._now())
+        return kept.match(topic_filter, self.now())
 
     def retain_statistic(self, message: Message) -> None:
         """Keep one of the broker's own; it has no version and stays here."""
@@ -118,7 +118,7 @@ class Retention:
             self.older += version != self.versions.version(topic)
             return False
         if not message.payload:
-            now_s = self._now()
+            now_s = self.now()
             grave = Tombstone(version, number_of(message), message.qos, now_s)
             self._delete(topic)
             self.versions.bury(topic, grave, now_s, message.proof)
@@ -142,7 +142,7 @@ class Retention:
         if self.versions.is_news(topic, grave.version):
             self.clock.observe(grave.version.stamp, time.time_ns() // 1000)
             self._delete(topic)
-            self.versions.bury(topic, grave, self._now(), proof)
+            self.versions.bury(topic, grave, self.now(), proof)
             self._changed(topic)
 
     def put_off(self, topic: str, version: RetainedVersion) -> None:

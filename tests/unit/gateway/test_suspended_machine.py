@@ -1,0 +1,120 @@
+"""What was to end while the machine slept has ended when it is awake; who slept was not silent."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from mqtt_peer import Bench
+from tree_host import until
+
+from gateway.mqtt import PropertyId, Publish
+from gateway.steady_clock import steady_clock
+from tree_handler.batch import Entry
+from tree_handler.retained.hybrid_clock import RetainedVersion
+from tree_handler.retained.message import Retained
+
+NIGHT_S = 8 * 3_600.0
+
+
+class Machine:
+    """Its clock goes on while it sleeps; that of the event loop does not."""
+
+    def __init__(self) -> None:
+        self.slept_s = 1_000.0
+        self.clock = steady_clock(always=lambda: time.monotonic() + self.slept_s)
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+async def bench(machine: Machine) -> AsyncIterator[Bench]:
+    bench = Bench(anonymous=True, now=machine.clock)
+    await bench.start()
+    yield bench
+    await bench.stop()
+
+
+async def has_gone(bench: Bench, client_id: str) -> None:
+    session = bench.broker.core.sessions.get(client_id)
+    await until(lambda: session.channel is None)
+
+
+def test_a_steady_clock_is_the_loops_until_the_machine_sleeps_and_then_ahead_of_it() -> None:
+    awake, slept = 5.0, 100.0
+    clock = steady_clock(lambda: awake, lambda: awake + slept)
+    assert clock() == 5.0
+    awake = 6.0
+    assert clock() == 6.0
+    slept += NIGHT_S
+    assert clock() == 6.0 + NIGHT_S
+
+
+async def test_the_brokers_own_clock_is_the_event_loops_while_nobody_sleeps() -> None:
+    assert abs(steady_clock()() - asyncio.get_running_loop().time()) < 60.0
+
+
+async def test_a_message_that_expired_while_the_machine_slept_is_not_delivered(
+    bench: Bench, machine: Machine
+) -> None:
+    lasting = {"properties": {PropertyId.SESSION_EXPIRY_INTERVAL: 0xFFFF_FFFF}}
+    valve = await bench.connect("valve", clean_start=True, **lasting)
+    await valve.subscribe("valve/#")
+    valve.close()
+    await has_gone(bench, "valve")
+    for topic, expiry_s in (("valve/open", 60), ("valve/name", int(2 * NIGHT_S))):
+        properties = {int(PropertyId.MESSAGE_EXPIRY_INTERVAL): expiry_s}
+        bench.hand_out(Entry(topic, b"1", qos=1, properties=properties))
+    machine.slept_s += NIGHT_S
+    valve = await bench.connect("valve", clean_start=False, **lasting)
+    came = await valve.next()
+    assert isinstance(came, Publish)
+    assert came.topic == "valve/name"
+    assert came.properties[PropertyId.MESSAGE_EXPIRY_INTERVAL] <= NIGHT_S
+    await valve.nothing_came()
+
+
+async def test_a_session_that_was_to_end_while_the_machine_slept_is_over(
+    bench: Bench, machine: Machine
+) -> None:
+    short = {"properties": {PropertyId.SESSION_EXPIRY_INTERVAL: 3_600}}
+    client = await bench.connect("a", clean_start=True, **short)
+    await client.subscribe("x")
+    client.close()
+    await has_gone(bench, "a")
+    machine.slept_s += NIGHT_S
+    bench.broker.core.sweep()
+    assert "a" not in {session.client_id for session in bench.broker.core.sessions.values()}
+
+
+async def test_no_client_was_silent_while_the_machine_slept(
+    bench: Bench, machine: Machine
+) -> None:
+    client = await bench.connect("a", keep_alive_s=10)
+    core = bench.broker.core
+    core.sweep()
+    machine.slept_s += NIGHT_S
+    core.sweep()
+    await client.nothing_came()
+    core.upkeep.sweep(core.now() + 16.0)  # but it has to be heard from now on
+    assert await client.next() is not None  # DISCONNECT
+
+
+async def test_what_a_neighbour_tells_after_the_machine_slept_is_as_old_as_it_says(
+    bench: Bench, machine: Machine
+) -> None:
+    machine.slept_s += NIGHT_S
+    shared = bench.broker.core.shared_retention
+    version = RetainedVersion(1 << 40, 0, "gw-b", 1)
+    loop_s = asyncio.get_running_loop().time()
+    told = Retained("t", version, 7, 1, b"1", {int(PropertyId.MESSAGE_EXPIRY_INTERVAL): 60}, 60.0)
+    assert shared.learn(told, loop_s, is_news=False)
+    again = shared.told("t", loop_s)
+    assert again is not None
+    assert again.left_s is not None
+    assert 0.0 < again.left_s <= 60.0
