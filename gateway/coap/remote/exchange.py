@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
+from gateway.steady_clock import steady_clock
 from tree_handler.errors import ProtocolError
 from tree_handler.rate_limit import RateLimit
 from tree_handler.remote.query import (
@@ -52,11 +53,20 @@ class RemoteExchange:
         queries: the core.
         send: takes messages to other gateways.
         executor: executes a request here, for a gateway that vouches for whom it is.
+        clock: tells how long a request was on its way, which it may be while the machine sleeps;
+            a `steady_clock` if it is not given.
 
     """
 
-    def __init__(self, queries: RemoteQueries, send: Send, executor: Executor) -> None:
+    def __init__(
+        self,
+        queries: RemoteQueries,
+        send: Send,
+        executor: Executor,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
         self.queries = queries
+        self._now = clock or steady_clock()
         self._send_to = send
         self._executor = executor
         self._waiting: dict[str, Told] = {}
@@ -94,7 +104,7 @@ class RemoteExchange:
             ProtocolError: the target is no gateway id.
 
         """
-        now = asyncio.get_running_loop().time()
+        now = self._now()
         correlation, publication = self.queries.ask(
             target[0], request, now, deadline_s, target[1], peer=peer, lease=lease
         )
@@ -132,7 +142,7 @@ class RemoteExchange:
 
     def receive(self, topic: str, payload: bytes, on_the_way: int = 0) -> None:
         """Take a message from one of ``queries.topics``; see `RemoteQueries.receive`."""
-        now = asyncio.get_running_loop().time()
+        now = self._now()
         try:
             actions = self.queries.receive(topic, payload, now, on_the_way)
         except ProtocolError as error:
@@ -153,8 +163,8 @@ class RemoteExchange:
         self._schedule()
 
     def moved(self, now: float) -> None:
-        """Some gateways may be reached otherwise now."""
-        for publication in self.queries.moved(now):
+        """Some gateways may be reached otherwise now, on the clock of the links."""
+        for publication in self.queries.moved(self._now()):
             self._send(publication)
         self._schedule()
 
@@ -181,7 +191,7 @@ class RemoteExchange:
 
         def tell(response: ResourceResponse, goes_on: bool) -> None:
             nonlocal is_over
-            now = asyncio.get_running_loop().time()
+            now = self._now()
             publication = self.queries.answer(execute, response, now, goes_on=goes_on)
             if not goes_on:
                 is_over = True
@@ -223,7 +233,7 @@ class RemoteExchange:
     def _tick(self) -> None:
         self._timer = None
         self._due = float("inf")
-        for over in self.queries.handle_timer(asyncio.get_running_loop().time()):
+        for over in self.queries.handle_timer(self._now()):
             match over:
                 case Publication():
                     self._send(over)
@@ -245,4 +255,5 @@ class RemoteExchange:
             self._timer = None
         if due != float("inf"):
             self._due = due
-            self._timer = asyncio.get_running_loop().call_at(due, self._tick)
+            left_s = max(0.0, due - self._now())
+            self._timer = asyncio.get_running_loop().call_later(left_s, self._tick)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from mqtt_peer import Bench
 from tree_host import until
 
+from gateway.coap.remote.exchange import RemoteExchange
 from gateway.mqtt import PropertyId, Publish
 from gateway.steady_clock import steady_clock
 from tree_handler.batch import Entry
+from tree_handler.remote.query import Publication, RemoteQueries
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import Retained
 
@@ -118,3 +121,47 @@ async def test_what_a_neighbour_tells_after_the_machine_slept_is_as_old_as_it_sa
     assert again is not None
     assert again.left_s is not None
     assert 0.0 < again.left_s <= 60.0
+
+
+class Valve:
+    """Executes what other gateways ask, and counts it."""
+
+    def __init__(self) -> None:
+        self.executed = 0
+
+    def begin(
+        self,
+        request: ResourceRequest,
+        via: str,
+        tell: Callable[[ResourceResponse, bool], None],
+        *,
+        observes: bool = False,
+    ) -> Callable[[], None]:
+        self.executed += 1
+        tell(ResourceResponse(0x44), False)
+        return lambda: None
+
+
+async def test_a_request_that_waited_while_the_machine_slept_is_not_carried_out(
+    machine: Machine,
+) -> None:
+    asker, valve = RemoteQueries("gw-a", 1), Valve()
+    put = ResourceRequest("PUT", ("valve",), payload=b"1")
+    exchange = RemoteExchange(
+        RemoteQueries("gw-b", 1), lambda *_: None, valve, clock=machine.clock
+    )
+
+    def ask() -> Publication:
+        return asker.ask("gw-b", put, machine.clock(), 5.0, 1)[1]
+
+    def arrives(asked: Publication) -> None:
+        exchange.receive(asked.topic, asked.payload)
+
+    arrives(ask())
+    waits = ask()
+    machine.slept_s += NIGHT_S  # with the request in the socket's buffer
+    arrives(waits)
+    assert valve.executed == 1
+    arrives(ask())
+    assert valve.executed == 2
+    await exchange.stop()
