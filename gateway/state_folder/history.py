@@ -10,6 +10,7 @@ from gateway.log.going import GoingSegments
 from gateway.log.message_log import Done
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header
+from tree_handler.replication import epochs_over
 
 
 class LogHistory:
@@ -92,6 +93,10 @@ class LogHistory:
     def ends_early(self, missing_bytes: int) -> None:
         """A checkpoint knows that the log went on for so much more: it is told and counted."""
         self._log.ends_early(missing_bytes)
+
+    def is_over(self, stream: Epoch) -> bool:
+        """Whether no message of a stream can come any more, and the log has none."""
+        return epochs_over.is_over(self._log.have, stream)
 
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""

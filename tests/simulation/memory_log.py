@@ -14,6 +14,7 @@ from gateway.log.message_log import Done, LogError
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals
+from tree_handler.replication import epochs_over
 from tree_handler.replication.epoch_order import note
 from tree_handler.retained.hybrid_clock import EARLIEST_US
 
@@ -215,6 +216,9 @@ class MemoryLog:
             self._synced = max(self._synced, position)
 
         return finish
+
+    def is_over(self, stream: Epoch) -> bool:
+        return epochs_over.is_over(self.disk.have, stream)
 
     def goes_next(self, position: int, ahead_bytes: int) -> MemoryGoing:
         """Anything may go at any time."""

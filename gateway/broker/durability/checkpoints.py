@@ -126,6 +126,7 @@ class Checkpoints:
         error = self._durable.write()
         if error is not None:
             raise error
+        self._durable.forget(self._history.is_over)
         taken = self._snapshots.take(self._history.position)
         try:
             spared_until = await self._write(taken)

@@ -192,6 +192,11 @@ class Durable(Durability):
         """See `Durability`."""
         return self.journal.delivered.get(stream, 0)
 
+    def forget(self, is_over: Callable[[Epoch], bool]) -> None:
+        """Forget what was given of streams of which no more can come."""
+        self.journal.forget(is_over)
+        self.lacking.forget([stream for stream in self.lacking.streams if is_over(stream)])
+
     # -- frames --------------------------------------------------------------------------------
 
     def precede(self, accepted: Sequence[Accepted]) -> OSError | None:

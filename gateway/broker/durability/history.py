@@ -64,6 +64,9 @@ class History(Protocol):
     def ends_early(self, missing_bytes: int) -> None:
         """A checkpoint knows that the log went on for so much more: it is told and counted."""
 
+    def is_over(self, stream: Epoch) -> bool:
+        """Whether no message of a stream can come any more, and the log has none."""
+
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""
 

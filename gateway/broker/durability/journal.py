@@ -21,7 +21,7 @@ Of sessions only durable ones are in it, which outlive their connection. Nothing
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -285,6 +285,12 @@ class Journal:
             self._mark([one for one in self._unmarked if one[0] == key[0]])
         self.delivered[key] = last
         self._unmarked[key] = None
+
+    def forget(self, is_over: Callable[[Epoch], bool]) -> None:
+        """Forget how far local sessions were given streams of which no more can come."""
+        for key in [key for key in self.delivered if is_over(key)]:
+            del self.delivered[key]
+            self._unmarked.pop(key, None)
 
     def goes_on(
         self, next_session: int, delivered: Mapping[Epoch, int], marked: Mapping[Epoch, int]

@@ -175,6 +175,7 @@ class Store:
             self._put("checkpoint", name, value)
 
     def _write_streams(self, checkpoint: Checkpoint) -> None:
+        self._db.execute("DELETE FROM delivered")  # those that are over are in it no more
         for key, last in checkpoint.delivered.items():
             self._put("delivered", *key, last)
         self._db.execute("DELETE FROM lacking")

@@ -7,12 +7,18 @@ import sqlite3
 import threading
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from gateway.broker.durability.journal import Journal
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.store import Store, StoreError
+from gateway.links.node import TreeNode
+from gateway.state_folder.history import LogHistory
+from tree_handler.intervals import Intervals
+from tree_handler.replication import epochs_over
 
 
 async def test_a_file_is_let_go_of_when_the_checkpoint_under_way_is_written(
@@ -50,3 +56,35 @@ def test_a_checkpoint_for_a_file_that_was_let_go_of_is_an_error_that_names_it(
     store.close()
     with pytest.raises(StoreError, match="/s: "):
         store.save(Checkpoint())
+
+
+def test_thirty_years_of_restarts_leave_no_more_than_the_lives_that_are_not_over(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(("gw-a", 1))
+    store = Store(tmp_path / "s")
+    last_of: dict[str, int] = {}
+    for day in range(30 * 365):  # a neighbour starts again each day, and four lives stay
+        epoch = day + 1
+        last_of["gw-b"] = epoch
+        journal.has_delivered(("gw-b", epoch), 10)
+        if day % 100 == 99:  # a checkpoint
+            journal.forget(lambda stream: stream[1] < last_of["gw-b"] - 4)
+            store.save(Checkpoint(delivered=dict(journal.delivered)))
+    assert sorted(journal.delivered) == [("gw-b", epoch) for epoch in range(10_896, 10_951)]
+    journal.forget(lambda stream: stream[1] < last_of["gw-b"] - 4)
+    store.save(Checkpoint(delivered=dict(journal.delivered)))
+    assert store.load().delivered == {("gw-b", epoch): 10 for epoch in range(10_946, 10_951)}
+    store.close()
+
+
+def test_what_a_note_of_the_log_says_is_over_is_known_to_be() -> None:
+    have = {("gw-b", 2): Intervals([(1, 5)])}
+    for _, header in epochs_over.notes(have, "gw-b", [1], [2]):
+        have[header.stream] = Intervals([(header.first, header.last)])
+    history = LogHistory(
+        cast(TreeNode, SimpleNamespace(log=SimpleNamespace(have=have))), ("gw-a", 1)
+    )
+    assert history.is_over(("gw-b", 1))
+    assert not history.is_over(("gw-b", 2))
+    assert not history.is_over(("gw-c", 1))  # it may yet come
