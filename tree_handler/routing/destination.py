@@ -22,6 +22,8 @@ from tree_handler.seal import is_addressed
 
 MAX_ASKED_NUMBERS: Final = 5_000
 """Numbers asked for at once; the answer brings up the next."""
+MAX_ASKED_STREAMS: Final = 1_000
+"""Whose requests are remembered; of more, what was asked for longest ago is asked for anew."""
 ASK_AGAIN_S: Final = 1.0
 """A request that is not answered, or brought nothing, is repeated so long after, if the origin
 still claims."""
@@ -69,6 +71,11 @@ class Destination:
         self._counters = counters
         self._asked: dict[Epoch, _Asked] = {}
         self._number = 0
+
+    @property
+    def asked(self) -> int:
+        """Of how many streams something is asked for."""
+        return len(self._asked)
 
     def take(
         self, message: Carry, header: Header, before: int, now: float, link: int | None = None
@@ -155,6 +162,11 @@ class Destination:
         self._asked.pop(stream, None)
         return [Settle(stream, last)]
 
+    def forget(self, origin: str) -> None:
+        """An origin is gone for good: what it was asked for does not come."""
+        for stream in [stream for stream in self._asked if stream[0] == origin]:
+            del self._asked[stream]
+
     def settle(self, stream: Epoch, last: int) -> list[Action]:
         """Acknowledge all up to a number, if it is covered: a log that is full refused some."""
         if not self._core.covered(stream).covers(1, last):
@@ -177,7 +189,10 @@ class Destination:
         sent = self._send(stream[0], ask)
         if sent:
             self._counters["asks"] += 1
+            self._asked.pop(stream, None)
             self._asked[stream] = _Asked(ask, now + ASK_AGAIN_S)
+            if len(self._asked) > MAX_ASKED_STREAMS:  # its origin may never answer
+                del self._asked[next(iter(self._asked))]
         return sent
 
 

@@ -145,6 +145,8 @@ class Routed:
         if gateway_id != self._own_id:
             self.interests.forget(gateway_id)
             self.accounts.forget(gateway_id)
+            self._destination.forget(gateway_id)
+            self._waiting.pop(gateway_id, None)
 
     def recall(self, frame: bytes, header: Header, now: float) -> None:
         """Take up a batch of the log that a former life left, each in the order of the log.

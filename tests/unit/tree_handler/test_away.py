@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
+from tree_handler.replication.repairing import RepairSettings
+from tree_handler.replication.replication import Replication
 from tree_handler.routing.accounts import Accounts
 from tree_handler.routing.away import LONG_S, TELL_S, Away
+from tree_handler.routing.destination import MAX_ASKED_STREAMS, Destination
 from tree_handler.routing.interest import Interest, Interests
+from tree_handler.routing.wire import Ack, Ask
 
 ALL = ("gw-b", "gw-c")
 
@@ -85,3 +92,20 @@ def test_thirty_years_of_gateways_that_come_and_go_leave_those_that_are_there() 
             interests.forget(gone)
         assert len(interests) <= 12 + 2
         assert len(away) <= 2
+
+
+def test_requests_that_are_never_answered_are_remembered_up_to_a_bound() -> None:
+    core = Replication("gw-a", 1, {}, RepairSettings(floods_clients=False), [])
+    asks: list[Ask | Ack] = []
+
+    def send(_: str, message: Ask | Ack) -> list[Any]:
+        asks.append(message)
+        return [message]
+
+    destination = Destination(core, send, Counter())
+    for epoch in range(1, 2 * MAX_ASKED_STREAMS):  # an origin that starts again each second
+        destination.claimed(("gw-b", epoch), 5, 5, 0, float(epoch))
+    assert len(asks) == 2 * MAX_ASKED_STREAMS - 1
+    assert destination.asked == MAX_ASKED_STREAMS
+    destination.forget("gw-b")
+    assert destination.asked == 0
