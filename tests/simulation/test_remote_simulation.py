@@ -32,6 +32,20 @@ def test_no_wrong_answer_no_write_twice_and_all_that_is_asked_ends(seed: int) ->
     assert outcome.copies
 
 
+def run_with_sleepers(seed: int) -> RemoteOutcome:
+    return RemoteWorld(seed, 3 + seed % 6, sleepers=True).run()
+
+
+def test_sleepers_break_no_promise_and_are_answered_as_they_would_not_be_without_a_challenge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = [run_with_sleepers(seed) for seed in SEEDS]
+    assert not any(one.violations for one in shown)
+    monkeypatch.setattr(Repeats, "challenged", lambda *_: [])
+    refused = [run_with_sleepers(seed) for seed in SEEDS]
+    assert sum(one.answered for one in shown) > sum(one.answered for one in refused) + 50
+
+
 def _takes_every_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AskedBefore, "take", lambda *_: None)
     monkeypatch.setattr(SentAnswers, "again", lambda *_: None)

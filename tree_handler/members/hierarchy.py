@@ -152,6 +152,11 @@ class Membership:
     _listeners: list[Callable[[], None]] = field(default_factory=list)
 
     @property
+    def absences(self) -> int:
+        """Of how many gateways it is known that they are absent."""
+        return len(self._absent)
+
+    @property
     def suspects(self) -> frozenset[str]:
         """Ids of those that head nothing, since the tree has lost them."""
         return self._suspects or frozenset()

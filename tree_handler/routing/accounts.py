@@ -89,6 +89,10 @@ class Accounts:
         self.due_at = math.inf
         """When `claims` may have something to say."""
 
+    def __len__(self) -> int:
+        """How many accounts there are, of all epochs and gateways."""
+        return sum([len(stream.accounts) for stream in self.streams.values()])
+
     def ended(self, epoch: int, last: int) -> None:
         """An earlier epoch ended with this number."""
         stream = self.streams.setdefault(epoch, OwnStream())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -32,6 +33,8 @@ from tree_handler.simulation.model_keys import ModelRing, ModelSigner
 
 DEADLINE_S: Final = 5.0
 LEASE_S: Final = 60.0
+_ROUNDING_S: Final = 1e-6
+"""A clock that has stood still is a little less than the time that was waited for on it."""
 _READ: Final = ResourceRequest("GET", ("value",))
 _TREE: Final = "model"
 
@@ -106,6 +109,38 @@ class QueryingGateway:
         """Whom each observer observes."""
         self._told_here: dict[tuple[str, str], Execute] = {}
         self._world = world
+        self._slept_s = 0.0
+        self._asleep_at: float | None = None
+
+    @property
+    def now(self) -> float:
+        """The time on its clock, which stands still while it sleeps."""
+        return self.clock_at(self._world.now)
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether its clock stands still."""
+        return self._asleep_at is not None
+
+    def clock_at(self, time: float) -> float:
+        """What its clock says then, if it goes on as it does."""
+        return (time if self._asleep_at is None else self._asleep_at) - self._slept_s
+
+    def sleep(self) -> None:
+        """Its clock stands still from now on."""
+        self._asleep_at = self._world.now
+
+    def wake(self) -> None:
+        """Its clock goes on."""
+        if self._asleep_at is not None:
+            self._slept_s += self._world.now - self._asleep_at
+            self._asleep_at = None
+
+    def next_timer(self) -> float:
+        """When `tick` is due, in the world's time."""
+        if self.is_asleep:
+            return math.inf
+        return min(self.queries.next_timer(), self.watches.next_timer()) + self._slept_s
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -120,7 +155,7 @@ class QueryingGateway:
     def observe(self, target: str, observer: int) -> None:
         """Observe another gateway."""
         self.targets[observer] = target
-        epoch, now = self.locator.epoch_of(target), self._world.now
+        epoch, now = self.locator.epoch_of(target), self.now
         self.carry_out(self.watches.add(WatchKey(target, _READ), observer, epoch, now))
 
     def leave(self, observer: int) -> None:
@@ -132,7 +167,7 @@ class QueryingGateway:
     def _ask(self, target: str, request: ResourceRequest) -> None:
         epoch = self.locator.epoch_of(target) or 0
         correlation, publication = self.queries.ask(
-            target, request, self._world.now, DEADLINE_S, epoch
+            target, request, self.now, DEADLINE_S, epoch
         )
         self.asked[correlation] = (target, request.payload)
         self._world.say(self, publication)
@@ -142,7 +177,7 @@ class QueryingGateway:
     def receive(self, topic: str, payload: bytes) -> None:
         """Take a message for this gateway."""
         try:
-            actions = self.queries.receive(topic, payload, self._world.now)
+            actions = self.queries.receive(topic, payload, self.now)
         except ProtocolError:
             return
         for action in actions:
@@ -158,7 +193,7 @@ class QueryingGateway:
 
     def tick(self) -> None:
         """Do what is due."""
-        now = self._world.now
+        now = self.now + _ROUNDING_S
         for over in self.queries.handle_timer(now):
             match over:
                 case Publication():
@@ -171,9 +206,9 @@ class QueryingGateway:
 
     def moved(self) -> None:
         """The tree is another one."""
-        for publication in self.queries.moved(self._world.now):
+        for publication in self.queries.moved(self.now):
             self._world.say(self, publication)
-        self.carry_out(self.watches.moved(self.locator.epoch_of, self._world.now))
+        self.carry_out(self.watches.moved(self.locator.epoch_of, self.now))
 
     def carry_out(self, actions: list[WatchAction]) -> None:
         """Do what the watches decided."""
@@ -182,7 +217,7 @@ class QueryingGateway:
                 case BeginWatch(watch, key):
                     epoch = self.locator.epoch_of(key.target) or 0
                     correlation, publication = self.queries.ask(
-                        *(key.target, key.request, self._world.now, DEADLINE_S, epoch),
+                        *(key.target, key.request, self.now, DEADLINE_S, epoch),
                         lease=Lease(watch, LEASE_S),
                     )
                     self.observing[correlation] = watch
@@ -216,7 +251,7 @@ class QueryingGateway:
         if watch is not None:
             if not answered.goes_on:
                 del self.observing[correlation]
-            now = self._world.now
+            now = self.now
             self.carry_out(self.watches.told(watch, response, now, goes_on=answered.goes_on))
             return
         target, body = self.asked.pop(correlation)
@@ -231,7 +266,7 @@ class QueryingGateway:
     def _over(self, correlation: str) -> None:
         watch = self.observing.pop(correlation, None)
         if watch is not None:
-            now = self._world.now
+            now = self.now
             self.carry_out(self.watches.told(watch, None, now, goes_on=False))
         elif self.asked.pop(correlation, None) is not None:
             self._world.outcome.ended += 1
@@ -257,7 +292,7 @@ class QueryingGateway:
         return ResourceResponse(0x45, f"{self.name}:{self.epoch}.{self.value}".encode())
 
     def _say(self, execute: Execute, response: ResourceResponse, *, goes_on: bool = False) -> None:
-        publication = self.queries.answer(execute, response, self._world.now, goes_on=goes_on)
+        publication = self.queries.answer(execute, response, self.now, goes_on=goes_on)
         if publication is not None:
             self._world.say(self, publication)
 

@@ -1,11 +1,12 @@
 """Requests between gateways through cuts, crashes and copies, in virtual time.
 
 The gateways stand in a drawn tree whose links break and heal; each has the cores that a real one
-has (`routing.locator`, `routing.direct`, `remote_query`, `remote_watches`). They write to each
-other, read and observe. Somebody keeps copies of requests, and says them again later. Checked is
-that no answer is of another gateway than the one that was asked, that no write is carried out
-twice, nor one that was refused, that all that is asked ends, and that who observes is told the
-value that stands in the end, or that there is nothing more to tell.
+has (`routing.locator`, `routing.direct`, `remote_query`, `remote_watches`). Where there are
+sleepers, their clocks stand still for a while. They write to each other, read and observe. Somebody
+keeps copies of requests, and says them again later. Checked is that no answer is of another gateway
+than the one that was asked, that no write is carried out twice, nor one that was refused, that all
+that is asked ends, and that who observes is told the value that stands in the end, or that there is
+nothing more to tell.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ STORM_S: Final = 120.0
 QUIET_S: Final = 200.0
 """After the storm: longer than any lease, deadline or grace."""
 _STEPS: Final = {"write": 6, "read": 3, "observe": 3, "leave": 1, "cut": 1, "crash": 0.5}
+_SLEEPERS: Final = _STEPS | {"sleep": 0.3}
 """What happens, and how often beside the rest."""
 
 
@@ -35,10 +37,12 @@ class RemoteWorld:
     Args:
         seed: of all that is drawn.
         count: gateways.
+        sleepers: whether some sleep now and then.
 
     """
 
-    def __init__(self, seed: int, count: int) -> None:
+    def __init__(self, seed: int, count: int, *, sleepers: bool = False) -> None:
+        self._steps = _SLEEPERS if sleepers else _STEPS
         self.now = 0.0
         self.outcome = RemoteOutcome()
         self.written: set[bytes] = set()
@@ -83,8 +87,13 @@ class RemoteWorld:
             self.outcome.copies += 1
             self._later(
                 self._random.uniform(0.1, 20.0),
-                lambda: self._gateways[receiver].receive(topic, payload),
+                lambda: self._say_again(receiver, topic, payload),
             )
+
+    def _say_again(self, receiver: str, topic: str, payload: bytes) -> None:
+        gateway = self._gateways[receiver]
+        if not gateway.is_asleep:
+            gateway.receive(topic, payload)
 
     # -- links -----------------------------------------------------------------------------------
 
@@ -130,7 +139,7 @@ class RemoteWorld:
         return [receiver for sender, receiver in self._up if sender == name]
 
     def _link_up(self, edge: tuple[str, str]) -> None:
-        if edge in self._up:
+        if edge in self._up or any(self._gateways[name].is_asleep for name in edge):
             return
         self._count += 1
         for way in (edge, (edge[1], edge[0])):
@@ -168,7 +177,10 @@ class RemoteWorld:
             return
         draw = self._random
         asker, target = draw.sample(list(self._gateways.values()), 2)
-        match draw.choices(tuple(_STEPS), tuple(_STEPS.values())):
+        if asker.is_asleep:
+            self._later(draw.expovariate(3.0), self._storm)
+            return
+        match draw.choices(tuple(self._steps), tuple(self._steps.values())):
             case ["write"]:
                 self._count += 1
                 asker.write(target.name, b"%d;" % self._count)
@@ -185,6 +197,8 @@ class RemoteWorld:
                 self._later(draw.uniform(0.1, 25.0), lambda: self._link_up(edge))
             case ["crash"]:
                 self._crash(asker)
+            case ["sleep"]:
+                self._sleep(asker, draw.uniform(10.0, 40.0))
         self._later(draw.expovariate(3.0), self._storm)
 
     def _crash(self, gateway: QueryingGateway) -> None:
@@ -195,6 +209,19 @@ class RemoteWorld:
         self._gateways[name] = QueryingGateway(self, name, gateway.epoch + 1)
         for edge in edges:
             self._later(self._random.uniform(0.5, 10.0), partial(self._link_up, edge))
+
+    def _sleep(self, gateway: QueryingGateway, duration_s: float) -> None:
+        edges = [edge for edge in self._edges if gateway.name in edge]
+        for edge in edges:
+            self._link_down(edge)
+        gateway.sleep()
+
+        def wake() -> None:
+            gateway.wake()
+            for edge in edges:
+                self._link_up(edge)
+
+        self._later(duration_s, wake)
 
     def _later(self, delay_s: float, what: Callable[[], None]) -> None:
         self._count += 1
@@ -216,7 +243,7 @@ class RemoteWorld:
                         gateway.tick()
 
     def _due(self, gateway: QueryingGateway) -> float:
-        return min(gateway.queries.next_timer(), gateway.watches.next_timer())
+        return gateway.next_timer()
 
     def _check(self) -> None:
         found = self.outcome.violations

@@ -71,6 +71,7 @@ def test_a_forgotten_gateway_is_no_destination_and_nothing_is_kept_of_it() -> No
     assert interests.destinations("a/b") == interests.everyone == {"gw-c"}
     assert interests.destinations("gw-b/x") == frozenset()
     assert accounts.owed().keys() == {"gw-c"}
+    assert len(accounts) == 2
     assert accounts.lost == 10
     assert accounts.last_for(2, ALL) == [("gw-b", 0), ("gw-c", 10)]
     interests.forget("gw-b")  # twice changes nothing

@@ -271,6 +271,7 @@ def test_however_many_have_gone_the_next_one_can_be_taken_out(
         assert members.is_absent(AbsenceNotice.of(gone))
         assert not members.update(gone)
     assert len(members) == members.refused == 0
+    assert members.absences == 3
 
 
 # -- hierarchy -----------------------------------------------------------------------------------
