@@ -20,12 +20,12 @@ def steady_clock(
         always: one that goes on; that of the kernel since boot if it is not given, where it is.
 
     """
-    if always is None:
-        always = _since_boot if hasattr(time, "CLOCK_BOOTTIME") else awake
-    behind_s = always() - awake()
-    goes_on = always
-    return lambda: goes_on() - behind_s
-
-
-def _since_boot() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+    if always is not None:
+        goes_on, behind_s = always, always() - awake()
+        return lambda: goes_on() - behind_s
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return awake
+    # It is asked several times for each read of a client: one call, and no more.
+    look, boot = time.clock_gettime, time.CLOCK_BOOTTIME
+    behind_s = look(boot) - awake()
+    return lambda: look(boot) - behind_s
