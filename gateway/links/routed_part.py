@@ -263,7 +263,10 @@ class RoutedPart:
         """See `Part`."""
         self.carry_out(self.core.handle_timer(now))
         self._busy()
+        turns = self.own.turns
         record = self.own.take(now) if self._is_ready else None
+        if self.own.turns != turns:
+            self.interests.look_anew()
         if record is not None:
             entry = Entry(TOPIC + record.gateway_id, record.encode(), qos=1)
             first = self._node.next_control

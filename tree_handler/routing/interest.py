@@ -36,6 +36,8 @@ MAX_NEIGHBOURS: Final = 1_000
 MAX_RECORD_BYTES: Final = 4 << 20
 MAX_ADVERTISED: Final = 2_000
 """Topics that a gateway remembers to have advertised before they are cut to prefixes."""
+TOPIC_S: Final = 86_400.0
+"""A topic is advertised for so long at least after its last message, and twice as long at most."""
 MAX_ROUTES: Final = 20_000
 """Topics whose destinations are remembered."""
 _LOOKS_MAX: Final = 200_000
@@ -158,6 +160,11 @@ class OwnInterest:
         bytes_per_s: the greatest rate of records.
         load_interval_s: how long a change of load alone waits.
 
+    Attributes:
+        turns: how often topics were let go of on which nothing is published any more. Who asks for
+            routes has to look at each topic anew then (`Interests.look_anew`): else it would not
+            be noticed that a topic is still in use.
+
     """
 
     def __init__(
@@ -173,6 +180,10 @@ class OwnInterest:
         self._told = Interest(gateway_id, epoch, 0, transit=transit)
         self._subscribes: Counter[str] = Counter()
         self._publishes: set[str] = set()
+        self._before: set[str] = set()
+        """Those of the turn before."""
+        self.turns = 0
+        self._turn_at = math.inf
         self._neighbours: frozenset[str] = frozenset()
         self._load = (0, 0)
         self._interval_s = interval_s
@@ -209,7 +220,7 @@ class OwnInterest:
         if any(matches(f, topic) for f in self._publishes if f[-1:] == "#"):
             return
         self._publishes.add(topic)
-        self._is_due = True
+        self._is_due = self._is_due or topic not in self._before
 
     def linked_to(self, neighbours: Iterable[str]) -> None:
         """These are the gateways to which there are links."""
@@ -239,6 +250,9 @@ class OwnInterest:
 
     def next_timer(self) -> float:
         """When `take` may have a record; infinity if nothing has changed."""
+        return min(self._next_change(), self._turn_at)
+
+    def _next_change(self) -> float:
         if self._is_due:
             return self._not_before
         if self._load != (self._told.clients, self._told.rooted):
@@ -247,12 +261,13 @@ class OwnInterest:
 
     def take(self, now: float) -> Interest | None:
         """The record that is to be told now, if one is due."""
-        if now < self.next_timer():
+        self._turn(now)
+        if now < self._next_change():
             return None
         told = replace(
             self._told,
             subscribes=collapse(self._subscribes, MAX_FILTERS),
-            publishes=collapse(self._publishes, MAX_FILTERS),
+            publishes=collapse(self._publishes | self._before, MAX_FILTERS),
             neighbours=frozenset(sorted(self._neighbours)[:MAX_NEIGHBOURS]),
             clients=self._load[0],
             rooted=self._load[1],
@@ -267,6 +282,17 @@ class OwnInterest:
         size = sum(map(len, (*told.subscribes, *told.publishes, *told.neighbours)))
         self._not_before = now + max(self._interval_s, size / self._bytes_per_s)
         return told
+
+
+    def _turn(self, now: float) -> None:
+        """Let go of topics on which nothing is published any more."""
+        if now >= self._turn_at:
+            self._is_due = self._is_due or not self._before <= self._publishes
+            self._before, self._publishes = self._publishes, set()
+            self.turns += 1
+            self._turn_at = math.inf
+        if self._turn_at == math.inf and (self._publishes or self._before):
+            self._turn_at = now + TOPIC_S
 
 
 class Interests:
@@ -327,6 +353,10 @@ class Interests:
         for gone in record.subscribes:
             self._index.delete(gone, gateway_id)
         self._forget(record.subscribes)
+
+    def look_anew(self) -> None:
+        """Tell of each topic again when it is looked up next."""
+        self._routes.clear()
 
     @property
     def everyone(self) -> frozenset[str]:

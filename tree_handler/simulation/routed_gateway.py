@@ -160,7 +160,10 @@ class RoutedGateway(ReplicatingGateway):
                 yield f"{gateway_id} to say that it has {count} messages"
 
     def _tell_interest(self, now: float) -> None:
+        turns = self.own.turns
         record = self.own.take(now)
+        if self.own.turns != turns:
+            self.routed.interests.look_anew()
         if record is not None:
             row = Entry(TOPIC + record.gateway_id, record.encode(), qos=1).row()
             flags = Flags.LOGGED | Flags.CONTROL

@@ -13,6 +13,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.routing.interest import (
     MAX_ADVERTISED,
     MAX_FILTERS,
+    TOPIC_S,
     Interest,
     Interests,
     OwnInterest,
@@ -154,14 +155,59 @@ def test_a_topic_is_advertised_once_and_many_become_prefixes() -> None:
     assert told is not None
     assert told.publishes == {"a/b"}
     own.published("a/b")
-    assert own.next_timer() == math.inf
+    assert own.next_timer() == TOPIC_S  # nothing is to be told
     for n in range(MAX_ADVERTISED + 5):
         own.published(f"many/{n}")
     told = own.take(9.0)
     assert told is not None
     assert told.publishes == {"a/#", "many/#"}
     own.published("many/one-more")
-    assert own.next_timer() == math.inf
+    assert own.next_timer() == TOPIC_S  # nothing is to be told
+
+
+def test_a_topic_on_which_nothing_is_published_any_more_is_not_advertised_for_ever() -> None:
+    own = OwnInterest("a", 1)
+    interests = Interests("a", own.published)
+
+    def publish_for_a_day(first: float, *topics: str) -> list[Interest]:
+        told = []
+        for hour in range(24):
+            now = first + hour * 3_600.0
+            for topic in topics:
+                interests.destinations(topic)  # which is remembered, and looks but once
+            while (due := own.next_timer()) <= now:
+                turns = own.turns
+                record = own.take(max(due, first))
+                told += [] if record is None else [record]
+                if own.turns != turns:
+                    interests.look_anew()
+        return told
+
+    day_s = 86_400.0
+    assert publish_for_a_day(0.0, "always", "once")[-1].publishes == {"always", "once"}
+    told = [one for day in (1, 2, 3) for one in publish_for_a_day(day * day_s, "always")]
+    assert [one.publishes for one in told] == [{"always"}]  # told once, when it had gone
+    told = [one for day in (4, 5) for one in publish_for_a_day(day * day_s, "always", "once")]
+    assert [one.publishes for one in told] == [{"always", "once"}]
+    told = [one for day in range(6, 10) for one in publish_for_a_day(day * day_s)]
+    assert [one.publishes for one in told] == [frozenset()]
+    assert own.next_timer() == math.inf  # and a still network says nothing
+
+
+def test_many_topics_once_are_prefixes_for_a_while_and_not_for_good() -> None:
+    own, now = OwnInterest("a", 1), 0.0
+    for number in range(3 * MAX_ADVERTISED):
+        own.published(f"reply/{number}")
+    record = own.take(now)
+    assert record is not None
+    assert any(one.endswith("#") for one in record.publishes)
+    while own.next_timer() < math.inf:
+        now = max(now, own.next_timer())
+        own.published("valve")
+        record = own.take(now) or record
+        if now > 4 * 86_400.0:
+            break
+    assert record.publishes == {"valve"}
 
 
 def test_the_newest_record_wins_and_a_restart_is_newer() -> None:
