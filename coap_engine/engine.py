@@ -204,14 +204,17 @@ class Engine:
     def _receive_request(
         self, message: CoapMessage, size_bytes: int, peer: CoapPeer, now: float
     ) -> None:
-        recent = self._recent.find(peer, message.message_id, now)
+        code, is_confirmable = message.code, message.type == CON
+        recent = self._recent.find(peer, code, message.message_id, now)
         if recent is not None:
             self.counters.repeated += 1
-            if message.type == CON and recent.answer is not None:
+            if is_confirmable and recent.answer is not None:
                 self._outbox.put(recent.answer, peer)
             return
         self.counters.requests += 1
-        recent = self._recent.add(peer, message.message_id, now, is_confirmable=message.type == CON)
+        recent = self._recent.add(
+            peer, code, message.message_id, now, is_confirmable=is_confirmable
+        )
         exchange = self._exchange(message, size_bytes, peer, recent, now)
         try:
             options = read_options(message.options)

@@ -5,6 +5,8 @@ Stated here and nowhere else:
 - A request is remembered for as long as its repetitions may come (RFC 7252, section 4.5), unless
   there are more of them, or more bytes of answers to them, than the limits say: then the oldest is
   forgotten first.
+- Requests that change something are remembered apart from those that only read, which may be carried
+  out twice (RFC 7252, sections 4.5 and 5.1): no number of reads makes a write be carried out again.
 - Strangers and authenticated peers are remembered apart, and of one host (or authenticated peer) no
   more than its part: no flood of strangers makes what an authenticated peer has asked be carried
   out twice, nor does one host's flood, from however many ports, that of another.
@@ -17,6 +19,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
+from coap_engine.codes import FETCH, GET
 from coap_engine.message import CoapPeer
 from coap_engine.retransmission import EXCHANGE_LIFETIME_S, NON_LIFETIME_S
 
@@ -26,6 +29,8 @@ _SLACK_S: Final = 15.0
 @dataclass(frozen=True, slots=True)
 class RecentLimits:
     """How many requests are remembered, how much of their answers, and how long.
+
+    Of those that change something and of those that only read it is so much each.
 
     Attributes:
         of_host: of one stranger's host, or of one authenticated peer.
@@ -199,39 +204,53 @@ class RecentRequests:
 
     def __init__(self, limits: RecentLimits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._strangers = RecentQueue(limits.of_strangers, limits)
-        self._principals = RecentQueue(limits.of_principals, limits)
+        of_strangers, of_principals = limits.of_strangers, limits.of_principals
+        self._strangers = RecentQueue(of_strangers, limits)
+        self._principals = RecentQueue(of_principals, limits)
+        self._strangers_reads = RecentQueue(of_strangers, limits)
+        self._principals_reads = RecentQueue(of_principals, limits)
+        self._queues = (
+            self._strangers,
+            self._principals,
+            self._strangers_reads,
+            self._principals_reads,
+        )
 
     def __len__(self) -> int:
-        return self._strangers.remembered + self._principals.remembered
+        return sum([queue.remembered for queue in self._queues])
 
-    def find(self, peer: CoapPeer, message_id: int, now: float) -> RecentRequest | None:
+    def find(self, peer: CoapPeer, code: int, message_id: int, now: float) -> RecentRequest | None:
         """The request that a message repeats; None if it is new."""
-        return self._of(peer).find(peer, message_id, now)
+        return self._of(peer, code).find(peer, message_id, now)
 
     def add(
-        self, peer: CoapPeer, message_id: int, now: float, *, is_confirmable: bool
+        self, peer: CoapPeer, code: int, message_id: int, now: float, *, is_confirmable: bool
     ) -> RecentRequest:
         """Remember a new request."""
         limits = self._limits
         lifetime_s = limits.confirmable_s if is_confirmable else limits.other_s
-        return self._of(peer).add(peer, message_id, now + lifetime_s, now)
+        return self._of(peer, code).add(peer, message_id, now + lifetime_s, now)
 
     def forget_peer(self, peer: CoapPeer) -> None:
         """Forget what a peer has asked: its session is gone."""
-        self._of(peer).forget_peer(peer)
+        for queue in self._queues:
+            queue.forget_peer(peer)
 
     def next_timer(self) -> float | None:
         """When some may be forgotten, which is in no hurry; None if there are none."""
-        due, other = self._strangers.next_expiry(), self._principals.next_expiry()
-        if due is None or (other is not None and other < due):
-            due = other
+        due: float | None = None
+        for queue in self._queues:
+            expiry = queue.next_expiry()
+            if expiry is not None and (due is None or expiry < due):
+                due = expiry
         return None if due is None else due + _SLACK_S
 
     def handle_timer(self, now: float) -> None:
         """Forget those that can't be repeated any more."""
-        self._strangers.prune(now)
-        self._principals.prune(now)
+        for queue in self._queues:
+            queue.prune(now)
 
-    def _of(self, peer: CoapPeer) -> RecentQueue:
+    def _of(self, peer: CoapPeer, code: int) -> RecentQueue:
+        if code == GET or code == FETCH:  # noqa: PLR1714  # once for each request
+            return self._strangers_reads if peer.principal is None else self._principals_reads
         return self._strangers if peer.principal is None else self._principals

@@ -268,3 +268,27 @@ def test_a_flood_of_new_addresses_leaves_no_more_than_the_limit(count: int) -> N
                 engine.respond(event.exchange, CoapResponse(codes.CONTENT), number / 1_000)
         engine.datagrams_to_send()
     assert engine.remembered_requests <= 64
+
+
+@pytest.mark.parametrize("principal", [None, "psk:device"])
+def test_however_much_a_client_reads_its_write_is_not_carried_out_again(
+    principal: str | None,
+) -> None:
+    engine = Engine(random.Random(1).randbytes)
+    peer = CoapPeer(("10.0.0.1", 1), "10.0.0.1", principal, is_address_proven=True)
+    asked: list[int] = []
+
+    def receive(code: int, number: int, now: float) -> None:
+        message = CoapMessage(CON, code, number, b"", ((URI_PATH, b"x"),))
+        engine.receive_datagram(message.encode(), peer, now)
+        for event in engine.events():
+            if isinstance(event, Asked):
+                asked.append(code)
+                engine.respond(event.exchange, CoapResponse(codes.CONTENT, (), bytes(600)), now)
+        engine.datagrams_to_send()
+
+    receive(codes.POST, 1, 0.0)
+    for number in range(5_000):
+        receive(codes.GET, number + 2, 1.0 + number / 200)
+    receive(codes.POST, 1, 44.0)  # its last repetition (RFC 7252, section 4.8.2)
+    assert asked.count(codes.POST) == 1
