@@ -7,8 +7,9 @@ from typing import Any
 
 Row = tuple[Any, ...]
 """A message as it stands in a body: topic, QoS (with 4 added for RETAIN), payload, and properties
-if there are any; behind them the proof of a retained one (`retained.proof`). What stands behind
-that is for later releases: nobody looks at it."""
+if there are any; behind them the proof of a retained one (`retained.proof`), and of one that may
+expire what its origin's clock read (`origin_clocks`). What stands behind that is for later
+releases: nobody looks at it."""
 
 
 @dataclass(slots=True)  # not frozen: that costs a third of the time to make one
@@ -22,6 +23,8 @@ class Entry:
         retain: the RETAIN flag, as published.
         properties: MQTT 5.0 properties that must survive the journey, by identifier.
         proof: of a retained one, that its origin wrote it; empty without one.
+        accepted_us: what its origin's clock read when it was accepted (`origin_clocks`); 0 if it is
+            not said.
 
     """
 
@@ -31,15 +34,30 @@ class Entry:
     retain: bool = False
     properties: dict[int, Any] = field(default_factory=dict)
     proof: bytes = b""
+    accepted_us: int = 0
 
     @classmethod
     def of(cls, row: Row) -> Entry:
         """The message that stands in a body."""
-        return cls(row[0], row[2], row[1] & 3, bool(row[1] & 4), *row[3:5])
+        entry = cls(row[0], row[2], row[1] & 3, bool(row[1] & 4), *row[3:5])
+        entry.accepted_us = accepted_us(row)
+        return entry
 
     def row(self) -> Row:
         """The message as it stands in a body."""
         row = (self.topic, self.qos | self.retain << 2, self.payload)
+        if self.accepted_us:
+            return (*row, self.properties, self.proof, self.accepted_us)
         if self.proof:
             return (*row, self.properties, self.proof)
         return (*row, self.properties) if self.properties else row
+
+
+def accepted_us(row: Row) -> int:
+    """Return what the clock of a message's origin read when it was accepted; 0 if unsaid."""
+    return row[5] if len(row) > 5 and type(row[5]) is int else 0
+
+
+def accepted_at(row: Row, clock_us: int) -> Row:
+    """Return a message that may expire with what its origin's clock reads; 0 for no clock."""
+    return (*row[:4], row[4] if len(row) > 4 else b"", clock_us) if clock_us else row

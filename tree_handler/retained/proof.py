@@ -148,7 +148,7 @@ class RetainedProofs:
             leaves.append((_leaf(topic, version, fields), expiry_s))
         proven = list(rows)
         for i, proof in zip(at, self._signed(leaves), strict=True):
-            proven[i] = (*rows[i][:4], proof)
+            proven[i] = (*rows[i][:4], proof, *rows[i][5:])
         return proven
 
     def prove(self, told: Sequence[Retained]) -> list[Retained]:
