@@ -15,7 +15,7 @@ from gateway.broker.access.plugins import PluginHost, Plugins
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
-from gateway.broker.durability.lasting_clock import KernelClocks, LastingClock
+from gateway.broker.durability.lasting_clock import LastingClock
 from gateway.broker.durability.store import open_store
 from gateway.broker.hooks import Demand, Events, Hooks, Links, PrivateTopics, Tree
 from gateway.broker.limits import Limits, counted_refusals
@@ -26,6 +26,7 @@ from gateway.broker.statistics.sys_topics import SysTopics
 from gateway.mqtt import PacketError
 from gateway.steady_clock import steady_clock
 from tree_handler.batch import Entry
+from tree_handler.origin_clocks import OriginClocks
 
 UNFIT: Final = "message of the gateway's own that no client could publish"
 
@@ -61,11 +62,15 @@ class Memory:
     Attributes:
         history: the log.
         state_file: where checkpoints of it are kept.
+        clock: counts on over restarts.
+        origins: the clocks of those whose messages come, counted by that one.
 
     """
 
     history: History
     state_file: Path
+    clock: LastingClock
+    origins: OriginClocks
 
 
 class GatewayBroker:
@@ -202,8 +207,7 @@ async def open_broker(
 
 
 def _durable(memory: Memory, now: Callable[[], float]) -> Durable:
-    clock = LastingClock(KernelClocks(), memory.history.own[1])
-    return Durable(memory.history, clock, now)
+    return Durable(memory.history, memory.clock, now, memory.origins)
 
 
 def _recover(core: DataPlane, memory: Memory | None, durable: Durable | None) -> None:

@@ -62,7 +62,7 @@ async def dial(
             shown = None if tls is None else tls.dialled(transport.get_extra_info("ssl_object"))
             core = Dialler(own, secrets.token_bytes(handshake.NONCE_BYTES))
             link.send(core.connect.encode())
-            _check_accepted(await link.receive())
+            link.additions = _accepted_with(await link.receive())
             peer_id, proof = core.receive(await _auth(link))
             if shown not in (None, peer_id):
                 what = f"{peer_id} with the certificate of another gateway"
@@ -108,7 +108,7 @@ async def accept(
     try:
         async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
             core = await _greeted(link, own)
-            await _prove(link, core, pairing)
+            await _prove(link, core, own, pairing)
             link.send_control(handshake.TOPIC, _ACCEPTED)
     except BaseException:
         link.refuse()  # not aborted: a refused neighbour is to read what it is told
@@ -124,6 +124,7 @@ async def _greeted(link: Link, own: Credentials) -> Acceptor:
         raise ProtocolError("first packet on a link", str(first))
     try:
         connect = wire.LinkConnect.decode(first.body)
+        link.additions = connect.additions
         return Acceptor(own, secrets.token_bytes(handshake.NONCE_BYTES), connect)
     except ProtocolError as error:
         tell = error.tell if isinstance(error, HandshakeError) else None
@@ -131,11 +132,13 @@ async def _greeted(link: Link, own: Credentials) -> Acceptor:
         raise
 
 
-def _check_accepted(answer: Packet) -> None:
+def _accepted_with(answer: Packet) -> int:
+    """The `wire.Additions` of who answers, if the answer is a yes."""
     if answer.type is not Type.CONNACK or len(answer.body) != 2:
         raise ProtocolError("answer to a link's CONNECT", str(answer))
     if (code := answer.body[1]) != ReturnCode.ACCEPTED:
         raise RefusedError(code)
+    return answer.body[0]
 
 
 @contextmanager
@@ -164,8 +167,8 @@ async def _accepted(link: Link, peer_id: str) -> None:
         raise HandshakeError("end of the hand-shake", verdict)
 
 
-async def _prove(link: Link, core: Acceptor, pairing: Pairing | None) -> None:
-    link.send(wire.connack(ReturnCode.ACCEPTED))
+async def _prove(link: Link, core: Acceptor, own: Credentials, pairing: Pairing | None) -> None:
+    link.send(wire.connack(ReturnCode.ACCEPTED, own.additions & link.additions))
     link.send_control(handshake.TOPIC, core.answer)
     try:
         core.receive(await _auth(link))

@@ -18,7 +18,7 @@ from typing import Final
 import msgpack
 
 from gateway.links.refusal import Refusal
-from gateway.links.wire import LinkConnect
+from gateway.links.wire import Additions, LinkConnect
 from tree_handler.errors import ProtocolError
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
@@ -77,6 +77,7 @@ class Credentials:
         port: where it takes links itself, 0 if it doesn't.
         mode: how the tree forwards; all of its gateways must forward alike.
         epoch: its boot epoch.
+        additions: what it understands besides (`wire.Additions`).
 
     """
 
@@ -86,6 +87,7 @@ class Credentials:
     port: int = 0
     mode: str = "flood"
     epoch: int = 0
+    additions: int = Additions.NONE
 
     def __repr__(self) -> str:
         return f"Credentials({self.gateway_id!r}, {self.tree!r})"
@@ -98,7 +100,7 @@ class Dialler:
         self._own = own
         self.peer_epoch = 0
         """Boot epoch of the accepting gateway, once it has proved who it is."""
-        self.connect = LinkConnect(own.gateway_id, own.tree, nonce)
+        self.connect = LinkConnect(own.gateway_id, own.tree, nonce, own.additions)
 
     def receive(self, payload: bytes) -> tuple[str, bytes]:
         """Check the answer; return the neighbour's id and the last message to send.

@@ -6,11 +6,11 @@ taken off where its messages are handed out [MQTT-3.3.2-6].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from gateway.mqtt import PropertyId
 from tree_handler.batch import Epoch, Header, Row
+from tree_handler.entry import accepted_at, accepted_us
 
 MAX_HELD: Final = 10_000
 """Batches whose time is known. Beyond it all times are forgotten, so that messages expire late."""
@@ -32,10 +32,16 @@ class Held:
             self._came.clear()
         self._came.setdefault((header.stream, header.first), now)
 
-    def handed_out(self, header: Header, rows: Sequence[Row], now: float) -> None:
-        """A batch's turn has come: take what it waited off its messages' expiry."""
+    def handed_out(self, header: Header, rows: list[Row], now: float) -> None:
+        """A batch's turn has come: take what it waited off its messages' expiry.
+
+        One that is stamped counts as accepted so much later: what it has waited in all is counted
+        by its stamp, and this is a part of that.
+        """
         came = self._came.pop((header.stream, header.first), None)
         waited_s = 0 if came is None else int(now - came)
-        for row in rows if waited_s > 0 else ():
+        for at, row in enumerate(rows) if waited_s > 0 else ():
             if len(row) > 3 and isinstance(expiry_s := row[3].get(_EXPIRY), int):
                 row[3][_EXPIRY] = max(0, expiry_s - waited_s)
+                if stamp_us := accepted_us(row):
+                    rows[at] = accepted_at(row, stamp_us + waited_s * 1_000_000)

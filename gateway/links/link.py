@@ -46,6 +46,7 @@ class Link(asyncio.Protocol):
         address: the neighbour's socket address, for status.
         peer_epoch: the neighbour's boot epoch.
         peer_port: where a neighbour that dialled takes links itself; 0 if it doesn't.
+        additions: what the neighbour understands besides (`wire.Additions`).
         was_left: the neighbour has ended it itself.
         window: what is sent, and what may be.
         received_bytes: what came.
@@ -60,6 +61,7 @@ class Link(asyncio.Protocol):
         self.address = "?"
         self.peer_port = 0
         self.peer_epoch = 0
+        self.additions = wire.Additions.NONE
         self.was_left = False
         self.window = Window()
         self.received_bytes = 0

@@ -44,6 +44,20 @@ _LAST: Final = b"/last"
 """The topic of the last piece ends so; in front of the piece stands the message's topic."""
 
 
+class Additions:
+    """What a release understands besides that of the one before: bits of a whole number.
+
+    The dialling end says it in the place of the CONNECT's keep alive, the other one what it
+    understands of that in the first byte of its CONNACK. Earlier releases write 0 there and look at
+    neither, so each end is sent only what it understands. Nothing proves it: who could change it
+    could as well cut the link.
+    """
+
+    NONE: Final = 0
+    CLOCKS: Final = 1
+    """What neighbours know of origins' clocks (`gateway.links.clock_part`)."""
+
+
 class Type(enum.IntEnum):
     """First byte of the packets that a link uses (MQTT 3.1.1, table 2.1)."""
 
@@ -80,11 +94,12 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class LinkConnect:
-    """The CONNECT of a link: who dials, for which tree, and its nonce."""
+    """The CONNECT of a link: who dials, for which tree, its nonce, and its `Additions`."""
 
     gateway_id: str
     tree: str
     nonce: bytes
+    additions: int = Additions.NONE
 
     def encode(self) -> bytes:
         """The packet's bytes (MQTT 3.1.1, 3.1; clean session, user name and password).
@@ -96,6 +111,7 @@ class LinkConnect:
         connect = mqtt.Connect(
             Version.V311,
             self.gateway_id,
+            keep_alive_s=self.additions,
             username=LINK_USER_PREFIX + self.tree,
             password=self.nonce,
             bridge=True,
@@ -124,12 +140,12 @@ class LinkConnect:
         ):
             raise ProtocolError("CONNECT of a link", str(connect))
         tree = connect.username.removeprefix(LINK_USER_PREFIX)
-        return cls(connect.client_id, tree, connect.password)
+        return cls(connect.client_id, tree, connect.password, connect.keep_alive_s)
 
 
-def connack(code: int) -> bytes:
-    """A CONNACK with a `ReturnCode` or a `Refusal`."""
-    return frame(Type.CONNACK, bytes((0, code)))
+def connack(code: int, additions: int = Additions.NONE) -> bytes:
+    """A CONNACK with a `ReturnCode` or a `Refusal`, and the `Additions` of who sends it."""
+    return frame(Type.CONNACK, bytes((additions, code)))
 
 
 def publish(topic: bytes, payload: bytes) -> bytes:

@@ -18,7 +18,7 @@ from typing import Any
 from gateway.access import files as access_files
 from gateway.access.files import AccessFiles
 from gateway.access.in_use import AccessInUse, Faces
-from gateway.broker.broker import GatewayBroker, Memory, open_broker
+from gateway.broker.broker import GatewayBroker, open_broker
 from gateway.broker.data_plane import DataPlane
 from gateway.coap.access import CoapAccess
 from gateway.coap.oscore.devices import OscoreDevices
@@ -42,15 +42,17 @@ from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
 from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver, NodeSettings
+from gateway.links.wire import Additions
 from gateway.log.message_log import MessageLog
 from gateway.members.membership import Members
 from gateway.members.relocation import relocate
 from gateway.members.roll import MemberRoll
 from gateway.members.watch import MemberWatch
-from gateway.process import coap_part, sd_notify, tree_mode
+from gateway.process import arrivals, coap_part, sd_notify, tree_mode
 from gateway.process.attachment import Attachment
 from gateway.process.console_part import ConsolePart
 from gateway.process.drain import Drain
+from gateway.process.origin_times import OriginTimes
 from gateway.process.watched_tasks import WatchedTasks
 from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations
@@ -231,7 +233,7 @@ class GatewayProcess:
             counted=self._link_refused,
         )
         node = NodeSettings(
-            Credentials(own.id, tree.name, key, mode=tree.mode),
+            Credentials(own.id, tree.name, key, mode=tree.mode, additions=Additions.CLOCKS),
             Identity(own.id, self._life.epoch, self._capability, self._addresses.own),
             Parameters(hello_s=tree.hello_s),
             sync=self._settings.log.durability == "sync",
@@ -274,7 +276,7 @@ class GatewayProcess:
 
     async def _start_broker(self, files: AccessFiles) -> GatewayBroker:
         own = (self._settings.gateway.id, self._life.epoch)
-        state_file = self._settings.gateway.state_dir / "broker.sqlite3"
+        self._times = OriginTimes(own, self._settings.gateway.state_dir)
         client_log = ClientLog(asyncio.get_running_loop())
         self._stack.callback(client_log.close)
         with faults_of_broker():
@@ -283,7 +285,7 @@ class GatewayProcess:
                 files.broker,
                 tree=self._readings.overhear(self._node),
                 links=self._node,
-                memory=Memory(LogHistory(self._node, own), state_file),
+                memory=self._times.memory(LogHistory(self._node, own)),
                 recovered=self._broker_recovered,
                 interest=self._routed,
                 events=client_log,
@@ -296,6 +298,7 @@ class GatewayProcess:
         settle_s, refused = self._settings.tree.repair_interval_s, self._proof.unproven_retained
         self._retained = RetainedPart(self._node, core.shared_retention, settle_s, refused)
         self._node.add_part(self._retained)
+        self._stack.callback(self._times.ride_on(self._node).save)
         if self._routed is not None:
             wanted = [f for one in core.sessions.values() for f in one.subscriptions]
             wanted += self._readings.command_topics
@@ -377,9 +380,7 @@ class GatewayProcess:
         self._node.publish(Entry(topic, payload), control=True)
 
     def _deliver(self, rows: list[Row], header: Header) -> None:
-        last = header.last if header.logged else 0
-        self._broker.core.arriving.publish_batch(rows, header.stream, last)
-        self._readings.hear(rows)
+        arrivals.hand_out(rows, header, self._broker.core, self._readings)
 
     def _control(self, entry: Entry, header: Header) -> None:
         self._members.receive(entry, header)

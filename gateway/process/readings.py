@@ -106,6 +106,11 @@ class Readings:
         """The tree that the broker is to publish through, so that commands are heard."""
         return OverheardTree(tree, self.hear, lambda: bool(self.command_topics))
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether any sensor, or who takes commands, listens to messages."""
+        return bool(self._commands.topics or self._hearing)
+
     def hear(self, rows: Iterable[Row]) -> None:
         """Take what was published anywhere; what nobody here listens to is left alone."""
         if self._commands.topics:

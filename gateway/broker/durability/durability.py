@@ -112,6 +112,22 @@ class Durability:
         """The last number of a stream that local sessions were given; 0 if none."""
         return 0
 
+    # -- how long messages have waited -------------------------------------------------------------
+
+    def accepted_us(self) -> int:
+        """What a message is stamped with that is accepted now and may expire; 0 for nothing."""
+        return 0
+
+    def waited_s(self, stream: Epoch, accepted_us: int) -> float:
+        """For how long a message has waited since its origin accepted it, as far as is certain.
+
+        Args:
+            stream: the origin and its life.
+            accepted_us: its stamp; 0 if it has none.
+
+        """
+        return 0.0
+
     # -- turns -------------------------------------------------------------------------------------
 
     def write(self) -> OSError | None:

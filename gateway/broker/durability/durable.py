@@ -27,6 +27,7 @@ from gateway.broker.outbound.channel import Channel
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import Will
 from tree_handler.batch import Epoch
+from tree_handler.origin_clocks import OriginClocks, stamp
 from tree_handler.retained.message import Retained
 
 MARK_S: Final = 60.0
@@ -47,6 +48,8 @@ class Durable(Durability):
         history: its log.
         clock: goes on over restarts.
         now: the loop's clock, in seconds.
+        origins: the clocks of those whose messages come, counted by that clock; none are known if
+            not given.
 
     Attributes:
         journal: what is to be written.
@@ -56,7 +59,14 @@ class Durable(Durability):
 
     """
 
-    def __init__(self, history: History, clock: LastingClock, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        history: History,
+        clock: LastingClock,
+        now: Callable[[], float],
+        origins: OriginClocks | None = None,
+    ) -> None:
+        self._origins = OriginClocks(history.own) if origins is None else origins
         self._reading = ReadingBack(history, now)
         super().__init__(history.own, self._reading)
         self.journal = Journal(history.own)
@@ -196,6 +206,20 @@ class Durable(Durability):
         """Forget what was given of streams of which no more can come."""
         self.journal.forget(is_over)
         self.lacking.forget([stream for stream in self.lacking.streams if is_over(stream)])
+
+    # -- how long messages have waited -----------------------------------------------------------
+
+    def accepted_us(self) -> int:
+        """See `Durability`."""
+        return stamp(self.clock.now_us())
+
+    def waited_s(self, stream: Epoch, accepted_us: int) -> float:
+        """See `Durability`."""
+        if not accepted_us:
+            return 0.0
+        now_us = self.clock.now_us()
+        self._origins.accepted(stream, accepted_us, now_us)
+        return self._origins.waited_us(stream, accepted_us, now_us) / 1_000_000
 
     # -- frames --------------------------------------------------------------------------------
 

@@ -115,6 +115,11 @@ class LastingClock:
         self._ahead_us = start_us - clocks.boot_us()
         self._is_new = True
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it goes on from the life before: what was noted of it then still holds."""
+        return not self._is_new
+
     def now_us(self) -> int:
         """The time on this clock."""
         return self._clocks.boot_us() + self._ahead_us

@@ -171,6 +171,12 @@ class Recovery:
         """For how long, up to now, something has waited; less than 0 if it is to come."""
         return 0.0 if since_us is None else (self._clock.now_us() - since_us) / 1_000_000
 
+    def _waited_since_s(self, entry: Entry, stream: Epoch) -> float:
+        """For how long a message has waited since its origin accepted it."""
+        if not self._clock.goes_on:  # what was known of the origin's clock was counted by another
+            return 0.0
+        return self._durable.waited_s(stream, entry.accepted_us)
+
     # -- batches ---------------------------------------------------------------------------------
 
     def _batch(self, frame: bytes, header: Header) -> None:
@@ -226,8 +232,8 @@ class Recovery:
             return
         message.ref = ref
         if message.expires_at_s is not None:
-            left_s = float(message.properties[EXPIRY]) - self._waited_s(came_us)
-            self._expire(message, left_s)
+            waited_s = max(self._waited_s(came_us), self._waited_since_s(entry, ref[0]))
+            self._expire(message, float(message.properties[EXPIRY]) - waited_s)
         if message.retain:
             if self._parts.retention.retain(message) and message.qos:
                 self._parts.owing.replaced(message.topic)

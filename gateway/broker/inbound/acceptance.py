@@ -28,6 +28,7 @@ from gateway.broker.turns import Turns
 from gateway.mqtt import ReasonCode
 from gateway.shares.log_room import LogRoom
 from tree_handler.batch import Row, cut
+from tree_handler.entry import accepted_at
 
 TURN_S: Final = 0.01
 """Delivering goes on for so long before others have their turn."""
@@ -150,7 +151,14 @@ class Acceptance:
             self._wait(Accepted(message, None, None, 0, False, will))
         else:
             self._outlet.give_out(message, None, self._now())
-            self.pass_on(message.row())
+            self.pass_on(self.row(message))
+
+    def row(self, message: Message) -> Row:
+        """What the log and the tree get of a message that is accepted now."""
+        row = message.row()
+        if message.expires_at_s is None:
+            return row
+        return accepted_at(row, self._durability.accepted_us())
 
     def pass_on(self, row: Row) -> None:
         """Let the tree have a QoS 0 message that subscribers here have been given."""
@@ -168,7 +176,7 @@ class Acceptance:
             self._turns.need()
         self._accepted.append(accepted)
         if accepted.message is not None:
-            self._rows.append(accepted.message.row())
+            self._rows.append(self.row(accepted.message))
 
     # -- into the log --------------------------------------------------------------------------
 

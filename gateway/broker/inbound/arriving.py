@@ -13,13 +13,14 @@ from typing import Final
 
 from gateway.broker.durability.durability import Durability
 from gateway.broker.outbound.delivery import Delivery
-from gateway.broker.outbound.message import Message
+from gateway.broker.outbound.message import EXPIRY, Message
 from gateway.broker.outbound.outlet import Outlet
 from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.retention import Retention
 from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import PacketError
 from tree_handler.batch import Entry, Epoch, Ref, Row
+from tree_handler.entry import accepted_us
 
 _RETAIN_BIT: Final = 4
 _by_topic = itemgetter(0)
@@ -62,7 +63,7 @@ class Arriving:
         """Give local subscribers what no log has (plugins)."""
         now_s = self._now()
         for entry in entries:
-            self._publish_one(entry, None, now_s)
+            self._publish_one(entry, None, now_s, now_s)
 
     def publish_batch(self, rows: Sequence[Row], stream: Epoch, last: int) -> None:
         """Give local subscribers the messages of a batch.
@@ -88,8 +89,13 @@ class Arriving:
         for topic, of_topic in groupby(rows, _by_topic):
             some = list(of_topic)
             if any(len(row) > 3 or row[1] & _RETAIN_BIT for row in some):
+                since_s, stamp_us = now_s, 0
                 for at, row in enumerate(some, number):
-                    self._publish_one(Entry.of(row), (stream, at) if last else None, now_s)
+                    entry = Entry.of(row)
+                    if entry.accepted_us != stamp_us:  # its time began there [MQTT-3.3.2-6]
+                        stamp_us = entry.accepted_us
+                        since_s = now_s - self._durability.waited_s(stream, stamp_us)
+                    self._publish_one(entry, (stream, at) if last else None, since_s, now_s)
             else:
                 self._publish_plain(topic, some, (stream, number if last else 0), now_s)
             number += len(some)
@@ -105,25 +111,41 @@ class Arriving:
             lacking.found(stream, begin, end)
             for number in range(begin, end + 1):
                 entry, ref = Entry.of(rows[number - first]), (stream, number)
+                since_s = now_s - durability.waited_s(stream, entry.accepted_us)
                 if entry.qos == 2 and (had := lacking.had(stream, number)):
-                    self._publish_but(entry, ref, had, now_s)
+                    self._publish_but(entry, ref, had, since_s, now_s)
                 else:
-                    self._publish_one(entry, ref, now_s)
+                    self._publish_one(entry, ref, since_s, now_s)
 
-    def _publish_but(self, entry: Entry, ref: Ref, had: set[int], now_s: float) -> None:
+    def _publish_but(
+        self, entry: Entry, ref: Ref, had: set[int], since_s: float, now_s: float
+    ) -> None:
         try:
-            message = Message.of(entry, now_s)
+            message = Message.of(entry, since_s)
             message.ref = ref
             if message.expired(now_s):
-                self._publish_one(entry, ref, now_s)
+                self._publish_one(entry, ref, since_s, now_s)
             elif count := self._outlet.give_out_but(message, had, now_s):
                 self._refusals.count(HAD_BEFORE, f"{ref[0][0]}, boot {ref[0][1]}", count)
         except PacketError as error:
             self._no_packet(error)
 
-    def _publish_one(self, entry: Entry, ref: Ref | None, now_s: float) -> None:
+    def in_time(self, rows: Sequence[Row], stream: Epoch) -> Sequence[Row]:
+        """The messages of a batch that have not expired on their way: what acts on a message must
+        not act on an old one."""
+        if not any(len(row) > 3 and EXPIRY in row[3] for row in rows):
+            return rows
+        return [row for row in rows if not self._has_expired(row, stream)]
+
+    def _has_expired(self, row: Row, stream: Epoch) -> bool:
+        expiry_s = row[3].get(EXPIRY) if len(row) > 3 else None
+        if not isinstance(expiry_s, int):
+            return False
+        return self._durability.waited_s(stream, accepted_us(row)) >= expiry_s
+
+    def _publish_one(self, entry: Entry, ref: Ref | None, since_s: float, now_s: float) -> None:
         try:
-            message = Message.of(entry, now_s)
+            message = Message.of(entry, since_s)
             message.ref = ref
             if not message.expired(now_s):
                 self._outlet.give_out(message, None, now_s)

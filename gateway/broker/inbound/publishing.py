@@ -118,7 +118,7 @@ class Publishing:
         else:
             message = self._message(route, 0, packet, at, properties)
             self._delivery.deliver(message, route, publisher.session, self._now())
-            self._acceptance.pass_on(message.row())
+            self._acceptance.pass_on(self._acceptance.row(message))
         return True
 
     def _topic(self, publisher: Publisher, key: bytes, properties: dict[int, Any]) -> bytes:

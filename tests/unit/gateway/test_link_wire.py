@@ -203,3 +203,17 @@ def test_the_boot_epoch_is_part_of_what_both_ends_prove() -> None:
         acceptor.receive(msgpack.packb([mac, port, epoch + 1]))
     acceptor.receive(proof)
     assert (dialler.peer_epoch, acceptor.peer_epoch) == (4, 3)
+
+
+@pytest.mark.parametrize("additions", [0, wire.Additions.CLOCKS])
+def test_each_end_says_what_it_understands_where_earlier_releases_write_0_and_do_not_look(
+    additions: int,
+) -> None:
+    connect = LinkConnect("gw-a", "t", NONCE_D, additions)
+    reader = wire.LinkReader()
+    reader.feed(connect.encode())
+    (packet,) = drain(reader)
+    assert packet.body[8:10] == additions.to_bytes(2, "big")  # the keep alive
+    assert LinkConnect.decode(packet.body) == connect
+    answer = wire.connack(wire.ReturnCode.ACCEPTED, additions)
+    assert answer == bytes((0x20, 2, additions, 0))

@@ -1,0 +1,47 @@
+"""How long messages have waited: this gateway's clock, what it knows of others', and its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway.broker.broker import Memory
+from gateway.broker.durability.history import History
+from gateway.broker.durability.lasting_clock import KernelClocks, LastingClock
+from gateway.links.clock_part import ClockFile, ClockPart
+from gateway.links.node import TreeNode
+from tree_handler.batch import Epoch
+from tree_handler.origin_clocks import OriginClocks
+
+
+class OriginTimes:
+    """The clocks of one gateway process.
+
+    Args:
+        own: the gateway's id and boot epoch.
+        folder: its state folder.
+
+    Attributes:
+        clock: its own, which the broker's recovery has go on from the life before.
+        origins: those of all.
+
+    """
+
+    def __init__(self, own: Epoch, folder: Path) -> None:
+        self.clock = LastingClock(KernelClocks(), own[1])
+        self.origins = OriginClocks(own)
+        self._folder = folder
+        self._file = ClockFile(folder, own[0])
+        self.origins.load(self._file.load())
+
+    def memory(self, history: History) -> Memory:
+        """Return what the broker's sessions outlive the process in, whose log this is."""
+        return Memory(history, self._folder / "broker.sqlite3", self.clock, self.origins)
+
+    def ride_on(self, node: TreeNode) -> ClockPart:
+        """Tell neighbours of clocks from now on: the broker has recovered."""
+        if not self.clock.goes_on:
+            self.origins.forget()
+        part = ClockPart(node, self.origins, self.clock.now_us, self._file)
+        node.add_part(part)
+        part.save()
+        return part
