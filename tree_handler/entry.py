@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 Row = tuple[Any, ...]
 """A message as it stands in a body: topic, QoS (with 4 added for RETAIN), payload, and properties
 if there are any; behind them the proof of a retained one (`retained.proof`), and of one that may
 expire what its origin's clock read (`origin_clocks`). What stands behind that is for later
 releases: nobody looks at it."""
+
+
+MAX_CLOCK_US: Final = 1 << 60
+"""What an origin's clock reads at most: it would count to there for 36,000 years."""
 
 
 @dataclass(slots=True)  # not frozen: that costs a third of the time to make one
@@ -40,7 +44,8 @@ class Entry:
     def of(cls, row: Row) -> Entry:
         """The message that stands in a body."""
         entry = cls(row[0], row[2], row[1] & 3, bool(row[1] & 4), *row[3:5])
-        entry.accepted_us = accepted_us(row)
+        if len(row) > 5:
+            entry.accepted_us = accepted_us(row)
         return entry
 
     def row(self) -> Row:
@@ -55,7 +60,8 @@ class Entry:
 
 def accepted_us(row: Row) -> int:
     """Return what the clock of a message's origin read when it was accepted; 0 if unsaid."""
-    return row[5] if len(row) > 5 and type(row[5]) is int else 0
+    said = row[5] if len(row) > 5 else 0
+    return said if type(said) is int and 0 < said <= MAX_CLOCK_US else 0
 
 
 def accepted_at(row: Row, clock_us: int) -> Row:

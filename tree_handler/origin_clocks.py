@@ -7,8 +7,8 @@ waited, wherever that was: at its origin, in logs and queues on its way, behind 
 restart. Nothing is noted for a batch, and no batch is looked into on its way.
 
 What an origin's clock reads is known from below. It was read a moment ago at best, and has been
-counted on since at a rate that is a little too slow (`DRIFT_BITS`). So a message may live on for
-longer than its publisher said, and never for less. It is known from two sources:
+counted on since at a rate that is a little too slow (`clock_readings`). So a message may live on
+for longer than its publisher said, and never for less. It is known from two sources:
 
 * stamps: a message that comes says what its origin's clock read before;
 * neighbours: each tells what it knows of the clocks of all, itself included, when a link comes up,
@@ -28,20 +28,18 @@ off. All times are whole microseconds; those called ``now_us`` are of this gatew
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgpack
 
 from tree_handler.batch import Epoch
+from tree_handler.clock_readings import MAX_LIVES, ClockReading, ClockReadings, surely_passed
+from tree_handler.entry import MAX_CLOCK_US
 from tree_handler.errors import ProtocolError
 from tree_handler.members.member import check_name
 from tree_handler.routing.locator import WayThere
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
-DRIFT_BITS: Final = 11
-"""Two clocks are taken to differ by less than 1 in 2 ** 11: 490 us a second, so much as a time
-service may make a clock faster or slower while it puts it right."""
 STAMP_US: Final = 1 << 17
 """Stamps are whole multiples of so much, the next one after the moment: messages that were accepted
 together expire together, and so one range of places in a queue holds them."""
@@ -51,29 +49,13 @@ SAVED_US: Final = 60 * NEWS_US
 """What is kept is written anew if it is worse by so much, which is every day and a half."""
 GONE_US: Final = 7 * 86_400 * NEWS_US
 """For so long a life is remembered of which there is nothing here; it may come back."""
-MAX_CLOCKS: Final = 20_000
-"""Lives of which a clock is known, or told by one neighbour."""
 MAX_TOLD: Final = 1_000
 """In one message."""
-_MAX_CLOCK_US: Final = 1 << 60
 
 Told = tuple[str, int, int, bool]
 """A gateway, a life of it, what its clock reads, and whether that is more than hearsay."""
 Known = tuple[str, int, int, int]
 """A gateway, a life of it, what its clock read, and when that was."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """What a clock read at least, and when."""
-
-    clock_us: int
-    at_us: int
-    is_sure: bool = True
-
-    def by(self, now_us: int) -> int:
-        """What it reads now, at least."""
-        return self.clock_us + _surely_passed(now_us - self.at_us)
 
 
 class OriginClocks:
@@ -89,17 +71,17 @@ class OriginClocks:
         self._own_lives: dict[Epoch, None] = {own: None}
         """The lives of this gateway's own in which its clock counted on."""
         self._way: Callable[[str], WayThere | None] = _nowhere
-        self._stamped: dict[Epoch, _Reading] = {}
-        self._kept: dict[Epoch, _Reading] = {}
+        self._stamped = ClockReadings()
+        self._kept = ClockReadings()
         """What the neighbour on the way told last."""
-        self._before: dict[Epoch, _Reading] = {}
+        self._before = ClockReadings()
         """What was known in this gateway's life before: it may have been off since."""
         self._peers: dict[int, Epoch] = {}
         """Who the neighbours are, by link."""
-        self._heard: dict[int, dict[Epoch, _Reading]] = {}
-        self._said: dict[int, dict[Epoch, _Reading]] = {}
+        self._heard: dict[int, ClockReadings] = {}
+        self._said: dict[int, ClockReadings] = {}
         """What each neighbour has been told, by link."""
-        self._saved: dict[Epoch, _Reading] = {}
+        self._saved: dict[Epoch, ClockReading] = {}
 
     def go_by(self, way: Callable[[str], WayThere | None]) -> None:
         """From now on ask this how the tree reaches a gateway; None if it does not."""
@@ -109,17 +91,17 @@ class OriginClocks:
 
     def accepted(self, stream: Epoch, stamp_us: int, now_us: int) -> None:
         """Take a stamp: the clock of a message's origin read almost so much before now."""
-        if stream == self._own:
-            return
-        read_us = stamp_us - STAMP_US
+        read_us = min(stamp_us, MAX_CLOCK_US) - STAMP_US
         known = self._stamped.get(stream)
+        if known is None and (stream == self._own or read_us < 0 or not _is_life(*stream)):
+            return
         if known is None or known.by(now_us) < read_us:
-            _put(self._stamped, stream, _Reading(read_us, now_us))
+            self._stamped.put(stream, ClockReading(read_us, now_us))
 
     def waited_us(self, stream: Epoch, stamp_us: int, now_us: int) -> int:
         """Return for how long a message has surely waited since it was stamped."""
         reads_us = self.reads(stream, now_us)
-        return 0 if reads_us is None else _surely_passed(reads_us - stamp_us)
+        return 0 if reads_us is None else surely_passed(reads_us - stamp_us)
 
     def reads(self, stream: Epoch, now_us: int) -> int | None:
         """Return what the clock of a life reads at least; None if nothing is known."""
@@ -133,22 +115,23 @@ class OriginClocks:
 
     def _hearsay(self, stream: Epoch, now_us: int, but: int | None = None) -> int | None:
         """The least that it reads by what anybody tells."""
-        told = [
-            heard[stream].by(now_us)
+        by_all = [
+            told.by(now_us)
             for link, heard in self._heard.items()
-            if link != but and stream in heard
+            if link != but and (told := heard.get(stream)) is not None
         ]
-        return min(told, default=None)
+        return min(by_all, default=None)
 
     def _believed(self, stream: Epoch, now_us: int, but: int | None = None) -> int | None:
         """What it reads by stamps and by who is on the way, but for what ``but`` told."""
         if stream == self._own:
             return now_us
         way = self._way_to(stream[0])
-        found: list[_Reading | None] = [self._stamped.get(stream)]
+        found: list[ClockReading | None] = [self._stamped.get(stream)]
         on_the_way = None
         if way is not None and way.link != but:
-            on_the_way = self._heard.get(way.link, _NOTHING).get(stream)
+            if (heard := self._heard.get(way.link)) is not None:
+                on_the_way = heard.get(stream)
             if on_the_way is not None and not on_the_way.is_sure:
                 on_the_way = None
             found.append(on_the_way)
@@ -164,13 +147,14 @@ class OriginClocks:
     def link_up(self, link: int, peer: Epoch) -> None:
         """Over this link clocks are told and heard from now on; ``peer`` is the neighbour."""
         self._peers[link] = peer
-        self._heard[link] = {}
-        self._said[link] = {}
+        self._heard[link] = ClockReadings()
+        self._said[link] = ClockReadings()
 
     def link_down(self, link: int) -> None:
         """The link has ended."""
-        for known in (self._peers, self._heard, self._said):
-            known.pop(link, None)
+        self._peers.pop(link, None)
+        self._heard.pop(link, None)
+        self._said.pop(link, None)
 
     def _way_to(self, gateway_id: str) -> WayThere | None:
         for link, (peer_id, epoch) in self._peers.items():
@@ -181,25 +165,21 @@ class OriginClocks:
     def moved(self, now_us: int) -> None:
         """Gateways are reached over other links than before: keep what those told."""
         for link, heard in self._heard.items():
-            for stream, reading in heard.items():
-                self._keep(link, stream, reading, now_us)
+            for stream in heard:
+                self._keep(link, stream, now_us)
 
-    def _keep(self, link: int, stream: Epoch, reading: _Reading, now_us: int) -> None:
+    def _keep(self, link: int, stream: Epoch, now_us: int) -> None:
         """Keep what a neighbour told, if it is the one on the way."""
+        reading = self._heard[link].get(stream)
         way = self._way_to(stream[0])
-        if way is None or way.link != link or not reading.is_sure:
+        if way is None or way.link != link or reading is None or not reading.is_sure:
             return
         kept = self._kept.get(stream)
         if kept is None or way.epoch == stream[1] or kept.by(now_us) < reading.by(now_us):
-            _put(self._kept, stream, reading)
+            self._kept.put(stream, reading)
 
     def heard(self, link: int, told: Iterable[Told], now_us: int) -> list[Epoch]:
-        """Take what a neighbour tells; return of which lives it told anything.
-
-        Raises:
-            ProtocolError: of too many.
-
-        """
+        """Take what a neighbour tells; return of which lives it told anything."""
         heard = self._heard.get(link)
         if heard is None:
             return []
@@ -208,11 +188,9 @@ class OriginClocks:
             stream = (gateway_id, epoch)
             if stream == self._own:  # nobody knows better
                 continue
-            reading = heard[stream] = _Reading(clock_us, now_us, is_sure)
-            self._keep(link, stream, reading, now_us)
+            heard.put(stream, ClockReading(clock_us, now_us, is_sure))
+            self._keep(link, stream, now_us)
             found.append(stream)
-        if len(heard) > MAX_CLOCKS:
-            raise ProtocolError("clocks that a neighbour tells of", len(heard))
         return found
 
     @property
@@ -235,8 +213,11 @@ class OriginClocks:
         found: list[Told] = []
         for stream in self._lives() if of is None else of:
             way = self._way_to(stream[0])
-            if way is not None and way.link == link and way.epoch == stream[1]:
+            is_there = way is not None and way.epoch == stream[1]
+            if way is not None and way.link == link and is_there:
                 continue  # it knows better
+            if not (is_there or self._is_late(stream)):
+                continue
             before = said.get(stream)
             reads_us = self._believed(stream, now_us, but=link)
             is_sure = reads_us is not None
@@ -249,29 +230,35 @@ class OriginClocks:
                 or before.is_sure != is_sure
                 or abs(reads_us - before.by(now_us)) >= NEWS_US
             ):
-                said[stream] = _Reading(reads_us, now_us, is_sure)
+                said.put(stream, ClockReading(reads_us, now_us, is_sure))
                 found.append((*stream, reads_us, is_sure))
         return found
 
     def _lives(self) -> dict[Epoch, None]:
         lives = dict(self._own_lives)
-        for known in (self._stamped, self._kept, self._before, *self._heard.values()):
+        for known in self._tables():
             lives.update(dict.fromkeys(known))
         return lives
+
+    def _is_late(self, stream: Epoch) -> bool:
+        """Whether a life is among the latest of its gateway: a neighbour keeps no more."""
+        gateway_id, epoch = stream
+        later = {one for known in self._tables() for one in known.of(gateway_id) if one > epoch}
+        return len(later) < MAX_LIVES
+
+    def _tables(self) -> tuple[ClockReadings, ...]:
+        return self._stamped, self._kept, self._before, *self._heard.values()
 
     # -- from life to life -----------------------------------------------------------------------
 
     def keep_only(self, lives: Callable[[Epoch], bool], now_us: int) -> None:
         """Forget the clocks of all lives but these, if nothing was heard of them for `GONE_US`."""
-        tables = self._stamped, self._kept, self._before
-        for known in (*tables, *self._heard.values(), *self._said.values()):
-            gone = [
-                stream
-                for stream, reading in known.items()
-                if now_us - reading.at_us > GONE_US and not lives(stream)
-            ]
-            for stream in gone:
-                del known[stream]
+
+        def is_over(stream: Epoch, reading: ClockReading) -> bool:
+            return now_us - reading.at_us > GONE_US and not lives(stream)
+
+        for known in (*self._tables(), *self._said.values()):
+            known.forget(is_over)
         own = [one for one in self._own_lives if lives(one)]
         self._own_lives = dict.fromkeys([self._own, *own])
 
@@ -290,7 +277,7 @@ class OriginClocks:
         )
         if not is_news:
             return []
-        self._saved = {stream: _Reading(reads_us, now_us) for stream, reads_us in known.items()}
+        self._saved = {stream: ClockReading(reads_us, now_us) for stream, reads_us in known.items()}
         return [(*stream, reads_us, now_us) for stream, reads_us in known.items()]
 
     def load(self, known: Iterable[Known]) -> None:
@@ -299,7 +286,7 @@ class OriginClocks:
             if gateway_id == self._own[0]:
                 self._own_lives[gateway_id, epoch] = None
             else:
-                _put(self._before, (gateway_id, epoch), _Reading(clock_us, at_us))
+                self._before.put((gateway_id, epoch), ClockReading(clock_us, at_us))
 
     def forget(self) -> None:
         """Undo `load`: this gateway's clock does not go on from the life before."""
@@ -307,23 +294,8 @@ class OriginClocks:
         self._own_lives = {self._own: None}
 
 
-_NOTHING: Final[dict[Epoch, _Reading]] = {}
-
-
 def _nowhere(gateway_id: str) -> WayThere | None:
     return None
-
-
-def _put(known: dict[Epoch, _Reading], stream: Epoch, reading: _Reading) -> None:
-    """Note a reading; with one too many the one goes that has been there for longest."""
-    known[stream] = reading
-    if len(known) > MAX_CLOCKS:
-        del known[next(iter(known))]
-
-
-def _surely_passed(passed_us: int) -> int:
-    """How much has passed in any case, if a clock that may be too fast says so much."""
-    return 0 if passed_us <= 0 else passed_us - (passed_us >> DRIFT_BITS) - 1
 
 
 def stamp(now_us: int) -> int:
@@ -373,6 +345,15 @@ def life_of(gateway_id: object, epoch: object) -> Epoch:
     raise ProtocolError("life whose clock is told of", epoch)
 
 
+def _is_life(gateway_id: str, epoch: int) -> bool:
+    """Whether others would take it for one; an origin may sign what it likes."""
+    try:
+        life_of(gateway_id, epoch)
+    except ProtocolError:
+        return False
+    return True
+
+
 def clock_of(value: object) -> int:
     """Take what was unpacked as what a clock reads.
 
@@ -380,6 +361,6 @@ def clock_of(value: object) -> int:
         ProtocolError: it is none.
 
     """
-    if isinstance(value, int) and type(value) is int and 0 <= value < _MAX_CLOCK_US:
+    if isinstance(value, int) and type(value) is int and 0 <= value <= MAX_CLOCK_US:
         return value
     raise ProtocolError("clock", value)

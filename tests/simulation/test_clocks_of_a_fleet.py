@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from tree_handler.batch import Epoch
-from tree_handler.origin_clocks import DRIFT_BITS, NEWS_US, STAMP_US, OriginClocks, stamp
+from tree_handler.clock_readings import DRIFT_BITS
+from tree_handler.origin_clocks import NEWS_US, STAMP_US, OriginClocks, stamp
 from tree_handler.routing.locator import WayThere
 
 SECOND = 1_000_000

@@ -11,11 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler import origin_clocks
+from tree_handler.clock_readings import (
+    DRIFT_BITS,
+    MAX_GATEWAYS,
+    MAX_LIVES,
+    ClockReading,
+    ClockReadings,
+)
+from tree_handler.entry import MAX_CLOCK_US
 from tree_handler.errors import ProtocolError
 from tree_handler.origin_clocks import (
-    DRIFT_BITS,
     GONE_US,
-    MAX_CLOCKS,
     MAX_TOLD,
     NEWS_US,
     SAVED_US,
@@ -299,7 +305,7 @@ def test_what_is_kept_is_written_anew_only_where_it_has_become_worse() -> None:
     one = clocks("b", None, 1)
     assert one.save(0)
     assert not one.save(1_000 * SECOND)
-    one.accepted(A, 5, 1_000 * SECOND)
+    one.accepted(A, STAMP_US + 5, 1_000 * SECOND)
     assert one.save(1_000 * SECOND)
     assert not one.save(2_000 * SECOND)
     assert one.save(2_000 * SECOND + SAVED_US << DRIFT_BITS)
@@ -321,14 +327,66 @@ def test_lives_of_which_nothing_is_left_are_forgotten_everywhere() -> None:
     assert one.reads(("b", 1), 3) == 3
 
 
-def test_what_one_neighbour_tells_and_what_is_kept_is_bounded() -> None:
-    one = clocks("b", None, 1)
-    for life in range(1, MAX_CLOCKS + 2):
+def test_an_origin_that_signs_many_lives_crowds_out_none_but_its_own() -> None:
+    one = clocks("b", None, 1, 2)
+    one.accepted(("c", 1), STAMP_US + 5, 0)
+    one.heard(1, [("c", 1, 5, True)], 0)
+    for life in range(1, 1_000):
         one.accepted(("a", life), STAMP_US + 5, 0)
-    assert one.reads(("a", 1), 0) is None
-    assert one.reads(("a", 2), 0) == 5
-    with pytest.raises(ProtocolError, match="clocks that a neighbour tells of"):
-        one.heard(1, [("a", life, 5, True) for life in range(1, MAX_CLOCKS + 2)], 0)
+        one.heard(1, [("a", life, 5, True)], 0)
+    assert one.reads(("a", 999 - MAX_LIVES), 0) is None
+    assert one.reads(("a", 1_000 - MAX_LIVES), 0) == 5
+    assert one.reads(("c", 1), 0) == 5
+    told = one.news(2, 0)
+    assert len(told) == MAX_LIVES + 2
+    assert one.news(2, 0) == []
+
+
+def test_lives_that_neighbours_tell_of_go_round_in_no_ring() -> None:
+    """Three neighbours of each other; each life that one of them drops may come again."""
+    ring = [clocks(f"gw-{n}") for n in range(3)]
+    for n, one in enumerate(ring):
+        for other in range(3):
+            if other != n:
+                one.link_up(other, (f"gw-{other}", 1))
+    for life in range(1, 4 * MAX_LIVES):
+        ring[life % 3].accepted(("a", life), STAMP_US + life, 0)
+    said = 0
+    for now_s in range(50):
+        todo = [(n, None) for n in range(3)]
+        while todo:
+            n, of = todo.pop()
+            for other in range(3):
+                told = ring[n].news(other, now_s * SECOND, of) if other != n else []
+                said += len(told) * (now_s > 5)
+                if told and (heard := ring[other].heard(n, told, now_s * SECOND)):
+                    todo.append((other, heard))
+    assert said == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 30)), max_size=200))
+def test_readings_are_of_the_lives_that_came_last(puts: list[tuple[int, int]]) -> None:
+    readings = ClockReadings()
+    for gateway, life in puts:
+        readings.put((f"gw-{gateway}", life), ClockReading(life, 0))
+        assert (f"gw-{gateway}", life) in readings
+    for gateway in range(31):
+        of = readings.of(f"gw-{gateway}")
+        assert len(of) <= MAX_LIVES
+        assert all(reading.clock_us == life for life, reading in of.items())
+    kept = [stream for stream in readings if stream[1] % 2]
+    readings.forget(lambda stream, reading: stream[1] % 2 == 0)
+    assert list(readings) == kept
+    readings.clear()
+    assert list(readings) == []
+
+
+def test_gateways_are_bounded() -> None:
+    readings = ClockReadings()
+    for gateway in range(MAX_GATEWAYS + 1):
+        readings.put((f"gw-{gateway}", 1), ClockReading(1, 0))
+    assert readings.get(("gw-0", 1)) is None
+    assert readings.get(("gw-1", 1)) is not None
 
 
 # -- the wire form ---------------------------------------------------------------------------------
@@ -339,6 +397,28 @@ def test_what_is_told_reads_back() -> None:
     messages = list(origin_clocks.pack(told))
     assert [len(origin_clocks.unpack(one)) for one in messages] == [MAX_TOLD, 1]
     assert [row for one in messages for row in origin_clocks.unpack(one)] == told
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.tuples(
+                st.sampled_from(["a", "A", "", "x" * 64, "$a", "b\0"]), st.integers(-1, 1 << 33)
+            ),
+            st.one_of(st.integers(-1, 1 << 70), st.just(MAX_CLOCK_US)),
+        ),
+        max_size=9,
+    ),
+    st.integers(0, 1 << 62),
+)
+def test_whatever_origins_sign_what_is_told_of_it_ends_no_link(
+    stamps: list[tuple[tuple[str, int], int]], later_us: int
+) -> None:
+    one = clocks("b", None, 1)
+    for stream, stamp_us in stamps:
+        one.accepted(stream, stamp_us, 0)
+    told = one.news(1, min(later_us, MAX_CLOCK_US))
+    assert [row for each in origin_clocks.pack(told) for row in origin_clocks.unpack(each)] == told
 
 
 @given(st.binary(max_size=60))
@@ -356,7 +436,7 @@ def test_no_bytes_but_rows_are_read(data: bytes) -> None:
         ["a", True, 1, True],
         ["a", 1, -1, True],
         ["a", 1, True, True],
-        ["a", 1, 1 << 60, True],
+        ["a", 1, MAX_CLOCK_US + 1, True],
         ["a", 1 << 32, 1, True],
         ["a", 1, 1, 1],
         [b"a", 1, 1, True],
