@@ -340,9 +340,9 @@ def life_of(gateway_id: object, epoch: object) -> Epoch:
         ProtocolError: it is none.
 
     """
-    if isinstance(epoch, int) and type(epoch) is int and 0 < epoch <= MAX_BOOT_EPOCH:
-        return check_name("gateway whose clock is told of", gateway_id), epoch
-    raise ProtocolError("life whose clock is told of", epoch)
+    if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 < epoch <= MAX_BOOT_EPOCH:
+        raise ProtocolError("life whose clock is told of", epoch)
+    return check_name("gateway whose clock is told of", gateway_id), epoch
 
 
 def _is_life(gateway_id: str, epoch: int) -> bool:
@@ -361,6 +361,6 @@ def clock_of(value: object) -> int:
         ProtocolError: it is none.
 
     """
-    if isinstance(value, int) and type(value) is int and 0 <= value <= MAX_CLOCK_US:
-        return value
-    raise ProtocolError("clock", value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_CLOCK_US:
+        raise ProtocolError("clock", value)
+    return value

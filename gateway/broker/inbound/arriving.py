@@ -22,6 +22,7 @@ from gateway.mqtt import PacketError
 from tree_handler.batch import Entry, Epoch, Ref, Row
 from tree_handler.entry import accepted_us
 
+EXPIRED: Final = "message of another gateway that expired on its way"
 _RETAIN_BIT: Final = 4
 _by_topic = itemgetter(0)
 HAD_BEFORE: Final = "message of QoS 2 that came back, for a session that has had it"
@@ -149,7 +150,9 @@ class Arriving:
             message.ref = ref
             if not message.expired(now_s):
                 self._outlet.give_out(message, None, now_s)
-            elif message.retain:  # it waited too long on its way; its version counts
+                return
+            self._refusals.count(EXPIRED, f"on {entry.topic[:80]!r}")
+            if message.retain:  # its version counts
                 self._retention.retain(message)
         except PacketError as error:
             self._no_packet(error)

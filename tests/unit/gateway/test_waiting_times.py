@@ -13,6 +13,7 @@ import pytest
 from tree_host import until
 from waiting_gateways import Gateway, Make, gateways, pass_s
 
+from gateway.broker.inbound.arriving import EXPIRED
 from gateway.broker.sessions.backlog import HEAD_BYTES, Places
 from gateway.links.clock_part import FILE_NAME, ClockFile
 from gateway.links.wire import Additions
@@ -53,6 +54,7 @@ async def test_what_a_message_waits_at_its_origin_for_a_link_counts(
     await until(lambda: DELIVERED in reader.got())
     assert reader.got() == {DELIVERED: 88}
     assert b.heard == [DELIVERED]
+    assert b.core.refusals.counts[EXPIRED] == 1
 
 
 async def test_waits_on_each_hop_add_up_and_a_restart_in_between_costs_nothing(make: Make) -> None:
