@@ -168,7 +168,7 @@ class Gateway:
         self.routed = self._route()
         clock, origins = LastingClock(self.clocks, self.epoch), OriginClocks(own)
         file = ClockFile(self._folder / self.name, self.name)
-        origins.load(file.load())
+        origins.load(file.take())
         history = LogHistory(self.node, own)
         durable = Durable(history, clock, self.now, origins)
         around = Hooks(

@@ -139,10 +139,16 @@ class ClockFile:
         self._path = folder / FILE_NAME
         self._own_id = own_id
 
-    def load(self) -> list[Known]:
-        """Read what was known; nothing if the file is missing, damaged or another gateway's."""
+    def take(self) -> list[Known]:
+        """Read what was known, and delete it: nothing if it is missing, damaged or another
+        gateway's.
+
+        It counts for the next life alone, and only if that one's clock goes on from this one's. A
+        start that fails before it is written anew must not leave it to one after.
+        """
         try:
             data = self._path.read_bytes()
+            self._path.unlink()
             packed = data[_CRC_BYTES:]
             if data[:_CRC_BYTES] != zlib.crc32(packed).to_bytes(_CRC_BYTES, "big"):
                 raise ValueError("damaged")

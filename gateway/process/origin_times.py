@@ -31,7 +31,7 @@ class OriginTimes:
         self.origins = OriginClocks(own)
         self._folder = folder
         self._file = ClockFile(folder, own[0])
-        self.origins.load(self._file.load())
+        self.origins.load(self._file.take())
 
     def memory(self, history: History) -> Memory:
         """Return what the broker's sessions outlive the process in, whose log this is."""

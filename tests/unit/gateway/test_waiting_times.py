@@ -274,11 +274,13 @@ def kept(folder: Path, change: Callable[[bytes], bytes] = lambda data: data) -> 
     file.save(KNOWN)
     path = folder / FILE_NAME
     path.write_bytes(change(path.read_bytes()))
-    return file.load()
+    found = file.take()
+    assert not path.exists()
+    return found
 
 
-def test_what_is_known_of_clocks_is_read_as_it_was_written(tmp_path: Path) -> None:
-    assert ClockFile(tmp_path, "b").load() == []
+def test_what_is_known_of_clocks_is_read_once_as_it_was_written(tmp_path: Path) -> None:
+    assert ClockFile(tmp_path, "b").take() == []
     assert kept(tmp_path) == KNOWN
 
 
