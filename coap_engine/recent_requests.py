@@ -5,8 +5,9 @@ Stated here and nowhere else:
 - A request is remembered for as long as its repetitions may come (RFC 7252, section 4.5), unless
   there are more of them, or more bytes of answers to them, than the limits say: then the oldest is
   forgotten first.
-- Requests that change something are remembered apart from those that only read, which may be carried
-  out twice (RFC 7252, sections 4.5 and 5.1): no number of reads makes a write be carried out again.
+- Requests that change something are remembered apart from those that only read, which may be
+  carried out twice (RFC 7252, sections 4.5 and 5.1): no number of reads makes a write be carried
+  out again.
 - Strangers and authenticated peers are remembered apart, and of one host (or authenticated peer) no
   more than its part: no flood of strangers makes what an authenticated peer has asked be carried
   out twice, nor does one host's flood, from however many ports, that of another.
@@ -251,6 +252,6 @@ class RecentRequests:
             queue.prune(now)
 
     def _of(self, peer: CoapPeer, code: int) -> RecentQueue:
-        if code == GET or code == FETCH:  # noqa: PLR1714  # once for each request
+        if code in (GET, FETCH):
             return self._strangers_reads if peer.principal is None else self._principals_reads
         return self._strangers if peer.principal is None else self._principals

@@ -53,7 +53,13 @@ ALONE = {
 """Folders and modules whose tests run beside no other."""
 
 
-LONG = {"spark", "test_provisioning.py", "test_broker_kill.py", "test_cloned_card.py", "test_pages.py"}
+LONG = {
+    "spark",
+    "test_provisioning.py",
+    "test_broker_kill.py",
+    "test_cloned_card.py",
+    "test_pages.py",
+}
 """Groups and modules of minutes: they begin first, or one worker has them left in the end."""
 
 

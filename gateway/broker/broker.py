@@ -16,7 +16,7 @@ from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
 from gateway.broker.durability.lasting_clock import LastingClock
-from gateway.broker.durability.store import open_store
+from gateway.broker.durability.opening import open_store
 from gateway.broker.hooks import Demand, Events, Hooks, Links, PrivateTopics, Tree
 from gateway.broker.limits import Limits, counted_refusals
 from gateway.broker.listeners.listener import Listener, Listeners
@@ -179,15 +179,14 @@ async def open_broker(
     running: asyncio.Future[DataPlane] = asyncio.get_running_loop().create_future()
     plugins = load(settings.plugins, running)
     refusals = counted_refusals(asyncio.get_running_loop().time)
-    guard = Guard(
-        access, plugins, anonymous=settings.anonymous, limits=settings.limits, refusals=refusals
-    )
+    limits = settings.limits
+    guard = Guard(access, plugins, anonymous=settings.anonymous, limits=limits, refusals=refusals)
     told = [each for each in (plugins.events, events, private) if each is not None]
     may = guard if guard.has_rules else None, told, interest, guard if access.policy else None
     hooks = Hooks(guard.authentication, tree, links, *may, private)
     now = now or steady_clock()
     durable = None if memory is None else _durable(memory, now)
-    core = DataPlane(hooks, settings.limits, durable, refusals, now)
+    core = DataPlane(hooks, limits, durable, refusals, now)
     listeners = Listeners(core.service, access.tls, settings.websocket_rules)
     failure: BaseException | None = None
     try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 from gateway.broker.durability.checkpoints import Checkpoints
 from gateway.broker.durability.durability import Durability
@@ -18,7 +17,6 @@ from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.sessions_again import Restorable
 from gateway.broker.durability.snapshot import Snapshots
 from gateway.broker.durability.sparing import Sparing
-from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.durability.store import Store
 from gateway.broker.each_listener import EachListener
 from gateway.broker.hooks import Hooks
@@ -32,6 +30,7 @@ from gateway.broker.inbound.greeting import Greeting
 from gateway.broker.inbound.publishing import Publishing
 from gateway.broker.inbound.reception import Reception
 from gateway.broker.inbound.requests import Requests
+from gateway.broker.left_wills import LeftWills
 from gateway.broker.limits import DROPS, Budget, Limits, counted_refusals
 from gateway.broker.outbound.channel import Channel, Output
 from gateway.broker.outbound.delivery import Delivery
@@ -272,42 +271,13 @@ class DataPlane:
         checkpoints.go_on_from(saved)
         self.checkpoints = checkpoints
         durable.write()  # what a neighbour brings from now on stands behind where this life begins
+        permissions, failures = self._hooks.permissions, self._failures
+        left = LeftWills(
+            durable, self.sessions, self.wills, permissions, self.tasks, failures, self.refusals
+        )
         for one in recovery.wills_standing:
-            step = partial(self._leave_standing, one, is_latest=durable.wills.is_latest(one))
-            self._failures.tried("will that stood", step, one.topic)
+            left.deal_with(one)
         return found
-
-    def _leave_standing(self, one: SavedWill, *, is_latest: bool) -> None:
-        """See to a will that stood when the process before ended: its client has gone with it.
-
-        One with a delay waits for the client, whose session is there again, for what is left of it.
-        What the client may publish is asked anew.
-        """
-        permissions = self._hooks.permissions
-        verdict = True if permissions is None else permissions.may_publish(one.client, one.topic)
-        if isinstance(verdict, Awaitable):
-            self.tasks.start(self._leave_late(one, verdict, is_latest=is_latest))
-        else:
-            self._leave(one, allowed=verdict, is_latest=is_latest)
-
-    async def _leave_late(
-        self, one: SavedWill, verdict: Awaitable[bool], *, is_latest: bool
-    ) -> None:
-        self._leave(one, allowed=await verdict, is_latest=is_latest)
-
-    def _leave(self, one: SavedWill, *, allowed: bool, is_latest: bool) -> None:
-        session = self.sessions.get(one.client_id)
-        if not allowed:
-            self.refusals.count("will to a forbidden topic", str(one.client))
-            self._durability.will_given_up(one)
-            self._durability.write()
-        elif not is_latest:  # the log refused it, and then its client had another
-            self.wills.publish_left(one)
-        elif session is None:
-            self.wills.publish_of(one.client_id, one.will)
-        elif session.channel is None:
-            session.will = one.will
-            self.wills.wait(session, session.away_since_s)
 
     async def keep(self) -> None:
         """The broker has stopped: write a last checkpoint, where there are any."""

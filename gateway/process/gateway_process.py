@@ -158,11 +158,12 @@ class GatewayProcess:
         self._attachment = Attachment(self._node, self._settings.tree, own.id, key, epoch)
         self._stack.push_async_callback(self._attachment.stop)
         owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed
-        self._drain = Drain(self._node, self._broker.core, self._leave, self._end, owed)
+        core = self._broker.core
+        self._drain = Drain(self._node, core, self._leave, self._end, owed)
         self._stack.push_async_callback(self._drain.stop)
         self._coap = await self._start_coap(files)
-        served = self._coap, self._site.registry, self._expiry, self._site.query_counts
-        edge = GatewayEdge(self._readings.sampler, *served)
+        sampler, site = self._readings.sampler, self._site
+        edge = GatewayEdge(sampler, self._coap, site.registry, self._expiry, site.query_counts)
         self._status = GatewayStatus(
             own=own,
             epoch=epoch,
@@ -177,8 +178,7 @@ class GatewayProcess:
             edge=edge,
             watched=self.watched,
         )
-        about = self._broker.core, self._node, self._routed, edge
-        await self._console.start(self._settings, files, *about)
+        await self._console.start(self._settings, files, core, self._node, self._routed, edge)
         self._stack.push_async_callback(self._console.stop)
         self._use(files)
         try:
@@ -192,9 +192,6 @@ class GatewayProcess:
         # Not before: a start that fails has one line alone.
         self._expiry.follow(self._access.files.expiring)
         await asyncio.to_thread(self._access.note, "start")
-
-    def _look_again(self) -> None:
-        self._access.look_again()
 
     def _use(self, files: AccessFiles) -> None:
         coap = (self._coap, self._oscore)
@@ -222,6 +219,9 @@ class GatewayProcess:
         place = lambda: self._settings.gateway.place  # noqa: E731  # it may move
         self._saying = publishing.begin(parts, own, place, self._accept)
         self._stack.push_async_callback(self._saying.stop)
+
+    def _look_again(self) -> None:
+        self._access.look_again()
 
     def _make_node(self, key: bytes, log: MessageLog, tls: LinkTls | None) -> TreeNode:
         own, tree, limits = self._settings.gateway, self._settings.tree, self._settings.limits
@@ -253,8 +253,9 @@ class GatewayProcess:
             is_there=self._proof.is_there,
             unproven=self._proof.unproven,
         )
-        scoped = self._admission, Scope(tree.replicate, tree.keep_local)
-        return TreeNode(node, log, receiver, *scoped)
+        return TreeNode(
+            node, log, receiver, self._admission, Scope(tree.replicate, tree.keep_local)
+        )
 
     def _refused(self, kind: str, who: str) -> None:
         self._broker.core.refusals.count(kind, who)

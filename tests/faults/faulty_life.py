@@ -23,7 +23,8 @@ from surroundings import hooks
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.lasting_clock import LastingClock
-from gateway.broker.durability.store import Store, StoreError, open_store
+from gateway.broker.durability.opening import open_store
+from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import NO_LONGER_LOGGED
 from gateway.links.handshake import Credentials

@@ -283,7 +283,6 @@ class OwnInterest:
         self._not_before = now + max(self._interval_s, size / self._bytes_per_s)
         return told
 
-
     def _turn(self, now: float) -> None:
         """Let go of topics on which nothing is published any more."""
         if now >= self._turn_at:

@@ -166,9 +166,7 @@ class QueryingGateway:
 
     def _ask(self, target: str, request: ResourceRequest) -> None:
         epoch = self.locator.epoch_of(target) or 0
-        correlation, publication = self.queries.ask(
-            target, request, self.now, DEADLINE_S, epoch
-        )
+        correlation, publication = self.queries.ask(target, request, self.now, DEADLINE_S, epoch)
         self.asked[correlation] = (target, request.payload)
         self._world.say(self, publication)
 

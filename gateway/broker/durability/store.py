@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgpack
 from mypy_extensions import mypyc_attr
@@ -35,12 +35,10 @@ from gateway.broker.durability.tables import FORMAT, SWEEP, TABLES
 from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.sessions.subscription import Subscription
-from gateway.kept_file import set_aside
 from tree_handler.batch import Entry, Epoch, Ref
 from tree_handler.intervals import Intervals
 from tree_handler.retained.hybrid_clock import RetainedVersion
 
-_WITHOUT: Final = "sessions and retained messages are known as far as the log tells them"
 _log = logging.getLogger(__name__)
 
 
@@ -365,27 +363,6 @@ class Store:
     def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         with closing(self._db.execute(statement, values)) as cursor:
             return cursor.fetchall()
-
-
-def open_store(path: Path, *, is_first: bool = True) -> tuple[Store, Checkpoint]:
-    """A broker's checkpoints and the last of them.
-
-    A damaged file is set aside and named in the log: what the log itself still tells is better
-    than no start at all. So is one that is missing, unless this may be the first start.
-
-    Raises:
-        StoreError: it can't be opened or made.
-
-    """
-    if not is_first and not (path.exists() and path.stat().st_size):
-        _log.error("%s: missing or empty: %s", path, _WITHOUT)
-    try:
-        store = Store(path)
-        return store, store.load()
-    except DamagedStoreError as error:
-        aside = set_aside(path, "-wal", "-shm")
-        _log.error("%s; set aside as %s: %s", error, aside.name, _WITHOUT)
-        return Store(path), Checkpoint()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gateway.broker.durability.opening import open_store
 from gateway.broker.durability.saved import (
     Checkpoint,
     SavedDelivery,
@@ -19,7 +20,7 @@ from gateway.broker.durability.saved import (
     SavedSession,
 )
 from gateway.broker.durability.sqlite_trouble import could_not_look
-from gateway.broker.durability.store import DamagedStoreError, Store, StoreError, open_store
+from gateway.broker.durability.store import DamagedStoreError, Store, StoreError
 from gateway.broker.hooks import Client
 from gateway.broker.sessions.session import Subscription
 from tree_handler.batch import Entry

@@ -95,9 +95,7 @@ async def test_a_session_that_was_to_end_while_the_machine_slept_is_over(
     assert "a" not in {session.client_id for session in bench.broker.core.sessions.values()}
 
 
-async def test_no_client_was_silent_while_the_machine_slept(
-    bench: Bench, machine: Machine
-) -> None:
+async def test_no_client_was_silent_while_the_machine_slept(bench: Bench, machine: Machine) -> None:
     client = await bench.connect("a", keep_alive_s=10)
     core = bench.broker.core
     core.sweep()
@@ -147,9 +145,7 @@ async def test_a_request_that_waited_while_the_machine_slept_is_not_carried_out(
 ) -> None:
     asker, valve = RemoteQueries("gw-a", 1), Valve()
     put = ResourceRequest("PUT", ("valve",), payload=b"1")
-    exchange = RemoteExchange(
-        RemoteQueries("gw-b", 1), lambda *_: None, valve, clock=machine.clock
-    )
+    exchange = RemoteExchange(RemoteQueries("gw-b", 1), lambda *_: None, valve, clock=machine.clock)
 
     def ask() -> Publication:
         return asker.ask("gw-b", put, machine.clock(), 5.0, 1)[1]
