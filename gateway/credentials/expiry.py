@@ -116,6 +116,7 @@ class ExpiryWatch:
 
     Attributes:
         expiring: what was read last.
+        changed: as given.
 
     """
 
@@ -128,7 +129,7 @@ class ExpiryWatch:
         self.expiring: tuple[Expiring, ...] = ()
         self._timers = timers
         self._wall_clock = wall_clock
-        self._changed = changed
+        self.changed = changed
         self._timer: Alarm | None = None
         self._said_at_s = 0.0
         self._ahead_s = 0.0
@@ -169,7 +170,7 @@ class ExpiryWatch:
         ahead_s, ended = self._ahead_s, self._ended
         self._note()
         if abs(self._ahead_s - ahead_s) > CLOCK_SET_S or self._ended != ended:
-            self._changed()
+            self.changed()
         if self._timers.time() - self._said_at_s >= DAY_S:
             self._say()
         self._wait()

@@ -140,7 +140,7 @@ class GatewayProcess:
         self._addresses = await Addresses.of(self._settings)
         log = state.open_log(self._settings)
         self._stack.callback(log.close)
-        self._expiry = ExpiryWatch(asyncio.get_running_loop(), changed=self._look_again)
+        self._expiry = ExpiryWatch(asyncio.get_running_loop())
         self._stack.callback(self._expiry.close)
         self._members.recall(log)
         epoch = state.count_start(own, log, self._members)
@@ -197,6 +197,7 @@ class GatewayProcess:
         coap = (self._coap, self._oscore)
         faces = Faces(self._node, self._proof, self._broker, *coap, self._console, self._expiry)
         self._access = AccessInUse(self._settings, files, faces)
+        self._expiry.changed = self._access.look_again
         self._stack.callback(self._access.close)
 
     def _read_access(self) -> AccessFiles:
@@ -219,9 +220,6 @@ class GatewayProcess:
         place = lambda: self._settings.gateway.place  # noqa: E731  # it may move
         self._saying = publishing.begin(parts, own, place, self._accept)
         self._stack.push_async_callback(self._saying.stop)
-
-    def _look_again(self) -> None:
-        self._access.look_again()
 
     def _make_node(self, key: bytes, log: MessageLog, tls: LinkTls | None) -> TreeNode:
         own, tree, limits = self._settings.gateway, self._settings.tree, self._settings.limits
