@@ -69,3 +69,12 @@ def test_processes_that_append_at_the_same_time_lose_nothing(tmp_path: Path) -> 
     assert [writer.wait(60) for writer in writers] == [0, 0]
     found = [(one.who, one.of["number"]) for one in AuditTrail(path).changes()]
     assert len(found) == len(set(found)) == 200
+
+
+def test_a_line_that_a_power_cut_has_cut_off_costs_the_next_one_nothing(tmp_path: Path) -> None:
+    trail = AuditTrail(tmp_path / "audit.jsonl")
+    trail.append("alice", "first")
+    with (tmp_path / "audit.jsonl").open("ab") as file:
+        file.write(b'{"time_s": 1.0, "who": "al')
+    trail.append("alice", "second")
+    assert [one.what for one in trail.changes()] == ["first", "second"]

@@ -84,3 +84,13 @@ def test_so_many_files_are_kept_and_so_much_of_each(
 def test_a_disk_that_takes_nothing_is_no_reason_to_stop(tmp_path: Path) -> None:
     (tmp_path / FOLDER).write_text("no folder")
     Quarantine(tmp_path).take(refused(), "gw-x")
+
+
+def test_a_file_of_another_name_is_no_reason_to_stop(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / "notes.batch").write_text("somebody's")
+    Quarantine(tmp_path).take(refused(), "gw-x")
+    assert {path.name for path in (tmp_path / FOLDER).iterdir()} == {
+        "notes.batch",
+        "0000000001-gw-x.batch",
+    }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.configuration.config import ConfigError
-from gateway.state_folder import state_format
+from gateway.state_folder import listeners_file, state_format
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -53,3 +53,12 @@ def test_a_folder_that_is_not_writable_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="file"):
         state_format.claim(tmp_path / "file" / "state")
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b'"text"', b'{"listeners": 1}', b"\xff", b"{"])
+def test_a_file_of_listeners_that_is_damaged_tells_nothing_and_stops_no_command(
+    tmp_path: Path, data: bytes
+) -> None:
+    (tmp_path / listeners_file.NAME).write_bytes(data)
+    with pytest.raises(ValueError):
+        listeners_file.read(tmp_path)
