@@ -135,6 +135,16 @@ class KeptFile:
         self.is_kept()
         return found
 
+    def remove(self) -> None:
+        """Delete the file, whose content counts no more.
+
+        Raises:
+            OSError: it can't be deleted.
+
+        """
+        self.path.unlink(missing_ok=True)
+        _forget_there(self.path)
+
     def give_up(self, why: str) -> None:
         """Set the file aside, and say so.
 

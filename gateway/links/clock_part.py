@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 import msgpack
 
-from gateway import replaced_file
+from gateway.kept_file import KeptFile
 from gateway.links.node import TreeNode
 from gateway.links.wire import Additions
 from tree_handler import origin_clocks
@@ -26,6 +26,7 @@ SETTLE_S: Final = 1.0
 """And so long after gateways came, left or moved."""
 _VERSION: Final = 1
 _CRC_BYTES: Final = 4
+_WITHOUT: Final = "messages may expire late, until neighbours tell of clocks again"
 
 _log = logging.getLogger(__name__)
 
@@ -136,40 +137,42 @@ class ClockFile:
     """
 
     def __init__(self, folder: Path, own_id: str) -> None:
-        self._path = folder / FILE_NAME
+        self._file = KeptFile(folder / FILE_NAME, _WITHOUT)
         self._own_id = own_id
 
     def take(self) -> list[Known]:
-        """Read what was known, and delete it: nothing if it is missing, damaged or another
-        gateway's.
+        """Read what was known, and delete it: nothing if it is missing. A file that is damaged, or
+        another gateway's, is set aside.
 
         It counts for the next life alone, and only if that one's clock goes on from this one's. A
         start that fails before it is written anew must not leave it to one after.
         """
         try:
-            data = self._path.read_bytes()
-            self._path.unlink()
-            packed = data[_CRC_BYTES:]
-            if data[:_CRC_BYTES] != zlib.crc32(packed).to_bytes(_CRC_BYTES, "big"):
-                raise ValueError("damaged")
-            version, own_id, rows = msgpack.unpackb(packed)
-            if (version, own_id) != (_VERSION, self._own_id):
-                raise ValueError(f"version {version} of {own_id}")
-            return [
-                (*life_of(gateway_id, epoch), clock_of(clock_us), clock_of(at_us))
-                for gateway_id, epoch, clock_us, at_us in rows
-            ]
-        except FileNotFoundError:
+            found = self._file.read(self._known) or []
+            self._file.remove()
+        except OSError as error:
+            _log.error("%s: not usable, so messages may expire late: %s", self._file.path, error)
             return []
-        except (OSError, ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
-            _log.warning("%s: not usable, so messages may expire late: %s", self._path, error)
-            return []
+        return found
+
+    def _known(self, data: bytes) -> list[Known]:
+        packed = data[_CRC_BYTES:]
+        if data[:_CRC_BYTES] != zlib.crc32(packed).to_bytes(_CRC_BYTES, "big"):
+            raise ValueError("damaged")
+        version, own_id, rows = msgpack.unpackb(packed)
+        if (version, own_id) != (_VERSION, self._own_id):
+            raise ValueError(f"version {version} of {own_id}")
+        return [
+            (*life_of(gateway_id, epoch), clock_of(clock_us), clock_of(at_us))
+            for gateway_id, epoch, clock_us, at_us in rows
+        ]
 
     def save(self, known: list[Known]) -> None:
         """Write what is known."""
         packed: bytes = msgpack.packb([_VERSION, self._own_id, known])
         data = zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") + packed
         try:
-            replaced_file.replace(self._path, data)
+            self._file.write(data)
         except OSError as error:
-            _log.error("%s: not written, so messages may expire late: %s", self._path, error)
+            path = self._file.path
+            _log.error("%s: not written, so messages may expire late: %s", path, error)

@@ -82,6 +82,10 @@ ROWS = {
         is_kept_aside=False,
     ),
     "certificates": Row(),
+    "clocks.msgpack": Row(
+        # It counts for one life: a start deletes it.
+        is_silent=frozenset({"missing"}),
+    ),
     "format": Row(),
     "former_keys": Row(),
     "members": Row(lost=frozenset({"member"})),
@@ -97,6 +101,7 @@ ROWS = {
     "sensors.json": Row(lost=frozenset({"sensor"})),
     # The log has tests of its own (test_log_*): here it only must not keep the gateway down.
     "log/00000000000000000000.log": Row(lost=LOGGED, is_silent=ALL, is_kept_aside=False),
+    "log/inner": Row(is_silent=ALL, is_kept_aside=False),
 }
 
 

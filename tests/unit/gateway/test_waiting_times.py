@@ -306,7 +306,7 @@ def test_a_file_that_is_damaged_or_anothers_is_named_and_nothing_of_it_counts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, change: Callable[[bytes], bytes]
 ) -> None:
     assert kept(tmp_path, change) == []
-    assert f"{FILE_NAME}: not usable, so messages may expire late" in caplog.text
+    assert f"set aside as {FILE_NAME}.damaged-1: messages may expire late" in caplog.text
 
 
 def test_a_file_that_can_not_be_written_is_named(
