@@ -174,8 +174,7 @@ class Life:
             client.is_accepted = False
             client.asked.clear()
         self.core._turns._end = lambda: False
-        if self.core._timer is not None:
-            self.core._timer.cancel()
+        self.core._sweeping.stop()
         self.node._schedule.stop()
         with contextlib.suppress(Exception):
             self.store.close()

@@ -11,6 +11,7 @@ from gateway.broker.inbound.aliases import IncomingAliases
 from gateway.broker.inbound.waiting import Waiting
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.channel import Channel
+from gateway.broker.outbound.message import DUP
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import V5, V311, PacketError, PubAck, PubRec, ReasonCode, encode
 
@@ -57,11 +58,11 @@ class Publisher:
         self._unacknowledged = 0
         """QoS 1 and 2 messages of a 5.0 client that are on their way."""
 
-    def begins(self, qos: int, packet_id: int, unreleased_max: int) -> bool:
+    def begins(self, first: int, packet_id: int, unreleased_max: int) -> bool:
         """A QoS 1 or 2 message has come.
 
         Args:
-            qos: 1 or 2.
+            first: the first byte of its PUBLISH.
             packet_id: its identifier.
             unreleased_max: QoS 2 messages that may be unreleased.
 
@@ -72,15 +73,19 @@ class Publisher:
             PacketError: more messages are on their way than were allowed, or not released.
 
         """
-        incoming = self.session.incoming
-        if self.version != V311 and not (qos == 2 and packet_id in incoming):
+        incoming, is_again = self.session.incoming, bool(first & DUP)
+        is_qos_2 = first & 4 != 0
+        is_known = is_qos_2 and incoming.is_known(packet_id, is_again=is_again)
+        if self.version != V311 and not is_known:
             self._unacknowledged += 1
             if self._unacknowledged > self._receive_maximum:
                 raise PacketError(
                     ReasonCode.RECEIVE_MAXIMUM_EXCEEDED,
                     *("messages on their way", self._unacknowledged, "MQTT-3.3.4-7"),
                 )
-        return qos != 2 or incoming.begin(packet_id, unreleased_max)
+        if not is_qos_2:
+            return True
+        return incoming.begin(packet_id, unreleased_max, is_again=is_again)
 
     def acknowledge(self, qos: int, packet_id: int) -> None:
         """A message is in the log, or was one that this client may not publish: PUBACK, PUBREC."""

@@ -91,17 +91,17 @@ class Publishing:
         if route.closed:
             exchange = (first >> 1 & 3, packet_id)
             dealt = self._private(publisher, route.topic, packet[at:], exchange, properties)
-            return self._forbid(publisher, *exchange) if dealt is None else dealt
+            return self._forbid(publisher, first, packet_id) if dealt is None else dealt
         if self._permissions is not None:
             may = publisher.permitted.get(route.topic)
             if may is None and (may := self._decide(publisher, route.topic)) is None:
                 return False
             if not may:
-                return self._forbid(publisher, first >> 1 & 3, packet_id)
+                return self._forbid(publisher, first, packet_id)
         if first & RETAIN and (why := self._why_full(publisher, route, size, payload_bytes)):
             self._refusals.count(f"message not retained: {why}", str(publisher))
             if version != V311 and first & 6:
-                self._refuse(publisher, first >> 1 & 3, packet_id, ReasonCode.QUOTA_EXCEEDED)
+                self._refuse(publisher, first, packet_id, ReasonCode.QUOTA_EXCEEDED)
                 return True
             # Who can't be told has it delivered all the same, here and everywhere.
             first &= ~RETAIN
@@ -150,7 +150,7 @@ class Publishing:
     ) -> None:
         first = packet[0]
         qos = first >> 1 & 3
-        if publisher.begins(qos, packet_id, self._budget.unreleased_max):
+        if publisher.begins(first, packet_id, self._budget.unreleased_max):
             if properties is None and first & (DUP | RETAIN) == 0:  # its own bytes serve receivers
                 payload = packet[at:]
                 message = Message(route.topic, route.key, payload, qos, False)
@@ -183,10 +183,10 @@ class Publishing:
             publisher.permitted.clear()
         publisher.permitted[topic] = allowed
 
-    def _forbid(self, publisher: Publisher, qos: int, packet_id: int) -> bool:
+    def _forbid(self, publisher: Publisher, first: int, packet_id: int) -> bool:
         self._refusals.count("publication to a forbidden topic", str(publisher))
-        if qos:
-            self._refuse(publisher, qos, packet_id, ReasonCode.NOT_AUTHORIZED)
+        if first & 6:
+            self._refuse(publisher, first, packet_id, ReasonCode.NOT_AUTHORIZED)
         return True
 
     def _why_full(
@@ -196,8 +196,9 @@ class Publishing:
             return ""
         return self._acceptance.why_not_retained(publisher.session, route.topic, size_bytes)
 
-    def _refuse(self, publisher: Publisher, qos: int, packet_id: int, reason: int) -> None:
-        if not publisher.begins(qos, packet_id, self._budget.unreleased_max):
+    def _refuse(self, publisher: Publisher, first: int, packet_id: int, reason: int) -> None:
+        qos = first >> 1 & 3
+        if not publisher.begins(first, packet_id, self._budget.unreleased_max):
             self._acceptance.again(publisher, packet_id)
         elif publisher.version == V311:
             # It can't be told: acknowledged and dropped (MQTT-3.3.5-2 of 3.1.1).
