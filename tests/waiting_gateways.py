@@ -25,6 +25,7 @@ from gateway.links.node import TreeNode
 from gateway.links.overlay_part import OverlayPart
 from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
+from gateway.links.sent_at import SentAt
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.links.wire import Additions
 from gateway.log.message_log import MessageLog
@@ -180,12 +181,15 @@ class Gateway:
         self.core = DataPlane(around, None, durable, now=self.now)
         self._store, saved = open_store(self._folder / self.name / "broker.db")
         self.core.recover(durable, history, self._store, saved)
-        self.node.add_part(RetainedPart(self.node, self.core.shared_retention, 0.2))
+        self.sent_at = SentAt(self.node.links, origins, clock.now_us)
+        retained = RetainedPart(self.node, self.core.shared_retention, 0.2)
+        self.node.add_part(retained)
         if self._additions & Additions.CLOCKS:
             if not clock.goes_on:
                 origins.forget()
             self.part = ClockPart(self.node, origins, clock.now_us, file)
             self.node.add_part(self.part)
+            retained.count_by(self.sent_at)
         if self.routed is not None:
             wanted = [one for each in self.core.sessions.values() for one in each.subscriptions]
             self.routed.begin(wanted)

@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final
 
 from gateway.links.node import TreeNode
+from gateway.links.sent_at import STAMP_BYTES, SentAt
 from tree_handler.retained.sync import RetainedSync
 from tree_handler.retained.sync_state import RefusedRetained, RetainedSource, SendRetained
 
 TOPIC: Final = b"$hedgerow/retained"
+STAMPED: Final = b"$hedgerow/retained/sent-at"
+"""The same, with `SentAt.stamp` before it: of the release after `wire.Additions.CLOCKS`."""
 
 
 class RetainedPart:
@@ -23,7 +26,7 @@ class RetainedPart:
 
     """
 
-    topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
+    topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC, STAMPED))
 
     def __init__(
         self,
@@ -32,6 +35,7 @@ class RetainedPart:
         settle_s: float = 5.0,
         refused: Callable[[RefusedRetained, str], None] = lambda *_: None,
     ) -> None:
+        self._sent_at: SentAt | None = None
         self._node = node
         self._store = store
         self._refused = refused
@@ -39,6 +43,10 @@ class RetainedPart:
         seals = node.replication.settings.seals
         proofs = None if seals is None else seals.retained
         self._sync = RetainedSync(store, node.replication, settle_s, proofs)
+
+    def count_by(self, sent_at: SentAt) -> None:
+        """From now on count for how long what neighbours tell was under way."""
+        self._sent_at = sent_at
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
         """See `Part`."""
@@ -55,7 +63,12 @@ class RetainedPart:
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
         """See `Part`."""
-        self._send(self._sync.receive(link, payload, now))
+        waited_s = 0.0
+        if topic == STAMPED:
+            stamp, payload = payload[:STAMP_BYTES], payload[STAMP_BYTES:]
+            if self._sent_at is not None:
+                waited_s = self._sent_at.waited_s(link, stamp)
+        self._send(self._sync.receive(link, payload, now, waited_s))
         for refused in self._sync.take_refused():
             self._refused(refused, self._peers.get(link, ""))
 
@@ -69,7 +82,11 @@ class RetainedPart:
 
     def _send(self, sends: Iterable[SendRetained]) -> None:
         for send in sends:
-            self._node.send(send.link, TOPIC, send.payload)
+            stamp = b"" if self._sent_at is None else self._sent_at.stamp(send.link)
+            if stamp:
+                self._node.send(send.link, STAMPED, stamp + send.payload)
+            else:
+                self._node.send(send.link, TOPIC, send.payload)
 
     def status(self) -> dict[str, Any]:
         """Versions, tombstones and what was exchanged, ready for JSON."""

@@ -58,7 +58,6 @@ from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations
 from gateway.state_folder import listeners_file, state
 from gateway.state_folder.copied_card import CopiedCard
-from gateway.state_folder.history import LogHistory
 from gateway.state_folder.identity import capability
 from gateway.state_folder.life import GatewayLife, Renewals
 from gateway.status.clients import ClientRoll
@@ -284,7 +283,7 @@ class GatewayProcess:
                 files.broker,
                 tree=self._readings.overhear(self._node),
                 links=self._node,
-                memory=self._times.memory(LogHistory(self._node, own)),
+                memory=self._times.memory(self._node),
                 recovered=self._broker_recovered,
                 interest=self._routed,
                 events=client_log,
@@ -297,7 +296,7 @@ class GatewayProcess:
         settle_s, refused = self._settings.tree.repair_interval_s, self._proof.unproven_retained
         self._retained = RetainedPart(self._node, core.shared_retention, settle_s, refused)
         self._node.add_part(self._retained)
-        self._stack.callback(self._times.ride_on(self._node).save)
+        self._stack.callback(self._times.ride_on(self._node, self._retained).save)
         if self._routed is not None:
             wanted = [f for one in core.sessions.values() for f in one.subscriptions]
             wanted += self._readings.command_topics

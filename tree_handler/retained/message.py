@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tree_handler.batch import Epoch
@@ -57,6 +57,14 @@ class Retained:
         return (
             len(self.topic) + len(self.payload) + 100 + 50 * len(self.properties) + len(self.proof)
         )
+
+    def later(self, waited_s: float) -> Retained:
+        """Return what it is so much later."""
+        if waited_s <= 0:
+            return self
+        left_s = None if self.left_s is None else max(0.0, self.left_s - waited_s)
+        dead_s = None if self.dead_s is None else self.dead_s + waited_s
+        return replace(self, left_s=left_s, dead_s=dead_s)
 
     def row(self) -> tuple[Any, ...]:
         """The wire form, to be packed, without the proof: as earlier releases read it."""

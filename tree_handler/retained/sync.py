@@ -134,8 +134,10 @@ class RetainedSync:
             self._session = None
             self._look_at = min(self._look_at, now + POLL_S)
 
-    def receive(self, link: int, payload: bytes, now: float) -> list[SendRetained]:
-        """Take a neighbour's message.
+    def receive(
+        self, link: int, payload: bytes, now: float, waited_s: float = 0.0
+    ) -> list[SendRetained]:
+        """Take a neighbour's message, which was under way for so long.
 
         Raises:
             ProtocolError: it is none.
@@ -155,7 +157,7 @@ class RetainedSync:
             case SyncKind.ASK:
                 return [self._answer(link, fields, now)]
             case SyncKind.ANSWER:
-                return self._answered(link, state, fields, now)
+                return self._answered(link, state, fields, now, waited_s)
         raise ProtocolError("message of retained topics", kind)
 
     def take_refused(self) -> list[RefusedRetained]:
@@ -286,7 +288,7 @@ class RetainedSync:
         return SendRetained(session.link, pack((int(SyncKind.ASK), *fields)))
 
     def _answered(
-        self, link: int, state: SyncLink, fields: list[Any], now: float
+        self, link: int, state: SyncLink, fields: list[Any], now: float, waited_s: float
     ) -> list[SendRetained]:
         session = late = state.late_answer()
         if late is None:
@@ -299,7 +301,7 @@ class RetainedSync:
                 return []
             raise ProtocolError("answer that goes back, retained topics", upto)
         for row in fields[1]:
-            self._take(session, Retained.of(row), now)
+            self._take(session, Retained.of(row).later(waited_s), now)
         if late is not None:
             if self._session is not None:
                 return []  # it is compared with again

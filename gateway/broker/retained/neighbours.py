@@ -91,6 +91,7 @@ class SharedRetention:
         if retention.versions.version(topic) != retained.version:
             return False
         is_news = is_news and retained.qos is not None and (bool(message.payload) or had)
+        is_news = is_news and not message.expired(now)
         self._durability.retained_learnt(retained, is_news=is_news)
         if is_news:
             self._delivery.deliver(message, route, None, now)

@@ -11,12 +11,16 @@ from typing import Any
 import msgpack
 import pytest
 from tree_host import until
-from waiting_gateways import Gateway, Make, gateways, pass_s
+from waiting_gateways import EXPIRY, Gateway, Make, gateways, pass_s
 
 from gateway.broker.inbound.arriving import EXPIRED
-from gateway.broker.sessions.backlog import HEAD_BYTES, Places
+from gateway.broker.sessions.backlog import HEAD_BYTES
+from gateway.broker.sessions.places import Places
 from gateway.links.clock_part import FILE_NAME, ClockFile
 from gateway.links.wire import Additions
+from tree_handler.errors import ProtocolError
+from tree_handler.retained.hybrid_clock import RetainedVersion
+from tree_handler.retained.message import Retained
 
 DELIVERED = b"delivered"
 
@@ -168,6 +172,34 @@ async def test_a_retained_message_that_waited_at_its_origin_is_retained_for_what
     assert reader.got() == {DELIVERED: 88}
 
 
+async def test_what_is_under_way_over_a_link_says_when_it_was_sent(make: Make) -> None:
+    a, b = await linked(make, "a", "b")
+    stamp = a.sent_at.stamp(*a.node.links)
+    pass_s(7, a, b)
+    (link,) = b.node.links
+    assert 6.9 < b.sent_at.waited_s(link, stamp) < 7
+    assert b.sent_at.waited_s(link, a.sent_at.stamp(*a.node.links)) == 0.0
+    with pytest.raises(ProtocolError, match="when a message was sent"):
+        b.sent_at.waited_s(link, stamp[1:])
+    await a.cut(b)
+    assert b.sent_at.waited_s(link, stamp) == 0.0
+    assert a.sent_at.stamp(1) == b""
+
+
+async def test_a_retained_message_that_has_expired_when_a_neighbour_tells_it_is_no_news(
+    make: Make,
+) -> None:
+    a = await make("a", 1.0)
+    reader = a.client("reader")
+    reader.subscribe("#", 1)
+    for number, (payload, left_s) in enumerate(((b"open valve", 0.0), (DELIVERED, 9.0)), 1):
+        version = RetainedVersion(number, 0, "z", 1)
+        told = Retained("t", version, number, 1, payload, {EXPIRY: 60}, left_s)
+        assert a.core.shared_retention.learn(told, a.now(), is_news=True)
+    await until(lambda: bool(reader.got()))
+    assert reader.got() == {DELIVERED: 9}
+
+
 @pytest.mark.parametrize("old", ["a", "b"])
 async def test_neighbours_of_an_earlier_release_get_what_they_got_before(
     make: Make, old: str
@@ -241,9 +273,10 @@ async def test_what_was_accepted_together_waits_for_a_client_as_one_range_of_pla
     pass_s(12.5, a, b)
     await a.link(b)
     await until(lambda: DELIVERED in b.heard)
-    places = b.core.sessions.get("reader").outgoing.backlog.saved()
-    assert len(places) <= 3
-    assert all(isinstance(one, Places) and one.expires_at_s is not None for one in places)
+    found = b.core.sessions.get("reader").outgoing.backlog.saved()
+    runs = [run for one in found if isinstance(one, Places) for run in one.runs()]
+    assert sum(run.count for run in runs) >= 20
+    assert len(runs) <= 3
 
 
 async def test_where_a_gateways_own_clock_begins_anew_nothing_is_counted_by_the_one_before(

@@ -116,6 +116,8 @@ class Pair:
             for store, log, of in zip(self.stores, self.logs, proofs, strict=True)
         ]
         self.now = 0.0
+        self.waited_s = 0.0
+        """For how long each message is under way."""
         self.sent: list[bytes] = []
         self._wire: deque[tuple[int, bytes]] = deque()
 
@@ -129,7 +131,7 @@ class Pair:
         while True:
             while self._wire:
                 to, payload = self._wire.popleft()
-                self._carry(to, self.sides[to].receive(1, payload, self.now))
+                self._carry(to, self.sides[to].receive(1, payload, self.now, self.waited_s))
             self.now = min(side.next_timer() for side in self.sides)
             if self.now > until:
                 self.now = until
@@ -338,6 +340,24 @@ def test_a_deletion_comes_with_its_age_and_goes_on_both_sides_at_its_time() -> N
     dead = pair.stores[1].versions.tombstone("t")
     assert dead is not None
     assert dead.since_s == pytest.approx(400.0, abs=0.01)
+
+
+def test_what_a_message_and_a_deletion_wait_under_way_counts() -> None:
+    pair = Pair()
+    pair.now, pair.waited_s = 1000.0, 40.0
+    pair.stores[0].put("gone", RetainedVersion(1, 0, "a", 1), b"", now=400.0)
+    pair.stores[0].put("for ever", RetainedVersion(1, 0, "a", 1), b"x")
+    for topic, left_s in (("short", 6.0), ("long", 100.0)):
+        version = RetainedVersion(1, 1, "a", 1)
+        told = Retained(topic, version, 2, 1, b"x", {}, left_s)
+        pair.stores[0].learn(told, pair.now, is_news=False)
+    pair.up()
+    pair.run()
+    found = {topic: told.left_s for topic, told in pair.stores[1].contents.items()}
+    assert found == {"for ever": None, "short": 0.0, "long": 60.0}
+    dead = pair.stores[1].versions.tombstone("gone")
+    assert dead is not None
+    assert dead.since_s == pytest.approx(360.0, abs=0.01)
 
 
 def test_over_a_limit_only_topics_that_are_known_are_fetched() -> None:
