@@ -10,6 +10,7 @@ from typing import Final
 
 from gateway.mqtt import PropertyId
 from tree_handler.batch import Epoch, Header, Row
+from tree_handler.clock_readings import surely_passed
 from tree_handler.entry import accepted_at, accepted_us
 
 MAX_HELD: Final = 10_000
@@ -36,12 +37,14 @@ class Held:
         """A batch's turn has come: take what it waited off its messages' expiry.
 
         One that is stamped counts as accepted so much later: what it has waited in all is counted
-        by its stamp, and this is a part of that.
+        by its stamp, and this is a part of that. By this clock the origin's is known from below.
         """
         came = self._came.pop((header.stream, header.first), None)
         waited_s = 0 if came is None else int(now - came)
+        surely_s = surely_passed(waited_s * 1_000_000) // 1_000_000
         for at, row in enumerate(rows) if waited_s > 0 else ():
             if len(row) > 3 and isinstance(expiry_s := row[3].get(_EXPIRY), int):
-                row[3][_EXPIRY] = max(0, expiry_s - waited_s)
-                if stamp_us := accepted_us(row):
-                    rows[at] = accepted_at(row, stamp_us + waited_s * 1_000_000)
+                stamp_us = accepted_us(row)
+                row[3][_EXPIRY] = max(0, expiry_s - (surely_s if stamp_us else waited_s))
+                if stamp_us:
+                    rows[at] = accepted_at(row, stamp_us + surely_s * 1_000_000)

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgpack
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tree_host import until
 from waiting_gateways import EXPIRY, Gateway, Make, gateways, pass_s
 
@@ -17,7 +19,11 @@ from gateway.broker.inbound.arriving import EXPIRED
 from gateway.broker.sessions.backlog import HEAD_BYTES
 from gateway.broker.sessions.places import Places
 from gateway.links.clock_part import FILE_NAME, ClockFile
+from gateway.links.held import Held
 from gateway.links.wire import Additions
+from tree_handler import batch
+from tree_handler.batch import Flags, Row
+from tree_handler.entry import accepted_at, accepted_us
 from tree_handler.errors import ProtocolError
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import Retained
@@ -170,6 +176,23 @@ async def test_a_retained_message_that_waited_at_its_origin_is_retained_for_what
     reader.subscribe("#", 1)
     await until(lambda: DELIVERED in reader.got())
     assert reader.got() == {DELIVERED: 88}
+
+
+@given(st.integers(1, 10**7), st.integers(-240, 240))
+def test_what_waited_behind_a_gap_is_counted_once_and_by_no_clock_that_is_too_fast(
+    true_s: int, rate: int
+) -> None:
+    _, header = batch.make("o", 1, 2, [("t", 1, b"x")], flags=Flags.LOGGED, origin_time_us=0)
+    stamped = accepted_at(("t", 1, b"x", {EXPIRY: 10**8}), 7_000_000)
+    rows: list[Row] = [stamped, ("t", 1, b"x", {EXPIRY: 10**8}), ("t", 1, b"x")]
+    held = Held()
+    held.wait(header, 0.0)
+    held.handed_out(header, rows, true_s + true_s * rate / 1_000_000)
+    waited_s = 10**8 - rows[0][3][EXPIRY]
+    assert accepted_us(rows[0]) == 7_000_000 + waited_s * 1_000_000
+    assert true_s * 0.999 - 2 <= waited_s <= true_s
+    assert rows[2] == ("t", 1, b"x")
+    assert not held
 
 
 async def test_what_is_under_way_over_a_link_says_when_it_was_sent(make: Make) -> None:
