@@ -20,19 +20,18 @@ RECORD_BYTES: Final = _RECORD.size + _CRC.size
 
 
 class NotedBatches:
-    """Positions and ends of such batches, in their order.
+    """Where such batches start and end, in their order.
 
     Attributes:
         complete_from: the position from which the notes are complete.
-        starts: where each noted batch, or run of batches, starts.
-        ends: where it ends.
+        spans: where each noted batch, or run of batches, starts and ends. Threads read it: nothing
+            is taken out of a list, but another list takes its place.
 
     """
 
     def __init__(self) -> None:
         self.complete_from = NOWHERE
-        self.starts: list[int] = []
-        self.ends: list[int] = []
+        self.spans: list[tuple[int, int]] = []
 
     def take(self, data: bytes) -> int:
         """Read a file; how many bytes of it are whole records. A batch whose record is torn was
@@ -45,15 +44,14 @@ class NotedBatches:
         whole = len(data) - len(data) % RECORD_BYTES
         if not whole:
             raise ValueError("empty")
-        starts, ends = list[int](), list[int]()
+        spans: list[tuple[int, int]] = []
         for at in range(0, whole, RECORD_BYTES):
             position, length = _RECORD.unpack_from(data, at)
             (crc,) = _CRC.unpack_from(data, at + _RECORD.size)
             if zlib.crc32(data[at : at + _RECORD.size]) != crc:
                 raise ValueError(f"damaged at byte {at}")
-            starts.append(position)
-            ends.append(position + length)
-        self.complete_from, self.starts, self.ends = starts[0], starts[1:], ends[1:]
+            spans.append((position, position + length))
+        self.complete_from, self.spans = spans[0][0], spans[1:]
         return whole
 
     def are_complete(self, position: int) -> bool:
@@ -62,8 +60,9 @@ class NotedBatches:
 
     def behind(self, position: int) -> int:
         """Return where the noted batch ends inside which this position is; 0 if in none."""
-        at = bisect_left(self.starts, position) - 1
-        return self.ends[at] if at >= 0 and position < self.ends[at] else 0
+        spans = self.spans
+        at = bisect_left(spans, (position, 0)) - 1
+        return spans[at][1] if at >= 0 and position < spans[at][1] else 0
 
 
 def record(position: int, length: int) -> bytes:

@@ -223,6 +223,8 @@ def _read(log: MessageLog) -> tuple[KeptNumbers, int]:
                 kept.mine.setdefault(header.stream, Intervals()).add(header.first, header.last)
     except OSError as error:
         _log.error("what is in which spool is not known: %s", error)
+    for stream in kept.mine.keys() & log.have.keys():  # damage may have cost it some
+        kept.mine[stream] = kept.mine[stream].common(log.have[stream])
     return kept, position
 
 

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import os
 import threading
-from bisect import bisect_left, bisect_right
 from pathlib import Path
 from typing import Final
 
@@ -69,8 +68,7 @@ class InnerStarts(NotedBatches):
         """
         if self.complete_from == NOWHERE:
             self.complete_from = end
-        low, high = bisect_right(self.ends, first), bisect_left(self.starts, end)
-        self.starts, self.ends = self.starts[low:high], self.ends[low:high]
+        self.spans = [span for span in self.spans if span[1] > first and span[0] < end]
         with self._writing:
             self._rewrite()
 
@@ -89,9 +87,9 @@ class InnerStarts(NotedBatches):
             OSError: the disk does not take the note, so the frame must not be appended.
 
         """
-        if self.ends and position + length <= self.ends[-1]:
+        if self.spans and position + length <= self.spans[-1][1]:
             return  # it is within a run that is noted
-        if len(self.starts) >= MAX_SINGLE:
+        if len(self.spans) >= MAX_SINGLE:
             length = max(length, RUN_BYTES)
         with self._writing:
             if self._is_torn:
@@ -102,14 +100,13 @@ class InnerStarts(NotedBatches):
             self._is_torn = False
             self._is_dirty = True
             self._file_bytes += RECORD_BYTES
-            self.starts.append(position)
-            self.ends.append(position + length)
+            self.spans.append((position, position + length))
 
     def take_back(self, position: int) -> None:
         """Forget the note of a frame that was not appended at this position."""
         with self._writing:
-            if self.starts and self.starts[-1] == position:
-                del self.starts[-1], self.ends[-1]
+            if self.spans and self.spans[-1][0] == position:
+                self.spans = self.spans[:-1]
                 self._file_bytes -= RECORD_BYTES
                 self._is_torn = self._is_dirty = True
                 with contextlib.suppress(OSError):  # the next note tries again
@@ -118,10 +115,9 @@ class InnerStarts(NotedBatches):
 
     def trimmed(self, first: int) -> None:
         """Forget what stood before this position."""
-        gone = bisect_right(self.ends, first)
-        if gone:
+        if self.spans and self.spans[0][1] <= first:
             with self._writing:
-                del self.starts[:gone], self.ends[:gone]
+                self.spans = [span for span in self.spans if span[1] > first]
                 self._is_suspect = True  # the next sync writes the file anew, without them
 
     def sync(self) -> None:
@@ -142,7 +138,7 @@ class InnerStarts(NotedBatches):
 
     def _rewrite(self) -> None:
         records = [record(self.complete_from, 0)]
-        for start, end in zip(self.starts, self.ends, strict=True):
+        for start, end in self.spans:
             records.append(record(start, end - start))
         data = b"".join(records)
         before: bytes | None = None
