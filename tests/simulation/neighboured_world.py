@@ -460,8 +460,8 @@ class StormyWorld(NeighbouredWorld):
         payload = f"{NEIGHBOUR}:{self.brought}".encode()
         qos = self.rng.choice((1, 2))
         due = {one.name: min(qos, 1 + at % 2) for at, one in enumerate(self.clients)}
-        self.events += 1
-        made = Published("a/1", qos, False, self.events, due, set(due), self.events)
+        self.happened += 1
+        made = Published("a/1", qos, False, self.happened, due, set(due), self.happened)
         self.published[payload] = made
         self.neighbour.publish(("a/1", qos, payload))
 
