@@ -72,7 +72,13 @@ def sealed(path: Path, end: int | None, damage: Damage) -> Loaded:
         segment = Segment(path, start)
         segment.take(index)
         return Loaded(segment, index.ever, is_damaged=bool(index.lost))
-    loaded = _read(path, damage)
+    try:
+        loaded = _read(path, damage)
+    except OSError as error:  # it may be there the next time, so nothing of it counts as lost
+        damage.note(path, 0, str(error))
+        loaded = Loaded(Segment(path, start))
+        if index is not None:
+            loaded.segment.take(index)
     segment = loaded.segment
     segment.length = length
     if length != expected:

@@ -275,6 +275,31 @@ def test_blocks_that_the_disk_does_not_give_are_read_around(
     log.close()
 
 
+@pytest.mark.parametrize("indexes", ["kept", "gone"])
+def test_a_sealed_segment_that_cannot_be_opened_now_stops_no_start_and_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexes: str
+) -> None:
+    paths = filled(tmp_path, [make(n) for n in range(1, 41)])
+    if indexes == "gone":
+        paths[1].with_suffix(".index").unlink()
+    whole = Path.read_bytes
+
+    def read_bytes(one: Path) -> bytes:
+        if one == paths[1]:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(one))
+        return whole(one)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", read_bytes)
+        log = opened(tmp_path)
+    assert log.have == {OURS: Intervals([(1, 40)])}
+    assert log.lost_messages == 0
+    log.close()
+    again = opened(tmp_path)
+    assert numbers(again) == list(range(1, 41))
+    again.close()
+
+
 # -- payloads that pose as batches -----------------------------------------------------------------
 
 
