@@ -6,10 +6,14 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final, Self
 
 from tree_handler.simulation.gateway import Gateway
 from tree_handler.simulation.network import FIRST, SECOND, Clock, Edge, Network
 from tree_handler.simulation.traffic import SimulatedTraffic
+
+DAMAGES: Final = 0.25
+"""In so many of the drawn runs disks lose some of their log, or are older ones for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,25 @@ class FaultOptions:
     lose_page: float = 0.0
     swap_card: float = 0.0
     lasting: float = 0.3
+
+    @classmethod
+    def drawn(cls, chance: random.Random, disks: random.Random | None) -> Self:
+        """The options of a seed.
+
+        Args:
+            chance: for all but what happens to disks.
+            disks: for that, so that all else is as it was drawn without; None if disks stay whole.
+
+        """
+        damage = 1.0 if disks is not None and disks.random() < DAMAGES else 0.0
+        return cls(
+            rate_per_s=chance.choice((0.5, 2.0, 8.0)),
+            outage_s=chance.choice((0.1, 0.7, 2.0)),
+            lasting=chance.choice((0.0, 0.3)),
+            lose_tail=damage,
+            lose_page=damage,
+            swap_card=damage,
+        )
 
 
 class Faults:

@@ -118,6 +118,7 @@ class Options:
         """What is drawn alike for subjects that do not draw all of it themselves."""
         chance = random.Random(f"options {seed} {gateways}")  # a seed, no secret
         delay_ms = chance.choice((0.2, 2.0, 10.0, 30.0))
+        disks = random.Random(f"disks {seed} {gateways}") if cls is Options else None
         mesh = gateways <= FULL_MESH_AT_MOST and chance.random() < 0.5
         return cls(
             seed,
@@ -130,11 +131,7 @@ class Options:
             traffic_per_s=min(2.0, BATCHES_PER_S / max(1, gateways)),
             hasty=chance.random() < HASTY,
             skew=chance.choice((0.0, 0.0003, 0.01)),
-            faults=FaultOptions(
-                rate_per_s=chance.choice((0.5, 2.0, 8.0)),
-                outage_s=chance.choice((0.1, 0.7, 2.0)),
-                lasting=chance.choice((0.0, 0.3)),
-            ),
+            faults=FaultOptions.drawn(chance, disks),
             log_batches=LOG_BATCHES if cls is Options and chance.random() < TRIMS else 0,
         )
 
