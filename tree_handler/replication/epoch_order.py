@@ -167,7 +167,8 @@ class EpochOrder:
         """Up to which number each stream must come that something waits for."""
         ends = dict(self._ends)
         for origin, epochs in self.waiting.items():
-            ends |= {(CONTROL_PREFIX + origin, epoch): 1 for epoch in epochs}
+            begins = [(CONTROL_PREFIX + origin, epoch) for epoch in epochs]
+            ends |= {stream: 1 for stream in begins if not is_over(self._have, stream)}
         return ends
 
     def can_open(
@@ -198,7 +199,7 @@ class EpochOrder:
     def _complete_up_to(self, origin: str, last_known: Callable[[Epoch], int] | None) -> int | None:
         found = None
         for epoch in sorted(self.waiting.get(origin, ())):
-            if 1 not in self._have.get((CONTROL_PREFIX + origin, epoch), _NOTHING) or not all(
+            if not self._has_begun((CONTROL_PREFIX + origin, epoch)) or not all(
                 self._is_complete((origin, earlier), last_known)
                 for earlier in self._epochs[origin]
                 if earlier < epoch
@@ -206,6 +207,10 @@ class EpochOrder:
                 break
             found = epoch
         return found
+
+    def _has_begun(self, told: Epoch) -> bool:
+        """Whether what tells of earlier epochs came, or is forgotten, as one's own may be."""
+        return 1 in self._have.get(told, _NOTHING) or is_over(self._have, told)
 
     def _is_complete(self, stream: Epoch, last_known: Callable[[Epoch], int] | None) -> bool:
         if self._from_origin_alone and self._is_forgotten(stream):

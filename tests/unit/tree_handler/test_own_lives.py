@@ -152,3 +152,13 @@ def test_what_the_log_loses_while_it_runs_is_asked_for_and_not_handed_out_again(
     gateway.take(message(3, 2, 2), message(3, 6), message(3, 9))
     assert gateway.core.covered((OWN, 3)) == Intervals([(1, 9)])
     assert gateway.got == [(3, number) for number in range(5, 10)]
+
+
+def test_what_comes_of_a_life_whose_own_word_is_forgotten_waits_for_that_no_more() -> None:
+    gateway = Gateway(begins(3, {}), message(3, 1), begins(5, {3: 1}))
+    control = ("$" + OWN, 5)
+    gateway.do(gateway.core.trimmed({control: 2, ("$" + OWN, 3): 2, (OWN, 3): 2}))
+    assert control not in gateway.core.have
+    gateway.take(message(5, 1))
+    assert gateway.got == [(5, 1)]
+    assert control not in gateway.core._order.expected()
