@@ -82,9 +82,9 @@ def test_what_a_note_of_the_log_says_is_over_is_known_to_be() -> None:
     have = {("gw-b", 2): Intervals([(1, 5)])}
     for _, header in epochs_over.notes(have, "gw-b", [1], [2]):
         have[header.stream] = Intervals([(header.first, header.last)])
-    history = LogHistory(
-        cast(TreeNode, SimpleNamespace(log=SimpleNamespace(have=have))), ("gw-a", 1)
-    )
+    exchange = SimpleNamespace(tell_of_trims=lambda _: None)
+    node = SimpleNamespace(log=SimpleNamespace(have=have), exchange=exchange)
+    history = LogHistory(cast(TreeNode, node), ("gw-a", 1))
     assert history.is_over(("gw-b", 1))
     assert not history.is_over(("gw-b", 2))
     assert not history.is_over(("gw-c", 1))  # it may yet come
