@@ -229,7 +229,7 @@ class DataPlane:
         self.known_routes.clear()
         for peer in self.connections:
             if peer.publisher is not None:
-                peer.publisher.permitted.clear()
+                peer.publisher.permitted.forget()
             elif not peer.channel.is_closing:
                 peer.channel.abort()  # what is being decided about it is decided by the old rules
 

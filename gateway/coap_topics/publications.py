@@ -78,7 +78,7 @@ class Publications:
             return True
         reason: int = ReasonCode.NOT_AUTHORIZED
         client = publisher.session.client
-        if self._permissions is None or publisher.permitted[topic]:
+        if self._permissions is None or publisher.permitted.kept[topic]:
             reason = self._ask(client, topic, payload, qos, properties or {})
         if reason >= _FAILED:
             self._refusals.count("request on a private topic refused", str(publisher))
@@ -95,13 +95,13 @@ class Publications:
     def _is_decided(self, publisher: Publisher, topic: str) -> bool:
         """Whether it stands in ``publisher.permitted`` what plugins say."""
         permissions = self._permissions
-        if permissions is None or topic in publisher.permitted:
+        if permissions is None or topic in publisher.permitted.kept:
             return True
         verdict = permissions.may_ask(publisher.session.client, topic, publishes=True)
         if isinstance(verdict, Awaitable):
             publisher.waiting.for_verdict(
-                verdict, lambda result: publisher.permitted.__setitem__(topic, bool(result))
+                verdict, lambda result: publisher.permitted.note(topic, bool(result))
             )
             return False
-        publisher.permitted[topic] = verdict
+        publisher.permitted.note(topic, verdict)
         return True

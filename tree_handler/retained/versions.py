@@ -30,7 +30,8 @@ HASH_BYTES = 8
 RETENTION_S = 7 * 24 * 3600.0
 """A tombstone is kept so long; who was away for longer may bring back what was deleted."""
 TOMBSTONES_MAX = 100_000
-"""Beyond it the oldest go early, which is counted."""
+TOMBSTONE_BYTES_MAX = 32 << 20
+"""Characters of their topics. Beyond either the oldest go early, which is counted."""
 _HEAP_SLACK = 64
 
 
@@ -80,6 +81,8 @@ class RetainedVersions:
         self._tombstones_max = tombstones_max
         self._live: dict[str, RetainedVersion] = {}
         self._dead: dict[str, Tombstone] = {}
+        self._dead_bytes = 0
+        """Of their topics."""
         self._topics: list[set[str]] = [set() for _ in range(BUCKETS)]
         self._hashes = [0] * BUCKETS
         self._proofs: dict[str, bytes] = {}
@@ -196,8 +199,7 @@ class RetainedVersions:
         if not self.is_news(topic, tombstone.version):
             return False
         if topic not in self._live and topic not in self._dead:
-            is_full = len(self._dead) >= self._tombstones_max
-            oldest_s = self._oldest_s() if is_full else -inf
+            oldest_s = self._oldest_s() if self._is_over(1, len(topic)) else -inf
             if tombstone.since_s <= max(oldest_s, now_s - self._retention_s):
                 return False
         self._lay(topic, tombstone, proof)
@@ -218,11 +220,17 @@ class RetainedVersions:
     def _lay(self, topic: str, tombstone: Tombstone, proof: bytes) -> None:
         self._take_out(topic)
         self._dead[topic] = tombstone
+        self._dead_bytes += len(topic)
         self._put_in(topic, tombstone.version, proof)
         heappush(self._ages, (tombstone.since_s, topic))
         if len(self._ages) > 2 * len(self._dead) + _HEAP_SLACK:
             self._ages = [(dead.since_s, topic) for topic, dead in self._dead.items()]
             heapify(self._ages)
+
+    def _is_over(self, more: int = 0, more_bytes: int = 0) -> bool:
+        """Return whether there are, or would be, too many tombstones, or their topics too long."""
+        is_long = self._dead_bytes + more_bytes > TOMBSTONE_BYTES_MAX
+        return is_long or len(self._dead) + more > self._tombstones_max
 
     def _oldest_s(self) -> float:
         while self._ages:
@@ -241,7 +249,7 @@ class RetainedVersions:
         gone: list[str] = []
         while len(gone) < count_max and (since_s := self._oldest_s()) < inf:
             is_old = now_s - since_s >= self._retention_s
-            if not is_old and len(self._dead) <= self._tombstones_max:
+            if not is_old and not self._is_over():
                 break
             self.dropped_early += not is_old
             _, topic = heappop(self._ages)
@@ -255,6 +263,7 @@ class RetainedVersions:
             dead = self._dead.pop(topic, None)
             if dead is None:
                 return
+            self._dead_bytes -= len(topic)
             version = dead.version
         bucket = bucket_of(topic)
         self._topics[bucket].discard(topic)

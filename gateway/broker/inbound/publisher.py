@@ -8,6 +8,7 @@ again [MQTT-4.3.3-10].
 from __future__ import annotations
 
 from gateway.broker.inbound.aliases import IncomingAliases
+from gateway.broker.inbound.decisions import Decisions
 from gateway.broker.inbound.waiting import Waiting
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.channel import Channel
@@ -27,7 +28,7 @@ class Publisher:
 
     Attributes:
         owner: whose client it is.
-        permitted: what was decided, by topic.
+        permitted: what was decided on topics.
         aliases: the topic aliases that it has set.
 
     """
@@ -52,7 +53,7 @@ class Publisher:
         self.owner = session.client.owner
         self.waiting = waiting
         self.version = channel.version
-        self.permitted: dict[str, bool] = {}
+        self.permitted = Decisions(limits.decided_topics)
         self.aliases = IncomingAliases(limits.topic_aliases)
         self._receive_maximum = limits.receive_maximum
         self._unacknowledged = 0

@@ -93,7 +93,7 @@ class Publishing:
             dealt = self._private(publisher, route.topic, packet[at:], exchange, properties)
             return self._forbid(publisher, first, packet_id) if dealt is None else dealt
         if self._permissions is not None:
-            may = publisher.permitted.get(route.topic)
+            may = publisher.permitted.kept.get(route.topic)
             if may is None and (may := self._decide(publisher, route.topic)) is None:
                 return False
             if not may:
@@ -179,9 +179,7 @@ class Publishing:
         return verdict
 
     def _decided(self, publisher: Publisher, topic: str, allowed: bool) -> None:
-        if len(publisher.permitted) >= self._limits.decided_topics:
-            publisher.permitted.clear()
-        publisher.permitted[topic] = allowed
+        publisher.permitted.note(topic, allowed)
 
     def _forbid(self, publisher: Publisher, first: int, packet_id: int) -> bool:
         self._refusals.count("publication to a forbidden topic", str(publisher))

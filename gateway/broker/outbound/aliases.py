@@ -7,16 +7,19 @@ from typing import Final
 from gateway.mqtt import body_at, encode_length, publish_head
 from gateway.mqtt.primitives import read_length
 
+BYTES_MAX: Final = 16 << 10
+"""What the topics with an alias may be long in all, towards one client."""
 _TOPIC_ALIAS: Final = b"\x23"
 
 
 class OutgoingAliases:
     """Shortens the topics sent to a client that allows it: the first ones get an alias each."""
 
-    __slots__ = ("_aliases", "_limit")
+    __slots__ = ("_aliases", "_bytes", "_limit")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._bytes = 0
         self._aliases: dict[bytes, int] = {}
 
     def shorten(self, packet: bytes, bytes_max: int | None = None) -> bytes:
@@ -36,7 +39,7 @@ class OutgoingAliases:
         alias = self._aliases.get(topic)
         is_known = alias is not None
         if alias is None:
-            if len(self._aliases) >= self._limit:
+            if len(self._aliases) >= self._limit or self._bytes + len(topic) > BYTES_MAX:
                 return packet
             alias = len(self._aliases) + 1
         length, values_at = read_length("property length", packet, properties_at, len(packet))
@@ -52,4 +55,5 @@ class OutgoingAliases:
             if bytes_max is not None and len(short) > bytes_max:
                 return packet
             self._aliases[topic] = alias
+            self._bytes += len(topic)
         return short

@@ -13,6 +13,8 @@ R = TypeVar("R")
 
 TOPICS_MAX: Final = 20_000
 BYTES_MAX: Final = 16 << 20
+ROUTES_BYTES_MAX: Final = 32 << 20
+"""Memory of the routes themselves: with many receivers that is most of it."""
 _DROPS_MAX: Final = 2_000
 """Routes dropped one by one; to clear them all takes a quarter of what 20,000 drops do."""
 _LOOKS_MAX: Final = 2_000_000
@@ -29,7 +31,7 @@ class RouteCache(Generic[R]):
 
     Args:
         topics_max: routes kept at most.
-        bytes_max: memory of keys and index at most, as estimated; the routes are not counted.
+        bytes_max: memory of keys and index at most, as estimated.
 
     Attributes:
         kept: the routes by their topics' UTF-8 bytes as they came, to be read only.
@@ -39,7 +41,7 @@ class RouteCache(Generic[R]):
 
     """
 
-    __slots__ = ("_bytes_max", "_index", "_key_bytes", "_topics_max", "kept")
+    __slots__ = ("_bytes_max", "_index", "_key_bytes", "_routes_bytes", "_topics_max", "kept")
 
     def __init__(self, topics_max: int = TOPICS_MAX, bytes_max: int = BYTES_MAX) -> None:
         if topics_max < 1:
@@ -49,6 +51,8 @@ class RouteCache(Generic[R]):
         self.kept: dict[bytes, R] = {}
         self._index: TopicIndex[bytes] = TopicIndex()
         self._key_bytes = 0
+        self._routes_bytes = 0
+        """Of all routes that were put since all were forgotten, the dropped ones too."""
 
     def __len__(self) -> int:
         """How many routes there are."""
@@ -59,13 +63,22 @@ class RouteCache(Generic[R]):
         """Memory of keys and index, estimated."""
         return self._key_bytes + self._index.bytes_held
 
-    def put(self, topic: bytes, route: R) -> None:
+    def put(self, topic: bytes, route: R, route_bytes: int = 0) -> None:
         """Keep a route. One whose topic alone is over an eighth of ``bytes_max`` is not kept.
+
+        Args:
+            topic: whose.
+            route: where it goes.
+            route_bytes: its memory; beyond `ROUTES_BYTES_MAX` all others are forgotten.
 
         Raises:
             UnicodeDecodeError: the topic is not UTF-8.
 
         """
+        self._routes_bytes += route_bytes
+        if self._routes_bytes > ROUTES_BYTES_MAX:
+            self.clear()
+            self._routes_bytes = route_bytes
         if topic in self.kept:
             self.kept[topic] = route
             return
@@ -110,7 +123,7 @@ class RouteCache(Generic[R]):
         """Forget all routes."""
         self.kept.clear()
         self._index.clear()
-        self._key_bytes = 0
+        self._key_bytes = self._routes_bytes = 0
 
     def _drop(self, topic: bytes) -> None:
         if topic in self.kept:
