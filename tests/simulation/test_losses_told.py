@@ -19,7 +19,7 @@ from gateway.broker.sessions import backlog
 from gateway.status.clients import ClientRoll
 
 MANY = 200
-SPARED = 12_000
+SPARED = 3_000
 
 
 @pytest.fixture
