@@ -12,6 +12,7 @@ from gateway.links.gathering import Gathering
 from gateway.links.outbox import Outbox
 from gateway.links.scope import Scope
 from gateway.log.commits import Committed
+from gateway.log.errors import PartlyTakenError
 from gateway.log.message_log import Done, LogError
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header, Row
@@ -104,37 +105,49 @@ class Origin:
 
     def _accept(self, gathered: Iterable[tuple[int, Sequence[Row]]], waiting: list[Done]) -> None:
         try:
-            self._log_and_send(gathered, waiting)
+            refused, taken = self._log_and_send(gathered)
         except Exception as error:  # whoever waits gets an answer
             self._commit.refuse(waiting, LogError(f"not logged: {error!r}"))
             raise
+        if refused is None:
+            self._commit.settle(waiting)
+        elif not taken:
+            self._commit.refuse(waiting, refused)
+        else:  # what was taken stands in the log, and nobody may send it again
+            partly = PartlyTakenError(refused, taken)
+            self._commit.settle([_told_partly(done, partly) for done in waiting])
 
     def _log_and_send(
-        self, gathered: Iterable[tuple[int, Sequence[Row]]], waiting: list[Done]
-    ) -> None:
+        self, gathered: Iterable[tuple[int, Sequence[Row]]]
+    ) -> tuple[LogError | None, int]:
+        """Append batches up to the first that is refused; why, and how many messages were taken.
+
+        Nothing goes into the log behind what it refused: batches depend on those before them.
+        """
         now_us = time.time_ns() // 1000
         router = self._router
         sends: list[Any] = []
         refused: LogError | None = None
+        taken = 0
         for flags, rows in self._cut_by_scope(gathered):
             is_routed = router is not None and not flags & (Flags.CONTROL | Flags.LOCAL)
             for part in batch.cut(rows):
                 for run in router.runs(part) if router and is_routed else (Run(part),):
+                    if refused is not None and flags & Flags.LOGGED:
+                        continue
                     address = router.address(run, flags) if router and is_routed else b""
                     for action in self._replication.publish(run.rows, flags, now_us, address):
                         if not isinstance(action, Append):
                             sends += self._routed(action, run)
-                        elif (error := self._commit.append(action.frame, action.header)) is None:
-                            for after in self._replication.appended(action):
-                                sends += self._routed(after, run)
-                        else:
-                            refused = error
-        if refused is None:
-            self._commit.settle(waiting)
-        else:
-            self._commit.refuse(waiting, refused)
+                        elif refused is None:
+                            refused = self._commit.append(action.frame, action.header)
+                            if refused is None:
+                                taken += 0 if action.header.control else action.header.count
+                                for after in self._replication.appended(action):
+                                    sends += self._routed(after, run)
         if sends:  # when this turn has written: local clients do not wait for links
             self._loop.call_soon(router.carry_out if router else self._replicate, sends)
+        return refused, taken
 
     def _routed(self, action: Action, run: Run) -> Iterable[Any]:
         if self._router is None or not isinstance(action, RouteBatch):
@@ -167,4 +180,12 @@ class _Waiting:
 
     def told(self, error: OSError | None) -> None:
         """The log has them, or has not: a `Done`."""
-        self._done(self._first if error is None else 0, error)
+        has_some = error is None or isinstance(error, PartlyTakenError)
+        self._done(self._first if has_some else 0, error)
+
+
+def _told_partly(done: Done, partly: PartlyTakenError) -> Done:
+    def told(error: OSError | None) -> None:
+        done(partly if error is None else error)
+
+    return told

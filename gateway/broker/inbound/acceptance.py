@@ -25,6 +25,7 @@ from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.due_will import DueWill
 from gateway.broker.sessions.session import Session
 from gateway.broker.turns import Turns
+from gateway.log.errors import PartlyTakenError
 from gateway.mqtt import ReasonCode
 from gateway.shares.log_room import LogRoom
 from tree_handler.batch import Row, cut
@@ -192,12 +193,7 @@ class Acceptance:
             return
         left = deque(accepted)
         for part in parts:  # the log takes or refuses each as a whole, as one batch
-            some: deque[Accepted] = deque()
-            count = len(part)
-            while left and (count or left[0].message is None):
-                count -= left[0].message is not None
-                some.append(left.popleft())
-            self._commit(some, part)
+            self._commit(_taken(left, len(part)), part)
 
     def hand_on(self) -> None:
         """Hand in what the tree alone gets; those here have it already."""
@@ -231,8 +227,10 @@ class Acceptance:
         commit.first = first
         if error is not None:
             self._durability.was_refused()
-            self._refuse(commit.accepted, error)
-            commit.accepted = deque()
+            refused, commit.accepted = commit.accepted, deque()
+            if isinstance(error, PartlyTakenError):
+                commit.accepted = _taken(refused, error.taken)
+            self._refuse(refused, error)
         self._settling.append(commit)
         if len(self._settling) == 1:
             self._go_on()
@@ -342,3 +340,12 @@ class Acceptance:
                 self._refused.add((publisher.session, one.packet_id))
                 publisher.session.incoming.refuse(one.packet_id)
             publisher.refuse(message.qos, one.packet_id, ReasonCode.QUOTA_EXCEEDED)
+
+
+def _taken(accepted: deque[Accepted], messages: int) -> deque[Accepted]:
+    """Take out the first messages, and what stands before the next."""
+    taken: deque[Accepted] = deque()
+    while accepted and (messages or accepted[0].message is None):
+        messages -= accepted[0].message is not None
+        taken.append(accepted.popleft())
+    return taken

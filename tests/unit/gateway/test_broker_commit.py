@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -12,10 +13,12 @@ import pytest
 from gateway.links.commit import GroupCommit
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
+from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver, NodeSettings
+from gateway.log.errors import PartlyTakenError
 from gateway.log.message_log import LogError, MessageLog
 from tree_handler import batch
-from tree_handler.batch import Entry, Flags, Row
+from tree_handler.batch import Entry, Flags, Header, Row
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 
@@ -90,6 +93,45 @@ async def test_a_caller_is_told_why_the_log_refused(
     first, error = await told(node, Entry("t", b"1", 1))
     assert first == 0
     assert isinstance(error, LogError)
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, log: MessageLog, number: int) -> None:
+    """Have the log refuse one of the next appends, by its number from 0 on."""
+    append, asked = log.append, itertools.count()
+
+    def refuse(frame: bytes, header: Header) -> None:
+        if next(asked) == number:
+            raise LogError("Input/output error")
+        append(frame, header)
+
+    monkeypatch.setattr(log, "append", refuse)
+
+
+async def test_nothing_is_logged_behind_what_the_log_refused_and_what_was_refused_is_not_there(
+    node: TreeNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, node.log, 0)  # what tells where earlier epochs ended, before all else
+    first, error = await told(node, Entry("t", b"1", 1))
+    assert first == 0
+    assert isinstance(error, LogError)
+    assert logged(tmp_path) == []
+    assert await told(node, Entry("t", b"1", 1)) == (1, None)
+    assert logged(tmp_path) == [b"1"]
+
+
+async def test_of_a_turn_that_is_several_batches_it_is_told_how_many_messages_were_taken(
+    node: TreeNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await told(node, Entry("t", b"0", 1)) == (1, None)
+    node.rescope(Scope(keep_local=["here/#"]))
+    refusing(monkeypatch, node.log, 1)
+    turn = [Entry("t", b"1", 1), Entry("t", b"2", 1), Entry("here/t", b"3", 1), Entry("t", b"4", 1)]
+    first, error = await told(node, *turn)
+    assert first == 2
+    assert isinstance(error, PartlyTakenError)
+    assert error.taken == 2
+    assert logged(tmp_path) == [b"0", b"1", b"2"]
+    assert await told(node, *turn[2:]) == (4, None)
 
 
 async def test_the_messages_of_a_turn_are_numbered_on_from_the_one_that_is_told(

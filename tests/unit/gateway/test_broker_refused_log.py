@@ -13,6 +13,7 @@ from log_world import LogWorld, publish
 
 from gateway.links import commit as commit_module
 from gateway.links.commit import GroupCommit
+from gateway.log.errors import PartlyTakenError
 from gateway.log.message_log import LogError, MessageLog
 from gateway.mqtt import PubAck, PubRec, ReasonCode, Version
 from tree_handler import batch
@@ -159,6 +160,24 @@ async def test_a_publisher_is_not_read_from_while_too_much_waits_for_the_log() -
     world.settle()
     await world.turn()
     assert world.is_read(writer)
+    world.core.stop()
+
+
+async def test_of_a_turn_taken_in_part_the_first_are_acknowledged_and_the_rest_refused() -> None:
+    world, writer, reader = await held()
+    at_qos = enumerate((1, 2, 1, 2), 1)
+    sent = [publish(V5, "t", qos, number, b"%d" % number) for number, qos in at_qos]
+    world.send(writer, b"".join(sent))
+    await world.turn()
+    rows, done = world.handed_in.popleft()
+    assert done is not None
+    world.logged += rows[:2]
+    done(len(world.logged) - 1, PartlyTakenError(FULL, 2))
+    await world.turn()
+    told = {one.packet_id: one.reason for one in world.written(writer)}
+    assert told == {1: 0, 2: 0, 3: REFUSED, 4: REFUSED}
+    assert [one.payload for one in world.written(reader)] == [b"1", b"2"]
+    assert incoming(world, writer) == {2}
     world.core.stop()
 
 
