@@ -190,8 +190,7 @@ async def open_broker(
     listeners = Listeners(core.service, access.tls, settings.websocket_rules)
     failure: BaseException | None = None
     try:
-        _recover(core, memory, durable)
-        core.start()
+        _begin(core, memory, durable)
         recovered(core)
         running.set_result(core)
         await plugins.starting()
@@ -209,13 +208,14 @@ def _durable(memory: Memory, now: Callable[[], float]) -> Durable:
     return Durable(memory.history, memory.clock, now, memory.origins)
 
 
-def _recover(core: DataPlane, memory: Memory | None, durable: Durable | None) -> None:
-    if memory is None or durable is None:
-        return
-    store, saved = open_store(memory.state_file, is_first=not memory.history.position)
-    found = core.recover(durable, memory.history, store, saved)
-    if found.sessions:
-        _log.info("sessions recovered: %d, messages for them: %d", found.sessions, found.waiting)
+def _begin(core: DataPlane, memory: Memory | None, durable: Durable | None) -> None:
+    if memory is not None and durable is not None:
+        store, saved = open_store(memory.state_file, is_first=not memory.history.position)
+        found = core.recover(durable, memory.history, store, saved)
+        if found.sessions:
+            what = "sessions recovered: %d, messages for them: %d"
+            _log.info(what, found.sessions, found.waiting)
+    core.start()
 
 
 async def _listen(listeners: Listeners, wanted: Sequence[Listener]) -> None:

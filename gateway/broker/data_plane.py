@@ -352,7 +352,6 @@ class DataPlane:
     def sweep(self) -> bool:
         """Look at all that is due now; whether that was all."""
         now_s, tried = self.now(), self._failures.tried
-        self.upkeep.look_for_sleep(now_s)
         unsafe, self._unsafe = self._unsafe, []
         for channel in unsafe:
             self._output.due(channel)

@@ -79,7 +79,7 @@ class Upkeep:
         if now_s - self._looked_s >= BUFFERS_LOOK_S:
             self._look_at_buffers(now_s)
 
-    def look_for_sleep(self, now_s: float) -> None:
+    def _look_for_sleep(self, now_s: float) -> None:
         """Look whether this sweep is late: the machine slept, or the process could not go on.
 
         No client was silent for that time: what it sent is still to be read, and one on this very
@@ -97,6 +97,7 @@ class Upkeep:
         If not, sessions are left that should end: look again before long.
         """
         tried = self._failures.tried
+        self._look_for_sleep(now_s)
         for peer in self._connections:
             tried("look at a connection", partial(self._look_at, peer, now_s), str(peer))
         tried("wills that are due", lambda: self._wills.publish_due(now_s))

@@ -1,9 +1,8 @@
 """Checkpoints in one SQLite file: sessions, subscriptions, what waits, what is retained.
 
 The log is the truth; this file says what its beginning came to, so that a start reads the log
-from the checkpoint's position on and segments before it may be deleted. A message that many
-sessions wait for is in the file once. Each checkpoint writes only what has changed, in one
-transaction.
+from the checkpoint's position on and segments before it may be deleted. A message that many wait
+for is in it once. Each checkpoint writes only what has changed, in one transaction.
 """
 
 from __future__ import annotations
@@ -173,10 +172,10 @@ class Store:
             self._put("checkpoint", name, value)
 
     def _write_streams(self, checkpoint: Checkpoint) -> None:
-        self._db.execute("DELETE FROM delivered")  # those that are over are in it no more
+        self._db.execute("DELETE FROM delivered")  # some streams may be over
+        self._db.execute("DELETE FROM lacking")
         for key, last in checkpoint.delivered.items():
             self._put("delivered", *key, last)
-        self._db.execute("DELETE FROM lacking")
         for lack in checkpoint.lacking:
             self._put("lacking", *lack._replace(ranges=msgpack.packb(lack.ranges)))
 
