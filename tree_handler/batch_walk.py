@@ -61,15 +61,22 @@ def walk(
     """
     end = len(data)
     while at < end:
-        try:
-            header = batch.check(data, at)
-        except BatchError as error:
+        found = _whole(data, at)
+        if isinstance(found, Header):
+            yield at, found
+            at += found.end
+        else:
             behind = _behind(data, position, notes, at)
-            yield DamagedBytes(at, behind, str(error))
+            yield DamagedBytes(at, behind, str(found))
             at = behind
-            continue
-        yield at, header
-        at += header.end
+
+
+def _whole(data: bytes, at: int) -> Header | BatchError:
+    """Return the header of a whole batch, or why there is none."""
+    try:
+        return batch.check(data, at)
+    except BatchError as error:
+        return error
 
 
 def _behind(data: bytes, position: int, notes: NotedBatches, at: int) -> int:

@@ -87,6 +87,6 @@ class LinkBacklog:
         except OSError as ended:  # the link has ended
             _log.debug("backlog of %s: %s", self._link.peer_id, ended)
             return
-        except Exception as error:  # without an end no batch would be queued on the link any more
-            _log.error("backlog of %s: %r", self._link.peer_id, error, exc_info=error)
+        except Exception as failure:  # without an end no batch would be queued on the link any more
+            _log.error("backlog of %s: %r", self._link.peer_id, failure, exc_info=failure)
         self._caught_up()

@@ -134,10 +134,10 @@ class GroupCommit:
                 self._is_refusing = True
                 self.refusals.count("sync of the log that failed", str(error))
                 self._tell([*settled, *late], error)
-            except Exception as error:  # such as no thread for it: whoever waits gets an answer
+            except Exception as failure:  # such as no thread for it: whoever waits gets an answer
                 self._is_refusing = True
-                self._failures.failed("sync of the log", error)
-                self._tell(settled, LogError(f"{self.log.folder}: {error}"))
+                self._failures.failed("sync of the log", failure)
+                self._tell(settled, LogError(f"{self.log.folder}: {failure}"))
             else:
                 self._tell(settled, None)
             if not self._is_wanted:

@@ -340,10 +340,12 @@ class Exchange:
             for row in rows:
                 try:
                     receiver.control(Entry.of(row), header)
-                except Exception as error:  # those behind it are not to wait for it
-                    self._failures.failed("message between gateways", error, f"{header}, {row[0]}")
+                except Exception as failure:  # those behind it are not to wait for it
+                    self._failures.failed(
+                        "message between gateways", failure, f"{header}, {row[0]}"
+                    )
         elif deliver is not None:
             try:
                 deliver(rows, header)
-            except Exception as error:  # likewise; the log has it
-                self._failures.failed("hand out a batch", error, str(header))
+            except Exception as failure:  # likewise; the log has it
+                self._failures.failed("hand out a batch", failure, str(header))

@@ -276,9 +276,9 @@ class Neighbours:
                 except (OSError, ProtocolError) as error:
                     patience_s = 0.0 if isinstance(error, ProtocolError) else GRACE_S
                     self._failed(address, kept, error, patience_s)
-                except Exception as error:  # whatever it was, it is dialled for ever
-                    self._failures.failed("attempt to link", error, str(address))
-                    kept.trouble.failed(repr(error), began, time.time())
+                except Exception as failure:  # whatever it was, it is dialled for ever
+                    self._failures.failed("attempt to link", failure, str(address))
+                    kept.trouble.failed(repr(failure), began, time.time())
             await asyncio.sleep(retry_s * self._jitter.uniform(0.5, 1.5))
 
     def _without_place(

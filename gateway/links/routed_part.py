@@ -230,8 +230,8 @@ class RoutedPart:
             _log.error("repair for %s: %s", ask.asker, error)
         except OSError as ended:
             _log.debug("repair for %s: %s", ask.asker, ended)
-        except Exception as error:  # without an answer it would never be served again
-            _log.error("repair for %s: %r", ask.asker, error, exc_info=error)
+        except Exception as failure:  # without an answer it would never be served again
+            _log.error("repair for %s: %r", ask.asker, failure, exc_info=failure)
         self.carry_out(self.core.served(ask, frames, is_all=is_all))
 
     # -- a part ----------------------------------------------------------------------------------

@@ -248,9 +248,9 @@ class Recovery:
 
     _frames_key: Epoch = ("", 0)
     """Under which origin and epoch the last journal frame stood."""
-    _life = 0
+    _life: int = 0
     """The life of this gateway in which it was written that is being read; 0 if not known."""
-    _numbered = 0
+    _numbered: int = 0
     """How far messages were numbered in that life when the last frame was written."""
 
     def _frame(self, frame: bytes, header: Header) -> None:
