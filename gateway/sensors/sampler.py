@@ -17,6 +17,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from cloud_ingest.record import BAD, Record, Value
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 from gateway.sensors.reading import Reading, as_reading, names_of
 from gateway.sensors.schedule import Schedule, back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
@@ -44,8 +46,8 @@ class Sampler:
     """Reads sensors and numbers their readings from 1.
 
     Args:
-        deliver: is called with a sensor and each of its records, in order. It must neither wait
-            nor raise: what it raises ends ``run``.
+        deliver: is called with a sensor and each of its records, in order. It must not wait; what
+            it raises is told, and costs that record alone.
         wall_clock: seconds since 1970.
         clock: seconds, rising steadily.
         report: is called when a sensor fails that did not fail at its reading before.
@@ -83,6 +85,7 @@ class Sampler:
         self._asked: dict[str, int] = {}
         self._overlapped = 0
         self._changed = asyncio.Event()
+        self._failures = Failures(CountedLines(_log, clock))
 
     @property
     def skipped(self) -> int:
@@ -308,7 +311,8 @@ class Sampler:
             raise TimeoutError(f"not done within {self._timeout_s} s") from error
 
     def _checked(self, sensor: Sensor, outcome: object) -> Reading:
-        return as_reading(sensor, outcome, self._wall_clock(), self._clock())
+        with _blame(sensor):  # an object of the driver's may raise even when it is looked at
+            return as_reading(sensor, outcome, self._wall_clock(), self._clock())
 
     def _took(self, sensor: Sensor, reading: Reading) -> None:
         if not self.reads(sensor):  # removed while it was read
@@ -317,9 +321,14 @@ class Sampler:
         self._last[sensor.name] = reading
         number = self._next_number(sensor)
         for record in reading.records(sensor.name, number):
-            self._deliver(sensor, record)
+            self._tell_of(sensor, record)
         for listener in self._listeners:
-            listener(sensor)
+            self._failures.tried("tell of a reading", partial(listener, sensor), sensor.name)
+
+    def _tell_of(self, sensor: Sensor, record: Record) -> None:
+        """Deliver one record; whoever fails at it costs no other reading and no other sensor."""
+        step = partial(self._deliver, sensor, record)
+        self._failures.tried("deliver a reading", step, record.name)
 
     def _next_number(self, sensor: Sensor) -> int:
         number = self._numbers[sensor.name] = self._numbers.get(sensor.name, 0) + 1
@@ -339,7 +348,7 @@ class Sampler:
         number = self._next_number(sensor)
         for name, unit in names_of(sensor):
             bad = Record(name, unit, None, self._wall_clock(), number, BAD)
-            self._deliver(sensor, bad)
+            self._tell_of(sensor, bad)
 
 
 @contextmanager

@@ -103,8 +103,27 @@ async def test_a_sensor_that_raises_is_reported_once_by_name_and_the_others_go_o
     assert bench.sampler.failed == broken.reads > 1
 
 
+class Unspeakable:
+    """An object that raises however it is looked at."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+    __str__ = __repr__
+
+
+HUGE = 10**400
+"""A number that no float holds."""
+
+
 @pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), [12], None, {}, {"A": 1}, {1: 1}, {"a": None}]
+    "value",
+    [
+        *(float("nan"), float("inf"), [12], None, {}, {"A": 1}, {1: 1}, {"a": None}),
+        *(HUGE, -HUGE, {"a": HUGE}, Measured(HUGE), Unspeakable(), {"a": Unspeakable()}),
+        *({Unspeakable(): 1}, Measured(1.0, Unspeakable()), Measured(1.0, None, Unspeakable())),
+    ],
+    ids=lambda value: type(value).__name__,
 )
 async def test_what_is_no_value_is_a_failure(value: object) -> None:
     class Odd(Sensor):
@@ -112,10 +131,43 @@ async def test_what_is_no_value_is_a_failure(value: object) -> None:
             return value  # type: ignore[return-value]  # the point of the test
 
     bench = Bench()
-    bench.sampler.add(Odd("odd"))
+    bench.sampler.add_all([Odd("odd"), Counter("good", interval_s=0.001)])
+    told = list[Record]()
     async with bench.running():
         assert (await bench.failures.get()).name == "odd"
-    assert (await bench.records.get()).quality == BAD
+        while sum(record.name == "good" for record in told) < 3:
+            told.append(await bench.records.get())
+    assert [record.quality for record in told if record.name == "odd"] == [BAD]
+    assert bench.sampler.state_of(bench.sampler.sensors[0]) == BAD
+
+
+async def test_who_fails_at_a_reading_costs_no_other_reading_and_no_other_sensor(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    heard, delivered = list[str](), asyncio.Queue[str]()
+
+    def fail(sensor: Sensor) -> None:
+        raise OSError("no space left")
+
+    def deliver(sensor: Sensor, record: Record) -> None:
+        if sensor.name == "odd":
+            raise LookupError("no such topic")
+        delivered.put_nowait(record.name)
+
+    sampler = Sampler(deliver)
+    sampler.listen(fail)
+    sampler.listen(lambda sensor: heard.append(sensor.name))
+    sampler.add_all([Counter("odd", interval_s=0.001), Counter("good", interval_s=0.001)])
+    task = asyncio.create_task(sampler.run())
+    for _ in range(3):
+        await delivered.get()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert {"odd", "good"} <= set(heard)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert any("deliver a reading" in line and "no such topic" in line for line in told)
+    assert any("tell of a reading" in line and "no space left" in line for line in told)
 
 
 async def test_a_slow_sensor_holds_no_other_up_and_its_missed_times_are_counted() -> None:
