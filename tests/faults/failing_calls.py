@@ -1,8 +1,10 @@
-"""Calls with which a gateway reaches its disk, of which the n-th fails.
+"""Calls with which a gateway reaches its disk, its clients and its clocks, of which the n-th fails.
 
-Only calls for what stands below one folder are counted, so whatever else the process does goes on
-untouched. A call that is to fail raises the error that the kernel or SQLite would give; a short
-write does a part of its work before it raises, and a sync that fails loses what it was to force.
+Of the disk only calls for what stands below one folder are counted, so whatever else the process
+does goes on untouched. A call that is to fail raises the error that the kernel or SQLite would
+give; a short write does a part of its work before it raises, and a sync that fails loses what it
+was to force. A write to a client that is to fail loses the connection, and a look at the wall clock
+finds it years from where it was.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ STATEMENTS = "sqlite"
 _SYNCS = frozenset(("fsync", "fdatasync"))
 
 
+DISK, SOCKET, CLOCK = "disk", "socket", "clock"
+YEARS_US = 10 * 365 * 86_400 * 1_000_000
+
+
 @dataclass(frozen=True)
 class Fault:
     """What goes wrong, and for how long.
@@ -36,13 +42,17 @@ class Fault:
         number: the error's number.
         lasts: how many calls fail, the first included.
         is_partial: a write does half of its work before.
+        place: what is reached by the calls that are counted and fail.
+        shift_us: by so much the wall clock is wrong.
 
     """
 
     name: str
-    number: int
+    number: int = 0
     lasts: int = 1
     is_partial: bool = False
+    place: str = DISK
+    shift_us: int = 0
 
     def __str__(self) -> str:
         return self.name
@@ -59,6 +69,12 @@ FAULTS = (
     Fault("EMFILE-for-some-calls", errno.EMFILE, 5),
     Fault("EINTR-once", errno.EINTR),
     Fault("short-write", errno.ENOSPC, is_partial=True),
+    Fault("connection-lost", place=SOCKET),
+    Fault("connections-lost", lasts=5, place=SOCKET),
+    Fault("lost-in-mid-write", is_partial=True, place=SOCKET),
+    Fault("clock-ahead", lasts=FOR_EVER, place=CLOCK, shift_us=YEARS_US),
+    Fault("clock-behind", lasts=FOR_EVER, place=CLOCK, shift_us=-YEARS_US),
+    Fault("clock-ahead-for-a-while", lasts=40, place=CLOCK, shift_us=YEARS_US),
 )
 
 
@@ -99,14 +115,14 @@ class FailingCalls:
         patch: undoes the replacement at the end of the test.
 
     Attributes:
-        count: calls so far.
+        counts: calls so far, by what they reach.
         made: how many of each kind; a test sees from it that what it means to break is broken.
         failed: the calls that failed, in their order.
 
     """
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        self.count = 0
+        self.counts: Counter[str] = Counter()
         self.made: Counter[str] = Counter()
         self.failed: list[str] = []
         self._disk = Disk()
@@ -122,7 +138,7 @@ class FailingCalls:
 
     def fail(self, number: int, fault: Fault) -> None:
         """From the call with this number on, counted from now, let calls fail."""
-        self._from, self._fault = self.count + number, fault
+        self._from, self._fault = self.counts[fault.place] + number, fault
 
     def cut_power(self) -> None:
         """Take from the log's segments what no sync has forced to the disk."""
@@ -134,12 +150,14 @@ class FailingCalls:
         """Let no call fail any more."""
         self._fault = None
 
-    def reached(self, what: str, is_write: bool = False) -> Fault | None:
+    def reached(self, what: str, place: str = DISK, *, is_write: bool = False) -> Fault | None:
         """Count a call; return the fault with which it ends, if it does."""
         self.made[what] += 1
-        self.count += 1
+        self.counts[place] += 1
         fault = self._fault
-        if fault is None or not self._from <= self.count < self._from + fault.lasts:
+        if fault is None or fault.place != place:
+            return None
+        if not self._from <= self.counts[place] < self._from + fault.lasts:
             return None
         if fault.is_partial and not is_write:
             self._from += 1  # it waits for the next write

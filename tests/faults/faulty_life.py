@@ -14,9 +14,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from broker_client import Client, Wire
-from failing_calls import FailingCalls
+from failing_calls import CLOCK, SOCKET, FailingCalls
 from memory_log import MachineClocks
 from surroundings import hooks
 
@@ -52,14 +53,56 @@ MENDED_S = 90.0
 """After a fault has passed, every pause before another try is over in this time."""
 
 
+class LosingWire(Wire):
+    """A connection that may be lost with what is written to it.
+
+    Args:
+        calls: says which write.
+
+    """
+
+    def __init__(self, calls: FailingCalls) -> None:
+        super().__init__()
+        self._calls = calls
+
+    def write(self, data: Any) -> None:
+        """Take what the broker writes, or half of it or nothing, and be lost."""
+        fault = self._calls.reached("socket write", SOCKET, is_write=True)
+        if fault is None:
+            super().write(data)
+            return
+        if fault.is_partial:
+            super().write(bytes(data)[: len(data) // 2])
+        self.close()
+
+
+class LyingClocks(MachineClocks):
+    """Clocks of which the wall's may be years off, and the kernel does not call it right then."""
+
+    calls: FailingCalls
+    shift_us = 0
+
+    def wall_us(self) -> int:
+        """Look at the wall clock."""
+        fault = self.calls.reached("wall clock", CLOCK)
+        self.shift_us = 0 if fault is None else fault.shift_us
+        self.is_right = not self.shift_us
+        return super().wall_us() + self.shift_us
+
+    def wall_ahead_s(self) -> float:
+        """Tell by how much the wall clock is ahead of the one since boot."""
+        return super().wall_ahead_s() + self.shift_us / 1e6
+
+
 class LastingClient(Client):
     """A client whose session lasts, and that leaves a will where it has one."""
 
     will: Will | None = None
+    calls: FailingCalls
 
     def connect(self, core: DataPlane) -> None:
         """Open a connection and send CONNECT."""
-        self.wire = Wire()
+        self.wire = LosingWire(self.calls)
         self.connection = Connection(core.service)
         self.connection.connection_made(self.wire)
         self.is_accepted = False
@@ -97,13 +140,16 @@ class Life:
 
     def __post_init__(self) -> None:
         rng = random.Random(0)
-        self.clocks = MachineClocks()
+        self.clocks = LyingClocks()
+        self.clocks.calls = self.calls
         self.publisher = LastingClient("pub", Version.V5, rng)
         self.reader = LastingClient("near", Version.V311, rng)
         self.absent = LastingClient("away", Version.V5, rng)
         self.mortal = LastingClient("mortal", Version.V311, rng)
         self.mortal.will = Will(WILL_TOPIC, b"gone", 1, False, {})
         self.clients = (self.publisher, self.reader, self.absent, self.mortal)
+        for client in self.clients:
+            client.calls = self.calls
         self.absent_now: set[str] = set()
         self.qos: dict[bytes, int] = {}
         self.due: dict[bytes, set[str]] = {}
@@ -157,6 +203,7 @@ class Life:
             self._abandon()
         if self.cuts_power:
             self.calls.cut_power()
+            self.clocks.power_cut(10.0, is_right=self.clocks.is_right)
 
     async def end(self) -> None:
         """Leave nothing of it behind in this process."""
