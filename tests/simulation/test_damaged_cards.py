@@ -216,6 +216,39 @@ async def test_a_card_that_is_new_and_empty_keeps_no_sessions_and_refuses_nobody
 
 
 @QOS
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["retained", "deleted"])
+async def test_what_was_retained_or_deleted_in_a_lost_tail_is_so_again_and_stays_so(
+    world: NeighbouredWorld, qos: int, is_deleted: bool
+) -> None:
+    publisher = world.clients[0]
+    await settle(world, publisher)
+    publisher.publish("a/1", qos, retain=True, payload=b"old")
+    await settle(world, publisher)
+    last = b"" if is_deleted else b"new"
+    publisher.publish("a/1", qos, retain=True, payload=last)
+    await settle(world, publisher)
+    number = world.side.core.covered((NAME, world.epoch)).last
+
+    def lose_the_last() -> None:
+        while world.disk.have[NAME, world.epoch].last == number:
+            world.lose_tail(1)
+
+    world.at_start = lose_the_last
+    await crash(world)
+    kept = world.core.retention.get("a/1")
+    assert kept is not None and kept.payload == b"old"
+    for _ in range(2):
+        world.link()
+        world.repair()
+        kept = world.core.retention.get("a/1")
+        assert (b"" if kept is None else kept.payload) == last
+        world.log.synced()
+        await crash(world)
+        kept = world.core.retention.get("a/1")
+        assert (b"" if kept is None else kept.payload) == last
+
+
+@QOS
 async def test_a_queue_of_a_checkpoint_waits_for_what_the_log_has_lost_since(
     world: NeighbouredWorld, qos: int
 ) -> None:
