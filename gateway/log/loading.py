@@ -40,7 +40,7 @@ class Loaded:
         ever: numbers that the log had by its end, if its index tells.
         gaps: by stream, the last number before damage and the one before the first behind it; 0
             for the former where the segment holds none.
-        is_damaged: whether a part of it can't be read.
+        is_damaged: whether a part of it can't be read, and nothing tells what stood there.
         cut_bytes: of the beginning of a batch that a kill left, which was cut off.
 
     """
@@ -71,7 +71,7 @@ def sealed(path: Path, end: int | None, damage: Damage) -> Loaded:
     if index is not None and index.length == length == expected:
         segment = Segment(path, start)
         segment.take(index)
-        return Loaded(segment, index.ever, is_damaged=bool(index.lost))
+        return Loaded(segment, index.ever)
     try:
         loaded = _read(path, damage)
     except OSError as error:  # it may be there the next time, so nothing of it counts as lost
@@ -89,6 +89,10 @@ def sealed(path: Path, end: int | None, damage: Damage) -> Loaded:
     if index is not None:
         loaded.ever = index.ever
         segment.lost = missing(index.holds, segment.holds)
+        for key, numbers in index.lost.items():
+            segment.lost.setdefault(key, Intervals()).update(numbers)
+        loaded.gaps.clear()
+        loaded.is_damaged = False
     return loaded
 
 

@@ -222,6 +222,23 @@ def test_what_was_trimmed_is_not_asked_for_though_what_was_damaged_is(tmp_path: 
     again.close()
 
 
+def test_what_was_trimmed_is_not_taken_for_lost_where_repair_brought_older_numbers_later(
+    tmp_path: Path,
+) -> None:
+    order = [*range(5, 21), *range(1, 5), *range(21, 41)]
+    paths = filled(tmp_path, [make(n) for n in order])
+    holder = next(p for p in paths if any(h.first == 1 for _, h in read_by_itself(p)))
+    for path in paths[: paths.index(holder)]:  # as a trim does
+        path.unlink()
+        path.with_suffix(".index").unlink()
+    last = [header.first for _, header in read_by_itself(holder)][-1]
+    holder.write_bytes(holder.read_bytes()[:-1])
+    log = opened(tmp_path)
+    assert log.have[OURS].missing(1, 40) == [(last, last)]
+    assert log.lost_messages == 1
+    log.close()
+
+
 def test_damage_in_a_sealed_segment_that_is_met_later_is_not_what_the_log_has(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
