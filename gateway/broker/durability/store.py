@@ -130,13 +130,12 @@ class Store:
             LogError: what is to be put by can't be read.
 
         """
-        with self._named():
-            with self._one_call, _transaction(self._db):
+        with self._named(), self._one_call:
+            with _transaction(self._db):
                 self._write(checkpoint)
                 if needed is not None:
                     spared.put_by(self._db, needed)
-                has_spared = spared.has_any(self._db)
-            self.has_spared = has_spared
+            self.has_spared = spared.has_any(self._db)
 
     def _write(self, checkpoint: Checkpoint) -> None:
         ids = self._write_messages(checkpoint.messages())
