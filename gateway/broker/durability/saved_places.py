@@ -75,7 +75,9 @@ def places_of(one: SavedPlaces, behind_s: float) -> Places:
         while at <= last:
             while times and times[-1][0] <= at:
                 _, timing, lasting_us = times.pop()
-                moment_ms = int((lasting_us / 1_000_000 + behind_s) * 1000 // 1)
+                moment_ms = 0
+                if timing != NEVER:
+                    moment_ms = int((lasting_us / 1_000_000 + behind_s) * 1000 // 1)
             until = min(last, times[-1][0] - 1) if times else last
             made.add(WaitingRun(way, at, until, timing, moment_ms))
             at = until + 1
