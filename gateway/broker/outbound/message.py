@@ -89,7 +89,7 @@ class Message:
         self.qos = qos
         self.retain = retain
         self.properties = properties or _NO_PROPERTIES
-        self.size_bytes = len(key) + len(payload) + OVERHEAD_BYTES
+        self.size_bytes = 2 * len(key) + len(payload) + OVERHEAD_BYTES  # name and key
         self.expires_at_s: float | None = None
         self.ref: Ref | None = None
         self.proof = b""
