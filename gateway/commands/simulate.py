@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from tree_handler.simulation import runs as simulation
 from tree_handler.simulation import timing as simulation_timing
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.subjects import SUBJECTS
+from tree_handler.simulation.years import YearsOptions
 
 GROWTH = (10, 100, 1_000, 10_000)
 """Gateways in the networks of the table of growth."""
@@ -34,7 +35,14 @@ _Result = TypeVar("_Result")
 
 
 def draw(
-    runs: int, gateways: int, gateways_to: int, seed: int, *, subject: str, as_json: bool
+    runs: int,
+    gateways: int,
+    gateways_to: int,
+    seed: int,
+    *,
+    subject: str,
+    years: int = 1,
+    as_json: bool,
 ) -> bool:
     """Run drawn networks and print what came of each; returns whether all invariants held.
 
@@ -43,7 +51,8 @@ def draw(
         gateways: how many gateways each has, or the fewest.
         gateways_to: the most.
         seed: of the first run.
-        subject: one of `SUBJECTS`, or ``directory``.
+        subject: one of `SUBJECTS`, ``directory`` or ``years``.
+        years: how long each run of ``years`` lasts.
         as_json: print one document in the end.
 
     """
@@ -54,6 +63,9 @@ def draw(
     if subject == "directory":
         directories = [DirectoryOptions.drawn(number, size) for number, size in sizes.items()]
         reports = _on_all_cores(directory_world.run, directories)
+    elif subject == "years":
+        fleets = [replace(YearsOptions.drawn(*one), years=years) for one in sizes.items()]
+        reports = _on_all_cores(simulation.run, fleets)
     else:
         options = [SUBJECTS[subject].drawn(number, size) for number, size in sizes.items()]
         reports = _on_all_cores(simulation.run, options)

@@ -39,6 +39,13 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     )
     simulate.add_argument("--seed", type=int, default=1, metavar="N", help="of the first run")
     _add_subject(simulate)
+    simulate.add_argument(
+        "--years",
+        type=_at_least(1),
+        default=1,
+        metavar="N",
+        help="how long each run of --subject years lasts (default 1)",
+    )
     _add_instead(simulate)
     simulate.add_argument(
         "--states",
@@ -58,11 +65,12 @@ def _add_subject(simulate: argparse.ArgumentParser) -> None:
         default="tree",
         choices=[
             *("tree", "routed", "topic", "overlays", "retained", "liar", "retained-liar"),
-            "directory",
+            *("directory", "years"),
         ],
         help="the tree with what it floods (default), routed or topic mode, topic overlays alone, "
         "retained messages, a tree in which one gateway lies (or one about what is retained), "
-        "directories and requests of a fleet (with --growth: what look-ups cost)",
+        "directories and requests of a fleet (with --growth: what look-ups cost), "
+        "years of a fleet in hours",
     )
     subject.add_argument(
         "--liar",
@@ -118,6 +126,7 @@ def _run(options: argparse.Namespace) -> int:
             most,
             options.seed,
             subject=options.subject,
+            years=options.years,
             as_json=options.json,
         )
     return 0 if held else EXIT_VIOLATED

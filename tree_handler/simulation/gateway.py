@@ -70,6 +70,7 @@ class Start:
         watch: is told of what it does.
         local: its own clock.
         outlived: called when a neighbour knows of a later life of it, with that one's epoch.
+        tree_clock: what its tree goes by instead of ``local``, if anything else.
 
     """
 
@@ -79,6 +80,7 @@ class Start:
     watch: Watch
     local: LocalClock = TRUE_CLOCK
     outlived: Callable[[Gateway, int], None] = _told_nobody
+    tree_clock: LocalClock | None = None
 
 
 class Gateway:
@@ -104,7 +106,8 @@ class Gateway:
         self._clock = start.clock
         self._network = start.network
         self._links = 0
-        self._tree_timer = self.timer(self._tree_due)
+        self._tree_clock = start.tree_clock or start.local
+        self._tree_timer = Timer(self, start.clock, self._tree_clock, self._tree_due)
 
     def begin(self) -> None:
         """Let time pass for it."""
@@ -122,6 +125,11 @@ class Gateway:
     def now(self) -> float:
         """What the cores take for the time."""
         return self._start.local.reading(self._clock.now)
+
+    @property
+    def tree_now(self) -> float:
+        """What its tree takes for the time."""
+        return self._tree_clock.reading(self._clock.now)
 
     def is_linked(self, edge: Edge) -> bool:
         """Whether this gateway has a connection over an edge, as far as it knows."""
@@ -142,13 +150,13 @@ class Gateway:
         self._links += 1
         end.link = self._links
         self.ends[end.link] = end
-        self.tree.link_up(end.link, end.peer.host.gateway_id, self.now)
+        self.tree.link_up(end.link, end.peer.host.gateway_id, self.tree_now)
         self.carry_out()
 
     def link_down(self, end: End) -> None:
         """Learn that a connection ended."""
         del self.ends[end.link]
-        self.tree.link_down(end.link, self.now)
+        self.tree.link_down(end.link, self.tree_now)
         self.carry_out()
         self.changed()
 
@@ -157,10 +165,10 @@ class Gateway:
         if isinstance(message, WirePing):
             if message.bpdu.kind is Kind.HELLO:
                 self._network.send(end, _Echo(message.sent_s))
-            self.tree.receive(end.link, message.bpdu, self.now)
+            self.tree.receive(end.link, message.bpdu, self.tree_now)
             self.carry_out()
         elif isinstance(message, _Echo):
-            now = self.now
+            now = self.tree_now
             self.tree.measured(end.link, (now - message.sent_s) * 1000, now)
             self.carry_out()
         else:
@@ -199,7 +207,7 @@ class Gateway:
                 self._start.watch.said[bpdu.kind] += 1
                 if bpdu.kind is Kind.JOIN:
                     self.joins(link)
-                self._network.send(self.ends[link], WirePing(bpdu, self.now))
+                self._network.send(self.ends[link], WirePing(bpdu, self.tree_now))
                 return False
             case Forward(link):
                 self.ends[link].forwards = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -31,6 +31,29 @@ class LocalClock:
     def virtual_s(self, reading: float) -> float:
         """The virtual time at which it shows this."""
         return (reading - self.ahead_s) / self.rate
+
+
+@dataclass(frozen=True, slots=True)
+class StillClock(LocalClock):
+    """A clock that stands still while virtual time leaps: for what says the same again and again.
+
+    A tree goes by differences of time alone, so one in a still network is after any number of its
+    hellos as it was before.
+
+    Attributes:
+        clock: virtual time.
+
+    """
+
+    clock: Clock = field(default_factory=Clock)
+
+    def reading(self, virtual_s: float) -> float:
+        """See `LocalClock`."""
+        return self.ahead_s + self.rate * (virtual_s - self.clock.leapt_s)
+
+    def virtual_s(self, reading: float) -> float:
+        """See `LocalClock`."""
+        return (reading - self.ahead_s) / self.rate + self.clock.leapt_s
 
 
 TRUE_CLOCK = LocalClock()

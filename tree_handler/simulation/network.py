@@ -22,6 +22,8 @@ FIRST, SECOND = 0, 1
 """The two ends of an edge."""
 BPDUS, DATA = 0, 1
 """The lanes of a connection."""
+SMALL_BYTES = 100
+"""What a message without a body of its own is on the wire, with all that is around it."""
 RETRANSMIT_S = 0.2
 """TCP's least retransmission time-out on Linux; it doubles each time."""
 BACKLOG = 8
@@ -64,6 +66,8 @@ class Clock:
         """Virtual time in seconds."""
         self.events = 0
         """How many have happened."""
+        self.leapt_s = 0.0
+        """How much of the time passed in leaps."""
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = 0
 
@@ -71,6 +75,12 @@ class Clock:
         """Let something happen at a time, now at the earliest."""
         self._serial += 1
         heapq.heappush(self._queue, (max(time_s, self.now), self._serial, what))
+
+    def leap(self, by_s: float) -> None:
+        """Let time pass in which nothing happens: all that is to come comes so much later."""
+        self.now += by_s
+        self.leapt_s += by_s
+        self._queue = [(at_s + by_s, serial, what) for at_s, serial, what in self._queue]
 
     def run(self, until_s: float) -> None:
         """Let everything happen that is due until then."""
@@ -93,6 +103,7 @@ class Edge:
         silent: for each direction, by sending end, whether what is sent is held.
         loss: probability that a packet is lost and sent again.
         message_s: how long one message of data keeps a direction busy.
+        bytes_per_s: how many bytes of data a direction takes in a second; 0 for any number.
 
     """
 
@@ -103,6 +114,11 @@ class Edge:
     silent: list[bool] = field(default_factory=lambda: [False, False])
     loss: float = 0.0
     message_s: float = 0.0
+    bytes_per_s: float = 0.0
+
+    def busy_s(self, message: object) -> float:
+        """How long a message of data keeps a direction busy."""
+        return self.message_s + (octets(message) / self.bytes_per_s if self.bytes_per_s else 0.0)
 
     @property
     def usable(self) -> bool:
@@ -155,6 +171,14 @@ class End:
     def peer(self) -> End:
         """The other end."""
         return self.connection.ends[1 - self.side]
+
+
+def octets(message: object) -> int:
+    """How large a message is on the wire, about."""
+    for name in ("frame", "payload"):
+        if isinstance(data := getattr(message, name, None), bytes):
+            return len(data) + SMALL_BYTES
+    return SMALL_BYTES
 
 
 class _Opened:
@@ -259,7 +283,7 @@ class Network:
         """Make an edge usable again and let go of what it held."""
         edge.cut = False
         edge.silent[:] = [False, False]
-        edge.loss = edge.message_s = 0.0
+        edge.loss = edge.message_s = edge.bytes_per_s = 0.0
         for connection in self._over(edge):
             for end in connection.ends:
                 while end._held:
@@ -283,8 +307,8 @@ class Network:
             while self._random.random() < edge.loss:
                 arrival_s += time_out_s
                 time_out_s *= 2
-        if lane == DATA and (edge.message_s or end._waiting):
-            arrival_s += self._queue(end)
+        if lane == DATA and (edge.message_s or edge.bytes_per_s or end._waiting):
+            arrival_s += self._queue(end, message)
         last = end._last_arrival_s
         last[lane] = max(arrival_s, last[lane])
         if edge.loss or message is _CLOSED:  # one TCP connection: what is lost holds up all
@@ -293,10 +317,11 @@ class Network:
             last[:] = [last[lane]] * 2
         self._clock.at(last[lane], partial(self._arrive, end.peer, message))
 
-    def _queue(self, end: End) -> float:
+    def _queue(self, end: End, message: object) -> float:
         """Put a message behind those that wait for a slow edge; returns how long it waits."""
         now = self._clock.now
-        end._busy_until_s = max(now, end._busy_until_s) + end.connection.edge.message_s
+        busy_s = end.connection.edge.busy_s(message)
+        end._busy_until_s = max(now, end._busy_until_s) + busy_s
         end._waiting += 1
         self._clock.at(end._busy_until_s, partial(self._sent, end))
         if end._waiting == BACKLOG and not end._full:

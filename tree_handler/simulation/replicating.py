@@ -99,6 +99,8 @@ class ReplicatingGateway(Gateway):
 
     floods_clients: ClassVar = True
     """See `Replication`."""
+    interval_s: ClassVar = REPAIR_INTERVAL_S
+    """See `Replication`."""
     origin_gone_s: ClassVar = 3.0
     """See `Replication`."""
     kept_lives: ClassVar = 0
@@ -116,7 +118,7 @@ class ReplicatingGateway(Gateway):
             disk.start(),
             RepairSettings(
                 floods_clients=self.floods_clients,
-                interval_s=REPAIR_INTERVAL_S,
+                interval_s=self.interval_s,
                 origin_gone_s=self.origin_gone_s,
                 kept_lives=self.kept_lives,
                 seals=self.seals(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags, Header
@@ -52,6 +52,9 @@ class RetainedGateway(ReplicatingGateway):
 
     """
 
+    settle_s: ClassVar = SETTLE_S
+    """See `RetainedSync`."""
+
     def __init__(
         self, start: Start, disk: RetainedDisk, traffic: RetainedWitness, wall_us: int
     ) -> None:
@@ -67,7 +70,7 @@ class RetainedGateway(ReplicatingGateway):
             self._hybrid.observe(version.stamp, self._wall_us)
         seals = self.seals()
         proofs = None if seals is None else seals.retained
-        self._sync = RetainedSync(self.store, self.replication, SETTLE_S, proofs)
+        self._sync = RetainedSync(self.store, self.replication, self.settle_s, proofs)
         self._sync_timer = self.timer(self._sync_due)
         self._replicate(self.replication.trimmed(disk.kept_from()))
 

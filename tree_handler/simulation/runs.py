@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Self
 
@@ -34,6 +34,7 @@ from tree_handler.simulation.faults import FaultOptions, Faults
 from tree_handler.simulation.gateway import Gateway, MakeTree, Start
 from tree_handler.simulation.local_time import LocalClock
 from tree_handler.simulation.network import Clock, Edge, Network
+from tree_handler.simulation.replaying import replay_call
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.traffic import SimulatedTraffic
 from tree_handler.spanning import boot_epoch
@@ -146,12 +147,7 @@ class Options:
             subject = "" if self.subject == "tree" else f" --subject {self.subject}"
             same = f"--seed {self.seed} --gateways {self.gateways} --runs 1"
             return f"hedgerow simulate{subject} {same}"
-        default = type(self)(self.seed)
-        changed = [
-            f.name for f in fields(self) if getattr(self, f.name) != getattr(default, f.name)
-        ]
-        more = "".join(f", {name}={getattr(self, name)!r}" for name in changed)
-        return f"runs.run({type(self).__name__}({self.seed}{more}))"
+        return replay_call(self, self.seed)
 
 
 def run(options: Options, make_tree: MakeTree = SpanningTree) -> Report:
@@ -328,12 +324,16 @@ class Simulation:
         identity = self.traffic.standing(own)
         rate = self._rates.setdefault(gateway_id, 1 + self.options.skew * chance.uniform(-1, 1))
         local = LocalClock(rate, chance.uniform(0, LONGEST_UP_S) if self.options.skew else 0.0)
-        tree = self._make_tree(identity, self.options.parameters, local.reading(self.clock.now))
-        gateway = self.make_gateway(
-            Start(tree, self.clock, self.network, self.checks, local, self._outlived)
-        )
+        by = self.tree_clock(local)
+        tree = self._make_tree(identity, self.options.parameters, by.reading(self.clock.now))
+        start = Start(tree, self.clock, self.network, self.checks, local, self._outlived, by)
+        gateway = self.make_gateway(start)
         gateway.begin()
         self.gateways[gateway_id] = gateway
+
+    def tree_clock(self, local: LocalClock) -> LocalClock:
+        """What the tree of a gateway goes by."""
+        return local
 
     def make_gateway(self, start: Start) -> Gateway:
         """What runs around the tree of a gateway that starts."""

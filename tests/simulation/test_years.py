@@ -1,0 +1,103 @@
+"""Years of a fleet in hours, and what finds what only they bring."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from gateway import cli
+from tree_handler.batch import Epoch, Header
+from tree_handler.intervals import Intervals
+from tree_handler.replication.actions import Action, SendRequest
+from tree_handler.replication.anti_entropy import AntiEntropy
+from tree_handler.replication.repair import SearchId
+from tree_handler.replication.search import Searches
+from tree_handler.replication.told_neighbour import ToldNeighbour
+from tree_handler.retained import sync
+from tree_handler.retained.sync_state import SyncLink
+from tree_handler.simulation.runs import run
+from tree_handler.simulation.years import HAPPENINGS, YearsOptions
+
+SMALL = replace(YearsOptions.drawn(1, 6), weeks=2)
+
+
+def violations(options: YearsOptions) -> list[str]:
+    return [f"{one.invariant}: {one.what}" for one in run(options).violations]
+
+
+def test_years_of_a_fleet_of_twelve_keep_what_a_day_keeps(pytestconfig: pytest.Config) -> None:
+    fleet = YearsOptions.drawn(1, 12)
+    is_long = pytestconfig.getoption("--soak")
+    years = replace(fleet, years=30) if is_long else replace(fleet, years=5, weeks=5)
+    assert violations(years) == []
+
+
+@pytest.mark.parametrize("happening", HAPPENINGS)
+def test_whatever_a_week_brings_is_over_in_time(happening: str) -> None:
+    assert violations(replace(SMALL, happening=happening)) == []
+
+
+def test_an_error_of_reading_that_is_taken_for_an_absence_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = Searches.looked
+
+    def looked(
+        self: Searches, number: SearchId, found: dict[Epoch, Intervals], *, was_read: bool
+    ) -> list[Action]:
+        return real(self, number, found)
+
+    monkeypatch.setattr(Searches, "looked", looked)
+    found = violations(replace(SMALL, happening="unreadable"))
+    assert any("gives up" in what for what in found)
+
+
+def test_late_answers_that_are_no_sign_of_life_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    came, done, gives_up = AntiEntropy.came, AntiEntropy.done, ToldNeighbour.gives_up
+
+    def came_in_vain(self: AntiEntropy, link: int, header: Header) -> None:
+        if self._neighbours[link].asked is not None:
+            came(self, link, header)
+
+    def done_in_vain(self: AntiEntropy, link: int, now: float) -> list[SendRequest]:
+        return [] if self._neighbours[link].asked is None else done(self, link, now)
+
+    def given_up_for_good(self: ToldNeighbour, timeout_s: float, now: float) -> None:
+        gives_up(self, timeout_s, now)
+        self.ask_again_at = math.inf
+
+    monkeypatch.setattr(AntiEntropy, "came", came_in_vain)
+    monkeypatch.setattr(AntiEntropy, "done", done_in_vain)
+    monkeypatch.setattr(ToldNeighbour, "gives_up", given_up_for_good)
+    found = violations(replace(SMALL, happening="stalled"))
+    assert any("asks nobody" in what for what in found)
+
+
+def test_a_digest_that_waits_for_a_pause_of_the_fleet_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sync, "UNSETTLED_S", math.inf)
+    found = violations(replace(SMALL, happening="busy"))
+    assert any("in a busy fleet" in what for what in found)
+
+
+def test_an_answer_that_is_dropped_because_it_is_late_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SyncLink, "is_late", lambda *_: None)
+    found = violations(replace(SMALL, happening="slow"))
+    assert any("lacks once/" in what for what in found)
+
+
+def test_the_command_lives_through_years_and_says_how_to_do_it_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["simulate", "--subject", "years", "--runs", "1", "--gateways", "2"]
+    assert cli.main(arguments) == 0
+    assert "1 runs, 0 of them failed" in capsys.readouterr().out
+    drawn = replace(YearsOptions.drawn(7, 12), years=30)
+    same = "--seed 7 --gateways 12 --runs 1 --years 30"
+    assert drawn.replay == f"hedgerow simulate --subject years {same}"
+    assert "happening='slow'" in replace(drawn, happening="slow").replay

@@ -1,0 +1,184 @@
+"""What clients of a fleet write over years, and what must hold of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tree_handler.batch import CONTROL_PREFIX
+from tree_handler.intervals import Intervals
+from tree_handler.replication.replication import Lost
+from tree_handler.retained.hybrid_clock import RetainedVersion
+from tree_handler.retained.message import Retained
+from tree_handler.simulation.checks import component, linked, usable_paths
+from tree_handler.simulation.disk import Disk
+from tree_handler.simulation.gateway import Gateway, Start
+from tree_handler.simulation.lying import sealing
+from tree_handler.simulation.network import Network
+from tree_handler.simulation.retained import RetainedTraffic
+from tree_handler.simulation.retained_gateway import RetainedGateway
+from tree_handler.simulation.retained_store import RetainedDisk
+from tree_handler.simulation.years_gateway import KEPT_LIVES, YearsDisk, YearsGateway
+from tree_handler.spanning.election import Identity
+
+LINKED_S = 10.0
+"""Who linked longer ago than this is asked, and what it has is not lost."""
+STREAMS_OF_ONE = 3 * (KEPT_LIVES + 3)
+"""Streams that may be known of one gateway: of clients, between gateways, and notes."""
+LARGE = bytes(2_000_000)
+"""What takes 40 s over a line of 50 kB/s."""
+
+
+@dataclass(eq=False)
+class YearsTraffic(RetainedTraffic):
+    """Retained writes over years; see `RetainedTraffic`.
+
+    Attributes:
+        members: all that ever were in the fleet.
+        deletions: the latest of each topic that there was, by version.
+
+    """
+
+    disks: dict[str, Disk] = field(default_factory=lambda: defaultdict(YearsDisk), init=False)
+    members: set[str] = field(default_factory=set, init=False)
+    deletions: dict[str, RetainedVersion] = field(default_factory=dict, init=False)
+
+    def gateway(self, start: Start) -> RetainedGateway:
+        """See `SimulatedTraffic`."""
+        gateway_id = start.tree.identity.gateway_id
+        self.members.add(gateway_id)
+        disk = self.years_disk(gateway_id)
+        self._forget(disk.grow_old(self.clock.now))
+        return YearsGateway(start, disk, self, self.wall_us())
+
+    def years_disk(self, gateway_id: str) -> YearsDisk:
+        """The disk of a gateway."""
+        disk = self.disks[gateway_id]
+        assert isinstance(disk, YearsDisk)
+        return disk
+
+    def disk(self, gateway_id: str) -> RetainedDisk:
+        """See `RetainedTraffic`."""
+        return self.years_disk(gateway_id)
+
+    def standing(self, identity: Identity) -> Identity:
+        """See `SimulatedTraffic`."""
+        return sealing(identity.gateway_id).stands(identity)
+
+    def write(self, gateway: Gateway, topic: str, payload: bytes) -> RetainedVersion | None:
+        """Let a client of a gateway write a retained message, or delete one."""
+        assert isinstance(gateway, YearsGateway)
+        self.published += 1
+        version = gateway.write(topic, payload)
+        if version is not None:
+            self.contents[version] = payload
+            if not payload:
+                before = self.deletions.get(topic, version)
+                self.deletions[topic] = max(version, before)
+        return version
+
+    def expire(self, gateways: dict[str, Gateway]) -> None:
+        """Let gateways forget deletions that are a week old."""
+        for gateway in gateways.values():
+            assert isinstance(gateway, YearsGateway)
+            self._forget(gateway.expire())
+
+    def _forget(self, forgotten: Iterable[tuple[str, RetainedVersion]]) -> None:
+        """What was deleted is nobody's claim any more: by a clock that is right something may be
+        written now that is older than what one that was ahead had deleted."""
+        for topic, version in forgotten:
+            for disk in self.disks.values():
+                assert isinstance(disk, YearsDisk)
+                if (written := disk.written.get(topic)) is not None and written <= version:
+                    del disk.written[topic]
+
+    def given_as_news(self, gateway_id: str, told: Retained) -> None:
+        """See `RetainedTraffic`.
+
+        Of a topic that was deleted since, it is not asked: once that is forgotten, a log that is
+        older may bring the message again, or who has not forgotten it the deletion.
+        """
+        deletion = self.deletions.get(told.topic)
+        if deletion is None or deletion < told.version:
+            super().given_as_news(gateway_id, told)
+
+    def lost(self, gateway_id: str, network: Network, lost: Lost) -> None:
+        """Check that nobody in reach has what a gateway gives up, readable or not (invariant 3)."""
+        self.given_up += lost.last - lost.first + 1
+        wanted = Intervals([(lost.first, lost.last)])
+        paths = linked(self._gateways, network, self.clock.now - LINKED_S)
+        for other in sorted(component(gateway_id, paths.__getitem__)):
+            if any(not header.passed for _, header in self.disks[other].read(lost.stream, wanted)):
+                self.checks.found(3, f"{gateway_id} gives up {lost}, of which {other} has some")
+
+    def lacking(self, gateways: dict[str, Gateway], network: Network) -> Iterator[str]:
+        """Tell what a gateway lacks of what others in its reach have accepted or retain."""
+        paths = usable_paths(gateways, network)
+        left = set(gateways)
+        while left:
+            reach = sorted(component(min(left), paths.__getitem__))
+            left.difference_update(reach)
+            yield from self._not_covered(reach, paths)
+            yield from self._not_alike(reach, gateways)
+
+    def _not_covered(self, reach: list[str], paths: dict[str, set[str]]) -> Iterator[str]:
+        """What is in a log and a gateway can know of.
+
+        What is behind all that it has, and that its neighbours have dropped, it hears of when the
+        origin says more: until then there is no proof that it was.
+        """
+        for origin in reach:
+            stream = (origin, self.disks[origin].boot_epoch or 0)
+            held = {one: self.disks[one].holds()[stream] for one in reach}
+            for gateway_id in reach:
+                have = self.disks[gateway_id].have[stream]
+                known = Intervals([(1, have.last)]) if have.last else Intervals()
+                for neighbour in paths[gateway_id]:
+                    known.update(held[neighbour])
+                for numbers in held.values():
+                    if len(lacks := numbers.without(have).common(known)):
+                        yield f"{gateway_id} lacks {stream} {lacks} that others have"
+                        break
+
+    def _not_alike(self, reach: list[str], gateways: dict[str, Gateway]) -> Iterator[str]:
+        """All retain the same, and nothing older than what is on the disk of one of them."""
+        newest: dict[str, RetainedVersion] = {}
+        for gateway_id in reach:
+            for topic, version in self.disk(gateway_id).written.items():
+                newest[topic] = max(version, newest.get(topic, version))
+        first: dict[str, RetainedVersion] | None = None
+        for gateway_id in reach:
+            gateway = gateways[gateway_id]
+            assert isinstance(gateway, YearsGateway)
+            has = gateway.store.versions.state()
+            for topic, version in newest.items():
+                had = has.get(topic, self.deletions.get(topic))
+                if had is None or had < version:
+                    yield f"{gateway_id} has {topic} {has.get(topic)}, not {version}"
+            live = {topic: version for topic, version in has.items() if self.contents[version]}
+            first = live if first is None else first
+            for topic in sorted(live.keys() | first.keys()):
+                if live.get(topic) != first.get(topic):
+                    yield f"{gateway_id} has {topic} {live.get(topic)}, not {first.get(topic)}"
+            for topic, version in has.items():
+                told = gateway.store.told(topic, gateway.now)
+                if told is None or told.payload != self.contents[version]:
+                    yield f"{gateway_id} retains on {topic} not what was written as {version}"
+
+    def check_tables(self, gateways: dict[str, Gateway]) -> None:
+        """Check that what a gateway knows is bounded by who there is (invariant 6)."""
+        most = STREAMS_OF_ONE * len(self.members)
+        for gateway_id, gateway in gateways.items():
+            assert isinstance(gateway, YearsGateway)
+            streams = len(gateway.replication.have)
+            if streams > most:
+                self.checks.found(
+                    6, f"{gateway_id} knows {streams} streams, at most {most} are due"
+                )
+            own = sum(
+                name.removeprefix(CONTROL_PREFIX) == gateway_id
+                for name, _ in gateway.replication.have
+            )
+            if own > STREAMS_OF_ONE:
+                self.checks.found(6, f"{gateway_id} knows {own} streams of its own")
