@@ -16,7 +16,7 @@ from failing_calls import FAULTS, FailingCalls, Fault
 from faulty_life import Life
 from virtual_loop import VirtualLoop
 
-DRAWN = 50
+DRAWN = 34
 """So many calls of a life fail in CI, for each fault and each end."""
 
 
