@@ -58,7 +58,7 @@ class Publications:
             publisher: who sent it.
             topic: where to.
             payload: what it says.
-            exchange: its QoS and packet identifier.
+            exchange: its first byte and packet identifier.
             properties: those of 5.0.
 
         Returns:
@@ -72,8 +72,9 @@ class Publications:
             return None
         if not self._is_decided(publisher, topic):
             return False
-        qos, packet_id = exchange
-        if qos and not publisher.begins(qos, packet_id, self._budget.unreleased_max):
+        first, packet_id = exchange
+        qos = first >> 1 & 3
+        if qos and not publisher.begins(first, packet_id, self._budget.unreleased_max):
             publisher.acknowledge(qos, packet_id)  # it came before, and is not asked again
             return True
         reason: int = ReasonCode.NOT_AUTHORIZED

@@ -21,8 +21,8 @@ from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import V311, PacketError, PropertyId, ReasonCode, body_at, read_publish
 
 Private = Callable[[Publisher, str, bytes, tuple[int, int], dict[int, Any] | None], bool | None]
-"""Takes who published, topic, payload, QoS with packet identifier, and properties; tells what
-`Publishing.receive` does, None if it does not serve that topic."""
+"""Takes who published, topic, payload, first byte with packet identifier, and properties; tells
+what `Publishing.receive` does, None if it does not serve that topic."""
 _TOPIC_ALIAS: Final = int(PropertyId.TOPIC_ALIAS)
 _SUBSCRIPTION_IDENTIFIER: Final = int(PropertyId.SUBSCRIPTION_IDENTIFIER)
 
@@ -89,7 +89,7 @@ class Publishing:
         if payload_bytes > self._limits.payload_bytes:
             raise PacketError(ReasonCode.PACKET_TOO_LARGE, "payload of bytes", payload_bytes)
         if route.closed:
-            exchange = (first >> 1 & 3, packet_id)
+            exchange = (first, packet_id)
             dealt = self._private(publisher, route.topic, packet[at:], exchange, properties)
             return self._forbid(publisher, first, packet_id) if dealt is None else dealt
         if self._permissions is not None:
