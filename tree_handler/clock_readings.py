@@ -52,7 +52,7 @@ class ClockReadings:
         self._of: dict[str, dict[int, ClockReading]] = {}
 
     def __contains__(self, stream: Epoch) -> bool:
-        """Whether there is one of a life."""
+        """Return whether there is one of a life."""
         return stream[1] in self.of(stream[0])
 
     def __iter__(self) -> Iterator[Epoch]:

@@ -243,7 +243,7 @@ class Discovery:
         return self._datagram
 
     def _remember(self, heard: Announcement, now: float, jitter: float) -> bool:
-        """Whether the announcement is not of an earlier boot; a newcomer gets an answer.
+        """Return whether the announcement is not of an earlier boot; a newcomer gets an answer.
 
         Where more gateways announce themselves than are remembered, the one that was silent for
         longest is forgotten, and nobody is answered: each would be a newcomer each time.

@@ -123,7 +123,7 @@ class OriginClocks:
         return min(by_all, default=None)
 
     def _believed(self, stream: Epoch, now_us: int, but: int | None = None) -> int | None:
-        """What it reads by stamps and by who is on the way, but for what ``but`` told."""
+        """Return what it reads by stamps and by who is on the way, but for what ``but`` told."""
         if stream == self._own:
             return now_us
         way = self._way_to(stream[0])
@@ -195,7 +195,7 @@ class OriginClocks:
 
     @property
     def links(self) -> list[int]:
-        """Those over which clocks are told."""
+        """Return those over which clocks are told."""
         return list(self._said)
 
     def news(self, link: int, now_us: int, of: Iterable[Epoch] | None = None) -> list[Told]:
@@ -241,7 +241,7 @@ class OriginClocks:
         return lives
 
     def _is_late(self, stream: Epoch) -> bool:
-        """Whether a life is among the latest of its gateway: a neighbour keeps no more."""
+        """Return whether a life is among the latest of its gateway: a neighbour keeps no more."""
         gateway_id, epoch = stream
         later = {one for known in self._tables() for one in known.of(gateway_id) if one > epoch}
         return len(later) < MAX_LIVES
@@ -346,7 +346,7 @@ def life_of(gateway_id: object, epoch: object) -> Epoch:
 
 
 def _is_life(gateway_id: str, epoch: int) -> bool:
-    """Whether others would take it for one; an origin may sign what it likes."""
+    """Return whether others would take it for one; an origin may sign what it likes."""
     try:
         life_of(gateway_id, epoch)
     except ProtocolError:

@@ -108,7 +108,7 @@ def read_mark(spool: Path) -> SpoolMark | None:
 
 
 def read_notes(spool: Path) -> NotedBatches | None:
-    """Which batches hold what looks like one; None if nothing usable tells."""
+    """Return which batches hold what looks like one; None if nothing usable tells."""
     notes = NotedBatches()
     try:
         notes.take((spool / FILE_NAME).read_bytes())

@@ -122,7 +122,7 @@ class AccessInUse:
 
 
 def _has_fewer_lists(files: AccessFiles, before: AccessFiles) -> bool:
-    """Whether certificates would be held against fewer revocation lists on any face."""
+    """Return whether certificates would be held against fewer revocation lists on any face."""
     faces = (
         (files.broker.tls, before.broker.tls),
         (files.coap_tls, before.coap_tls),

@@ -191,7 +191,7 @@ class LogSection:
 
     @property
     def limit_bytes(self) -> int:
-        """What the log never grows beyond, be there checkpoints or not."""
+        """Return what the log never grows beyond, be there checkpoints or not."""
         return self.max_bytes + max(self.max_bytes, _LOG_ROOM_BYTES)
 
     def _faults(self) -> Iterator[Fault]:

@@ -55,5 +55,5 @@ def may_pass(error: BaseException) -> bool:
 
 
 def _is_of_a_device(error: OSError) -> bool:
-    """Whether it is of a device, which may come, or be given to this user, in a moment."""
+    """Return whether it is of a device, which may come, or be given to this user, in a moment."""
     return isinstance(error.filename, str) and error.filename.startswith(("/dev/", "/sys/"))

@@ -69,7 +69,7 @@ class TlsFaults:
 
     @property
     def over(self) -> tuple[TlsFileError, ...]:
-        """What is over by the clock."""
+        """Return what is over by the clock."""
         return tuple(one for one in self._found if one.is_over)
 
     def hold(self) -> None:

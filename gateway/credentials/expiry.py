@@ -66,7 +66,7 @@ class Expiring:
         return self.field if "." in self.field else f"mqtt.{self.field}"
 
     def told_as_ended(self, now_s: float) -> str:
-        """What an operator is told of one that has ended, by the clock that says so."""
+        """Return what an operator is told of one that has ended, by the clock that says so."""
         name = self.field.rpartition(".")[2]
         what = f"{self.where}: that of {self.name!r} ended at {_day(self.ends_s)}"
         clock = f"and this machine's clock says {_day(now_s)}"

@@ -100,7 +100,7 @@ class ClockPart:
             self._file.save(known)
 
     def _may_come(self, stream: Epoch) -> bool:
-        """Whether there may be messages of a life: it is there, or numbers of it are."""
+        """Return whether there may be messages of a life: it is there, or numbers of it are."""
         gateway_id, epoch = stream
         have = self._node.replication.have
         return (

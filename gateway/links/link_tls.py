@@ -49,7 +49,7 @@ class LinkTls:
 
     @property
     def over(self) -> tuple[TlsFileError, ...]:
-        """What of the files is over by this machine's clock: see `Tls`."""
+        """Return what of the files is over by this machine's clock: see `Tls`."""
         return self._tls.over
 
     def follow(self, before: LinkTls) -> list[str]:

@@ -360,7 +360,7 @@ def _known(data: bytes) -> tuple[int, list[Interest], list[Any], list[Any]]:
 
 
 def _accounts(rows: Iterable[Any]) -> list[Any]:
-    """What `Accounts.load` takes up, with the right types."""
+    """Return what `Accounts.load` takes up, with the right types."""
     return [
         (
             int(epoch),

@@ -97,7 +97,7 @@ def sealed(path: Path, end: int | None, damage: Damage) -> Loaded:
 
 
 def _index(path: Path, *lengths: int) -> SegmentIndex | None:
-    """What is told beside a segment, if it is of that one and of any of these lengths."""
+    """Return what is told beside a segment, if it is of that one and of any of these lengths."""
     try:
         index = SegmentIndex.unpack(path.with_suffix(SUFFIX).read_bytes())
     except (OSError, ValueError):

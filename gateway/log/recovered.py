@@ -69,7 +69,7 @@ def _lost(found: Sequence[Loaded]) -> Numbers:
 
 
 def _between(one: Loaded, known: Numbers) -> Numbers:
-    """What is missing between the numbers around damage."""
+    """Return what is missing between the numbers around damage."""
     gaps: Numbers = {}
     for key, low, high in one.gaps:
         last = low or (known[key].last if key in known else high)

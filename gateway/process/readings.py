@@ -108,7 +108,7 @@ class Readings:
 
     @property
     def is_listening(self) -> bool:
-        """Whether any sensor, or who takes commands, listens to messages."""
+        """Return whether any sensor, or who takes commands, listens to messages."""
         return bool(self._commands.topics or self._hearing)
 
     def hear(self, rows: Iterable[Row]) -> None:

@@ -67,7 +67,7 @@ class WatchedTasks:
 
 
 async def _failure_of(work: Work) -> Exception | None:
-    """What ended it; None if it is done."""
+    """Return what ended it; None if it is done."""
     try:
         await work()
     except Exception as error:  # a task of any part: whatever it raises

@@ -61,7 +61,7 @@ class AskingAgain(Generic[Name]):
         return was_set
 
     def more_is_known(self, now: float) -> None:
-        """What was refused may be believed now."""
+        """Ask again at once: what was refused may be believed now."""
         self._wait_s = FIRST_S
         if self._refused:
             self._due = now
@@ -71,7 +71,7 @@ class AskingAgain(Generic[Name]):
         return self._due
 
     def take(self, now: float) -> list[Name]:
-        """What is to be asked for now; it is forgotten, until it is refused again."""
+        """Return what is to be asked for now; it is forgotten, until it is refused again."""
         if now < self._due:
             return []
         names = list(self._refused)

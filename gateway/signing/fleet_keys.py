@@ -142,7 +142,7 @@ class FleetKeys:
         self.ring.follow_time(self._clock())
 
     def clock_was_set(self) -> None:
-        """What was refused or stated by another time may be wrong now: do it anew."""
+        """Do anew what was refused or stated by another time, which may be wrong now."""
         self.follow_time()
         refused = [*self._refused, *self._ended]
         self._refused, self._ended = [], []

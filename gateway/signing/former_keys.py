@@ -251,7 +251,7 @@ class FormerKeys:
 
 
 def statement_fingerprint(data: bytes) -> bytes:
-    """What names a statement, by its wire form."""
+    """Return what names a statement, by its wire form."""
     return hashlib.sha256(data).digest()[:16]
 
 

@@ -217,7 +217,7 @@ class CertificateRing:
 
 
 def _age(fingerprint: bytes, vouched: Vouched) -> tuple[float, bytes]:
-    """What the certificates of one gateway are ordered by, the same everywhere."""
+    """Return what the certificates of one gateway are ordered by, the same everywhere."""
     return vouched.from_s, fingerprint
 
 

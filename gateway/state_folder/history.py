@@ -87,7 +87,7 @@ class LogHistory:
         }
 
     def lacks(self, key: Epoch, first: int, last: int) -> list[tuple[int, int]]:
-        """Which of these numbers the log never had, or has lost, so that they may come yet."""
+        """Return those of these numbers that the log never had or has lost: they may come yet."""
         return self._node.replication.covered(key).missing(first, last)
 
     def ends_early(self, missing_bytes: int) -> None:
@@ -95,7 +95,7 @@ class LogHistory:
         self._log.ends_early(missing_bytes)
 
     def is_over(self, stream: Epoch) -> bool:
-        """Whether no message of a stream can come any more, and the log has none."""
+        """Return whether no message of a stream can come any more, and the log has none."""
         return epochs_over.is_over(self._log.have, stream)
 
     def start_sync(self) -> Callable[[], None]:

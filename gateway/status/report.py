@@ -91,7 +91,7 @@ class GatewayStatus:
         }
 
     def _set_aside(self) -> dict[str, int]:
-        """What failed for one item and was set aside, by what it was."""
+        """Return what failed for one item and was set aside, by what it was."""
         counted = self.broker.core.refusals.counts + self.node.commit.refusals.counts
         begin = f"{SET_ASIDE}: "
         return {

@@ -69,7 +69,7 @@ class QueryMark:
     shown_s: float = NEVER_S
 
     def is_shown(self, now: float) -> bool:
-        """Whether it was asked so lately that it can't have been kept back."""
+        """Return whether it was asked so lately that it can't have been kept back."""
         return 0.0 <= now - self.shown_s <= self.deadline_s + SLACK_S
 
 

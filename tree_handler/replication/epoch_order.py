@@ -209,7 +209,7 @@ class EpochOrder:
         return found
 
     def _has_begun(self, told: Epoch) -> bool:
-        """Whether what tells of earlier epochs came, or is forgotten, as one's own may be."""
+        """Return whether the word on earlier epochs came, or is forgotten, as one's own may be."""
         return 1 in self._have.get(told, _NOTHING) or is_over(self._have, told)
 
     def _is_complete(self, stream: Epoch, last_known: Callable[[Epoch], int] | None) -> bool:

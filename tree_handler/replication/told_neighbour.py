@@ -79,7 +79,7 @@ class ToldNeighbour:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it has left too many requests unanswered."""
+        """Return whether it has left too many requests unanswered."""
         return self.unanswered >= MAX_UNANSWERED
 
     def begins(self, request: Request, now: float) -> None:
@@ -100,7 +100,7 @@ class ToldNeighbour:
             self.ask_again_at = now + min(timeout_s * 2**doublings, ASKED_AGAIN_MAX_S)
 
     def lacks_of_request(self, have: Mapping[Epoch, Intervals]) -> bool:
-        """Whether anything that it was asked for has not come, nor is among what is here."""
+        """Return whether anything that it was asked for has not come, nor is among what is here."""
         return self.asked is not None and any(
             len(
                 numbers.without(have.get(stream, _NOTHING)).without(self.came.get(stream, _NOTHING))

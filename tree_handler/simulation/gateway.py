@@ -128,7 +128,7 @@ class Gateway:
 
     @property
     def tree_now(self) -> float:
-        """What its tree takes for the time."""
+        """Return what its tree takes for the time."""
         return self._tree_clock.reading(self._clock.now)
 
     def is_linked(self, edge: Edge) -> bool:

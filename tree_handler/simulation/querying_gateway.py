@@ -119,11 +119,11 @@ class QueryingGateway:
 
     @property
     def is_asleep(self) -> bool:
-        """Whether its clock stands still."""
+        """Return whether its clock stands still."""
         return self._asleep_at is not None
 
     def clock_at(self, time: float) -> float:
-        """What its clock says then, if it goes on as it does."""
+        """Return what its clock says then, if it goes on as it does."""
         return (time if self._asleep_at is None else self._asleep_at) - self._slept_s
 
     def sleep(self) -> None:

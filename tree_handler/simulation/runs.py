@@ -332,7 +332,7 @@ class Simulation:
         self.gateways[gateway_id] = gateway
 
     def tree_clock(self, local: LocalClock) -> LocalClock:
-        """What the tree of a gateway goes by."""
+        """Return what the tree of a gateway goes by."""
         return local
 
     def make_gateway(self, start: Start) -> Gateway:

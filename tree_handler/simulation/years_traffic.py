@@ -123,7 +123,7 @@ class YearsTraffic(RetainedTraffic):
             yield from self._not_alike(reach, gateways)
 
     def _not_covered(self, reach: list[str], paths: dict[str, set[str]]) -> Iterator[str]:
-        """What is in a log and a gateway can know of.
+        """Return what is in a log and a gateway can know of.
 
         What is behind all that it has, and that its neighbours have dropped, it hears of when the
         origin says more: until then there is no proof that it was.

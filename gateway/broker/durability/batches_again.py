@@ -68,7 +68,7 @@ class BatchesAgain:
         self._streams[key] = _Stream(delivered, delivered)
 
     def streams(self) -> list[Epoch]:
-        """Those that there are."""
+        """Return those that there are."""
         return list(self._streams)
 
     def delivered(self, key: Epoch) -> int:
@@ -121,7 +121,7 @@ class BatchesAgain:
                 return
 
     def entries(self, one: ReadBatch) -> list[Entry]:
-        """What clients get of a batch; decoded once, though each message may be asked for alone."""
+        """Return what clients get of a batch, decoded once though asked for message by message."""
         if one.entries is None:
             one.entries = []
             try:
@@ -157,7 +157,7 @@ class BatchesAgain:
             yield from self._read(key, at, last)
 
     def _read(self, key: Epoch, first: int, last: int) -> Iterator[ReadBatch]:
-        """What stands before the position from which the history is read.
+        """Return what stands before the position from which the history is read.
 
         What stands behind it and has not come yet was not there when it was asked for.
         """

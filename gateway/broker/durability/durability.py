@@ -115,7 +115,7 @@ class Durability:
     # -- how long messages have waited -------------------------------------------------------------
 
     def accepted_us(self) -> int:
-        """What a message is stamped with that is accepted now and may expire; 0 for nothing."""
+        """Return the stamp of a message that is accepted now and may expire; 0 for none."""
         return 0
 
     def waited_s(self, stream: Epoch, accepted_us: int) -> float:

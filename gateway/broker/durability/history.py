@@ -59,13 +59,13 @@ class History(Protocol):
         """Up to which number clients have, or are due, the messages of each stream of clients."""
 
     def lacks(self, key: Epoch, first: int, last: int) -> list[tuple[int, int]]:
-        """Which of these numbers the log never had, or has lost, so that they may come yet."""
+        """Return those of these numbers that the log never had or has lost: they may come yet."""
 
     def ends_early(self, missing_bytes: int) -> None:
         """A checkpoint knows that the log went on for so much more: it is told and counted."""
 
     def is_over(self, stream: Epoch) -> bool:
-        """Whether no message of a stream can come any more, and the log has none."""
+        """Return whether no message of a stream can come any more, and the log has none."""
 
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""

@@ -62,7 +62,7 @@ class Lacking:
         self._ends: dict[Epoch, None] = {}
 
     def __contains__(self, ref: tuple[Epoch, int]) -> bool:
-        """Whether sessions lack a message."""
+        """Return whether sessions lack a message."""
         numbers = self._numbers.get(ref[0])
         return numbers is not None and ref[1] in numbers
 
@@ -85,7 +85,7 @@ class Lacking:
                 del self._numbers[stream]
 
     def due(self, stream: Epoch, first: int, last: int, mark: int) -> Iterator[tuple[int, int]]:
-        """Which of these numbers sessions are to be given, by the rule above, in their order."""
+        """Return those of the numbers that sessions are to be given by the rule above."""
         numbers = self._numbers.get(stream)
         if numbers is not None and first <= mark:
             yield from numbers.common(Intervals([(first, min(last, mark))]))
@@ -135,7 +135,7 @@ class Lacking:
     # -- over a checkpoint -----------------------------------------------------------------------
 
     def saved(self) -> list[SavedLack]:
-        """What a checkpoint has to say."""
+        """Return what a checkpoint has to say."""
         rows = [_saved(0, stream, numbers) for stream, numbers in self._numbers.items()]
         for stream, had in self._had.items():
             rows += [_saved(session, stream, numbers) for session, numbers in had.items()]

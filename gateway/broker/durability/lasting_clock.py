@@ -117,7 +117,7 @@ class LastingClock:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it goes on from the life before: what was noted of it then still holds."""
+        """Return whether it goes on from the life before: what was noted of it then still holds."""
         return not self._is_new
 
     def now_us(self) -> int:

@@ -22,7 +22,7 @@ def will(row: tuple[Any, ...]) -> SavedWill:
 
 
 def lack(row: tuple[Any, ...]) -> SavedLack:
-    """What sessions lack, of its row."""
+    """Return what sessions lack, of its row."""
     return SavedLack(row[0], row[1], row[2], ranges(row[3]))
 
 

@@ -75,7 +75,7 @@ class StandingWills:
         self._next = found.highest + 1
 
     def is_latest(self, saved: SavedWill) -> bool:
-        """Whether its client had no other since; if it had, the log had refused this one."""
+        """Return whether its client had no other since; if it had, the log had refused this one."""
         return saved.number not in self._refused
 
     def saved(self, numbers: Iterable[int]) -> dict[int, SavedWill | None]:

@@ -155,7 +155,7 @@ class Acceptance:
             self.pass_on(self.row(message))
 
     def row(self, message: Message) -> Row:
-        """What the log and the tree get of a message that is accepted now."""
+        """Return what the log and the tree get of a message that is accepted now."""
         row = message.row()
         if message.expires_at_s is None:
             return row

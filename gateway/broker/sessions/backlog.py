@@ -113,14 +113,14 @@ class Backlog:
             self._refer(delivery)
 
     def _stays(self, message: Message, retained: bool, has_room: bool) -> bool:
-        """Whether a message must not be looked for in the log, or need not."""
+        """Return whether a message must not be looked for in the log, or need not."""
         if isinstance(message, LearntMessage) and message.ref is not None and self._log is not None:
             return has_room or not self._log.has(message.ref)
         return retained and has_room
 
     @property
     def is_held_up(self) -> bool:
-        """Whether the log could not be read: `take` is to be called again."""
+        """Return whether the log could not be read: `take` is to be called again."""
         return self._pause is not None
 
     def take(self, now_s: float) -> Delivery | None:
@@ -346,7 +346,7 @@ class Backlog:
         return None
 
     def is_trimmed(self, ref: Ref) -> bool:
-        """Whether the log does not have a message any more; OSError if it can't be read."""
+        """Return whether the log does not have a message any more; OSError if it can't be read."""
         key, number = ref
         return self._log is not None and number not in self._log.messages(key, number, number)[0]
 

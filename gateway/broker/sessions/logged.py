@@ -34,7 +34,7 @@ class Logged(Protocol):
         """
 
     def has(self, ref: Ref) -> bool:
-        """Whether the log has a message."""
+        """Return whether the log has a message."""
 
 
 def read_first(

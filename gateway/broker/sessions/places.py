@@ -165,7 +165,7 @@ class Places:
 
     @property
     def is_full(self) -> bool:
-        """Whether what comes next is to have other places."""
+        """Return whether what comes next is to have other places."""
         is_long = len(self._packed) >= PACKED_BYTES_MAX or len(self._kinds) >= KINDS_MAX
         return is_long or self.is_shared
 

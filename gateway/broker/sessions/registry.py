@@ -231,7 +231,7 @@ class Sessions:
             self._durability.session_ended(session)
 
     def overdue(self, now_s: float) -> list[Session]:
-        """Those whose client did not come back in time."""
+        """Return those whose client did not come back in time."""
         return [s for s in self._offline if (s.ends_at_s or 0) <= now_s]
 
     def expire(self, session: Session) -> None:
