@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+SAID_CHARACTERS_MAX: Final = 300
+"""Of what an error says, so much is told."""
+
 
 def printable(text: str) -> str:
     """The text with its line breaks, control characters and the like as Python escapes them."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def said(error: BaseException) -> str:
+    """Return an error's type and what it says, in one line; its type alone if it can't be told."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # an error of a driver's own may raise whenever it is looked at
+        return name
+    return printable(f"{name}: {text}"[:SAID_CHARACTERS_MAX])

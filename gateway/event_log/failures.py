@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.event_log.counted_lines import CountedLines
-from gateway.printable import printable
+from gateway.printable import said
 
 SET_ASIDE: Final = "set aside"
 """What each kind begins with, as it is counted."""
-WHY_CHARACTERS_MAX: Final = 300
 
 
 class Failures:
@@ -38,7 +37,7 @@ class Failures:
             who: which one it was about; nothing if there is but one.
 
         """
-        why = printable(f"{type(error).__name__}: {error}"[:WHY_CHARACTERS_MAX])
+        why = said(error)
         told = f"{who}: {why}" if who else why
         self._lines.count(f"{SET_ASIDE}: {what}", told, level=logging.ERROR, error=error)
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
 from gateway.pauses import GrowingPause
+from gateway.printable import said
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class WatchedTasks:
             if failure is None:
                 self.failing.pop(name, None)
                 return
-            self.failing[name] = f"{type(failure).__name__}: {failure}"
+            self.failing[name] = said(failure)
             self._failures.failed(f"task {name}", failure)
             await asyncio.sleep(pause.failed(loop.time()))
 

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from cloud_ingest.record import BAD, Record, Value
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
+from gateway.printable import said
 from gateway.sensors.reading import Reading, as_reading, names_of
 from gateway.sensors.schedule import Schedule, back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
@@ -218,7 +219,7 @@ class Sampler:
         """Take a reading that came by itself, or why it did not."""
         try:
             if isinstance(outcome, Exception):
-                raise SensorError(sensor.name, f"{type(outcome).__name__}: {outcome}")
+                raise SensorError(sensor.name, said(outcome))
             self._took(sensor, self._checked(sensor, outcome))
         except SensorError as error:
             self._failed(sensor, error)
@@ -359,4 +360,4 @@ def _blame(sensor: Sensor, passing: type[Exception] = SensorError) -> Iterator[N
     except passing:
         raise
     except Exception as error:  # a sensor is a developer's own code: it may raise anything
-        raise SensorError(sensor.name, f"{type(error).__name__}: {error}") from error
+        raise SensorError(sensor.name, said(error)) from error

@@ -70,7 +70,7 @@ def checked(value: object) -> Value:
         return value
     if isinstance(value, int | float):
         if not math.isfinite(value):
-            raise ValueKindError(f"{value!r}, which is no finite number")
+            raise ValueKindError(f"{value!r:.60}, which is no finite number")
         return float(value)
     if isinstance(value, str):
         try:
@@ -80,7 +80,7 @@ def checked(value: object) -> Value:
     elif isinstance(value, bytes):
         size = len(value)
     else:
-        raise ValueKindError(f"{value!r}, which is no number, text, boolean or bytes")
+        raise ValueKindError(f"{value!r:.60}, which is no number, text, boolean or bytes")
     if size > MAX_VALUE_BYTES:
         raise ValueKindError(f"a value of {size} bytes, over {MAX_VALUE_BYTES}")
     return value
