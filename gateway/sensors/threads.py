@@ -14,6 +14,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
 
+from gateway.printable import said
+
 MAX_THREADS: Final = 16
 """As many drivers may hang before all others have to wait for one of them."""
 
@@ -90,7 +92,7 @@ class DriverThreads:
             except Exception as raised:  # a driver is a developer's own code: it may raise anything
                 error = raised
             except BaseException as raised:  # and may not end the gateway
-                error = RuntimeError(f"{type(raised).__name__}: {raised}")
+                error = RuntimeError(said(raised))
         if isinstance(error, StopIteration):  # no future takes it
             error = RuntimeError(f"StopIteration: {error}")
         with suppress(RuntimeError):  # the loop is closed: the gateway has stopped
