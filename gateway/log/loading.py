@@ -67,7 +67,10 @@ def sealed(path: Path, end: int | None, damage: Damage) -> Loaded:
     length = path.stat().st_size
     start = int(path.stem)
     expected = length if end is None else end - start
-    index = _index(path, length, expected)
+    index = _index(path)
+    if index is not None and index.length not in (length, expected):
+        # It may have lost its end, and the one behind it be gone; else the index is another's.
+        index = index if length < index.length < expected else None
     if index is not None and index.length == length == expected:
         segment = Segment(path, start)
         segment.take(index)
@@ -96,14 +99,13 @@ def sealed(path: Path, end: int | None, damage: Damage) -> Loaded:
     return loaded
 
 
-def _index(path: Path, *lengths: int) -> SegmentIndex | None:
-    """Return what is told beside a segment, if it is of that one and of any of these lengths."""
+def _index(path: Path) -> SegmentIndex | None:
+    """Return what is told beside a segment, if it is of that one."""
     try:
         index = SegmentIndex.unpack(path.with_suffix(SUFFIX).read_bytes())
     except (OSError, ValueError):
         return None
-    is_its_own = index.start == int(path.stem) and (not lengths or index.length in lengths)
-    return index if is_its_own else None
+    return index if index.start == int(path.stem) else None
 
 
 def restored(mark: Path, newest_name: str, damage: Damage) -> int:

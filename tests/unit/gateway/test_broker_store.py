@@ -7,18 +7,21 @@ import sqlite3
 import threading
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from gateway.broker.durability.journal import Journal
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.store import Store, StoreError
+from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
+from gateway.links.settings import NodeReceiver, NodeSettings
+from gateway.log.message_log import MessageLog
 from gateway.state_folder.history import LogHistory
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epochs_over
+from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 
 async def test_a_file_is_let_go_of_when_the_checkpoint_under_way_is_written(
@@ -78,13 +81,21 @@ def test_thirty_years_of_restarts_leave_no_more_than_the_lives_that_are_not_over
     store.close()
 
 
-def test_what_a_note_of_the_log_says_is_over_is_known_to_be() -> None:
-    have = {("gw-b", 2): Intervals([(1, 5)])}
-    for _, header in epochs_over.notes(have, "gw-b", [1], [2]):
-        have[header.stream] = Intervals([(header.first, header.last)])
-    exchange = SimpleNamespace(tell_of_trims=lambda _: None)
-    node = SimpleNamespace(log=SimpleNamespace(have=have), exchange=exchange)
-    history = LogHistory(cast(TreeNode, node), ("gw-a", 1))
+async def test_what_a_note_of_the_log_says_is_over_is_known_to_be(tmp_path: Path) -> None:
+    log = MessageLog(tmp_path / "log")
+    log.open()
+    log.have[("gw-b", 2)] = Intervals([(1, 5)])
+    for _, header in epochs_over.notes(log.have, "gw-b", [1], [2]):
+        log.have[header.stream] = Intervals([(header.first, header.last)])
+    settings = NodeSettings(
+        Credentials("gw-a", "tree", bytes(32), epoch=1),
+        Identity("gw-a", 1, 1.0, "127.0.0.1"),
+        Parameters(),
+    )
+    node = TreeNode(settings, log, NodeReceiver(lambda entry, header: None))
+    history = LogHistory(node, ("gw-a", 1))
     assert history.is_over(("gw-b", 1))
     assert not history.is_over(("gw-b", 2))
     assert not history.is_over(("gw-c", 1))  # it may yet come
+    await node.stop()
+    log.close()

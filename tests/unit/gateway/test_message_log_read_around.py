@@ -502,7 +502,25 @@ PAYLOADS = st.one_of(
 )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_segment_that_is_emptied_is_told_though_the_one_behind_it_is_gone(
+    tmp_path: Path,
+) -> None:
+    log = opened(tmp_path)
+    for n in range(1, 41):
+        log.append(*make(n))
+    log.close()
+    first, second, *_ = sorted(tmp_path.glob("*.log"))
+    first.write_bytes(b"")
+    second.unlink()
+    log = opened(tmp_path)
+    held = numbers(log, OURS)
+    assert held[0] > 1
+    assert log.have[OURS] == Intervals([(held[0], 40)])
+    assert log.lost_messages == held[0] - 1
+    log.close()
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     payloads=st.lists(st.tuples(PAYLOADS, st.booleans()), min_size=8, max_size=40),
     harmed=st.lists(harms(), min_size=1, max_size=3),
