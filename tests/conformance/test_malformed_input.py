@@ -422,6 +422,7 @@ VALUES: dict[int, Any] = {
     **dict.fromkeys((0x03, 0x08, 0x12, 0x15, 0x1A, 0x1C, 0x1F), "text"),
     **dict.fromkeys((0x09, 0x16), b"data"),
     0x26: ("k", "v"),
+    0x27: 1_000,  # with 1 the client could be answered nothing
 }
 
 
