@@ -43,7 +43,7 @@ test: ## all checks and tests
 		HEDGEROW_BUILD=compiled PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= \
 			$(ORDER) $(BESIDE) -m "not alone and not slow" $(ON_BOTH_BUILDS) || exit; fi
 	@echo "Running all other tests (several minutes; real processes, and Spark once)"
-	@$(PYTEST) $(BESIDE) -m "not alone" $(if $(CI),--passed-before $(PASSED))
+	@$(PYTEST) $(BESIDE) -m "not alone" tests $(if $(CI),--passed-before $(PASSED))
 
 quick: ## the tests of a working day: units that take no seconds each (under 90 s)
 	@deploy/set-up test
