@@ -13,7 +13,7 @@ BESIDE = -n $(or $(WORKERS),logical) --dist loadscope --no-loadscope-reorder
 # compiled. Without a compiled build all of them run interpreted, and in `make soak` on both.
 COMPILED = .venv-compiled
 ON_BOTH_BUILDS = tests/conformance
-ON_ONE_BUILD = tests/unit/gateway tests/unit/resource_directory tests/simulation
+ON_ONE_BUILD = tests/unit/gateway tests/unit/resource_directory tests/simulation tests/faults
 # Over a benchmark, which no wheel has.
 UNCOMPILED = tests/simulation/test_directory_digests.py
 PASSED = .pytest_cache/passed-compiled
@@ -97,7 +97,7 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 		--runs 1000 --gateways 3 --gateways-to 12 --seed 1 || exit; done
 	@for gateways in 2 3 4; do .venv/bin/hedgerow simulate --exhaustive $$gateways || exit; done
 	@.venv/bin/python -m pytest tests/system --soak --timeout 0
-	@.venv/bin/python -m pytest $(ON_ONE_BUILD) $(ON_BOTH_BUILDS) tests/faults --soak --timeout 0
+	@.venv/bin/python -m pytest $(ON_ONE_BUILD) $(ON_BOTH_BUILDS) tests/unit/deploy tests/unit/cloud_ingest --soak --timeout 0
 	@$(MAKE) --no-print-directory test-compiled
 	@.venv/bin/python -m pytest tests/network --soak --timeout 0
 	@.venv/bin/python -m pytest tests/flash/test_first_boot.py --soak --timeout 0 -s

@@ -4,8 +4,9 @@ A test that starts a gateway waited most of its time for Python's imports, sever
 a run of all tests. What is started here is a process like any other: of its own number, a child of
 the test's process, with its own memory, files and signals, so that a kill is a kill.
 
-Only what is started in just this way is meant: by `subprocess` or `asyncio`, with this Python, and
-with an environment in which Python itself would behave no differently. All else, such as what runs
+Only what is started in just this way is meant: by `subprocess` or `asyncio`, with this Python, in
+the namespaces in which the tests began, and with an environment in which Python itself would behave
+no differently. All else, such as what runs
 in a namespace, in a container or from an installed wheel, starts as ever. HEDGEROW_COLD_STARTS=1
 has everything start as ever.
 """
@@ -41,18 +42,24 @@ def _looked_at(environment: Mapping[str, str]) -> dict[str, str]:
     return {k: v for k, v in environment.items() if k.startswith(_SEEN_AT_START)}
 
 
+def _namespaces() -> tuple[str, ...]:
+    """Tell what this process sees of the machine: mounts, networks, processes."""
+    return tuple(str(one.readlink()) for one in sorted(Path("/proc/thread-self/ns").iterdir()))
+
+
 class Template:
     """The process that forks, which is begun with the first start."""
 
     def __init__(self) -> None:
         self._environment = _looked_at(os.environ)
+        self._namespaces = _namespaces()
         self._one_call = threading.Lock()
         self._socket: socket.socket | None = None
         self._owner = 0
 
     def would_do(self, environment: Mapping[str, str]) -> bool:
-        """Whether a start with this environment would import the same."""
-        return _looked_at(environment) == self._environment
+        """Whether a start with this environment would import the same, and see the same machine."""
+        return _looked_at(environment) == self._environment and _namespaces() == self._namespaces
 
     def start(self, request: dict[str, Any], streams: list[int]) -> int:
         """Start a process and return its number."""

@@ -49,7 +49,7 @@ HELLO_S = 30.0
 """There is no neighbour that would hear one."""
 TRIES = 10
 """So often a gateway is started on a disk that refuses it before somebody mends the disk."""
-MENDED_S = 90.0
+MENDED_S = 35.0
 """After a fault has passed, every pause before another try is over in this time."""
 
 
@@ -347,7 +347,7 @@ class Life:
         self.kill()
         await self.start_until_up()
         self.absent_now = {"mortal"}
-        for _ in range(3):
+        for _ in range(2):
             await self.settle(400)
             await asyncio.sleep(MENDED_S)
 

@@ -29,6 +29,14 @@ def folder() -> Iterator[Path]:
         yield Path(made)
 
 
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """What a failing disk has a gateway say would be most of a test's time."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
 async def _at_once(work: Callable[..., Any], *arguments: Any) -> Any:
     """Work that a thread would do, so that the order of calls is always the same."""
     return work(*arguments)
@@ -75,7 +83,6 @@ def test_whatever_call_fails_nothing_acknowledged_is_lost_and_the_gateway_serves
     fault: Fault,
     end: str,
 ) -> None:
-    logging.disable(logging.CRITICAL)
     calls = lived(folder / "whole", monkeypatch, end).calls.counts[fault.place]
     numbers = range(1, calls + 1)
     if not pytestconfig.getoption("--soak"):

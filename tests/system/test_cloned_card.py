@@ -103,6 +103,7 @@ async def test_the_member_stays_and_the_copy_waits_until_it_is_gone(tmp_path: Pa
         await asyncio.gather(*(one.stop() for one in (a, b, copy) if one and one.is_running))
 
 
+@pytest.mark.soak("the same without TLS above")
 async def test_a_copy_that_has_the_certificate_too_is_kept_out_of_links_inside_tls(
     tmp_path: Path,
 ) -> None:

@@ -130,6 +130,7 @@ async def test_each_message_is_kept_once_though_the_collector_is_killed_while_it
     assert {row["gaps"] for row in told["gateways"]} == {0}
 
 
+@pytest.mark.soak("the kill above goes on where it was too")
 async def test_it_reads_a_topic_from_its_end_and_then_goes_on_there_after_a_kill(
     tmp_path: Path, cluster: KafkaCluster
 ) -> None:

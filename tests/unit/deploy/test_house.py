@@ -148,6 +148,7 @@ def test_no_limit_stands_for_what_has_no_goal_and_none_below_its_goal() -> None:
     assert all(limit > house.goal_of(*at) for at, limit in house.LIMITS.items())
 
 
+@pytest.mark.soak("is what `make check` does")
 def test_this_tree_keeps_its_limits() -> None:
     assert house.passed_limits(house.measure(house.tree_here(house.ROOT)), house.LIMITS) == []
 
