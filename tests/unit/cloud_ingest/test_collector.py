@@ -182,11 +182,17 @@ async def test_whatever_a_power_cut_has_left_of_its_files_it_starts_and_tells(
         path.write_bytes(b"")
     async with running(collector := Collector(made())):
         await until(lambda: linked(collector) == {"gw-a"})
-    kept = {path.name for path in files} - {"status.json", "synced"}  # these two are for others
+    others = {
+        "status.json",
+        "synced",
+        "inner",
+    }  # for readers, and the log's own, which makes it anew
+    kept = {path.name for path in files} - others
     assert {"boot_epoch", "certificates", "own_keys", "shared"} <= kept
     assert {path.name for path in spool.glob("*.damaged-1")} == {f"{one}.damaged-1" for one in kept}
     said = "\n".join(one.getMessage() for one in caplog.records if one.levelname == "ERROR")
     assert all(f"{spool / name}: empty; set aside" in said for name in kept)
+    assert f"{spool / 'inner'}: not usable (empty)" in said
 
 
 async def test_with_a_certificate_that_has_ended_it_starts_and_tells(
