@@ -8,7 +8,9 @@ from tree_handler.simulation.growth import grow
 from tree_handler.simulation.timing import spread, time_faults
 
 
-@pytest.mark.parametrize("gateways", [10, 100, 1000])
+@pytest.mark.parametrize(
+    "gateways", [10, 100, pytest.param(1000, marks=pytest.mark.soak("the same ten times larger"))]
+)
 def test_a_network_settles_in_less_than_twenty_hellos_and_costs_each_gateway_the_same(
     gateways: int,
 ) -> None:

@@ -142,7 +142,9 @@ def ingested(folder: Path, collectors: list[SharingCollector]) -> Counter[str]:
     return Counter(str(int(value)) for value in rows.column("value").to_pylist())
 
 
-@pytest.mark.parametrize("mode", ["flood", "routed"])
+@pytest.mark.parametrize(
+    "mode", ["flood", pytest.param("routed", marks=pytest.mark.soak("the same in another mode"))]
+)
 async def test_a_collector_that_is_killed_under_load_leaves_nothing_out_and_doubles_no_row(
     tmp_path: Path, mode: str, pytestconfig: pytest.Config
 ) -> None:
