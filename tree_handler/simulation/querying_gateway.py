@@ -215,7 +215,11 @@ class QueryingGateway:
                 case BeginWatch(watch, key):
                     epoch = self.locator.epoch_of(key.target) or 0
                     correlation, publication = self.queries.ask(
-                        *(key.target, key.request, self.now, DEADLINE_S, epoch),
+                        key.target,
+                        key.request,
+                        self.now,
+                        DEADLINE_S,
+                        epoch,
                         lease=Lease(watch, LEASE_S),
                     )
                     self.observing[correlation] = watch

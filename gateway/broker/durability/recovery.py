@@ -383,7 +383,8 @@ class Recovery:
                 _log.warning(
                     "messages that clients were given, and that the log has lost: %d of %s, boot "
                     "%d; whoever waits for them gets them if a neighbour has them",
-                    *(count, *stream),
+                    count,
+                    *stream,
                 )
 
     def _strange(self, what: str) -> None:

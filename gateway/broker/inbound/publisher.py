@@ -76,8 +76,9 @@ class Publisher:
         """
         incoming, is_again = self.session.incoming, bool(first & DUP)
         is_qos_2 = first & 4 != 0
-        is_known = is_qos_2 and incoming.is_known(packet_id, is_again=is_again)
-        if self.version != V311 and not is_known:
+        if self.version != V311 and not (
+            is_qos_2 and incoming.is_known(packet_id, is_again=is_again)
+        ):
             self._unacknowledged += 1
             if self._unacknowledged > self._receive_maximum:
                 raise PacketError(
