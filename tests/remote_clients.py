@@ -9,7 +9,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +22,11 @@ NODE = Path(__file__).parent / "interop" / "node_coap"
 LIMIT_S = 60
 TEXT, LINKS = 0, 40
 """Content-Formats."""
+
+
+def changes(told: Iterable[Any]) -> Iterator[Any]:
+    """Pass over what repeats itself: a gateway also tells that a state lasts (RFC 7641, 4.3.1)."""
+    return (state for state, _ in groupby(told))
 
 
 class RefusedError(Exception):
@@ -94,9 +100,9 @@ class Libcoap:
         command = ["coap-client-notls", "-s", "60", "-w", "-A", "0", self._authority + path]
         observer = subprocess.Popen(["stdbuf", "-oL", *command], stdout=subprocess.PIPE)
         assert observer.stdout is not None
-        lines = observer.stdout
+        states = changes(line.strip() for line in observer.stdout)
         try:
-            yield lambda: lines.readline().strip()
+            yield lambda: next(states)
         finally:
             observer.terminate()
             observer.wait(LIMIT_S)
@@ -140,14 +146,17 @@ class Aiocoap:
                 code=Code.GET, uri=self._authority + path, accept=TEXT, observe=0
             )
             asked = client.request(request)
-            first = [runner.run(_within(asked.response))]
+            first = runner.run(_within(asked.response))
             told = aiter(asked.observation)
 
-            def next_one() -> bytes:
-                return bytes((first.pop() if first else runner.run(_within(anext(told)))).payload)
+            def states() -> Iterator[bytes]:
+                yield bytes(first.payload)
+                while True:
+                    yield bytes(runner.run(_within(anext(told))).payload)
 
+            changed = changes(states())
             try:
-                yield next_one
+                yield lambda: next(changed)
             finally:
                 asked.observation.cancel()
                 runner.run(client.shutdown())
@@ -202,8 +211,9 @@ class Node:
         )
         assert observer.stdout is not None
         lines = observer.stdout
+        states = changes(base64.b64decode(json.loads(line)["payload"]) for line in lines)
         try:
-            yield lambda: base64.b64decode(json.loads(lines.readline())["payload"])
+            yield lambda: next(states)
         finally:
             observer.communicate(timeout=LIMIT_S)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from coap_gateway import CoapGateway
+from remote_clients import changes
 
 FOLDER = Path(__file__).parent / "node_coap"
 LIMIT_S = 60
@@ -65,7 +66,7 @@ class Node:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            yield map(Answer.read, process.stdout)
+            yield changes(map(Answer.read, process.stdout))
         finally:
             process.stdin.close()
             process.wait(LIMIT_S)

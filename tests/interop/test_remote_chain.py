@@ -18,6 +18,7 @@ import aiocoap
 import pytest
 from aiocoap.numbers.codes import Code
 from remote_chain import started
+from remote_clients import changes
 
 NODE = Path(__file__).parent / "node_coap"
 LIMIT_S = 60
@@ -158,18 +159,15 @@ def test_node_coap_reads_and_observes(port: int, target: str) -> None:
     )
     assert observer.stdin is not None
     assert observer.stdout is not None
-
-    def told() -> bytes:
-        return base64.b64decode(json.loads(observer.stdout.readline())["payload"])
-
+    told = changes(base64.b64decode(json.loads(line)["payload"]) for line in observer.stdout)
     try:
-        assert told() == b"0.0"
+        assert next(told) == b"0.0"
         for value in (b"1", b"0"):
             payload = base64.b64encode(value).decode()
             put = node(method="PUT", path=path, format=0, payload=payload)
             done = subprocess.run(put, capture_output=True, text=True, timeout=LIMIT_S, check=True)
             assert json.loads(done.stdout)["code"] == "2.04"
-            assert told() == value + b".0"
+            assert next(told) == value + b".0"
     finally:
         observer.stdin.close()
         observer.wait(LIMIT_S)
