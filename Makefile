@@ -1,5 +1,5 @@
 # Hedgerow's commands; each sets up what it needs in .venv first.
-.PHONY: help demo test quick check peers compiled compiled-in-ci test-compiled test-deploy wheels bench soak clean
+.PHONY: help demo test quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels bench soak clean
 .DEFAULT_GOAL := help
 
 # SEED=N replays the order of a run of CI, which prints it; without it modules run as they stand.
@@ -30,10 +30,8 @@ demo: ## three gateways, a collector and Spark on this machine, and a page to lo
 
 test: ## all checks and tests
 	@deploy/set-up test
-	@$(MAKE) --no-print-directory -j2 check $(if $(CI),compiled-in-ci)
+	@$(MAKE) --no-print-directory -j2 check-then-alone $(if $(CI),compiled-in-ci)
 	@rm -f $(PASSED)
-	@echo "Running the tests that run beside no other"
-	@$(PYTEST) -m alone
 	@if [ -x $(COMPILED)/bin/python ] && deploy/compiled --is-current; then \
 		echo "Running unit, conformance and simulation tests on the compiled build"; \
 		mkdir -p .pytest_cache; \
@@ -64,8 +62,13 @@ peers: ## the programs of others that the tests talk to (Debian packages; needs 
 compiled: ## what mypyc makes of the hot packages, in .venv-compiled (needs gcc; some minutes)
 	@deploy/compiled
 
+check-then-alone: check
+	@echo "Running the tests that run beside no other"
+	@$(PYTEST) -m alone
+
+# It takes only the time that checks and tests leave: those that run alone mostly wait for a silent neighbour.
 compiled-in-ci:
-	@HEDGEROW_OPTIMISATION=0 deploy/compiled --borrow
+	@HEDGEROW_OPTIMISATION=0 nice -n 19 deploy/compiled --borrow
 
 test-compiled: compiled ## units, conformance and simulations on the compiled build
 	@deploy/test-compiled $(TESTS)

@@ -18,14 +18,19 @@ SEARCHES = [
     Search("line-3", True, EventBudget(breaks=1, links=1)),
     Search("ring-3", True, EventBudget(breaks=1)),
     Search("ring-3", True, EventBudget(deaths=1, timers=1)),
+]
+OF_FOUR = [
     Search("ring-4", True, EventBudget(breaks=1)),
     Search("ring-4", True, EventBudget(deaths=1)),
     Search("line-4", False, EventBudget()),
     Search("mesh-4", True, EventBudget(breaks=1)),
 ]
+FOUR = pytest.mark.soak("orders of the events of four gateways take half a minute")
 
 
-@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize(
+    "search", [*SEARCHES, *(pytest.param(one, marks=FOUR) for one in OF_FOUR)], ids=str
+)
 def test_no_order_of_events_closes_a_ring_or_leaves_two_trees(search: Search) -> None:
     covered = run(search)
     assert not covered.found
