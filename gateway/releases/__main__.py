@@ -40,37 +40,58 @@ class SystemdService:
         """The kernel's."""
         return _BOOT_ID.read_text().strip()
 
-    def restarts(self) -> int:
-        """``NRestarts``; 0 where systemd does not say.
+    def restarts(self) -> int | None:
+        """``NRestarts``; None where systemd does not say.
 
         One that is not started again, since it ended as a wrong configuration has it end
         (``RestartPreventExitStatus``), has ended as often as it takes.
         """
-        told = self._systemctl("show", "--property=NRestarts", "--property=ActiveState", UNIT)
+        try:
+            told = self._systemctl("show", "--property=NRestarts", "--property=ActiveState", UNIT)
+        except OSError as error:
+            sys.stderr.write(f"releases: {error}\n")
+            return None
         of = dict(line.partition("=")[::2] for line in told.splitlines())
         count = of.get("NRestarts", "")
-        ended = int(count) if count.isdigit() else 0
-        return max(ended, RESTARTS) if of.get("ActiveState") == "failed" else ended
+        if not count.isdigit():
+            return None
+        return int(count) + (RESTARTS if of.get("ActiveState") == "failed" else 0)
 
     def restart(self) -> None:
-        """Have it started again, and wait for nothing."""
+        """Have it started again, and wait for nothing.
+
+        Raises:
+            OSError: systemd does not do it.
+
+        """
         self._systemctl("restart", "--no-block", UNIT)
 
     def start_guard(self) -> None:
-        """Start the unit of `ReleaseGuard.watch`."""
+        """Start the unit of `ReleaseGuard.watch`.
+
+        Raises:
+            OSError: systemd does not do it.
+
+        """
         self._systemctl("start", "--no-block", GUARD_UNIT)
 
     def _systemctl(self, *arguments: str) -> str:
+        """What it says.
+
+        Raises:
+            OSError: it can't be run, is not ready in time, or refuses.
+
+        """
         command = ("/usr/bin/systemctl", *arguments)
+        what = " ".join(command)
         try:
             done = subprocess.run(  # noqa: S603  # arguments are our own
                 command, capture_output=True, text=True, timeout=_SYSTEMCTL_S, check=False
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            sys.stderr.write(f"{' '.join(command)}: {error}\n")
-            return ""
+        except subprocess.TimeoutExpired as error:
+            raise OSError(f"{what}: {error}") from error
         if done.returncode:
-            sys.stderr.write(f"{' '.join(command)}: {done.stderr.strip()}\n")
+            raise OSError(f"{what}: {done.stderr.strip()}")
         return done.stdout
 
 

@@ -104,17 +104,37 @@ class ReleaseFolder:
         """Have this trial on the disk."""
         self._write(OPEN, trials.encode(trial))
 
-    def close(self, trial: Trial, why: str) -> None:
+    def close(self, trial: Trial, why: str) -> str:
         """End a trial: how it ended stays, the trial does not.
 
         Args:
             trial: the one.
             why: the release before it runs again; empty if it was confirmed.
 
+        Returns:
+            Why it could not be noted how it ended, as on a full disk; empty if it is.
+
+        Raises:
+            OSError: the trial is still open.
+
         """
         told = {"release": trial.release, "before": trial.before, "why": why}
         told["outcome"] = "returned" if why else "confirmed"
-        self._write(LAST, json.dumps(told).encode() + b"\n")
+        lacking = ""
+        try:
+            self._write(LAST, json.dumps(told).encode() + b"\n")
+        except OSError as error:
+            lacking = str(error)
+        self.forget()
+        return lacking
+
+    def forget(self) -> None:
+        """Have no trial.
+
+        Raises:
+            OSError: it is still open.
+
+        """
         (self.path / OPEN).unlink(missing_ok=True)
         self._sync()
 

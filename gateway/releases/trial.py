@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from types import NoneType
 
 BOOTS = 3
 """So often a Pi may boot during a trial. One is an operator's, or a power cut."""
@@ -33,6 +34,9 @@ class Trial:
         boot_id: of the boot that was counted last.
         why: why the one before has to run again; empty while the trial goes on.
         schemes: of the listeners that the one before had: ``mqtt``, ``coaps``.
+        restarts: systemd's count of restarts as it was seen last; None if it was not seen yet. It
+            goes on from what was before the trial, and may begin anew at any start.
+        ends: how often the service was started again in this trial, since the last boot.
 
     """
 
@@ -43,6 +47,8 @@ class Trial:
     boot_id: str
     why: str = ""
     schemes: tuple[str, ...] = ()
+    restarts: int | None = None
+    ends: int = 0
 
 
 def begun(
@@ -52,6 +58,7 @@ def begun(
     boot_id: str,
     opened: Trial | None,
     schemes: Sequence[str] = (),
+    restarts: int | None = None,
 ) -> Trial:
     """A trial of a release.
 
@@ -65,6 +72,7 @@ def begun(
         boot_id: of this boot.
         opened: the trial that is open; None if none is.
         schemes: of the listeners of the release that runs.
+        restarts: systemd's count so far; None if it does not say.
 
     Raises:
         TrialError: it runs already, and not on trial; or is what an open trial goes back to.
@@ -74,31 +82,46 @@ def begun(
         raise TrialError(f"{release} runs already")
     if opened is not None and (opened.why or release == opened.before):
         raise TrialError(f"{opened.release} is on trial: first let {opened.before} return")
-    if opened is None:
-        return Trial(release, current, within_s, BOOTS, boot_id, schemes=tuple(schemes))
-    return Trial(release, opened.before, within_s, BOOTS, boot_id, schemes=opened.schemes)
+    before = current
+    if opened is not None:
+        before, schemes = opened.before, opened.schemes
+    return Trial(release, before, within_s, BOOTS, boot_id, "", tuple(schemes), restarts)
 
 
-def passed(trial: Trial, seconds: float, boot_id: str, restarts: int) -> Trial:
+def passed(trial: Trial, seconds: float, boot_id: str, restarts: int | None) -> Trial:
     """The trial after some time.
 
     Args:
         trial: as it was.
         seconds: that passed.
         boot_id: of this boot.
-        restarts: how often systemd has started the service again since somebody last did.
+        restarts: systemd's count; None if it does not say.
 
     """
-    boots_left = trial.boots_left - (boot_id != trial.boot_id)
+    is_same_boot = boot_id == trial.boot_id
+    boots_left = trial.boots_left - (not is_same_boot)
+    seen, ends = (trial.restarts, trial.ends) if is_same_boot else (0, 0)
+    if restarts is not None:
+        if seen is not None:
+            ends += restarts - seen if restarts >= seen else restarts
+        seen = restarts
     left_s = trial.left_s - max(0.0, seconds)
     why = trial.why
     if not why and boots_left < 0:
         why = f"the Pi booted {BOOTS + 1} times and nobody confirmed it"
-    elif not why and restarts >= RESTARTS:
-        why = f"its service ended {restarts} times"
+    elif not why and ends >= RESTARTS:
+        why = f"its service ended {ends} times"
     elif not why and left_s <= 0:
         why = "nobody confirmed it in time"
-    return replace(trial, left_s=left_s, boots_left=boots_left, boot_id=boot_id, why=why)
+    return replace(
+        trial,
+        left_s=left_s,
+        boots_left=boots_left,
+        boot_id=boot_id,
+        why=why,
+        restarts=seen,
+        ends=ends,
+    )
 
 
 def confirmable(trial: Trial | None, release: str, current: str, complaints: Sequence[str]) -> None:
@@ -152,7 +175,11 @@ def decode(data: bytes) -> Trial:
     schemes = told.get("schemes", [])
     if not isinstance(schemes, list) or not all(isinstance(one, str) for one in schemes):
         raise TrialError(f"schemes: {schemes!r}")
-    return Trial(**{name: told[name] for name in _FIELDS}, schemes=tuple(schemes))
+    restarts, ends = told.get("restarts"), told.get("ends", 0)
+    if type(restarts) not in (int, NoneType) or type(ends) is not int:
+        raise TrialError(f"restarts, ends: {restarts!r}, {ends!r}")
+    known = {name: told[name] for name in _FIELDS}
+    return Trial(**known, schemes=tuple(schemes), restarts=restarts, ends=ends)
 
 
 _FIELDS: dict[str, type | tuple[type, ...]] = {

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gateway.replaced_file import replace
+from gateway.replaced_file import replace, sync_folder
 from gateway.system_slots import trial as trials
 from gateway.system_slots.slots import Slot, SystemSlotError
 from gateway.system_slots.trial import SystemTrial
@@ -81,17 +81,26 @@ class SystemFolder:
         """Have this trial on the disk."""
         self._write(OPEN, trials.encode(trial))
 
-    def close(self, trial: SystemTrial) -> None:
-        """End a trial: how it ended stays, the trial does not."""
+    def close(self, trial: SystemTrial) -> str:
+        """End a trial: how it ended stays, the trial does not.
+
+        Returns:
+            Why it could not be noted how it ended, as on a full disk; empty if it is.
+
+        Raises:
+            OSError: the trial is still open.
+
+        """
         told = {"slot": trial.slot.value, "version": trial.version, "why": trial.why}
         told["outcome"] = "returned" if trial.why else "confirmed"
-        self._write(LAST, json.dumps(told).encode() + b"\n")
-        (self.path / OPEN).unlink(missing_ok=True)
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        lacking = ""
         try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            self._write(LAST, json.dumps(told).encode() + b"\n")
+        except OSError as error:
+            lacking = str(error)
+        (self.path / OPEN).unlink(missing_ok=True)
+        sync_folder(self.path)
+        return lacking
 
     def last(self) -> dict[str, Any] | None:
         """How the last trial ended; None if there was none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -152,7 +153,10 @@ class SystemGuard:
         with self._folder.locked():
             running, trial = self._board.running(), self._folder.trial()
             if self._folder.version_in(running.slot) != version:
-                self._folder.note_version(running.slot, version)
+                try:
+                    self._folder.note_version(running.slot, version)
+                except OSError as error:  # as on a full disk: the trial has to end all the same
+                    _say(f"which version runs is not noted: {error}")
             if self._carry_out(trials.at_boot(running, trial)):
                 return
         while (trial := self._folder.trial()) is not None:
@@ -187,16 +191,32 @@ class SystemGuard:
         self._carry_out(trials.begun(running, trial))
 
     def _carry_out(self, steps: tuple[Step, ...]) -> bool:
-        """Whether the Pi restarts."""
+        """Whether the Pi restarts.
+
+        Raises:
+            OSError: something can't be written. A system that has failed is left all the same: only
+                a start of the one on trial has to be counted before.
+
+        """
         for step in steps:
             match step:
+                case KeepTrial(trial=trial) if trial.why:
+                    try:
+                        self._folder.keep(trial)
+                    except OSError as error:
+                        _say(f"why the system is left is not noted: {error}")
                 case KeepTrial(trial=trial):
                     self._folder.keep(trial)
                 case MakeDefault(slot=slot):
                     self._board.make_default(slot)
                 case CloseTrial(trial=trial):
-                    self._folder.close(trial)
+                    if lacking := self._folder.close(trial):
+                        _say(f"how the trial of {trial.version} ended is not noted: {lacking}")
                 case RestartPi(is_try=is_try):
                     self._board.restart(is_try=is_try)
                     return True
         return False
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"hedgerow system: {text}\n")

@@ -353,11 +353,11 @@ def test_the_command_does_not_confirm_a_release_that_does_not_answer(
         ("NRestarts=2\nActiveState=activating\n", 2),
         # A configuration that is wrong: systemd does not start it again.
         ("NRestarts=0\nActiveState=failed\n", RESTARTS),
-        ("", 0),
+        ("", None),
     ],
 )
 def test_a_service_that_is_not_started_again_has_ended_as_often_as_it_takes(
-    told: str, ends: int
+    told: str, ends: int | None
 ) -> None:
     class Told(command.SystemdService):
         def _systemctl(self, *arguments: str) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,9 +89,9 @@ class CutFolder(ReleaseFolder):
         self._change()
         super().switch(release)
 
-    def close(self, trial: Trial, why: str) -> None:
+    def close(self, trial: Trial, why: str) -> str:
         self._change()
-        super().close(trial, why)
+        return super().close(trial, why)
 
 
 @pytest.fixture
@@ -136,6 +139,121 @@ def test_one_whose_service_ends_again_and_again_goes_back_at_once(folder: Releas
     guard.watch(another_end)
     assert folder.current() == OLD
     assert machine.ends == RESTARTS
+
+
+def test_how_often_its_service_ended_before_the_trial_counts_for_nothing(
+    folder: ReleaseFolder,
+) -> None:
+    guard = guard_of(folder, machine := Machine())
+    machine.ends = RESTARTS + 3  # of before
+    guard.try_release(NEW, 3600)
+    looks: list[str] = []
+
+    def look(_seconds: float) -> None:
+        looks.append(folder.current())
+        # systemd begins to count anew when it carries out the restart, which takes a while.
+        machine.ends = (
+            machine.ends if len(looks) < 3 else 0 if len(looks) == 3 else machine.ends + 1
+        )
+
+    guard.watch(look)
+    assert looks == [NEW] * (3 + RESTARTS)
+    assert folder.current() == OLD
+    assert (folder.last() or {})["why"] == f"its service ended {RESTARTS} times"
+
+
+def test_a_count_that_systemd_does_not_tell_at_the_beginning_begins_when_it_does() -> None:
+    trial = trials.begun(OLD, NEW, 60, "boot", None, restarts=None)
+    for told, ends in ((None, 0), (9, 0), (None, 0), (10, 1), (0, 1), (2, 3)):
+        trial = trials.passed(trial, 0.0, "boot", told)
+        assert (trial.ends, trial.why) == (ends, "")
+    trial = trials.passed(trial, 0.0, "another boot", None)
+    assert trials.passed(trial, 0.0, "another boot", 3).ends == 3
+
+
+class FullFolder(ReleaseFolder):
+    """A folder on a disk that takes nothing new."""
+
+    is_full = True
+
+    def _write(self, name: str, data: bytes) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+        super()._write(name, data)
+
+
+def test_on_a_full_disk_a_bad_release_goes_back_and_what_is_not_noted_is_told(
+    folder: ReleaseFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guard_of(folder, machine := Machine()).try_release(NEW, 3600)
+
+    def another_end(_seconds: float) -> None:
+        machine.ends += 1
+
+    guard_of(FullFolder(folder.path), machine).watch(another_end)
+    assert (folder.current(), folder.trial(), machine.starts) == (OLD, None, 2)
+    told = capsys.readouterr().err
+    assert "the trial goes on, and is not noted: " in told
+    assert "how the trial of 2-new ended is not noted: " in told and "No space left" in told
+
+
+def test_on_a_full_disk_time_goes_on_all_the_same(
+    folder: ReleaseFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 0.0
+    monkeypatch.setattr("gateway.releases.guard.time.monotonic", lambda: now_s)
+    guard_of(folder, machine := Machine()).try_release(NEW, 600)
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    guard_of(FullFolder(folder.path), machine).watch(sleep)
+    assert 600 <= now_s < 610
+    assert folder.current() == OLD
+
+
+def test_a_trial_that_can_not_be_noted_does_not_begin(folder: ReleaseFolder) -> None:
+    machine = Machine()
+    with pytest.raises(OSError, match="No space left"):
+        guard_of(FullFolder(folder.path), machine).try_release(NEW, 60)
+    assert (folder.current(), folder.trial(), machine.starts) == (OLD, None, 0)
+
+
+def test_a_release_is_confirmed_though_that_can_not_be_noted(
+    folder: ReleaseFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guard_of(folder, machine := Machine()).try_release(NEW, 60)
+    guard_of(FullFolder(folder.path), machine).confirm(NEW)
+    assert (folder.current(), folder.trial()) == (NEW, None)
+    assert "is not noted" in capsys.readouterr().err
+
+
+def test_who_watches_and_ended_amid_the_way_back_has_the_service_start_again(
+    folder: ReleaseFolder,
+) -> None:
+    guard = guard_of(folder, machine := Machine())
+    guard.try_release(NEW, 3600)
+    trial = folder.trial()
+    assert trial is not None
+    folder.keep(replace(trial, why="it failed"))  # and no more
+    guard_of(folder, machine).resume()  # of the unit that systemd starts again
+    assert (folder.current(), folder.trial(), machine.starts) == (OLD, None, 2)
+
+
+def test_a_trial_whose_file_is_damaged_meanwhile_goes_on_as_it_was_read(
+    folder: ReleaseFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guard = guard_of(folder, machine := Machine())
+    guard.try_release(NEW, 3600)
+
+    def damage(_seconds: float) -> None:
+        (folder.path / "trial.json").write_bytes(b"\0")
+        machine.ends += 1
+
+    guard.watch(damage)
+    assert (folder.current(), folder.trial()) == (OLD, None)
+    assert capsys.readouterr().err.count("the trial goes on as it was read before") == 1
 
 
 def test_one_that_boots_the_pi_again_and_again_goes_back_before_the_service_starts(
