@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -152,6 +152,7 @@ class Authority:
         *,
         roles: Sequence[str] = GATEWAY,
         days: int = DAYS,
+        serial: int | None = None,
         who: str | None = None,
     ) -> IssuedCertificate:
         """Make a certificate for a key that its holder keeps.
@@ -162,7 +163,11 @@ class Authority:
             addresses: where it is reached.
             roles: of the holder.
             days: how long it is valid.
+            serial: its number; what has been issued under that is not made again. None to draw one.
             who: asked for it, for the audit trail.
+
+        Returns:
+            The one with this number, whatever has become of it.
 
         Raises:
             AuthorityError: a file of the authority can't be used.
@@ -171,7 +176,10 @@ class Authority:
         """
         others = forms.alternative_names(name, roles, addresses)
         with self.opened() as opened:
-            certificate = self._certificate(opened, key, name, others, days)
+            for one in opened.index.issued:
+                if one.certificate.serial_number == serial:
+                    return one
+            certificate = self._certificate(opened, key, name, others, days, serial)
             issued = opened.index.add(certificate, forms.now())
             opened.note("certificate issued", certificate, who)
         return issued
@@ -249,18 +257,25 @@ class Authority:
                 opened.note("certificate revoked", one.certificate)
         return revoked
 
-    def forget(self, name: str) -> None:
-        """Take back a certificate that has never left the folder.
+    def forget(self, name: str, kept: Collection[IssuedCertificate]) -> None:
+        """Take back what a name was issued, and what has never left the folder.
+
+        Args:
+            name: whose.
+            kept: what had been issued before. That stays: what is revoked of it, too.
 
         Raises:
             AuthorityError: a file of the authority can't be used.
             OSError: a file can't be written.
 
         """
+        before = {one.serial for one in kept}
         with self.opened() as opened:
-            gone = [one for one in opened.index.issued if one.name == name]
-            opened.index.issued = [one for one in opened.index.issued if one.name != name]
-            files.remove(self.folder, name)
+            issued = opened.index.issued
+            gone = [one for one in issued if one.name == name and one.serial not in before]
+            if gone:
+                opened.index.issued = [one for one in issued if one not in gone]
+                files.remove(self.folder, name)
             for one in gone:
                 opened.note("certificate taken back", one.certificate)
 
@@ -285,13 +300,20 @@ class Authority:
             is_behind = files.lists_are_behind(self.folder, opened.index)
             if list_days is not None or is_behind:
                 opened.index.list_number += 1
-            files.write_index(self.folder, opened.index)
+            try:
+                # Before the change: nobody has a certificate of which no note tells.
+                for what, certificate, who in opened.notes:
+                    self._noted(what, certificate, who)
+                files.write_index(self.folder, opened.index)
+            except OSError:
+                for what, certificate, who in opened.notes:
+                    with contextlib.suppress(OSError):
+                        self._noted(f"{what}: could not be written", certificate, who)
+                raise
             files.settle(self.folder, opened.index)
             if list_days is not None or is_behind:
                 days = list_days or DAYS
                 files.write_revoked(self.folder, opened.index, opened.keys, days)
-            for what, certificate, who in opened.notes:
-                self._noted(what, certificate, who)
 
     def _certificate(
         self,
@@ -300,13 +322,15 @@ class Authority:
         name: str,
         others: x509.SubjectAlternativeName,
         days: int,
+        serial: int | None = None,
     ) -> x509.Certificate:
         if not is_file_name(name):
             raise NotIssuedError(f"{name!r} can be no name of a certificate here")
         issuing = opened.issuing
         if issuing.certificate.not_valid_after_utc < forms.now():
             raise AuthorityError(f"{self.folder / files.CA}: the authority itself has expired")
-        return forms.certificate(issuing.certificate, issuing.key, key, name, others, days)
+        signed_by = issuing.certificate, issuing.key
+        return forms.certificate(*signed_by, key, name, others, days, serial)
 
     def _last(self, opened: OpenedAuthority, name: str) -> IssuedCertificate:
         try:

@@ -281,11 +281,11 @@ def _lists(folder: Path) -> list[x509.CertificateRevocationList]:
 
 
 def _adopted(folder: Path) -> IssuedIndex:
-    index = IssuedIndex()
+    lists = _lists(folder)
+    # Lists that counted anew would be older than these, and nobody would take them.
+    index = IssuedIndex(list_number=max(map(_number, lists), default=0))
     revoked = {
-        (one.issuer, each.serial_number): each.revocation_date_utc
-        for one in _lists(folder)
-        for each in one
+        (one.issuer, each.serial_number): each.revocation_date_utc for one in lists for each in one
     }
     for file in sorted(folder.glob("*.pem")):
         if file.name in (CA, REVOKED) or file.name.endswith(".key.pem"):

@@ -140,8 +140,13 @@ class IssuedIndex:
         return {one.name: one for one in self.issued}
 
     def add(self, certificate: x509.Certificate, now: datetime.datetime) -> IssuedCertificate:
-        """Note a new one, and forget those that ended long ago."""
-        self.issued = [one for one in self.issued if now < one.until + KEPT]
+        """Note a new one, and forget those that ended long ago.
+
+        What is revoked stays: by a clock that is right again it may not have ended.
+        """
+        self.issued = [
+            one for one in self.issued if one.revoked is not None or now < one.until + KEPT
+        ]
         self.issued.append(issued := IssuedCertificate(certificate))
         return issued
 

@@ -43,6 +43,7 @@ def certificate(  # as many as a certificate has to say
     name: str,
     others: x509.SubjectAlternativeName,
     days: int,
+    serial: int | None = None,
 ) -> x509.Certificate:
     """A certificate of somebody.
 
@@ -53,10 +54,11 @@ def certificate(  # as many as a certificate has to say
         name: the common name.
         others: what else is said of the holder, see `alternative_names`.
         days: how long it is valid; never longer than the issuer's.
+        serial: its number (4.1.2.2); None to draw one.
 
     """
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
-    builder = _builder(named(name), issuer.subject, key, days, issuer.not_valid_after_utc)
+    builder = _builder(named(name), issuer.subject, key, days, issuer.not_valid_after_utc, serial)
     return (
         builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
@@ -168,6 +170,7 @@ def _builder(
     key: PublicKey,
     days: int,
     latest: datetime.datetime | None = None,
+    serial: int | None = None,
 ) -> x509.CertificateBuilder:
     """A certificate's names, key and times, without its extensions."""
     until = now() + datetime.timedelta(days=days)
@@ -176,7 +179,7 @@ def _builder(
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
-        .serial_number(x509.random_serial_number())
+        .serial_number(x509.random_serial_number() if serial is None else serial)
         .not_valid_before(now() - BEHIND)
         .not_valid_after(until if latest is None else min(until, latest))
     )

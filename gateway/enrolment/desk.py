@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -18,7 +19,6 @@ from gateway.certificates.issued import IssuedCertificate
 from gateway.enrolment import requests
 from gateway.enrolment.requests import EnrolmentRequestError, TrustedNow
 from gateway.enrolment.tokens import TokenBook, TokenError
-from gateway.signing.keys import PublicKey
 
 FAILURES_AT_ONCE = 10
 FAILURES_PER_S = 0.1
@@ -59,14 +59,21 @@ class EnrolmentDesk:
 
     Args:
         authority: which issues.
-        wall_clock: seconds since 1970.
+        wall_clock: seconds since 1970, for when tokens end.
+        clock: in seconds, and never goes back, for how long an address that guesses has to wait.
 
     """
 
-    def __init__(self, authority: Authority, wall_clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        authority: Authority,
+        wall_clock: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._authority = authority
         self._book = TokenBook(authority.folder)
         self._wall_clock = wall_clock
+        self._clock = clock
         self._failures = FailedAttempts(FAILURES_AT_ONCE, FAILURES_PER_S)
 
     def answer(self, method: str, path: str, body: bytes, asker: Asker) -> TrustedNow:
@@ -86,14 +93,14 @@ class EnrolmentDesk:
         way = ways.get((method, path))
         if way is None:
             raise RefusedRequestError(HTTPStatus.NOT_FOUND, "there is no such request")
-        if self._failures.is_blocked(asker.address, self._wall_clock()):
+        if self._failures.is_blocked(asker.address, self._clock()):
             raise RefusedRequestError(HTTPStatus.TOO_MANY_REQUESTS, "too many failures: wait")
         try:
             return way()
         except EnrolmentRequestError as error:
             raise RefusedRequestError(HTTPStatus.BAD_REQUEST, str(error)) from error
         except RefusedRequestError as error:
-            self._failures.failed(asker.address, self._wall_clock())
+            self._failures.failed(asker.address, self._clock())
             _log.warning("%s from %s is refused: %s", path, asker.address, error)
             raise
 
@@ -117,19 +124,19 @@ class EnrolmentDesk:
             grant = self._book.spend(name, secret, fingerprint, self._wall_clock())
         except TokenError as error:
             raise RefusedRequestError(HTTPStatus.FORBIDDEN, str(error)) from error
-        issued = self._of_key(name, key)
-        if issued is None:
-            issued = self._authority.certify(
-                grant.name,
-                key,
-                grant.addresses,
-                roles=grant.roles,
-                days=grant.days,
-                who=f"token of {name} from {asker.address}",
-            )
-            _log.info("%s is enrolled from %s", name, asker.address)
-        elif not issued.is_valid(forms.now()):
-            raise RefusedRequestError(HTTPStatus.FORBIDDEN, "its certificate is not valid any more")
+        issued = self._authority.certify(
+            grant.name,
+            key,
+            grant.addresses,
+            roles=grant.roles,
+            days=grant.days,
+            serial=int(grant.serial, 16),
+            who=f"token of {name} from {asker.address}",
+        )
+        if not issued.is_valid(forms.now()):
+            why = "its certificate is not valid any more: it takes a new token"
+            raise RefusedRequestError(HTTPStatus.FORBIDDEN, why)
+        _log.info("%s is enrolled from %s", name, asker.address)
         return self._trust(issued)
 
     def _renew(self, body: bytes, asker: Asker) -> TrustedNow:
@@ -149,14 +156,3 @@ class EnrolmentDesk:
             raise RefusedRequestError(HTTPStatus.FORBIDDEN, str(error)) from error
         _log.info("%s has renewed its certificate from %s", mine[0].name, asker.address)
         return self._trust(issued)
-
-    def _of_key(self, name: str, key: PublicKey) -> IssuedCertificate | None:
-        """The certificate that was issued for this key already."""
-        der = requests.key_fingerprint(key)
-        for one in self._authority.issued():
-            public = one.certificate.public_key()
-            if one.name != name or not isinstance(public, PublicKey):
-                continue
-            if requests.key_fingerprint(public) == der:
-                return one
-        return None

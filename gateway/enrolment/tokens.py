@@ -104,6 +104,7 @@ class TokenGrant:
         until_s: when the token ends, in seconds since 1970.
         hashed: SHA-256 of its secret.
         used_by: the fingerprint of the key that it was used for; empty before.
+        serial: the number of the certificate that it is good for, in hexadecimal; likewise.
 
     """
 
@@ -114,6 +115,7 @@ class TokenGrant:
     until_s: float
     hashed: str
     used_by: str = ""
+    serial: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """What the book keeps."""
@@ -125,6 +127,7 @@ class TokenGrant:
             "until_s": self.until_s,
             "hashed": self.hashed,
             "used_by": self.used_by,
+            "serial": self.serial,
         }
 
 
@@ -157,14 +160,15 @@ class TokenBook:
         secret = secrets.token_bytes(SECRET_BYTES)
         with authority_folder.locked(self._folder):
             grants = self._read(now_s)
-            grants[grant.name] = replace(grant, hashed=_hash(secret), used_by="")
+            grants[grant.name] = replace(grant, hashed=_hash(secret), used_by="", serial="")
             self._write(grants)
         return secret
 
     def spend(self, name: str, secret: bytes, key: bytes, now_s: float) -> TokenGrant:
         """Use a token for a key; again for the same key only.
 
-        Who did not hear the answer may ask again, and proves then that it has the same key.
+        Who did not hear the answer may ask again, and proves then that it has the same key. It is
+        given the certificate of the same number then, and never one of another token.
 
         Args:
             name: who says to be enrolled.
@@ -188,8 +192,10 @@ class TokenBook:
                 raise TokenError("no token of that name, or it has ended")
             if grant.used_by and not hmac.compare_digest(grant.used_by, key.hex()):
                 raise TokenError("the token has been used")
-            grants[name] = used = replace(grant, used_by=key.hex())
-            self._write(grants)
+            serial = grant.serial or f"{x509.random_serial_number():x}"
+            used = replace(grant, used_by=key.hex(), serial=serial)
+            if used != grant:
+                self._write({**grants, name: used})
         return used
 
     def take_back(self, name: str, now_s: float) -> bool:
@@ -238,6 +244,7 @@ def _grant(each: Mapping[str, Any]) -> TokenGrant:
         float(each["until_s"]),
         str(each["hashed"]),
         str(each["used_by"]),
+        f"{int(each['serial'], 16):x}" if each.get("serial") else "",  # a release before had none
     )
 
 

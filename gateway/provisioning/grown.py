@@ -77,12 +77,13 @@ class GrownFleet:
 
         """
         authority = Authority(self._authority)
+        issued = authority.issued()
         try:
             authority.issue(self.plan.id, [self.plan.address])
             fill = partial(self._fill, machine)
             new_folder.make(self._folder / self.plan.id, fill)
         except BaseException:
-            authority.forget(self.plan.id)
+            authority.forget(self.plan.id, issued)
             raise
 
     @property

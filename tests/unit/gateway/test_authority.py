@@ -4,10 +4,13 @@ gets a certificate that was not meant."""
 from __future__ import annotations
 
 import datetime
+import errno
+import os
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from cryptography import x509
@@ -18,6 +21,7 @@ from gateway import replaced_file
 from gateway.certificates import authority_folder, founding, private_keys
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority, AuthorityError, NotIssuedError
+from gateway.event_log.audit import AuditTrail
 from gateway.tls.certificates import identify
 
 
@@ -302,3 +306,65 @@ def test_who_did_what_stands_in_the_audit_trail(authority: Authority) -> None:
         ("certificate revoked", "gw-a"),
     ]
     assert list(authority.trail.changes())[2].who == "token of gw-b"
+
+
+def test_a_failed_addition_takes_back_its_own_certificate_and_no_revocation(
+    authority: Authority,
+) -> None:
+    authority.issue("gw-a")
+    (stolen,) = authority.revoke(["gw-a"])
+    before = authority.issued()
+    authority.issue("gw-a")
+    authority.forget("gw-a", before)
+    assert authority.issued() == before
+    authority.revoke()
+    assert revoked(authority) == {stolen.certificate.serial_number}
+
+
+def test_an_addition_that_issued_nothing_takes_nothing_back(authority: Authority) -> None:
+    authority.issue("gw-a")
+    authority.forget("gw-a", authority.issued())
+    assert is_whole(authority, "gw-a")
+    assert [one.name for one in authority.issued()] == ["gw-a"]
+
+
+def test_what_is_revoked_is_not_forgotten_by_a_clock_that_is_years_ahead(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority.issue("gw-a")
+    (stolen,) = authority.revoke(["gw-a"])
+    real = forms.now
+    with monkeypatch.context() as patched:
+        patched.setattr(forms, "now", lambda: real() + datetime.timedelta(days=3000))
+        authority.issue("gw-b")
+    authority.revoke()
+    assert stolen.certificate.serial_number in revoked(authority)
+
+
+def test_without_its_index_an_authority_goes_on_behind_the_number_of_its_list(
+    authority: Authority,
+) -> None:
+    authority.issue("gw-a")
+    for _ in range(3):
+        authority.revoke()
+    number = list_number(authority)
+    (authority.folder / "issued.json").unlink()
+    authority.revoke(["gw-a"])
+    assert list_number(authority) > number
+
+
+def list_number(authority: Authority) -> int:
+    found = x509.load_pem_x509_crl((authority.folder / "revoked.pem").read_bytes())
+    return found.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+
+
+def test_nobody_gets_a_certificate_of_which_the_trail_does_not_tell(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = authority.issued()
+    with monkeypatch.context() as patched:
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        patched.setattr(AuditTrail, "append", Mock(side_effect=full))
+        with pytest.raises(OSError, match="No space left"):
+            authority.issue("gw-a")
+    assert authority.issued() == before
