@@ -54,29 +54,33 @@ class TrustFollower:
 
     Args:
         service: where, as ``host:port``.
-        files: the gateway's.
+        files: tells where the gateway's are; asked for each look, for it may have another key now.
         interval_s: how often.
-        changed: called when files are new.
+        changed: called when files are new, also where the next one could not be written.
 
     """
 
     def __init__(
-        self, service: str, files: FollowedFiles, interval_s: float, changed: Callable[[], None]
+        self,
+        service: str,
+        files: Callable[[], FollowedFiles],
+        interval_s: float,
+        changed: Callable[[], None],
     ) -> None:
         self._service = service
         self._files = files
         self._interval_s = interval_s
         self._changed = changed
         self._was_refused = ""
+        self._written: list[str] = []
+        """Names of files that are new, and of which nobody has been told."""
 
     async def run(self) -> None:
         """Ask until cancelled."""
         while True:
             pause_s = self._interval_s
             try:
-                if new := await asyncio.to_thread(self.look):
-                    _log.info("new from %s: %s", self._service, ", ".join(new))
-                    self._changed()
+                await asyncio.to_thread(self.look)
                 self._was_refused = ""
             except (ServiceError, OSError, ValueError) as error:
                 pause_s = min(RETRY_S, pause_s)
@@ -85,6 +89,10 @@ class TrustFollower:
                 self._was_refused = str(error)
             except Exception as error:  # else nobody renews any more until the next start
                 _log.error("certificates are not followed: %r", error, exc_info=error)
+            if written := self._written:
+                self._written = []
+                _log.info("new from %s: %s", self._service, ", ".join(written))
+                self._changed()
             # Not all gateways at the same moment.
             await asyncio.sleep(pause_s * random.uniform(0.9, 1.1))
 
@@ -100,13 +108,14 @@ class TrustFollower:
             ValueError: a file or what the service said can't be read.
 
         """
-        files = self._files
-        own = x509.load_pem_x509_certificates(files.certificate.read_bytes())[0]
+        files = self._files()
+        before = files.certificate.read_bytes()
+        own = x509.load_pem_x509_certificates(before)[0]
         shown = (files.certificate, files.key)
         authorities = files.authorities.read_text()
         client = EnrolmentClient(self._service, authorities, shown)
         refusal: ServiceError | None = None
-        if is_due(own, forms.now()) or self._is_of_one_before(own):
+        if is_due(own, forms.now()) or self._is_of_one_before(own, authorities):
             (key, *_) = private_keys.load(files.key.read_bytes())
             try:
                 found = client.renew(forms.common_name(own.subject), key)
@@ -126,20 +135,26 @@ class TrustFollower:
             (files.revoked, found.revoked),
             (files.certificate, found.certificate),
         ]
-        new = [path.name for path, text in rows if path is not None and _write(path, text)]
+        new: list[str] = []
+        for path, text in rows:
+            if path == files.certificate and path.read_bytes() != before:
+                continue  # an operator has put another one there, maybe with another key
+            if path is not None and _write(path, text):
+                new.append(path.name)
+                self._written.append(path.name)
         if refusal is not None and not new:
             ended = f"{files.certificate} ended at {own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
             what_to_do = "if the clock is right, it takes a new token (`hedgerow keys enrol`)"
             raise ServiceError(f"{refusal}; {ended}: {what_to_do}") from refusal
         return new
 
-    def _is_of_one_before(self, own: x509.Certificate) -> bool:
+    def _is_of_one_before(self, own: x509.Certificate, authorities: str) -> bool:
         """Whether the first authority did not issue it, and others have had time to hear of that.
 
         All gateways ask once in an interval: when two have passed since the authority was made,
         nobody refuses its certificates.
         """
-        first = x509.load_pem_x509_certificates(self._files.authorities.read_bytes())[0]
+        first = x509.load_pem_x509_certificates(authorities.encode())[0]
         heard = forms.made_at(first) + datetime.timedelta(seconds=2 * self._interval_s)
         return first.subject != own.issuer and heard < forms.now()
 

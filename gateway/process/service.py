@@ -11,6 +11,7 @@ from functools import partial
 
 from gateway.configuration.config import GatewaySettings
 from gateway.credentials import secure_files
+from gateway.printable import said
 from gateway.process import allocator, garbage, sd_notify
 from gateway.process.gateway_process import GatewayProcess
 from gateway.state_folder import state_format
@@ -63,17 +64,18 @@ async def serve(
 async def _follow(settings: GatewaySettings, changed: Callable[[], None]) -> None:
     """Follow the fleet's certificates, if the configuration says where they come from."""
     mqtt, keys = settings.mqtt, settings.keys
-    if keys.service is None or mqtt.certificate_file is None or mqtt.key_file is None:
+    certificate, authorities = mqtt.certificate_file, mqtt.client_ca_file
+    if keys.service is None or certificate is None or authorities is None:
         return
     from gateway.enrolment.following import FollowedFiles, TrustFollower  # noqa: PLC0415
 
-    tls = secure_files.tls_files(mqtt, keys.password_file)
-    if tls is not None and mqtt.client_ca_file is not None:
-        # The key alone may be encrypted.
-        files = FollowedFiles(
-            mqtt.certificate_file, tls.key, mqtt.client_ca_file, mqtt.client_crl_file
-        )
-        await TrustFollower(keys.service, files, keys.interval_s, changed).run()
+    def files() -> FollowedFiles:
+        # The key alone may be encrypted: then it is another file in memory for each that it was.
+        tls = secure_files.tls_files(mqtt, keys.password_file)
+        assert tls is not None  # a section with a certificate has a key
+        return FollowedFiles(certificate, tls.key, authorities, mqtt.client_crl_file)
+
+    await TrustFollower(keys.service, files, keys.interval_s, changed).run()
 
 
 async def _until_any(*events: asyncio.Event) -> None:
@@ -100,4 +102,5 @@ async def _reload(process: GatewayProcess, hung_up: asyncio.Event) -> None:
         hung_up.clear()
         (error,) = await asyncio.gather(process.reload(), return_exceptions=True)
         if error is not None:
+            process.watched.tell("reload", said(error))
             _log.error("the reload failed, the next is served: %r", error, exc_info=error)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
 from gateway.pauses import GrowingPause
-from gateway.printable import said
+from gateway.printable import SAID_CHARACTERS_MAX, printable, said
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,8 @@ class WatchedTasks:
     """Begins a task again that failed, after a pause that grows; one that is done stays done.
 
     Attributes:
-        failing: why those failed that do not run, or have not run for long since, by name.
+        failing: why those failed that do not run, or have not run for long since, by name; and
+            what else does not work now (`tell`).
 
     """
 
@@ -39,6 +40,19 @@ class WatchedTasks:
     def start(self, name: str, work: Work) -> None:
         """Run something, which is begun anew by the same call if it fails."""
         self._tasks.append(asyncio.create_task(self._keep(name, work), name=name))
+
+    def tell(self, name: str, why: str) -> None:
+        """Note what does not work now, though no task has ended of it.
+
+        Args:
+            name: of it.
+            why: it does not; empty if it works again.
+
+        """
+        if why:
+            self.failing[name] = printable(why[:SAID_CHARACTERS_MAX])
+        else:
+            self.failing.pop(name, None)
 
     async def stop(self) -> None:
         """End them all."""

@@ -121,7 +121,9 @@ def _of_the_process(examined: Examined) -> Iterator[Symptom]:
         what = f"messages are refused: {failure}"
         yield Symptom(Weight.WRONG, "disk", what, "make room, or take a new card")
     for name, why in sorted((status or {}).get("failing", {}).items()):
-        advice = "`journalctl -u hedgerow` has what it met; it is begun again after a pause"
+        advice = (
+            "`journalctl -u hedgerow` has more; mend it, and reload if it is files that are read"
+        )
         yield Symptom(Weight.WRONG, "gateway", f"{name} has failed: {why}", advice)
     for what, count in sorted((status or {}).get("set_aside", {}).items()):
         advice = "`journalctl -u hedgerow | grep 'set aside'` says which, and why"

@@ -66,10 +66,7 @@ def _disk(disk: Mapping[str, Any]) -> list[str]:
 
 
 def _failing(status: Mapping[str, Any]) -> list[str]:
-    lines = [
-        f"FAILED, and begun again after a pause: {name}: {why}"
-        for name, why in sorted(status.get("failing", {}).items())
-    ]
+    lines = [f"FAILED: {name}: {why}" for name, why in sorted(status.get("failing", {}).items())]
     if set_aside := status.get("set_aside"):
         counts = sorted(set_aside.items(), key=lambda pair: -pair[1])
         told = ", ".join(f"{what} {count}" for what, count in counts[:MOST_TOLD])

@@ -10,6 +10,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from gateway.certificates import authority_folder, founding, private_keys
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority
-from gateway.enrolment import requests, service
+from gateway.enrolment import desk, requests, service
 from gateway.enrolment.client import EnrolmentClient, ServiceError, vouched_by
 from gateway.enrolment.desk import EnrolmentDesk
 from gateway.enrolment.following import FollowedFiles, TrustFollower, is_due
@@ -106,6 +107,50 @@ async def test_a_token_is_good_once(fleet: Fleet) -> None:
     fleet.authority.revoke(["gw-a"])
     with pytest.raises(ServiceError, match="not valid any more"):
         await fleet.enrol(token, key)
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+async def test_a_new_token_for_the_same_key_gives_what_the_new_token_says(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, has_ended: bool
+) -> None:
+    key, real = private_keys.make("p256"), forms.now
+    with monkeypatch.context() as patched:
+        if has_ended:
+            patched.setattr(forms, "now", lambda: real() - 100 * DAY)
+        first = certificate((await fleet.enrol(fleet.token("gw-a", "10.0.0.1"), key)).certificate)
+    token = fleet.token("gw-a", "10.0.0.2")
+    found = certificate((await fleet.enrol(token, key)).certificate)
+    assert found.serial_number != first.serial_number
+    assert found.not_valid_after_utc > real() + 80 * DAY
+    hosts = forms.alternative_names_of(found).get_values_for_type(x509.IPAddress)
+    assert "10.0.0.2" in map(str, hosts) and "10.0.0.1" not in map(str, hosts)
+    assert (await fleet.enrol(token, key)).certificate.encode() == found.public_bytes(
+        serialization.Encoding.PEM
+    )
+
+
+def test_who_guessed_waits_no_longer_because_the_wall_clock_was_set_back(tmp_path: Path) -> None:
+    now_s, wall_s = 0.0, time.time()
+    authority = founding.found(tmp_path / "ca")
+    serving = desk.EnrolmentDesk(authority, lambda: wall_s, lambda: now_s)
+    body = requests.json.dumps(
+        {
+            "name": "gw-a",
+            "secret": "00" * 16,
+            "request": requests.asked(private_keys.make("p256"), "gw-a"),
+        }
+    ).encode()
+
+    def refused() -> HTTPStatus:
+        with pytest.raises(desk.RefusedRequestError) as told:
+            serving.answer("POST", requests.ENROL, body, desk.Asker("192.0.2.1"))
+        return told.value.status
+
+    told = [refused() for _ in range(desk.FAILURES_AT_ONCE + 1)]
+    assert told[-1] is HTTPStatus.TOO_MANY_REQUESTS
+    wall_s -= 24 * 3600
+    now_s += 1 / desk.FAILURES_PER_S
+    assert refused() is HTTPStatus.FORBIDDEN
 
 
 async def test_two_that_come_at_the_same_time_do_not_both_get_one(fleet: Fleet) -> None:
@@ -297,7 +342,7 @@ class Followed:
         files = FollowedFiles(
             *(folder / name for name in ("gw-a.pem", "gw-a.key.pem", "ca.pem", "revoked.pem"))
         )
-        self.follower = TrustFollower(fleet.at, files, interval_s, lambda: None)
+        self.follower = TrustFollower(fleet.at, lambda: files, interval_s, lambda: None)
 
     def take(self, *names: str) -> None:
         for name in names:
