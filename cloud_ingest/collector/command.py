@@ -47,7 +47,7 @@ from gateway.process import tree_mode
 from gateway.process.attachment import Attachment
 from gateway.signing.fleet_keys import SigningFiles
 from gateway.signing.fleet_proof import FleetProof
-from gateway.signing.revocations import Revocations, Revoking
+from gateway.signing.revocations import Revoking
 from gateway.state_folder.identity import next_boot_epoch
 from tree_handler.batch import Entry, Header
 from tree_handler.spanning import boot_epoch
@@ -85,7 +85,7 @@ class Collector:
         own, tree = settings.collector, settings.tree
         key = tree.key()
         self._settings = settings
-        self._revocations = Revocations(own.spool_dir)
+        self._revocations = settings.kept_revocations()
         tls, signing, revoking = self._secure()
         self._proof = FleetProof(signing, own.spool_dir, tree.name, self._revocations)
         self._spool_dir = own.spool_dir

@@ -8,7 +8,6 @@ the keys themselves; the trail has names alone.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import logging
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from dtls import keystore
 from dtls.errors import KeystoreError
+from gateway.certificates import stores
 from gateway.certificates.x509_forms import common_name
 from gateway.configuration.config import GatewaySettings
 from gateway.credentials.certificate_files import TlsFileError, certificates, revocation_lists
@@ -27,6 +27,7 @@ from gateway.kept_file import KeptFile
 from gateway.signing.revocations import FILE_NAME as SPREAD
 
 TRAIL, SEEN = "audit.jsonl", "audited.json"
+_BEGINS = "the trail begins"
 _WITHOUT = "the audit trail does not tell what has changed since this was written, and begins again"
 _WITHOUT_TRAIL = "changes of access that it told of are not known any more"
 NAMES_MAX = 50
@@ -38,38 +39,55 @@ Names = Mapping[str, str]
 _log = logging.getLogger(__name__)
 
 
-def note(settings: GatewaySettings, who: str) -> None:
+def note(settings: GatewaySettings, who: str) -> str:
     """Note what has changed since the last time.
 
     Args:
         settings: of a gateway that goes by its files now.
         who: made it read them.
 
+    Returns:
+        What is not noted, which the log says too: the next call notes it. Empty if all is noted.
+
     """
-    folder = settings.gateway.state_dir
-    seen = KeptFile(folder / SEEN, _WITHOUT, is_durable=True)
+    unread: dict[str, str] = {}
     try:
-        before = seen.read(_seen)
+        _note(settings, who, unread)
     except OSError as error:
         _log.error("the audit trail can't be written: %s", error)
-        return
-    after = {field: dict(names) for field, names in _pictures(settings)}
+        return str(error)
+    for field, why in unread.items():
+        _log.error("the audit trail does not tell what has changed of %s: %s", field, why)
+    return "; ".join(f"{field}: {why}" for field, why in unread.items())
+
+
+def _note(settings: GatewaySettings, who: str, unread: dict[str, str]) -> None:
+    """Note what has changed, and put into ``unread`` which files can't be read, and why."""
+    folder = settings.gateway.state_dir
+    seen = KeptFile(folder / SEEN, _WITHOUT, is_durable=True)
+    was_begun = seen.was_there()
+    before = seen.read(_seen)
+    after = {field: dict(names) for field, names in _pictures(settings, unread)}
+    if before is not None:  # of what can't be read now nothing is known to have changed
+        after |= {field: before[field] for field in unread if field in before}
     trail, kept = AuditTrail(folder / TRAIL), KeptFile(folder / TRAIL, _WITHOUT_TRAIL)
     if not kept.path.exists() or not kept.path.stat().st_size:
         kept.miss()
+    elif before is None:
+        was_begun = True
     if after == before:
         return
-    try:
-        for field in sorted({*after, *(before or {})}):
-            change = _difference((before or {}).get(field, {}), after.get(field, {}))
-            if change and before is not None:
+    if before is None:
+        # What changed since the last time is not known, and the trail has to say that.
+        begins = "the trail begins again, changes before are not known" if was_begun else _BEGINS
+        trail.append(who, begins, None, files=sorted(after))
+    else:
+        for field in sorted({*after, *before}):
+            change = _difference(before.get(field, {}), after.get(field, {}))
+            if change:
                 trail.append(who, f"{field} changed", None, **change)
-        if before is None:
-            trail.append(who, "the trail begins", None, files=sorted(after))
-        kept.is_kept()
-        seen.write(json.dumps(after).encode())
-    except OSError as error:
-        _log.error("the audit trail can't be written: %s", error)
+    kept.is_kept()
+    seen.write(json.dumps(after).encode())
 
 
 def _difference(before: Names, after: Names) -> dict[str, list[str]]:
@@ -94,8 +112,8 @@ def _seen(data: bytes) -> dict[str, dict[str, str]]:
     return found
 
 
-def _pictures(settings: GatewaySettings) -> Iterator[tuple[str, Names]]:
-    """What each file that the configuration names has; one that can't be read is left out."""
+def _pictures(settings: GatewaySettings, unread: dict[str, str]) -> Iterator[tuple[str, Names]]:
+    """What each file that the configuration names has; of one that can't be read, why not."""
     ways: dict[str, Callable[[Path], Names]] = {
         "psk_file": _keys,
         "password_file": _users,
@@ -107,11 +125,22 @@ def _pictures(settings: GatewaySettings) -> Iterator[tuple[str, Names]]:
     for section in ("mqtt", "coap", "console", "access"):
         for name, way in ways.items():
             path = getattr(getattr(settings, section), name, None)
-            if path is not None:
-                with contextlib.suppress(OSError, TlsFileError, KeystoreError):
-                    yield f"{section}.{name}", way(path)
-    with contextlib.suppress(TlsFileError):
-        yield "revocations of neighbours", _revoked(settings.gateway.state_dir / SPREAD)
+            if path is None:
+                continue
+            try:
+                names = (_whole if stores.is_store(path) else way)(path)
+            except (OSError, TlsFileError, KeystoreError) as error:
+                unread[f"{section}.{name}"] = str(error)
+            else:
+                yield f"{section}.{name}", names
+    spread = settings.gateway.state_dir / SPREAD
+    if spread.exists():
+        try:
+            names = _revoked(spread)
+        except TlsFileError as error:
+            unread["revocations of neighbours"] = str(error)
+        else:
+            yield "revocations of neighbours", names
 
 
 def _keys(path: Path) -> Names:

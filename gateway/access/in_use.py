@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.access import files as access_files
@@ -21,6 +22,7 @@ from gateway.state_folder import state
 
 RETRY_S = 10.0
 """After a file was found unusable while a revocation waits for it."""
+_REVOCATION, _KEEPING, _AUDIT = "revocation", "keeping of revocation lists", "audit trail"
 
 _log = logging.getLogger(__name__)
 
@@ -45,14 +47,22 @@ class AccessInUse:
         settings: of the gateway.
         files: by which the faces go.
         faces: of the gateway.
+        tell: called with what does not work now, and why; with nothing for why when it does.
 
     Attributes:
         files: as given, or as last followed.
 
     """
 
-    def __init__(self, settings: GatewaySettings, files: AccessFiles, faces: Faces) -> None:
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        files: AccessFiles,
+        faces: Faces,
+        tell: Callable[[str, str], None] = lambda what, why: None,
+    ) -> None:
         self.files = files
+        self._tell = tell
         self._settings = settings
         self._faces = faces
         self._retry: asyncio.TimerHandle | None = None
@@ -87,12 +97,14 @@ class AccessInUse:
         lists = self._faces.proof.revocations.lists
         try:
             files = access_files.with_lists(self._settings, self.files, lists)
-        except ConfigError as error:
+        except (ConfigError, OSError) as error:
             what = "certificates can't be read, and what counts by %s waits for them: %s"
             _log.error(what, peer_id, error)
+            self._tell(_REVOCATION, str(error))
             loop = asyncio.get_running_loop()
             self._retry = loop.call_later(RETRY_S, self._obey, peer_id)
             return
+        self._tell(_REVOCATION, "")
         if _has_fewer_lists(files, self.files):
             # By the clock. One that is set wrong must let nobody in whom a list keeps out.
             _log.error("revocation lists have ended and are not renewed: they count all the same")
@@ -110,9 +122,9 @@ class AccessInUse:
             who: made it read: ``start``, ``reload``, a neighbour or the clock.
 
         """
-        self._faces.proof.revocations.save()
+        self._tell(_KEEPING, self._faces.proof.revocations.save())
         with self._noting:  # a reload and a neighbour's list may come together
-            state.note_access(self._settings, who)
+            self._tell(_AUDIT, state.note_access(self._settings, who))
 
     def close(self) -> None:
         """Wait for nothing any more."""

@@ -49,6 +49,10 @@ class TlsFileError(ValueError):
         self.is_over = is_over
 
 
+class NoGatewayError(TlsFileError):
+    """A gateway's own certificate opens no link: neighbours would not take it for the gateway's."""
+
+
 class TlsFaults:
     """What is wrong with files, so far: looking goes on behind it.
 

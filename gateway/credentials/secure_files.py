@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from gateway.configuration.config import (
 )
 from gateway.configuration.toml_file import Fault
 from gateway.credentials import expiry
-from gateway.credentials.certificate_files import TlsFileError
+from gateway.credentials.certificate_files import NoGatewayError, TlsFileError
 from gateway.credentials.crl import Crl
 from gateway.credentials.expiry import Expiring
 from gateway.links.link_tls import LinkTls
@@ -67,11 +66,16 @@ def read(settings: GatewaySettings, spread: Iterable[Crl] = ()) -> SecureFiles:
 
     """
     password = settings.keys.password_file
-    revoking = _revoking(settings)
+    unread: ConfigError | None = None
+    revoking = Revoking()
+    try:
+        revoking = _revoking(settings)
+    except ConfigError as error:  # who reads a file for what it is for tells more of it
+        unread = error
     lists = (*spread, *revoking.lists)
     broker = broker_tls(settings.mqtt, password, lists)
     links = _links(settings, lists)
-    return SecureFiles(
+    found = SecureFiles(
         broker,
         links,
         None if links is None else _signing(settings, lists),
@@ -80,6 +84,9 @@ def read(settings: GatewaySettings, spread: Iterable[Crl] = ()) -> SecureFiles:
         console_tls(settings.console, password, lists),
         revoking,
     )
+    if unread is not None:
+        raise unread
+    return found
 
 
 def tls_files(
@@ -236,11 +243,12 @@ def _links(settings: GatewaySettings, spread: Sequence[Crl]) -> LinkTls | None:
     if settings.tree.tls == "off" or files is None or not settings.mqtt.has_link_files:
         return None
     try:
-        return LinkTls(files, settings.gateway.id)
-    except TlsFileError as error:
-        if settings.tree.has_ways:
-            raise ConfigError(f"mqtt.{error.field}", str(error)) from error
-        _log.warning("no gateway may open a link: %s", error)
+        with _naming("mqtt"):
+            return LinkTls(files, settings.gateway.id)
+    except ConfigError as error:
+        if settings.tree.has_ways or not isinstance(error.__cause__, NoGatewayError):
+            raise
+        _log.warning("no gateway may open a link: %s", error.why)
         return None
 
 
@@ -255,12 +263,18 @@ def _signing(settings: GatewaySettings, spread: Sequence[Crl]) -> SigningFiles |
 
 
 def _revoking(settings: GatewaySettings) -> Revoking:
-    """Whose lists count; what can't be read is told of by who reads it for what it is for."""
+    """Whose lists count, and those of the files.
+
+    Raises:
+        ConfigError: one can't be read. The others are no answer without it: whose lists count is
+            what keeps the lists that neighbours have handed over.
+
+    """
     password = settings.keys.password_file
-    with contextlib.suppress(TlsFileError):
-        return Revoking.read(
-            tls_files(settings.mqtt, password),
-            coap_files(settings.coap, password),
-            console_files(settings.console, password),
-        )
-    return Revoking()
+    with _naming("mqtt"):
+        mqtt = Revoking.read(tls_files(settings.mqtt, password))
+    with _naming("coap"):
+        coap = Revoking.read(coap_files(settings.coap, password))
+    with _naming("console"):
+        console = Revoking.read(console_files(settings.console, password))
+    return mqtt.joined(coap, console)

@@ -124,10 +124,11 @@ class MulticastDiscovery(asyncio.DatagramProtocol):
         self._destination: tuple[Any, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
         self._troubled = False
+        self._has_begun = False
         self._closed: asyncio.Future[None] | None = None
 
-    async def start(self) -> None:
-        """Join the group and send the first announcement.
+    async def join(self) -> None:
+        """Join the group, without a word and a deaf ear until `begin`.
 
         Raises:
             DiscoveryError: the interface or the port can't be used.
@@ -138,6 +139,10 @@ class MulticastDiscovery(asyncio.DatagramProtocol):
         self._destination = joined.getsockname()
         self._closed = loop.create_future()
         await loop.create_datagram_endpoint(lambda: self, sock=joined)
+
+    def begin(self) -> None:
+        """Send the first announcement, and hear those of others."""
+        self._has_begun = True
         self._tick()
 
     async def stop(self) -> None:
@@ -156,6 +161,8 @@ class MulticastDiscovery(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
         """See `asyncio.DatagramProtocol`."""
+        if not self._has_begun:
+            return
         self._troubled = False
         now = asyncio.get_running_loop().time()
         announcement = self._core.receive(data, addr[0], now, self._jitter())

@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from gateway.credentials import crl as crls
-from gateway.credentials.certificate_files import TlsFileError
+from gateway.credentials.certificate_files import NoGatewayError, TlsFileError, certificates
 from gateway.links.handshake import HandshakeError
 from gateway.tls.certificates import CertificateError, PeerCertificate, identify
-from gateway.tls.context import Tls, TlsFiles
+from gateway.tls.context import Tls, TlsFiles, naming
 
 ROLE: Final = "gateway"
 _USAGES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
@@ -36,7 +36,8 @@ class LinkTls:
         gateway_id: this gateway's.
 
     Raises:
-        TlsFileError: a file is not usable, or the certificate is not this gateway's.
+        TlsFileError: a file is not usable.
+        NoGatewayError: the certificate is not this gateway's.
 
     """
 
@@ -105,21 +106,24 @@ def _context(files: TlsFiles, tls: Tls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # see above
-    context.load_cert_chain(files.certificate, files.key, password="")
+    with naming("certificate_file", files.certificate):
+        context.load_cert_chain(files.certificate, files.key, password="")
     if files.client_ca is None:
         raise TlsFileError("client_ca_file", files.certificate, "without an authority of gateways")
-    context.load_verify_locations(files.client_ca)
-    crls.load(context, tls.revoked)
+    with naming("client_ca_file", files.client_ca):
+        context.load_verify_locations(files.client_ca)
+    with naming("client_crl_file", files.client_crl or files.client_ca):
+        crls.load(context, tls.revoked)
     return context
 
 
 def _check_own(files: TlsFiles, gateway_id: str) -> None:
     """Whether neighbours would accept the gateway's own certificate; said here, not there."""
 
-    def wrong(why: str) -> TlsFileError:
-        return TlsFileError("certificate_file", files.certificate, why)
+    def wrong(why: str) -> NoGatewayError:
+        return NoGatewayError("certificate_file", files.certificate, why)
 
-    certificate = x509.load_pem_x509_certificates(files.certificate.read_bytes())[0]
+    certificate = certificates("certificate_file", files.certificate)[0]
     try:
         own = identify(certificate.public_bytes(Encoding.DER))
     except CertificateError as error:

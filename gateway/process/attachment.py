@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.configuration.config import TreeSection
@@ -15,6 +18,9 @@ from tree_handler.discovery import Announcement, Discovery
 
 if TYPE_CHECKING:
     from gateway.links.dns_sd import DnsSd
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,37 @@ class _Ways:
             for interface in (tree.interfaces if tree.discovery else ())
         )
         return cls(tuple(groups), tree.interfaces if tree.dns_sd else ())
+
+
+@dataclass(slots=True)
+class _Finding:
+    """Discoveries of some ways.
+
+    Attributes:
+        ways: these.
+        groups: by multicast, each in its group.
+        listed: by DNS-SD; None without.
+
+    """
+
+    ways: _Ways = _Ways()
+    groups: list[MulticastDiscovery] = field(default_factory=list)
+    listed: DnsSd | None = None
+
+    async def begin(self) -> None:
+        """Find neighbours, and be found."""
+        for discovery in self.groups:
+            discovery.begin()
+        if self.listed is not None:
+            await self.listed.start()
+
+    async def stop(self) -> None:
+        for discovery in self.groups:
+            await discovery.stop()
+        self.groups = []
+        listed, self.listed = self.listed, None
+        if listed is not None:
+            await listed.stop()
 
 
 class Attachment:
@@ -55,8 +92,7 @@ class Attachment:
         self._boot_epoch = boot_epoch
         self.neighbours = Neighbours(own_id, node.dial, node.is_linked)
         self._own: Announcement | None = None
-        self._ways = _Ways()
-        self._discoveries: Sequence[MulticastDiscovery | DnsSd] = ()
+        self._finding = _Finding()
         self._changing = asyncio.Lock()
 
     async def start(self, host: str, port: int) -> None:
@@ -74,56 +110,74 @@ class Attachment:
         self._node.listens_at(port)
         if self._tree.dial_back:
             self._node.dials_back(self.neighbours)
-        await self._find(own, _Ways.of(self._tree))
+        await self._find_by(await self._joined(own, _Ways.of(self._tree)))
         for neighbour in self._tree.neighbours:
             self.neighbours.add_static(Address.parse(neighbour))
 
-    async def change(self, tree: TreeSection) -> None:
-        """Go by other neighbours and other ways to find them; what stays is not touched.
+    @asynccontextmanager
+    async def changing(self, tree: TreeSection) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+        """Have all ready to go by other neighbours and other ways to find them.
+
+        Yields what goes by them from then on; without a call of it nothing changes. What stays is
+        not touched.
 
         Raises:
             DiscoveryError: a multicast group can't be joined; nothing has changed.
 
         """
         async with self._changing:
+            fresh = self._finding
             if self._own is not None:  # else `start` will find them
-                await self._find(self._own, _Ways.of(tree))
-            before = {Address.parse(neighbour) for neighbour in self._tree.neighbours}
-            after = {Address.parse(neighbour) for neighbour in tree.neighbours}
-            self._tree = tree
-            for address in before - after:
-                self.neighbours.remove_static(address)
-            for address in after - before:
-                self.neighbours.add_static(address)
+                fresh = await self._joined(self._own, _Ways.of(tree))
+            try:
+                yield partial(self._change, tree, fresh)
+            finally:
+                if fresh is not self._finding:
+                    await fresh.stop()
 
     async def stop(self) -> None:
         """Stop listening and dialling."""
-        for discovery in self._discoveries:
-            await discovery.stop()
-        self._discoveries = ()
+        await self._finding.stop()
         await self.neighbours.stop()
 
-    async def _find(self, own: Announcement, ways: _Ways) -> None:
-        if ways == self._ways:
-            return
+    async def _change(self, tree: TreeSection, fresh: _Finding) -> None:
+        before = {Address.parse(neighbour) for neighbour in self._tree.neighbours}
+        after = {Address.parse(neighbour) for neighbour in tree.neighbours}
+        self._tree = tree
+        for address in before - after:
+            self.neighbours.remove_static(address)
+        for address in after - before:
+            self.neighbours.add_static(address)
+        try:
+            await self._find_by(fresh)
+        except OSError as error:  # it was all ready: the next reload tries it again
+            self._finding.ways = replace(fresh.ways, dns_sd=())
+            _log.error("no neighbours are found by DNS-SD: %s", error)
+
+    async def _joined(self, own: Announcement, ways: _Ways) -> _Finding:
+        """Have all ready to find neighbours, which begins in `_find_by`."""
+        if ways == self._finding.ways:
+            return self._finding
         now = asyncio.get_running_loop().time()
-        listed = self._listed(own, ways.dns_sd) if ways.dns_sd else None
-        fresh: list[MulticastDiscovery | DnsSd] = []
+        fresh = _Finding(ways)
+        if ways.dns_sd:
+            fresh.listed = self._listed(own, ways.dns_sd)
         for group in ways.groups:
             discovery = MulticastDiscovery(Discovery(own, self._key, now), group, self._found)
             try:
-                await discovery.start()
+                await discovery.join()
             except DiscoveryError:
-                for started in fresh:
-                    await started.stop()
+                await fresh.stop()
                 raise
-            fresh.append(discovery)
-        for before in self._discoveries:
-            await before.stop()
-        self._discoveries, self._ways = fresh, ways
-        if listed is not None:  # last, since a gateway is listed once
-            fresh.append(listed)
-            await listed.start()
+            fresh.groups.append(discovery)
+        return fresh
+
+    async def _find_by(self, fresh: _Finding) -> None:
+        if fresh is self._finding:
+            return
+        before, self._finding = self._finding, fresh
+        await before.stop()  # first, since a gateway is listed once
+        await fresh.begin()
 
     def _listed(self, own: Announcement, interfaces: tuple[str, ...]) -> DnsSd:
         from gateway.links.dns_sd import DnsSd  # noqa: PLC0415  # only where it is used

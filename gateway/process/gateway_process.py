@@ -25,7 +25,6 @@ from gateway.coap.oscore.devices import OscoreDevices
 from gateway.coap.server import CoapServer
 from gateway.coap.site import GatewaySite, SiteOwner
 from gateway.coap_topics.bridge import CoapBridge
-from gateway.configuration import change as config_change
 from gateway.configuration.addresses import Addresses
 from gateway.configuration.broker_settings import faults_of_broker, settings_of_broker
 from gateway.configuration.config import ConfigError, GatewaySettings
@@ -48,18 +47,18 @@ from gateway.members.membership import Members
 from gateway.members.relocation import relocate
 from gateway.members.roll import MemberRoll
 from gateway.members.watch import MemberWatch
-from gateway.process import arrivals, coap_part, sd_notify, tree_mode
+from gateway.process import arrivals, coap_part, reloading, sd_notify, tree_mode
 from gateway.process.attachment import Attachment
 from gateway.process.console_part import ConsolePart
 from gateway.process.drain import Drain
 from gateway.process.origin_times import OriginTimes
+from gateway.process.reloading import ReloadedParts
 from gateway.process.watched_tasks import WatchedTasks
 from gateway.signing.fleet_proof import FleetProof
-from gateway.signing.revocations import Revocations
 from gateway.state_folder import listeners_file, state
 from gateway.state_folder.copied_card import CopiedCard
 from gateway.state_folder.identity import capability
-from gateway.state_folder.life import GatewayLife, Renewals
+from gateway.state_folder.life import Renewals
 from gateway.status.clients import ClientRoll
 from gateway.status.edge import GatewayEdge
 from gateway.status.report import GatewayStatus
@@ -142,8 +141,9 @@ class GatewayProcess:
         self._expiry = ExpiryWatch(asyncio.get_running_loop())
         self._stack.callback(self._expiry.close)
         self._members.recall(log)
-        epoch = state.count_start(own, log, self._members)
-        self._life = GatewayLife(own.state_dir, epoch, self._renewals)
+        self._life = state.begin_life(own, log, self._members, self._renewals)
+        self._stack.callback(self._life.end)
+        epoch = self._life.epoch
         self._copied_card = CopiedCard(own.id, self._life.epoch, self._publish_query)
         self._capability = self._settings.tree.capability or capability()
         self._node = self._make_node(key, log, files.links)
@@ -195,13 +195,13 @@ class GatewayProcess:
     def _use(self, files: AccessFiles) -> None:
         coap = (self._coap, self._oscore)
         faces = Faces(self._node, self._proof, self._broker, *coap, self._console, self._expiry)
-        self._access = AccessInUse(self._settings, files, faces)
+        self._access = AccessInUse(self._settings, files, faces, self.watched.tell)
         self._expiry.changed = self._access.look_again
         self._stack.callback(self._access.close)
 
     def _read_access(self) -> AccessFiles:
         state_dir, tree = self._settings.gateway.state_dir, self._settings.tree
-        kept = Revocations(state_dir)
+        kept = state.revocations(state_dir)
         files = access_files.read(self._settings, kept.lists)
         self._proof = FleetProof(files.signing, state_dir, tree.name, kept)
         return files
@@ -305,24 +305,22 @@ class GatewayProcess:
 
     async def reload(self) -> None:
         """Read neighbours, sensors and access again; if anything is wrong, all stays."""
-        settings, at_start_alone = self._settings, list[str]()
-        kept = self._proof.revocations
+        parts = ReloadedParts(
+            access=self._access,
+            attachment=self._attachment,
+            node=self._node,
+            oscore=self._oscore,
+            readings=self._readings,
+            revocations=self._proof.revocations,
+        )
         try:
-            if self._read is not None:
-                settings, at_start_alone = config_change.take_over(settings, self._read())
-            files = access_files.read(settings, lists := kept.lists)
-            change_sensors = state.planned(self._readings, settings)
-            await self._attachment.change(settings.tree)
-            if kept.lists is not lists:  # others came meanwhile
-                files = access_files.with_lists(settings, files, kept.lists)
-            state.follow_oscore(self._oscore, files.oscore)
-        except (ConfigError, DiscoveryError) as error:
+            settings, at_start_alone = await reloading.reload(self._settings, self._read, parts)
+        except (ConfigError, OSError) as error:
             _log.error("nothing is read again: %s", error)
+            self.watched.tell("reload", str(error))
             return
+        self.watched.tell("reload", "")
         moved_from, self._settings = self._settings.gateway, settings
-        change_sensors()
-        self._node.rescope(Scope(settings.tree.replicate, settings.tree.keep_local))
-        self._access.follow(settings, files)
         if settings.gateway.place != moved_from.place:
             around = self._members, self._readings, self._site
             relocate(settings, *around, self._broker.core.retention)
@@ -337,7 +335,7 @@ class GatewayProcess:
         seals, limits = self._proof.remote_seals, coap.queries.limits
         access = CoapAccess(files.policy)
         self._oscore = OscoreDevices(own.state_dir)
-        state.follow_oscore(self._oscore, files.oscore)
+        self._oscore.contexts = state.oscore_contexts(self._oscore, files.oscore)
         self._site = GatewaySite(
             SiteOwner(own.id, own.place, self._life.epoch, access, own.state_dir, seals, limits),
             MemberRoll(self._members, self._node),

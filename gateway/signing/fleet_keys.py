@@ -165,8 +165,9 @@ class FleetKeys:
         chains = [list(chain) for chain in (*(one for _, one in self.ring), *self._ended)]
         try:
             self._file.write(msgpack.packb(chains))
-        except OSError as error:
+        except OSError as error:  # it is tried with the next new one, and at the end
             _log.warning("certificates of other gateways are not kept: %s", error)
+            return
         self._saved = kept
 
     def _follow_history(self) -> None:
@@ -212,6 +213,7 @@ class FleetKeys:
             self._stated_file.write(data)
         except OSError as error:
             _log.warning("former keys of gateways are not kept: %s", error)
+            return
         self._saved_statements = data
 
     def _load_statements(self) -> None:

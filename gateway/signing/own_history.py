@@ -116,8 +116,9 @@ class OwnHistory:
         rows = [(list(one.chain), one.until_s, one.last_life) for one in self._used]
         try:
             self._file.write(msgpack.packb(rows))
-        except OSError as error:
+        except OSError as error:  # with the next change, or the next start
             _log.warning("the keys of this gateway are not kept: %s", error)
+            return
         self._kept = tuple(self._used)
 
     def _load(self) -> list[UsedKey]:

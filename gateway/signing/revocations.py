@@ -68,6 +68,13 @@ class Revoking:
                 lists += [crl for _, crl in found]
         return cls(tuple(authorities), tuple(lists))
 
+    def joined(self, *others: Revoking) -> Revoking:
+        """Return what this one and others say together."""
+        authorities, lists = self.authorities, self.lists
+        for one in others:
+            authorities, lists = (*authorities, *one.authorities), (*lists, *one.lists)
+        return Revoking(authorities, lists)
+
 
 class Revocations:
     """The lists of one gateway or collector.
@@ -78,7 +85,12 @@ class Revocations:
 
     Attributes:
         lists: those that it has. What is found in the folder counts from the first `follow` on:
-            who goes by lists looks at whose they are.
+            who goes by lists looks at whose they are. Those of authorities that are not trusted
+            stay too, `MAX_AUTHORITIES` of them: they may be trusted again.
+
+    Raises:
+        OSError: the file of the folder can't be read now. To go on without it would let in whom
+            its lists keep out, and write over them.
 
     """
 
@@ -87,6 +99,7 @@ class Revocations:
         self._clock = clock
         self._authorities: dict[bytes, x509.Certificate] = {}
         self._newest: dict[bytes, Crl] = {}
+        self._untrusted: list[Crl] = []
         self._saving = threading.Lock()
         self._is_kept = True
         self.lists: tuple[Crl, ...] = tuple(self._load())
@@ -124,8 +137,11 @@ class Revocations:
         self._warn_of_older(revoking.lists)
         trusted = list(self._authorities.values())
         self._newest = crls.newest((*revoking.lists, *self.lists), trusted)
+        self._untrusted = [
+            crl for crl in self.lists if not any(crls.has_signed(one, crl) for one in trusted)
+        ][-MAX_AUTHORITIES:]
         is_new = self.editions != before
-        if is_new or len(self.lists) != len(self._newest):
+        if is_new or len(self.lists) != len(self._newest) + len(self._untrusted):
             self._keep()
         return is_new
 
@@ -177,11 +193,16 @@ class Revocations:
                 what = "the list of %s has number %d, and an earlier one has %d: it does not count"
                 _log.error(what, crl.issuer.rfc4514_string(), number, known)
 
-    def save(self) -> None:
-        """Keep what is new since it was kept last: waits for the disk, in any thread."""
+    def save(self) -> str:
+        """Keep what is new since it was kept last: waits for the disk, in any thread.
+
+        Returns:
+            Why it is not kept, which the log says too; empty if it is.
+
+        """
         with self._saving:
             if self._is_kept:
-                return
+                return ""
             self._is_kept = True
             pem = b"".join(crl.public_bytes(Encoding.PEM) for crl in self.lists)
             try:
@@ -189,9 +210,11 @@ class Revocations:
             except OSError as error:  # they count all the same, until the next start
                 self._is_kept = False
                 _log.error("revocation lists are not kept: %s", error)
+                return str(error)
+        return ""
 
     def _keep(self) -> None:
-        self.lists = tuple(self._newest.values())
+        self.lists = (*self._newest.values(), *self._untrusted)
         self._is_kept = False
         try:
             loop = asyncio.get_running_loop()
@@ -201,11 +224,7 @@ class Revocations:
             loop.run_in_executor(None, self.save)
 
     def _load(self) -> list[Crl]:
-        try:
-            return self._file.read(_lists, salvage=certificate_files.whole_lists) or []
-        except OSError as error:
-            _log.error("neighbours' revocation lists are not known until they tell: %s", error)
-            return []
+        return self._file.read(_lists, salvage=certificate_files.whole_lists) or []
 
 
 def kept_lists(folder: Path) -> list[Crl]:

@@ -14,6 +14,8 @@ from tree_handler.spanning import boot_epoch
 
 AGAIN_S = 600.0
 """In this time a further life may end because of what neighbours say."""
+RETRY_S = 30.0
+"""After the next start could not be counted."""
 AT_ONCE = 3
 """So many lives may end so without a wait."""
 
@@ -40,12 +42,13 @@ class Renewals:
         self._clock = clock
         self._rate = RateLimit(1 / AGAIN_S, AT_ONCE)
 
-    def allow(self) -> bool:
-        """Whether a life may end now, which is then counted."""
-        return self._rate.allow("", self._clock())
+    def are_over(self) -> bool:
+        """Whether too many lives have ended so, for now."""
+        return self._rate.is_over("", self._clock())
 
     def start_again(self) -> None:
-        """End this life and begin the next."""
+        """End this life, which is counted, and begin the next."""
+        self._rate.count("", self._clock())
         self._start_again()
 
 
@@ -56,14 +59,24 @@ class GatewayLife:
         state_dir: where starts are counted.
         epoch: the boot epoch of this start.
         renewals: starts the gateway anew.
+        later: calls something after so many seconds.
 
     Attributes:
         epoch: as given.
 
     """
 
-    def __init__(self, state_dir: Path, epoch: int, renewals: Renewals) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        epoch: int,
+        renewals: Renewals,
+        later: Callable[[float, Callable[[], None]], object],
+    ) -> None:
         self.epoch = epoch
+        self._later = later
+        self._claimed = 0
+        """The later life behind which the next start is still to be counted; 0 for none."""
         self._state_dir = state_dir
         self._is_over = False
         self._has_warned = False
@@ -75,24 +88,44 @@ class GatewayLife:
         Others have messages under the numbers that this life would give to its own.
 
         Args:
-            epoch: the later life's; nothing comes of one that is behind `MAX_BELIEVED`.
-
-        Raises:
-            OSError: the next start can't be counted; it names the file.
+            epoch: the later life's; nothing comes of one that is behind `MAX_BELIEVED`. Where the
+                next start can't be counted, that is tried again.
 
         """
         if epoch <= self.epoch or self._is_over:
             return
         if epoch > boot_epoch.MAX_BELIEVED:
             self._warn(epoch, "no gateway has started so often: not believed")
-        elif not self._renewals.allow():
+        elif self._renewals.are_over():
             self._warn(epoch, "again: a copied card, or a neighbour that lies? This one goes on")
+        elif self._claimed:
+            self._claimed = max(epoch, self._claimed)
         else:
-            self._is_over = True
-            begin = boot_epoch.behind(epoch, secrets.randbits(64))
+            self._begin_behind(epoch)
+
+    def end(self) -> None:
+        """Begin again behind nothing any more: the process ends."""
+        self._is_over = True
+
+    def _begin_behind(self, epoch: int) -> None:
+        begin = boot_epoch.behind(epoch, secrets.randbits(64))
+        try:
             count_on_from(self._state_dir, begin - 1)
-            _log.error("a neighbour knows boot %d of this gateway, which starts again", epoch)
-            self._renewals.start_again()
+        except OSError as error:
+            what = (
+                "a neighbour knows boot %d of this gateway, whose next start can't be counted: %s"
+            )
+            _log.error(what, epoch, error)
+            self._claimed = epoch
+            self._later(RETRY_S, self._try_again)
+            return
+        self._is_over = True
+        _log.error("a neighbour knows boot %d of this gateway, which starts again", epoch)
+        self._renewals.start_again()
+
+    def _try_again(self) -> None:
+        claimed, self._claimed = self._claimed, 0
+        self.outlived(claimed)
 
     def _warn(self, epoch: int, what: str) -> None:
         if not self._has_warned:

@@ -5,14 +5,16 @@ Whatever is wrong with it is an error of the configuration, which names the fiel
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 from gateway.access import changes as access_audit
-from gateway.coap.oscore.devices import OscoreDevices
+from gateway.coap.oscore.devices import OscoreContexts, OscoreDevices
 from gateway.coap.oscore.keys import OscoreKeys
 from gateway.configuration.config import ConfigError, GatewaySection, GatewaySettings
 from gateway.home_assistant.announcements import Announcements
@@ -25,7 +27,9 @@ from gateway.sensors.mqtt_form import JSON, MSGPACK
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.stock import NAME as STOCK
 from gateway.sensors.stock import SensorStock, StockError
+from gateway.signing.revocations import Revocations
 from gateway.state_folder.identity import next_boot_epoch
+from gateway.state_folder.life import GatewayLife, Renewals
 from tree_handler.batch import Entry
 from tree_handler.members.member import MemberRecord
 from tree_handler.spanning import boot_epoch
@@ -33,15 +37,15 @@ from tree_handler.spanning import boot_epoch
 _log = logging.getLogger(__name__)
 
 
-def follow_oscore(devices: OscoreDevices, found: Iterable[OscoreKeys]) -> None:
-    """Have contexts for these devices; see `OscoreDevices.follow`.
+def oscore_contexts(devices: OscoreDevices, found: Iterable[OscoreKeys]) -> OscoreContexts:
+    """Make contexts for these devices; see `OscoreDevices.contexts_of`.
 
     Raises:
         ConfigError: the numbers of an earlier start can't be read or kept.
 
     """
     try:
-        devices.follow(found)
+        return devices.contexts_of(found)
     except OSError as error:
         raise ConfigError("gateway.state_dir", str(error)) from error
 
@@ -172,12 +176,41 @@ def count_start(own: GatewaySection, log: MessageLog, members: Members) -> int:
         ) from error
 
 
-def note_access(settings: GatewaySettings, who: str) -> None:
+def begin_life(
+    own: GatewaySection, log: MessageLog, members: Members, renewals: Renewals
+) -> GatewayLife:
+    """Begin the life of this start, in an event loop; see `count_start` and `GatewayLife`.
+
+    Raises:
+        ConfigError: the start can't be counted.
+
+    """
+    epoch = count_start(own, log, members)
+    return GatewayLife(own.state_dir, epoch, renewals, asyncio.get_running_loop().call_later)
+
+
+def revocations(state_dir: Path) -> Revocations:
+    """The revocation lists that neighbours have handed over.
+
+    Raises:
+        ConfigError: they can't be read now.
+
+    """
+    try:
+        return Revocations(state_dir)
+    except OSError as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error
+
+
+def note_access(settings: GatewaySettings, who: str) -> str:
     """Have what has changed of keys, passwords and policy in the audit trail.
 
     Args:
         settings: whose files the gateway goes by now.
         who: made it read them: ``start`` or ``reload``.
 
+    Returns:
+        What is not noted, and why; empty if all is.
+
     """
-    access_audit.note(settings, who)
+    return access_audit.note(settings, who)

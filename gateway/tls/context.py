@@ -148,16 +148,16 @@ def _context(files: TlsFiles, revoked: Sequence[Crl]) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
     # An empty password, since OpenSSL would ask for one at the terminal.
-    with _naming("certificate_file", files.certificate):
+    with naming("certificate_file", files.certificate):
         context.load_cert_chain(files.certificate, files.key, password="")
     if files.client_ca is None or files.client_certificate is ClientCertificate.NONE:
         return context
     # A resumed session would bring its certificate back unchecked after it was revoked.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
-    with _naming("client_ca_file", files.client_ca):
+    with naming("client_ca_file", files.client_ca):
         context.load_verify_locations(files.client_ca)
-    with _naming("client_crl_file", files.client_crl or files.client_ca):
+    with naming("client_crl_file", files.client_crl or files.client_ca):
         crls.load(context, revoked)
     is_required = files.client_certificate is ClientCertificate.REQUIRED
     context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
@@ -253,8 +253,13 @@ def _expired(certificate: x509.Certificate) -> str:
 
 
 @contextmanager
-def _naming(field: str, path: Path) -> Iterator[None]:
-    """Have an error of OpenSSL name the file."""
+def naming(field: str, path: Path) -> Iterator[None]:
+    """Have an error of OpenSSL, or of the system below it, name the file.
+
+    Raises:
+        TlsFileError: in its place.
+
+    """
     try:
         yield
     except (OSError, ValueError) as error:

@@ -6,7 +6,7 @@ import logging
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from gateway.coap.oscore.keys import OscoreKeys
 from gateway.coap.oscore.numbers import COPY, NAME, NumbersError, SenderNumbers
@@ -14,6 +14,8 @@ from gateway.coap.oscore.numbers import COPY, NAME, NumbersError, SenderNumbers
 if TYPE_CHECKING:
     from gateway.coap.oscore.context import OscoreContext
 
+OscoreContexts: TypeAlias = "Mapping[tuple[bytes, bytes | None], OscoreContext]"
+"""By kid and kid context."""
 ECHO_BYTES = 8
 """By which a device proves after a start that its request is new."""
 
@@ -34,17 +36,17 @@ class OscoreDevices:
         state_dir: where numbers are kept.
 
     Attributes:
-        contexts: by kid and kid context.
+        contexts: those that are gone by.
 
     """
 
     def __init__(self, state_dir: Path) -> None:
         self._file = state_dir / NAME
         self._numbers: SenderNumbers | None = None
-        self.contexts: Mapping[tuple[bytes, bytes | None], OscoreContext] = {}
+        self.contexts: OscoreContexts = {}
 
-    def follow(self, found: Iterable[OscoreKeys]) -> None:
-        """Have a context for each of these, and no other.
+    def contexts_of(self, found: Iterable[OscoreKeys]) -> OscoreContexts:
+        """Return a context for each of these, and for no other; none is gone by yet.
 
         Where the numbers are lost that were used, devices that are new here get no answer, and the
         log says so: with their keys none could be given that is surely new.
@@ -66,7 +68,7 @@ class OscoreDevices:
                 for keys in new:
                     echo = secrets.token_bytes(ECHO_BYTES)
                     there[keys] = OscoreContext(keys, numbers, echo)
-        self.contexts = {keys.known_by: there[keys] for keys in told if keys in there}
+        return {keys.known_by: there[keys] for keys in told if keys in there}
 
     def _begun(self, names: Iterable[str]) -> SenderNumbers | None:
         """Numbers that begin for contexts of these names; None where they are lost."""

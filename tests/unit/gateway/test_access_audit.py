@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from unittest.mock import Mock
 
 import fleet_keys
 import pytest
@@ -129,3 +130,41 @@ def test_the_trail_is_read_by_a_command(
     capsys.readouterr()
     assert cli.main(["keys", "log", "--config", str(tmp_path / "gateway.toml")]) == 0
     assert capsys.readouterr().out.endswith("  reload  coap.psk_file changed  removed=device-1\n")
+
+
+def test_a_file_that_can_not_be_read_is_told_of_and_is_no_change(
+    tmp_path: Path, settings: config.GatewaySettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    access_audit.note(settings, "start")
+    whole = (tmp_path / "passwords").read_text()
+    (tmp_path / "passwords").unlink()
+    assert "access.password_file: " in access_audit.note(settings, "reload")
+    assert "does not tell what has changed of access.password_file" in caplog.text
+    (tmp_path / "passwords").write_text(f"{whole}bob:$hash$2\n")
+    assert access_audit.note(settings, "reload") == ""
+    assert changes(tmp_path)[1:] == [
+        {"who": "reload", "what": "access.password_file changed", "added": ["bob"]}
+    ]
+
+
+def test_a_trail_that_does_not_know_what_was_before_says_so(
+    tmp_path: Path, settings: config.GatewaySettings
+) -> None:
+    access_audit.note(settings, "start")
+    for damage in (lambda file: file.write_bytes(b"\0"), lambda file: file.unlink()):
+        damage(tmp_path / "state" / "audited.json")
+        access_audit.note(settings, "start")
+    again = "the trail begins again, changes before are not known"
+    assert [one["what"] for one in changes(tmp_path)] == ["the trail begins", again, again]
+
+
+def test_a_trail_that_can_not_be_written_is_told_of_and_catches_up(
+    tmp_path: Path, settings: config.GatewaySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access_audit.note(settings, "start")
+    psk_lines.take_out(tmp_path / "psk", "device-1")
+    with monkeypatch.context() as patched:
+        patched.setattr(AuditTrail, "append", Mock(side_effect=OSError(28, "No space left")))
+        assert "No space left" in access_audit.note(settings, "reload")
+    assert access_audit.note(settings, "reload") == ""
+    assert changes(tmp_path)[-1]["removed"] == ["device-1"]

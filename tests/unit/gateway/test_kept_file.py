@@ -132,13 +132,13 @@ def test_numbers_of_oscore_go_on_from_the_copy_that_is_whole(tmp_path: Path, dam
 def test_without_the_numbers_of_oscore_no_device_is_served_and_nothing_else_is_kept_from_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, is_missing: bool
 ) -> None:
-    OscoreDevices(tmp_path).follow([THERMOMETER])
+    OscoreDevices(tmp_path).contexts_of([THERMOMETER])
     both = [tmp_path / "oscore-numbers", tmp_path / "oscore-numbers.copy"]
     for path in both:
         path.unlink() if is_missing else path.write_bytes(b"")
     for _ in range(2):  # a further start begins no numbers either
         devices = OscoreDevices(tmp_path)
-        devices.follow([THERMOMETER])
+        devices.contexts = devices.contexts_of([THERMOMETER])
         assert not devices.contexts
         with pytest.raises(NumbersError):
             SenderNumbers(both[0], [], lambda _: 0)

@@ -4,12 +4,18 @@ is not."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
+import logging
+import os
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from fleet_gateway import FleetGateway, until
 
+from gateway import replaced_file
 from gateway.links import greeting, wire
 from gateway.links.handshake import Credentials
 from gateway.links.link import Link
@@ -31,11 +37,15 @@ class Lives:
         self.folder = folder
         self.now = 0.0
         self.restarts = 0
+        self.later: list[Callable[[], None]] = []
         self._renewals = Renewals(self._again, lambda: self.now)
         self.start()
 
     def start(self) -> None:
-        self.life = GatewayLife(self.folder, next_boot_epoch(self.folder), self._renewals)
+        epoch = next_boot_epoch(self.folder)
+        self.life = GatewayLife(
+            self.folder, epoch, self._renewals, lambda _s, s: self.later.append(s)
+        )
 
     def _again(self) -> None:
         self.restarts += 1
@@ -54,6 +64,24 @@ def test_a_gateway_starts_again_behind_a_later_life_that_a_neighbour_knows_of(li
     before.outlived(later + 1)  # said to a life that is over
     assert lives.restarts == 1
     assert later < lives.life.epoch <= later + boot_epoch.MAX_AHEAD + boot_epoch.MAX_STEP
+
+
+def test_a_life_goes_on_until_the_next_one_can_be_counted_and_says_so_once(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = lives.life
+    with monkeypatch.context() as patched:
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        patched.setattr(replaced_file, "replace", Mock(side_effect=full))
+        for later in (1_000, 2_000, 1_500):
+            before.outlived(before.epoch + later)
+        assert lives.restarts == 0
+    (told,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+    assert "whose next start can't be counted" in told and "No space left" in told
+    (try_again,) = lives.later
+    try_again()
+    assert lives.restarts == 1
+    assert lives.life.epoch > before.epoch + 2_000
 
 
 def test_an_earlier_life_changes_nothing(lives: Lives) -> None:

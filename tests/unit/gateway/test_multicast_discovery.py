@@ -52,7 +52,8 @@ def group() -> Group:
 async def running(*gateways: Gateway) -> AsyncIterator[None]:
     try:
         for gateway in gateways:
-            await gateway.shell.start()
+            await gateway.shell.join()
+            gateway.shell.begin()
         yield
     finally:
         for gateway in gateways:
@@ -107,7 +108,7 @@ async def test_an_interface_that_is_not_there_is_named() -> None:
     with pytest.raises(
         DiscoveryError, match=r"discovery group 239\.255\.72\.71:17883 on 192\.0\.2\.1"
     ):
-        await shell.start()
+        await shell.join()
     await shell.stop()
 
 

@@ -328,18 +328,18 @@ def test_a_context_whose_keys_stay_goes_on_and_one_that_comes_back_uses_no_numbe
     tmp_path: Path,
 ) -> None:
     devices = OscoreDevices(tmp_path)
-    devices.follow([THERMOMETER])
+    devices.contexts = devices.contexts_of([THERMOMETER])
     (first,) = devices.contexts.values()
-    devices.follow([THERMOMETER, other("valve", bytes(16), b"\x03")])
+    devices.contexts = devices.contexts_of([THERMOMETER, other("valve", bytes(16), b"\x03")])
     assert devices.contexts[THERMOMETER.known_by] is first
     used = first.sender_sequence_number + 3 * STEP
     first._numbers.use_below("thermometer", used)
-    devices.follow([])
+    devices.contexts = devices.contexts_of([])
     assert not devices.contexts
-    devices.follow([THERMOMETER])
+    devices.contexts = devices.contexts_of([THERMOMETER])
     (again,) = devices.contexts.values()
     assert again is not first and again.sender_sequence_number >= used
-    devices.follow([other("renamed")])  # the same keys
+    devices.contexts = devices.contexts_of([other("renamed")])  # the same keys
     (renamed,) = devices.contexts.values()
     assert renamed.sender_sequence_number >= again.sender_sequence_number + STEP
 
@@ -348,7 +348,7 @@ def test_numbers_that_cannot_be_kept_leave_all_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     devices = OscoreDevices(tmp_path)
-    devices.follow([THERMOMETER])
+    devices.contexts = devices.contexts_of([THERMOMETER])
     before = devices.contexts
 
     def full(*_: object, **__: object) -> None:
@@ -356,5 +356,5 @@ def test_numbers_that_cannot_be_kept_leave_all_as_it_was(
 
     monkeypatch.setattr(replaced_file, "replace", full)
     with pytest.raises(OSError, match="No space"):
-        devices.follow([other("valve", recipient_id=b"\x03")])
+        devices.contexts = devices.contexts_of([other("valve", recipient_id=b"\x03")])
     assert devices.contexts is before

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import ssl
 import time
 from contextlib import suppress
@@ -10,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import msgpack
 import pytest
@@ -22,7 +25,7 @@ from hypothesis import strategies as st
 
 from gateway.credentials import crl as crls
 from gateway.links.node import TreeNode
-from gateway.signing import revocation_part
+from gateway.signing import revocation_part, revocations
 from gateway.signing.revocation_part import TOPIC, RevocationKind, RevocationPart
 from gateway.signing.revocations import FILE_NAME, Revocations, Revoking
 from gateway.signing.trust import UntrustedError
@@ -197,11 +200,38 @@ def test_a_damaged_file_is_none(tmp_path: Path) -> None:
     assert Revocations(tmp_path).lists == ()
 
 
-def test_with_its_authority_a_list_goes(tmp_path: Path, authority: Authority, name: bytes) -> None:
+def test_without_its_authority_a_list_counts_for_nothing_and_is_there_when_that_is_trusted_again(
+    tmp_path: Path, authority: Authority, name: bytes
+) -> None:
     peer = Peer(tmp_path / "a", authority)
-    peer.kept.take(name, der(made(authority)))
+    peer.kept.take(name, der(made(authority, 7)))
     peer.kept.follow(Revoking())
-    assert Revocations(tmp_path / "a").lists == ()
+    assert peer.kept.editions == {}
+    again = Revocations(tmp_path / "a")
+    again.follow(Revoking())
+    again.follow(Revoking((authority.x509,)))
+    assert {number for number, _ in again.editions.values()} == {7}
+
+
+def test_lists_of_authorities_that_nobody_trusts_are_bounded(tmp_path: Path) -> None:
+    (folder := tmp_path / "a").mkdir()
+    kept = Revocations(folder)
+    for number in range(revocations.MAX_AUTHORITIES + 3):
+        authority = Authority(tmp_path, f"authority-{number}")
+        kept.follow(Revoking((authority.x509,), (made(authority),)))
+    assert len(kept.lists) == revocations.MAX_AUTHORITIES + 1
+
+
+def test_a_start_does_not_go_on_without_lists_that_cannot_be_read_and_leaves_them(
+    tmp_path: Path, authority: Authority, name: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = Peer(tmp_path / "a", authority)
+    peer.kept.take(name, der(made(authority, 7)))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+        with pytest.raises(OSError, match="Too many open files"):
+            Revocations(tmp_path / "a")
+    assert len(Revocations(tmp_path / "a").lists) == 1
 
 
 def bad_lists(tmp_path: Path, authority: Authority) -> dict[str, bytes]:
