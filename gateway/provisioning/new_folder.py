@@ -53,8 +53,8 @@ def make(folder: Path, fill: Callable[[Path], None]) -> None:
     with _parents(folder):
         fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".new", dir=folder.parent))
         try:
-            fresh.chmod(0o755)
             fill(fresh)
+            fresh.chmod(0o755)  # now that what is secret in it has its mode
             if folder.exists():
                 _move(fresh, folder)
             else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import pytest
 
 from gateway.cli import EXIT_WRONG_USE
+from gateway.provisioning import new_folder
 from gateway.provisioning.unit import ServicePlan, unit
 
 
@@ -67,3 +69,12 @@ def test_it_is_confined_as_deploy_ansible_confines_it() -> None:
         "/gateway/provisioning/confinement.service"
         in (template / "hedgerow.service.j2").read_text()
     )
+
+
+def test_while_it_is_written_a_folder_of_secrets_is_its_owners_alone(tmp_path: Path) -> None:
+    def fill(fresh: Path) -> None:
+        assert stat.S_IMODE(fresh.stat().st_mode) == 0o700
+        (fresh / "key.pem").write_text("secret")
+
+    new_folder.make(tmp_path / "gw", fill)
+    assert stat.S_IMODE((tmp_path / "gw").stat().st_mode) == 0o755
