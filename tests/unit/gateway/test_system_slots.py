@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import itertools
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -12,6 +18,8 @@ from hypothesis import strategies as st
 from pi_firmware import started_partition
 
 from gateway.system_slots import slots, trial
+from gateway.system_slots.folder import SystemFolder
+from gateway.system_slots.guard import SystemGuard
 from gateway.system_slots.slots import Slot, SystemSlotError
 from gateway.system_slots.trial import (
     CloseTrial,
@@ -291,3 +299,67 @@ def test_a_damaged_field_is_named(name: str) -> None:
     data = trial.encode(SystemTrial(Slot.B, "2", 1, 60, True))
     with pytest.raises(SystemSlotError, match=name):
         trial.decode(data.replace(f'"{name}": '.encode(), f'"{name}": [], "x{name}": '.encode()))
+
+
+class Board:
+    """A Pi that notes what it is told."""
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
+        self.restarts: list[bool] = []
+
+    def running(self) -> Running:
+        return Running(self.slot, Slot.A)
+
+    def make_default(self, slot: Slot) -> None:
+        raise AssertionError("nothing is confirmed here")
+
+    def restart(self, *, is_try: bool) -> None:
+        self.restarts.append(is_try)
+
+
+class Unwell:
+    """A gateway that is never healthy."""
+
+    def has_gateway(self) -> bool:
+        return True
+
+    def status(self) -> dict[str, Any]:
+        return {}
+
+    def complaints(self, before: Mapping[str, Any], *, has_to_run: bool) -> list[str]:
+        return ["it does not answer"]
+
+
+def on_a_full_disk(path: Path, monkeypatch: pytest.MonkeyPatch, *, attempts: int) -> SystemFolder:
+    folder = SystemFolder(path)
+    with folder.locked():
+        folder.keep(SystemTrial(Slot.B, "2", attempts, 60.0, True))
+    full = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    monkeypatch.setattr("gateway.system_slots.folder.replace", full)
+    return folder
+
+
+def test_on_a_full_disk_a_system_that_fails_is_left_and_what_is_not_noted_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = on_a_full_disk(tmp_path, monkeypatch, attempts=1)
+    now_s = itertools.count(0.0, 30.0)
+    tried = SystemGuard(folder, board := Board(Slot.B), Unwell())
+    tried.watch("2", lambda _s: None, lambda: next(now_s))
+    assert board.restarts == [False]
+    told = capsys.readouterr().err
+    assert "which version runs is not noted" in told
+    assert "why the system is left is not noted" in told
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+def test_on_a_full_disk_the_system_before_stays_and_tries_nothing_that_is_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempts: int
+) -> None:
+    folder = on_a_full_disk(tmp_path, monkeypatch, attempts=attempts)
+    before = SystemGuard(folder, board := Board(Slot.A), Unwell())
+    with contextlib.suppress(OSError):
+        before.watch("1", lambda _s: None, lambda: 0.0)
+    assert board.restarts == []
+    assert (folder.trial() is None) is (attempts == 0)
