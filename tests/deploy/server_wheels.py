@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tomllib
 from pathlib import Path
 
 from bed import KEPT_IN
@@ -14,7 +13,7 @@ from fleet import PROJECT
 PYTHON = "313"
 """Of Debian trixie."""
 MACHINE = os.uname().machine
-_SPARK = "pyspark"
+LISTS = PROJECT / "deploy" / "ansible" / "roles" / "cloud" / "files"
 
 
 def server_wheels(folder: Path) -> Path:
@@ -29,20 +28,14 @@ def server_wheels(folder: Path) -> Path:
         return wheels
     made = wheels.with_suffix(".part")
     made.mkdir(parents=True, exist_ok=True)
-    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["cloud"]]
-    pip = (sys.executable, "-m", "pip")
-    # PyPI has its source alone.
-    (spark,) = (one for one in wanted if one.startswith(_SPARK))
-    into = ("--wheel-dir", str(made))
-    run(*pip, "wheel", "--quiet", "--no-deps", *into, spark, timeout_s=1200)
     tags = [f"--platform=manylinux_2_{minor}_{MACHINE}" for minor in range(17, 42)]
-    run(
-        *(*pip, "download", "--quiet", "--only-binary", ":all:", "--find-links", str(made)),
-        *("--implementation", "cp", "--python-version", PYTHON, f"--abi=cp{PYTHON}"),
-        *("--abi=abi3", "--abi=none", *tags, f"--platform=manylinux2014_{MACHINE}"),
-        *("--dest", str(made), *wanted),
-        timeout_s=1200,
-    )
+    for name in ("build.txt", "requirements.txt"):  # of PySpark PyPI has the source alone
+        run(
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),
+            *("--implementation", "cp", "--python-version", PYTHON, f"--abi=cp{PYTHON}"),
+            *("--abi=abi3", "--abi=none", *tags, f"--platform=manylinux2014_{MACHINE}"),
+            *("--dest", str(made), "--requirement", str(LISTS / name)),
+            timeout_s=1200,
+        )
     made.rename(wheels)
     return wheels
