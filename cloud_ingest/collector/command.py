@@ -47,7 +47,7 @@ from gateway.process import tree_mode
 from gateway.process.attachment import Attachment
 from gateway.signing.fleet_keys import SigningFiles
 from gateway.signing.fleet_proof import FleetProof
-from gateway.signing.revocations import Revoking
+from gateway.signing.revocations import Revocations, Revoking
 from gateway.state_folder.identity import next_boot_epoch
 from tree_handler.batch import Entry, Header
 from tree_handler.spanning import boot_epoch
@@ -85,9 +85,12 @@ class Collector:
         own, tree = settings.collector, settings.tree
         key = tree.key()
         self._settings = settings
-        self._revocations = settings.kept_revocations()
-        tls, signing, revoking = self._secure()
-        self._proof = FleetProof(signing, own.spool_dir, tree.name, self._revocations)
+        try:
+            self._revocations = Revocations(own.spool_dir)
+            tls, signing, revoking = self._secure()
+            self._proof = FleetProof(signing, own.spool_dir, tree.name, self._revocations)
+        except OSError as error:  # what was taken back counts: it does not go on without that
+            raise ConfigError("collector.spool_dir", str(error)) from error
         self._spool_dir = own.spool_dir
         self._interface = tree.discovery_interface
         self._spool = spool_keeping.opened(own.spool_dir, own.keeps_for, settings.log)

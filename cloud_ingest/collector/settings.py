@@ -15,7 +15,7 @@ from gateway.credentials.certificate_files import TlsFileError
 from gateway.credentials.crl import Crl
 from gateway.links.link_tls import LinkTls
 from gateway.signing.fleet_keys import SigningFiles
-from gateway.signing.revocations import Revocations, Revoking
+from gateway.signing.revocations import Revoking
 from gateway.tls.context import ClientCertificate, TlsFiles
 from tree_handler.errors import ProtocolError
 from tree_handler.members.member import check_name
@@ -163,18 +163,6 @@ class CollectorSettings:
         with _naming():
             files = self._files(())
             return Revoking() if files is None else Revoking.read(files)
-
-    def kept_revocations(self) -> Revocations:
-        """Return the revocation lists that neighbours have handed over.
-
-        Raises:
-            ConfigError: they can't be read now.
-
-        """
-        try:
-            return Revocations(self.collector.spool_dir)
-        except OSError as error:
-            raise ConfigError("collector.spool_dir", str(error)) from error
 
     def _files(self, spread: Sequence[Crl]) -> TlsFiles | None:
         own = self.collector

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from gateway.access import files as access_files
 from gateway.access.files import AccessFiles
@@ -22,6 +23,8 @@ from gateway.state_folder import state
 
 RETRY_S = 10.0
 """After a file was found unusable while a revocation waits for it."""
+NOTE_AGAIN_S = 300.0
+"""After something could not be noted or kept."""
 _REVOCATION, _KEEPING, _AUDIT = "revocation", "keeping of revocation lists", "audit trail"
 
 _log = logging.getLogger(__name__)
@@ -85,7 +88,7 @@ class AccessInUse:
 
     def revoked(self, peer_id: str) -> None:
         """Go by the lists that there are now, one of which a neighbour has handed over."""
-        self.close()
+        self._wait_no_more()
         # Not in the midst of what a link was read.
         self._retry = asyncio.get_running_loop().call_later(0, self._obey, peer_id)
 
@@ -111,23 +114,45 @@ class AccessInUse:
             self._faces.expiry.follow(self.files.expiring)
             return
         self.follow(self._settings, files)
-        noting = asyncio.create_task(asyncio.to_thread(self.note, peer_id), name="audit")
-        self._notes.add(noting)
-        noting.add_done_callback(self._notes.discard)
+        self._begin(self.note(peer_id))
 
-    def note(self, who: str) -> None:
-        """Have what has changed in the audit trail; waits for the disk, in any thread.
+    async def note(self, who: str) -> None:
+        """Have what has changed in the audit trail, and lists on the disk.
+
+        What can't be written is tried again, while others go on.
 
         Args:
             who: made it read: ``start``, ``reload``, a neighbour or the clock.
 
         """
-        self._tell(_KEEPING, self._faces.proof.revocations.save())
+        if not await asyncio.to_thread(self._note, who):
+            self._begin(self._note_later(who))
+
+    async def _note_later(self, who: str) -> None:
+        is_noted = False
+        while not is_noted:
+            await asyncio.sleep(NOTE_AGAIN_S)
+            is_noted = await asyncio.to_thread(self._note, who)
+
+    def _begin(self, noting: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(noting, name="audit")
+        self._notes.add(task)
+        task.add_done_callback(self._notes.discard)
+
+    def _note(self, who: str) -> bool:
+        """Note it, and return whether all is: waits for the disk, in any thread."""
+        self._tell(_KEEPING, unkept := self._faces.proof.revocations.save())
         with self._noting:  # a reload and a neighbour's list may come together
-            self._tell(_AUDIT, state.note_access(self._settings, who))
+            self._tell(_AUDIT, unnoted := state.note_access(self._settings, who))
+        return not unkept and not unnoted
 
     def close(self) -> None:
         """Wait for nothing any more."""
+        self._wait_no_more()
+        for task in self._notes:
+            task.cancel()
+
+    def _wait_no_more(self) -> None:
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None

@@ -306,9 +306,15 @@ def _staged(folder: Path, one: IssuedCertificate) -> Path:
 
 
 def _fits(key_file: Path, certificate: x509.Certificate) -> bool:
+    """Whether a key is that of a certificate: one that can't be read now is no other one.
+
+    Raises:
+        OSError: it can't be read.
+
+    """
     try:
         (key, *_) = private_keys.load(key_file.read_bytes())
-    except (OSError, private_keys.PrivateKeyError):
+    except (FileNotFoundError, private_keys.PrivateKeyError):
         return False
     return is_of(key, certificate)
 

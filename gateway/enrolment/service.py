@@ -146,10 +146,11 @@ class EnrolmentService:
         if seen == self._last_seen and now_s < self._look_again_s:
             return
         stamp = await asyncio.to_thread(self._prepared)
-        self._last_seen, self._look_again_s = self._seen(), now_s + LOOK_CLOSELY_S
+        seen = self._seen()
         if stamp != self._stamp:
             self._context = _context(self._authority.folder)
             self._stamp = stamp
+        self._last_seen, self._look_again_s = seen, now_s + LOOK_CLOSELY_S
 
     def _seen(self) -> list[int]:
         """What tells that files have changed."""

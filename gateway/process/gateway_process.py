@@ -55,6 +55,7 @@ from gateway.process.origin_times import OriginTimes
 from gateway.process.reloading import ReloadedParts
 from gateway.process.watched_tasks import WatchedTasks
 from gateway.signing.fleet_proof import FleetProof
+from gateway.signing.revocations import Revocations
 from gateway.state_folder import listeners_file, state
 from gateway.state_folder.copied_card import CopiedCard
 from gateway.state_folder.identity import capability
@@ -190,7 +191,7 @@ class GatewayProcess:
         self._tell_listeners(own.state_dir)
         # Not before: a start that fails has one line alone.
         self._expiry.follow(self._access.files.expiring)
-        await asyncio.to_thread(self._access.note, "start")
+        await self._access.note("start")
 
     def _use(self, files: AccessFiles) -> None:
         coap = (self._coap, self._oscore)
@@ -201,9 +202,10 @@ class GatewayProcess:
 
     def _read_access(self) -> AccessFiles:
         state_dir, tree = self._settings.gateway.state_dir, self._settings.tree
-        kept = state.revocations(state_dir)
-        files = access_files.read(self._settings, kept.lists)
-        self._proof = FleetProof(files.signing, state_dir, tree.name, kept)
+        with state.being_read():
+            kept = Revocations(state_dir)
+            files = access_files.read(self._settings, kept.lists)
+            self._proof = FleetProof(files.signing, state_dir, tree.name, kept)
         return files
 
     # -- parts -----------------------------------------------------------------------------------
@@ -328,7 +330,7 @@ class GatewayProcess:
         for field in at_start_alone:
             _log.warning("%s has changed: that takes a restart", field)
         _log.info("neighbours, sensors, certificates, passwords, keys and policy are read again")
-        await asyncio.to_thread(self._access.note, "reload")
+        await self._access.note("reload")
 
     async def _start_coap(self, files: AccessFiles) -> CoapServer:
         own, coap = self._settings.gateway, self._settings.coap
@@ -346,7 +348,8 @@ class GatewayProcess:
             clients=ClientRoll(self._broker.core),
         )
         self._stack.push_async_callback(self._site.stop)
-        await self._site.directory.recall()
+        with state.being_read():
+            await self._site.directory.recall()
         self._stack.callback(coap_part.bridge(self._coap_topics, self._site, access, self._broker))
         around = self._addresses, files, access, self._oscore
         server = await coap_part.serve(self._site, coap, *around)

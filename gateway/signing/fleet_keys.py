@@ -68,6 +68,10 @@ class FleetKeys:
     Attributes:
         ring: the keys of all gateways, this one's included.
 
+    Raises:
+        OSError: a file of the folder can't be read now. To go on without it would believe keys that
+            were taken back, and write over it.
+
     """
 
     def __init__(
@@ -217,11 +221,7 @@ class FleetKeys:
         self._saved_statements = data
 
     def _load_statements(self) -> None:
-        try:
-            found = self._stated_file.read(_statements)
-        except OSError as error:
-            _log.error("former keys of gateways are not known until neighbours tell: %s", error)
-            return
+        found = self._stated_file.read(_statements)
         if found is not None:
             self.ring.former.take_back(found.taken_back)
             for one in found.statements:
@@ -254,11 +254,7 @@ class FleetKeys:
                 _log.warning("a certificate does not count by this machine's clock: %s", error)
 
     def _load(self) -> list[Chain]:
-        try:
-            return self._file.read(_chains) or []
-        except OSError as error:
-            _log.error("certificates are not known until neighbours tell: %s", error)
-            return []
+        return self._file.read(_chains) or []
 
 
 @dataclass(frozen=True, slots=True)

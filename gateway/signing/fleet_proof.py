@@ -38,6 +38,9 @@ class FleetProof:
         remote_seals: of the requests that it lets in for others, and of answers; None there too.
         revocations: as given, or those of the folder.
 
+    Raises:
+        OSError: a file of the folder can't be read now.
+
     """
 
     def __init__(

@@ -61,6 +61,9 @@ class OwnHistory:
     Args:
         folder: its state.
 
+    Raises:
+        OSError: its file can't be read now, and would be written over.
+
     """
 
     def __init__(self, folder: Path) -> None:
@@ -122,11 +125,7 @@ class OwnHistory:
         self._kept = tuple(self._used)
 
     def _load(self) -> list[UsedKey]:
-        try:
-            return self._file.read(_used_keys) or []
-        except OSError as error:
-            _log.error("keys that this gateway had before are not stated: %s", error)
-            return []
+        return self._file.read(_used_keys) or []
 
 
 def _used_keys(data: bytes) -> list[UsedKey]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 
 from gateway.access import changes as access_audit
 from gateway.coap.oscore.devices import OscoreContexts, OscoreDevices
@@ -27,7 +27,6 @@ from gateway.sensors.mqtt_form import JSON, MSGPACK
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.stock import NAME as STOCK
 from gateway.sensors.stock import SensorStock, StockError
-from gateway.signing.revocations import Revocations
 from gateway.state_folder.identity import next_boot_epoch
 from gateway.state_folder.life import GatewayLife, Renewals
 from tree_handler.batch import Entry
@@ -189,15 +188,16 @@ def begin_life(
     return GatewayLife(own.state_dir, epoch, renewals, asyncio.get_running_loop().call_later)
 
 
-def revocations(state_dir: Path) -> Revocations:
-    """The revocation lists that neighbours have handed over.
+@contextmanager
+def being_read() -> Iterator[None]:
+    """Have a file of the state folder that can't be read now name the field.
 
     Raises:
-        ConfigError: they can't be read now.
+        ConfigError: in place of an `OSError`.
 
     """
     try:
-        return Revocations(state_dir)
+        yield
     except OSError as error:
         raise ConfigError("gateway.state_dir", str(error)) from error
 

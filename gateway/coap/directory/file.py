@@ -70,7 +70,12 @@ class DirectoryFile:
         self._ending = asyncio.Event()
 
     async def recall(self) -> None:
-        """Put what the file has into the registry; what can't be read is missing, and is logged."""
+        """Put what the file has into the registry; what is damaged is missing, and is logged.
+
+        Raises:
+            OSError: it can't be read now. Without it names would be free that somebody has.
+
+        """
         try:
             data = await asyncio.to_thread(self._path.read_bytes)
         except FileNotFoundError:
@@ -78,8 +83,8 @@ class DirectoryFile:
             self._state.miss()
             return
         except OSError as error:
+            self._state.failed(error)
             self._must_rewrite = True
-            _log.error("resource directory: %s: %s", self._path, error.strerror)
             return
         recovered = await asyncio.to_thread(journal.read, data)
         self._bytes = self._whole_bytes = len(data)

@@ -368,3 +368,22 @@ def test_nobody_gets_a_certificate_of_which_the_trail_does_not_tell(
         with pytest.raises(OSError, match="No space left"):
             authority.issue("gw-a")
     assert authority.issued() == before
+
+
+def test_a_key_that_can_not_be_read_for_a_moment_is_not_taken_for_another_one(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority.issue("gw-a")
+    (authority.folder / "gw-a.pem").unlink()  # as where a command was cut off
+    with monkeypatch.context() as patched:
+        read = Path.read_bytes
+        full = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        patched.setattr(
+            Path,
+            "read_bytes",
+            lambda path: Mock(side_effect=full)() if path.name == "gw-a.key.pem" else read(path),
+        )
+        with pytest.raises(OSError, match="Too many open files"):
+            authority.revoke()
+    authority.revoke()
+    assert is_whole(authority, "gw-a")

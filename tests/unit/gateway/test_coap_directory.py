@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -129,6 +132,23 @@ async def test_a_torn_file_costs_what_was_torn_and_is_whole_again(tmp_path: Path
     assert b"torn" not in file.read_bytes()
     async with life(tmp_path, 3, clocks) as directory:
         assert len(names(directory)) == 5
+
+
+async def test_a_file_that_can_not_be_read_now_frees_no_names_and_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clocks = MachineClocks()
+    async with life(tmp_path, 1, clocks) as directory:
+        register(directory, "mine")
+    whole = (tmp_path / NAME).read_bytes()
+    with monkeypatch.context() as patched:
+        full = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        patched.setattr(Path, "read_bytes", Mock(side_effect=full))
+        with pytest.raises(OSError, match="Too many open files"):
+            await GatewayDirectory(tmp_path, 2, clocks=clocks).recall()
+    assert (tmp_path / NAME).read_bytes() == whole
+    async with life(tmp_path, 2, clocks) as directory:
+        assert names(directory) == ["mine"]
 
 
 async def test_a_file_of_many_changes_is_written_anew(
