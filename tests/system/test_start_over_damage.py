@@ -49,7 +49,8 @@ def run_until_up(path: Path) -> list[str]:
                 break
     finally:
         process.send_signal(signal.SIGTERM)
-        _, rest = process.communicate(timeout=LIMIT_S)
+        rest = process.stderr.read()  # `communicate` would leave out what is buffered already
+        process.wait(timeout=LIMIT_S)
     assert process.returncode == 0, "".join(said) + rest
     return said + rest.splitlines()
 
