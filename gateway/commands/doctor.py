@@ -163,6 +163,8 @@ def _releases() -> dict[str, Any] | None:
     folder = ReleaseFolder(RELEASES)
     try:
         trial = folder.trial()
-    except (OSError, TrialError):
+    except PermissionError:  # root's alone, and this user is another
         return None
+    except (OSError, TrialError) as error:
+        return {"unread": str(error), "last": folder.last()}
     return {"trial": None if trial is None else asdict(trial), "last": folder.last()}

@@ -163,6 +163,9 @@ def _of_certificates(status: Mapping[str, Any]) -> Iterator[Symptom]:
 
 
 def _of_releases(releases: Mapping[str, Any]) -> Iterator[Symptom]:
+    if unread := releases.get("unread"):
+        advice = "what runs now stays: see /opt/hedgerow, and run upgrade.yml or site.yml again"
+        yield Symptom(Weight.WRONG, "release", f"its trial can't be read: {unread}", advice)
     if trial := releases.get("trial"):
         what = f"{trial['release']} is on trial, for {trial['left_s']:.0f} s more"
         advice = f"unless upgrade.yml confirms it, {trial['before']} runs again"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway import cli
+from gateway.commands import doctor
 from gateway.status.doctor import Examined, Weight, findings
 
 HEALTHY: dict[str, Any] = {
@@ -90,6 +91,11 @@ def test_what_could_not_be_looked_at_is_not_called_wrong() -> None:
             "release: 2 is on trial, for 60 s more",
         ),
         (
+            changed(releases={"unread": "trial.json: no JSON", "last": None}),
+            Weight.WRONG,
+            "release: its trial can't be read: trial.json: no JSON",
+        ),
+        (
             changed(releases={"last": {"outcome": "returned", "release": "2", "why": "it ended"}}),
             Weight.LOOK,
             "release: 2 was sent back: it ended",
@@ -119,3 +125,12 @@ def test_the_command_says_that_a_gateway_does_not_run_and_exits_with_1(
     assert not document["is_well"]
     about = {one["about"] for one in document["findings"] if one["weight"] == "wrong"}
     assert {"gateway", "broker"} <= about
+
+
+def test_a_trial_that_can_not_be_read_is_none_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "RELEASES", tmp_path)
+    assert doctor._releases() == {"trial": None, "last": None}
+    (tmp_path / "trial.json").write_bytes(b"\0")
+    assert "trial.json: no JSON" in (doctor._releases() or {})["unread"]
