@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import os
 import ssl
-import tempfile
 from collections.abc import Iterable, Sequence
 from typing import cast
 
@@ -119,13 +119,19 @@ def united(
 
 
 def load(context: ssl.SSLContext, lists: Sequence[Crl]) -> None:
-    """Have a context look at lists, of the certificate at a chain's end alone; at none if empty."""
+    """Have a context look at lists, of the certificate at a chain's end alone; at none if empty.
+
+    Raises:
+        OSError: no more files can be opened, or OpenSSL does not take the lists.
+
+    """
     if not lists:
         return
-    with tempfile.NamedTemporaryFile(suffix=".pem") as file:  # `ssl` takes lists from files alone
+    # `ssl` takes lists from files alone. This one is in memory, for a disk may be full.
+    with os.fdopen(os.memfd_create("lists", os.MFD_CLOEXEC), "wb") as file:
         file.write(b"".join(crl.public_bytes(Encoding.PEM) for crl in lists))
         file.flush()
-        context.load_verify_locations(file.name)
+        context.load_verify_locations(f"/proc/self/fd/{file.fileno()}")
     context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 

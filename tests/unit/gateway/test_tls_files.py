@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,17 @@ class TestRevocations:
         after = Tls(TlsFiles(*required, authority.file))
         assert after.still_accepts(authority.issue("alice").der, before)
         assert not after.still_accepts(other.issue("mallory").der, before)
+
+
+def test_a_revocation_needs_no_room_on_a_disk(
+    tmp_path: Path, authority: Authority, server: Issued, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revoked = authority.issue("mallory")
+    (lists := tmp_path / "lists.pem").write_bytes(authority.revoke(revoked))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "there is none"))
+    files = TlsFiles(
+        server.certificate, server.key, ClientCertificate.REQUIRED, authority.file, lists
+    )
+    tls = Tls(files)
+    assert tls.context.verify_flags & ssl.VERIFY_CRL_CHECK_LEAF
+    assert tls.context.cert_store_stats()["crl"] == 1
