@@ -154,6 +154,8 @@ class Upkeep:
             0 < 1.5 * peer.keep_alive_s < silent_s  # [MQTT-3.1.2-22]
             # A client that is not read from can't be heard, unless that is its own doing.
             and (channel.is_paused or not channel.is_stalled)
+            # Nor does one speak that waits for its CONNACK, while the disk holds that up.
+            and (channel.is_answered or not channel.unsafe_bytes)
         ):
             self._departures.disconnect(session, ReasonCode.KEEP_ALIVE_TIMEOUT)
 

@@ -53,7 +53,6 @@ from gateway.process.console_part import ConsolePart
 from gateway.process.drain import Drain
 from gateway.process.origin_times import OriginTimes
 from gateway.process.reloading import ReloadedParts
-from gateway.process.watched_tasks import WatchedTasks
 from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations
 from gateway.state_folder import listeners_file, state
@@ -63,6 +62,7 @@ from gateway.state_folder.life import Renewals
 from gateway.status.clients import ClientRoll
 from gateway.status.edge import GatewayEdge
 from gateway.status.report import GatewayStatus
+from gateway.watched_tasks import WatchedTasks
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.members.member import MemberRecord
 from tree_handler.spanning.spanning_tree import Identity, Parameters

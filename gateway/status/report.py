@@ -18,8 +18,8 @@ from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
 from gateway.process.attachment import Attachment
 from gateway.process.drain import Drain
-from gateway.process.watched_tasks import WatchedTasks
 from gateway.status.edge import GatewayEdge
+from gateway.watched_tasks import WatchedTasks
 from tree_handler.members.hierarchy import Membership
 
 

@@ -1,10 +1,10 @@
-"""Calls with which a gateway reaches its disk, its clients and its clocks, of which the n-th fails.
+"""Calls with which a gateway reaches its disk, other machines and its clocks; the n-th fails.
 
 Of the disk only calls for what stands below one folder are counted, so whatever else the process
 does goes on untouched. A call that is to fail raises the error that the kernel or SQLite would
-give; a short write does a part of its work before it raises, and a sync that fails loses what it
-was to force. A write to a client that is to fail loses the connection, and a look at the wall clock
-finds it years from where it was.
+give; a short write does a part of its work before it raises, a sync that fails loses what it was to
+force, and one that is slow has forced nothing before its end. What becomes of connections
+`failing_sockets` says. A look at the wall clock that is to fail finds it years from where it was.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import socket
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
@@ -26,11 +27,16 @@ OF_PATHS = ("open", "rename", "replace", "unlink", "mkdir", "stat", "chmod")
 OF_DESCRIPTORS = ("write", "fsync", "fdatasync", "ftruncate", "dup", "fchmod")
 """Functions of `os` whose first argument is a descriptor."""
 STATEMENTS = "sqlite"
+_readlink = os.readlink
+_MOVES = frozenset(("rename", "replace"))
 _SYNCS = frozenset(("fsync", "fdatasync"))
 
 
-DISK, SOCKET, CLOCK = "disk", "socket", "clock"
+DISK, NETWORK, CLOCK = "disk", "network", "clock"
 YEARS_US = 10 * 365 * 86_400 * 1_000_000
+FOR_EVER = 1 << 60
+SLOW_S = 30.0
+SILENT_S = 3_600.0
 
 
 @dataclass(frozen=True)
@@ -39,11 +45,12 @@ class Fault:
 
     Attributes:
         name: in words, for the test's name.
-        number: the error's number.
+        number: the error's number; 0 for a call that goes well, late or in part.
         lasts: how many calls fail, the first included.
         is_partial: a write does half of its work before.
-        place: what is reached by the calls that are counted and fail.
+        place: what is reached by the calls that are counted and fail, or the one call of it.
         shift_us: by so much the wall clock is wrong.
+        slow_s: the call takes so long, or its connection is silent for so long.
 
     """
 
@@ -53,13 +60,19 @@ class Fault:
     is_partial: bool = False
     place: str = DISK
     shift_us: int = 0
+    slow_s: float = 0.0
 
     def __str__(self) -> str:
         return self.name
 
+    def error(self) -> OSError:
+        """Return what the call raises."""
+        if self.place == "getaddrinfo":
+            return socket.gaierror(self.number, "no name for now")
+        return OSError(self.number, os.strerror(self.number))
 
-FOR_EVER = 1 << 60
-FAULTS = (
+
+OF_DISK = (
     Fault("EIO-once", errno.EIO),
     Fault("EIO-for-some-calls", errno.EIO, 5),
     Fault("EIO-for-ever", errno.EIO, FOR_EVER),
@@ -69,12 +82,34 @@ FAULTS = (
     Fault("EMFILE-for-some-calls", errno.EMFILE, 5),
     Fault("EINTR-once", errno.EINTR),
     Fault("short-write", errno.ENOSPC, is_partial=True),
-    Fault("connection-lost", place=SOCKET),
-    Fault("connections-lost", lasts=5, place=SOCKET),
-    Fault("lost-in-mid-write", is_partial=True, place=SOCKET),
+    Fault("slow-once", slow_s=SLOW_S),
+    Fault("slow-for-some-calls", lasts=5, slow_s=SLOW_S),
+    Fault("slow-for-ever", lasts=FOR_EVER, slow_s=1.0),
+)
+OF_CLOCKS = (
     Fault("clock-ahead", lasts=FOR_EVER, place=CLOCK, shift_us=YEARS_US),
     Fault("clock-behind", lasts=FOR_EVER, place=CLOCK, shift_us=-YEARS_US),
     Fault("clock-ahead-for-a-while", lasts=40, place=CLOCK, shift_us=YEARS_US),
+)
+OF_CONNECTIONS = (
+    Fault("reset-in-send", errno.ECONNRESET, place="send"),
+    Fault("broken-pipes", errno.EPIPE, 5, place="send"),
+    Fault("no-buffers", errno.ENOBUFS, place="send"),
+    Fault("sent-in-halves", lasts=20, is_partial=True, place="send"),
+    Fault("reset-in-mid-send", errno.ECONNRESET, is_partial=True, place="send"),
+    Fault("takes-nothing-for-long", place="send", slow_s=SLOW_S),
+    Fault("reset-in-recv", errno.ECONNRESET, place="recv"),
+    Fault("half-comes-and-the-rest-late", place="recv", slow_s=SLOW_S),
+    Fault("half-comes-and-no-more", place="recv", slow_s=SILENT_S),
+    Fault("EMFILE-in-accept", errno.EMFILE, 5, place="accept"),
+    Fault("ECONNABORTED-in-accept", errno.ECONNABORTED, place="accept"),
+)
+OF_DIALLING = (
+    Fault("no-name", socket.EAI_AGAIN, 3, place="getaddrinfo"),
+    Fault("name-takes-long", place="getaddrinfo", slow_s=SLOW_S),
+    Fault("refused", errno.ECONNREFUSED, 3, place="connect"),
+    Fault("unreachable-after-long", errno.ETIMEDOUT, place="connect", slow_s=SLOW_S),
+    Fault("EMFILE-in-connect", errno.EMFILE, 3, place="connect"),
 )
 
 
@@ -89,13 +124,19 @@ class Disk:
         self._synced: dict[str, int] = {}
         self._holes: dict[str, list[tuple[int, int]]] = {}
 
-    def synced(self, fd: int, *, has_failed: bool) -> None:
-        """Take note of a sync of the file behind a descriptor."""
-        path, size = _path_of(fd), os.fstat(fd).st_size
+    def synced(self, path: str, size: int, *, has_failed: bool) -> None:
+        """Take note of a sync of a file, which had this size when it began."""
         before = self._synced.get(path, 0)
         if has_failed and size > before:
             self._holes.setdefault(path, []).append((before, size))
         self._synced[path] = max(before, size)
+
+    def renamed(self, path: str, to: str) -> None:
+        """Take note that another file stands in the place of one."""
+        self._holes.pop(to, None)
+        self._synced[to] = self._synced.pop(path, 0)
+        if path in self._holes:
+            self._holes[to] = self._holes.pop(path)
 
     def cut_power(self, folder: Path) -> None:
         """Leave of each segment what the device has."""
@@ -115,16 +156,19 @@ class FailingCalls:
         patch: undoes the replacement at the end of the test.
 
     Attributes:
-        counts: calls so far, by what they reach.
-        made: how many of each kind; a test sees from it that what it means to break is broken.
+        counts: calls so far, by what they reach and by which call it is; a test sees from it that
+            what it means to break is broken.
+        wait: passes time for a call that takes long, and comes back when it goes on.
+        look: raises an error if who calls is dead.
         failed: the calls that failed, in their order.
 
     """
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.counts: Counter[str] = Counter()
-        self.made: Counter[str] = Counter()
         self.failed: list[str] = []
+        self.wait: Callable[[float], None] = lambda _: None
+        self.look: Callable[[], None] = lambda: None
         self._disk = Disk()
         self._folder = str(folder)
         self._fault: Fault | None = None
@@ -140,10 +184,10 @@ class FailingCalls:
         """From the call with this number on, counted from now, let calls fail."""
         self._from, self._fault = self.counts[fault.place] + number, fault
 
-    def cut_power(self) -> None:
-        """Take from the log's segments what no sync has forced to the disk."""
+    def cut_power(self, folder: Path) -> None:
+        """Take from the segments of a log what no sync has forced to the disk."""
         fault, self._fault = self._fault, None
-        self._disk.cut_power(Path(self._folder))
+        self._disk.cut_power(folder)
         self._fault = fault
 
     def mend(self) -> None:
@@ -152,12 +196,13 @@ class FailingCalls:
 
     def reached(self, what: str, place: str = DISK, *, is_write: bool = False) -> Fault | None:
         """Count a call; return the fault with which it ends, if it does."""
-        self.made[what] += 1
+        self.look()
+        self.counts[what] += 1
         self.counts[place] += 1
         fault = self._fault
-        if fault is None or fault.place != place:
+        if fault is None or fault.place not in (place, what):
             return None
-        if not self._from <= self.counts[place] < self._from + fault.lasts:
+        if not self._from <= self.counts[fault.place] < self._from + fault.lasts:
             return None
         if fault.is_partial and not is_write:
             self._from += 1  # it waits for the next write
@@ -165,27 +210,39 @@ class FailingCalls:
         self.failed.append(what)
         return fault
 
+    def _on_disk(self, what: str, *, is_write: bool = False) -> Fault | None:
+        """Count a call for the disk, and let it take long; return the fault with which it ends."""
+        fault = self.reached(what, is_write=is_write)
+        if fault is not None and fault.slow_s:
+            self.wait(fault.slow_s)
+            return None
+        return fault
+
     def _is_meant(self, path: object) -> bool:
         return isinstance(path, str | os.PathLike) and os.fspath(path).startswith(self._folder)
 
     def _of_path(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def reach(path: Any, *more: Any, **options: Any) -> Any:
-            if self._is_meant(path) and (fault := self.reached(name)) is not None:
+            if self._is_meant(path) and (fault := self._on_disk(name)) is not None:
                 raise OSError(fault.number, os.strerror(fault.number), str(path))
-            return call(path, *more, **options)
+            done = call(path, *more, **options)
+            if name in _MOVES and self._is_meant(path):
+                self._disk.renamed(os.fspath(path), os.fspath(more[0]))
+            return done
 
         return reach
 
     def _of_descriptor(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def reach(fd: int, *more: Any, **options: Any) -> Any:
-            if self._is_meant(_path_of(fd)):
-                fault = self.reached(name, is_write=name == "write")
+            if self._is_meant(path := _path_of(fd)):
+                size = os.fstat(fd).st_size if name in _SYNCS else 0
+                fault = self._on_disk(name, is_write=name == "write")
                 if name in _SYNCS:
-                    self._disk.synced(fd, has_failed=fault is not None)
+                    self._disk.synced(path, size, has_failed=fault is not None)
                 if fault is not None:
                     if fault.is_partial and more and isinstance(more[0], bytes):
                         return call(fd, more[0][: len(more[0]) // 2])
-                    raise OSError(fault.number, os.strerror(fault.number))
+                    raise fault.error()
             return call(fd, *more, **options)
 
         return reach
@@ -198,13 +255,13 @@ class FailingCalls:
 
             def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
                 # What undoes a transaction reaches no disk that it would have to wait for.
-                fault = None if statement == "ROLLBACK" else calls.reached(STATEMENTS)
+                fault = None if statement == "ROLLBACK" else calls._on_disk(STATEMENTS)
                 if fault is not None:
                     raise sqlite3.OperationalError(_said_by_sqlite(fault))
                 return super().execute(statement, *values)
 
         def reach(path: Any, *more: Any, **options: Any) -> Any:
-            if self._is_meant(path) and (fault := self.reached("sqlite open")) is not None:
+            if self._is_meant(path) and (fault := self._on_disk("sqlite open")) is not None:
                 raise sqlite3.OperationalError(_said_by_sqlite(fault))
             return connect(path, *more, factory=Connection, **options)
 
@@ -219,6 +276,6 @@ def _said_by_sqlite(fault: Fault) -> str:
 
 def _path_of(fd: int) -> str:
     try:
-        return str(Path(f"/proc/self/fd/{fd}").readlink())
+        return _readlink(f"/proc/self/fd/{fd}")
     except OSError:
         return ""

@@ -1,4 +1,5 @@
-"""Each call for disk, clients and clocks fails: nothing acknowledged is lost, and it goes on."""
+"""Each call for disk, clients, neighbours and clocks fails: nothing acknowledged is lost, and all
+goes on."""
 
 from __future__ import annotations
 
@@ -7,17 +8,24 @@ import logging
 import os
 import random
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from failing_calls import FAULTS, FailingCalls, Fault
+from failing_calls import OF_CLOCKS, OF_CONNECTIONS, OF_DIALLING, OF_DISK, FailingCalls, Fault
+from faulty_gateway import World
 from faulty_life import Life
+from life_alone import LifeAlone
+from life_of_two import LifeOfTwo
+from threads_in_turn import ThreadsInTurn
 from virtual_loop import VirtualLoop
 
-DRAWN = 34
-"""So many calls of a life fail in CI, for each fault and each end."""
+CASES = [
+    *((LifeAlone, fault) for fault in (*OF_DISK, *OF_CONNECTIONS, *OF_CLOCKS)),
+    *((LifeOfTwo, fault) for fault in (*OF_DISK, *OF_CONNECTIONS, *OF_DIALLING)),
+]
+DRAWN = {LifeAlone: 13, LifeOfTwo: 6}
+"""So many calls of a life fail in CI, for each fault and each end: a thousand in all."""
 
 
 @pytest.fixture
@@ -37,21 +45,23 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-async def _at_once(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Work that a thread would do, so that the order of calls is always the same."""
-    return work(*arguments)
-
-
 def lived(
-    folder: Path, patch: pytest.MonkeyPatch, end: str, number: int = 0, fault: Fault | None = None
+    kind: type[LifeAlone | LifeOfTwo],
+    folder: Path,
+    patch: pytest.MonkeyPatch,
+    end: str,
+    number: int = 0,
+    fault: Fault | None = None,
 ) -> Life:
     """Live a life in which the call with a number fails, and return it with what came of it."""
     folder.mkdir()
     with patch.context() as patched:
-        patched.setattr(asyncio, "to_thread", _at_once)
-        calls = FailingCalls(folder, patched)
         loop = VirtualLoop()
-        life = Life(folder, calls, cuts_power=end == "power-cut")
+        # A thread is needed only where something else goes on while it waits.
+        threads = ThreadsInTurn(loop, are_needed=fault is not None and fault.slow_s > 0)
+        patched.setattr(asyncio, "to_thread", threads.run)
+        calls = FailingCalls(folder, patched)
+        life = kind(folder, World(calls, loop, threads, cuts_power=end == "power-cut"))
         if fault is not None:
             calls.fail(number, fault)
         try:
@@ -62,36 +72,43 @@ def lived(
     return life
 
 
+@pytest.mark.parametrize("kind", [LifeAlone, LifeOfTwo])
 def test_a_life_without_a_fault_keeps_every_promise_and_reaches_the_disk_in_every_way(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    kind: type[LifeAlone | LifeOfTwo], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    life = lived(folder / "state", monkeypatch, "kill")
+    life = lived(kind, folder / "state", monkeypatch, "kill")
     assert list(life.broken()) == []
-    made = life.calls.made
-    assert {"write", "fdatasync", "fsync", "open", "dup", "sqlite", "open for reading"} <= set(made)
-    assert {"socket write", "wall clock"} <= set(made)
-    assert len(life.publisher.acknowledged) > 50
-    assert len(list((folder / "state" / "log").glob("*.log"))) > 1
+    counts = life.calls.counts
+    assert {"write", "fdatasync", "fsync", "open", "dup", "sqlite", "open for reading"} <= set(
+        counts
+    )
+    assert {"send", "recv", "accept", "wall clock"} <= set(counts)
+    assert kind is LifeAlone or {"connect", "getaddrinfo"} <= set(counts)
+    assert sum(len(one.acknowledged) for one in life.publishers) > 35
+    assert len(list((folder / "state").rglob("*.log"))) > 1
 
 
 @pytest.mark.parametrize("end", ["kill", "power-cut"])
-@pytest.mark.parametrize("fault", FAULTS, ids=str)
-def test_whatever_call_fails_nothing_acknowledged_is_lost_and_the_gateway_serves_again(
+@pytest.mark.parametrize(
+    ("kind", "fault"), CASES, ids=[f"{kind.__name__}-{fault}" for kind, fault in CASES]
+)
+def test_whatever_call_fails_nothing_acknowledged_is_lost_and_all_gateways_serve_again(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     pytestconfig: pytest.Config,
+    kind: type[LifeAlone | LifeOfTwo],
     fault: Fault,
     end: str,
 ) -> None:
-    calls = lived(folder / "whole", monkeypatch, end).calls.counts[fault.place]
-    numbers = range(1, calls + 1)
+    calls = lived(kind, folder / "whole", monkeypatch, end).calls.counts[fault.place]
+    numbers: Sequence[int] = range(1, calls + 1)
     if not pytestconfig.getoption("--soak"):
         drawn = random.Random(pytestconfig.getoption("--seed"))
-        numbers = sorted(drawn.sample(numbers, min(DRAWN, calls)))
+        numbers = sorted(drawn.sample(numbers, min(DRAWN[kind], calls)))
     for number in numbers:
         where = f"{fault} at call {number} of {calls}, end by {end}"
         try:
-            life = lived(folder / f"{number}", monkeypatch, end, number, fault)
+            life = lived(kind, folder / f"{number}", monkeypatch, end, number, fault)
         except Exception as error:
             raise AssertionError(where) from error
         assert list(life.broken()) == [], f"{where}: {life.calls.failed[:3]}"

@@ -101,6 +101,7 @@ class Channel:
         version: of the protocol, from CONNECT on.
         is_closing: nothing more is read or sent.
         closing_at_s: since when it is closing, on the loop's clock.
+        is_answered: output of it that waited for the journal has left.
         is_lingering: it has sent its last packet and waits for the client to close too.
         is_paused: the client does not read what is written.
         opened_s: since when it is open, on the loop's clock.
@@ -108,6 +109,7 @@ class Channel:
         dropped: QoS 0 messages that the client did not get.
         held_ticket: the last journal frame that output of it waits for.
         packet_bytes_max: the client's Maximum Packet Size.
+        unsafe_bytes: output that waits for the journal.
         aliases: topic aliases towards the client, if it allows them.
 
     """
@@ -120,18 +122,19 @@ class Channel:
         "_pauses",
         "_source",
         "_transport",
-        "_unsafe_bytes",
         "address",
         "aliases",
         "closing_at_s",
         "dropped",
         "heard_at_s",
         "held_ticket",
+        "is_answered",
         "is_closing",
         "is_lingering",
         "is_paused",
         "opened_s",
         "packet_bytes_max",
+        "unsafe_bytes",
         "version",
     )
 
@@ -146,15 +149,13 @@ class Channel:
         self.dropped = 0
         self.is_closing = False
         self.closing_at_s = 0.0
-        self.is_lingering = False
-        self.is_paused = False
+        self.is_answered = self.is_lingering = self.is_paused = False
         self.packet_bytes_max: int | None = None
         self.aliases: OutgoingAliases | None = None
         self.held_ticket = 0
         self._pauses = 0
         """For how many reasons nothing more is to be written."""
-        self._unsafe_bytes = 0
-        """Output that waits for the journal."""
+        self.unsafe_bytes = 0
         self._held_bytes = 0
         self._not_reading = 0
         """For how many reasons reading is paused."""
@@ -329,13 +330,10 @@ class Channel:
         return self.held_ticket if source is None else max(source.ticket, self.held_ticket)
 
     def take(self, ticket: int) -> bytes:
-        """What has gathered, to be kept until this journal frame is safe, and then `let_go`.
+        """Take what has gathered, until this journal frame is safe and it is `let_go`.
 
-        With too much of it the client is treated as one that does not read.
-
-        Returns:
-            The packets; none if they can't be written anyway.
-
+        With too much of it the client is treated as one that does not read. None of it is taken
+        where it can't be written anyway.
         """
         if self.is_closing:
             self._out.clear()
@@ -343,18 +341,20 @@ class Channel:
             return b""
         packets = self._taken()
         self.held_ticket = ticket
-        before, self._unsafe_bytes = self._unsafe_bytes, self._unsafe_bytes + len(packets)
-        if before <= self._output.limits.held_bytes < self._unsafe_bytes:
+        before, self.unsafe_bytes = self.unsafe_bytes, self.unsafe_bytes + len(packets)
+        if before <= self._output.limits.held_bytes < self.unsafe_bytes:
             self.pause_writing()
         return packets
 
     def let_go(self, packets: bytes) -> None:
         """Write what the journal has made safe."""
-        before, self._unsafe_bytes = self._unsafe_bytes, self._unsafe_bytes - len(packets)
+        before, self.unsafe_bytes = self.unsafe_bytes, self.unsafe_bytes - len(packets)
         if not self.is_closing and self._transport is not None:
             self._transport.write(packets)
             self._output.traffic.bytes_sent += len(packets)
-        if self._unsafe_bytes <= self._output.limits.held_bytes < before:
+        if not self.is_answered:  # it may have waited for its CONNACK before it spoke
+            self.is_answered, self.heard_at_s = True, self._output.now()
+        if self.unsafe_bytes <= self._output.limits.held_bytes < before:
             self.resume_writing()
 
     # -- the end ---------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-import gateway.process.watched_tasks as module
-from gateway.process.watched_tasks import WatchedTasks
+import gateway.watched_tasks as module
+from gateway.watched_tasks import WatchedTasks
 
 
 @pytest.fixture

@@ -34,12 +34,20 @@ class WatchedTasks:
 
     def __init__(self) -> None:
         self._failures = Failures(CountedLines(_log, time.monotonic))
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self.failing: dict[str, str] = {}
 
-    def start(self, name: str, work: Work) -> None:
-        """Run something, which is begun anew by the same call if it fails."""
-        self._tasks.append(asyncio.create_task(self._keep(name, work), name=name))
+    def start(self, name: str, work: Work) -> asyncio.Task[None]:
+        """Run something, which is begun anew by the same call if it fails.
+
+        Returns:
+            The task that sees to it: done when the work is, or when it is cancelled.
+
+        """
+        task = asyncio.create_task(self._keep(name, work), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def tell(self, name: str, why: str) -> None:
         """Note what does not work now, though no task has ended of it.
