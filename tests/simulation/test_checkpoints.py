@@ -177,3 +177,31 @@ async def test_a_small_log_has_its_checkpoint_before_it_outgrows_its_size(
             await kept._saving
         assert world.log.position - kept.position < 4_000
     assert world.log.position - begun >= 2_000
+
+
+async def test_a_checkpoint_in_slices_says_how_it_is_when_the_last_of_them_is_done(
+    world: World, cast: tuple[Client, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.broker.durability.slices.SLICE_S", -1.0)  # a session in each
+    publisher, away = cast
+    first = await publish(world, publisher)
+    others = world.clients[2:]
+    await settle(world, *others)
+    making = asyncio.ensure_future(world.checkpoint())
+    for _ in range(2):  # all of it is copied but for the last
+        await asyncio.sleep(0)
+    assert not making.done()
+    payloads = [publisher.publish("a/1", 1) for _ in range(3)]
+    away.connect(world.core)
+    while not making.done():
+        away.read()
+        publisher.read()
+        world.log.synced()
+        await asyncio.sleep(0)
+    await making
+    await settle(world, publisher, away)
+    away.cut()
+    await crash(world)
+    await settle(world, publisher, away)
+    assert [one.payload for one in away.got] == [first, *payloads]
+    assert not away.faults

@@ -122,6 +122,8 @@ class Checkpoints:
             LogError, StoreError: disk full or failing; the one before it holds.
 
         """
+        await self._snapshots.prepare()
+        await self._sparing.prepare(has_any=self._store.has_spared)
         self._commit()
         error = self._durable.write()
         if error is not None:

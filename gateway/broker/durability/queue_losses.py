@@ -11,18 +11,16 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
-from time import perf_counter
 from typing import Final, Protocol
 
 from gateway.broker.durability.history import History
+from gateway.broker.durability.slices import others, slice_ends_s
 from gateway.broker.sessions.places import Places
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 
-TURN_S: Final = 0.003
-"""So long at a time, before others have their turn."""
 RETRY_S: Final = 10.0
 """If what is put by can't be read, it is looked again after so long."""
 
@@ -85,16 +83,16 @@ class QueueLosses:
         """
         trims, kept_from = self._log.trims, self._log.kept_from()
         waiting: list[tuple[Session, list[Places]]] = []
-        until_s = perf_counter() + TURN_S
+        until_s = slice_ends_s()
         for session in list(self._sessions.values()):
             places = session.outgoing.backlog.places_before(kept_from)
             if places:
                 waiting.append((session, places))
-            until_s = await _others(until_s)
+            until_s = await others(until_s)
         if waiting:
             for session, lost in await asyncio.to_thread(self._lost, waiting, kept_from):
                 for _ in session.outgoing.backlog.forget(lost):
-                    until_s = await _others(until_s)
+                    until_s = await others(until_s)
         self._looked_at = trims
 
     def _lost(
@@ -123,11 +121,3 @@ class QueueLosses:
         """Look no more."""
         if self._looking is not None:
             await asyncio.wait({self._looking})
-
-
-async def _others(until_s: float) -> float:
-    """Let others have their turn if it is time; return until when the next one of this is."""
-    if perf_counter() < until_s:
-        return until_s
-    await asyncio.sleep(0)
-    return perf_counter() + TURN_S

@@ -1,14 +1,16 @@
 """Takes checkpoints of a running broker: what has changed since the one before.
 
-On the event loop only references are copied, between two turns, so that everything is of one
-moment; a queue may be long. What they come to is worked out where the checkpoint is written, in a
-thread: a message that is accepted does not change any more.
+On the event loop only references are copied, so that everything is of one moment; a queue may be
+long. Most of them are copied ahead, some in each turn (`Snapshots.prepare`), and hold if their
+session is as it was then at the moment itself. What they come to is worked out where the checkpoint
+is written, in a thread: a message that is accepted does not change any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gateway.broker.durability import saved_places
 from gateway.broker.durability.changes import Changes
@@ -22,6 +24,7 @@ from gateway.broker.durability.saved import (
     SavedSession,
     SavedTombstone,
 )
+from gateway.broker.durability.slices import others, slice_ends_s
 from gateway.broker.outbound.message import Message
 from gateway.broker.retained.owed import Owed
 from gateway.broker.retained.retention import Retention
@@ -33,8 +36,7 @@ from tree_handler.batch import Entry
 from tree_handler.retained.versions import Tombstone
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(NamedTuple):
     """What the last checkpoint has of a session: up to which frame, and which part of its queue."""
 
     version: int
@@ -149,6 +151,21 @@ class Snapshots:
         self._durable = durable
         self._now = now
         self._cursors: dict[int, Cursor] = {}
+        self._ahead: dict[int, tuple[Cursor, _Copy]] = {}
+        """Copies for the checkpoint to come, by session."""
+
+    async def prepare(self) -> None:
+        """Copy ahead, over many turns, the sessions that have changed since the last checkpoint."""
+        self._ahead = {}
+        journal, until_s = self._durable.journal, slice_ends_s()
+        for session in list(self._sessions.values()):
+            record = session.record
+            # What is not written may still change under the same number.
+            if record is not None and record.version <= journal.written:
+                cursor = _cursor(session, record)
+                if cursor != self._cursors.get(record.number):
+                    self._ahead[record.number] = cursor, _copy(session, record)
+            until_s = await others(until_s)
 
     def take(self, position: int) -> Taken:
         """The state now, as far as it is not in the last checkpoint.
@@ -164,6 +181,7 @@ class Snapshots:
 
     def _take(self, position: int, changes: Changes) -> Taken:
         durable, versions = self._durable, self._retention.versions
+        ahead, self._ahead = self._ahead, {}
         for number in changes.ended:
             self._cursors.pop(number, None)
         copies: list[_Copy] = []
@@ -172,10 +190,13 @@ class Snapshots:
             record = session.record
             if record is None:
                 continue
-            backlog = session.outgoing.backlog
-            cursor = Cursor(record.version, backlog.taken, backlog.count)
+            cursor = _cursor(session, record)
             if cursor != self._cursors.get(record.number):
-                copies.append(_copy(session, record))
+                found = ahead.get(record.number)
+                if found is None or found[0] != cursor:
+                    copies.append(_copy(session, record))
+                else:
+                    copies.append(found[1])
                 cursors[record.number] = cursor
         mark = durable.clock.mark()
         plain = Checkpoint(
@@ -205,6 +226,11 @@ class Snapshots:
     def failed(self, taken: Taken) -> None:
         """It is not: the next one must say the same again."""
         self._durable.changes.again(taken.changes)
+
+
+def _cursor(session: Session, record: SessionRecord) -> Cursor:
+    backlog = session.outgoing.backlog
+    return Cursor(record.version, backlog.taken, backlog.count)
 
 
 def _copy(session: Session, record: SessionRecord) -> _Copy:

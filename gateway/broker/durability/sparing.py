@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.broker.durability.history import Going, History
+from gateway.broker.durability.slices import others, slice_ends_s
 from gateway.broker.hooks import Owner
 from gateway.broker.limits import Limits
 from gateway.broker.sessions.places import Places
 from gateway.broker.sessions.registry import Sessions
+from gateway.broker.sessions.session import Session
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch
 from tree_handler.errors import BatchError
@@ -92,6 +94,26 @@ class Sparing:
         self.sessions = sessions
         self._history = history
         self._limits = limits
+        self._ahead: dict[Session, tuple[int, int, list[Places]]] = {}
+        """What waited for sessions when `prepare` looked."""
+
+    async def prepare(self, *, has_any: bool) -> None:
+        """Find out ahead, over many turns, who waits for what; see `look`."""
+        self._ahead = {}
+        until_s = slice_ends_s()
+        if not has_any and not len(self._history.goes_next(self.behind, AHEAD_BYTES)):
+            return
+        for session in list(self.sessions.values()):
+            backlog = session.outgoing.backlog
+            if backlog.count:
+                self._ahead[session] = backlog.taken, backlog.count, backlog.places()
+            until_s = await others(until_s)
+
+    def _places(self, session: Session) -> list[Places]:
+        backlog, found = session.outgoing.backlog, self._ahead.get(session)
+        if found is not None and found[:2] == (backlog.taken, backlog.count):
+            return found[2]  # as they were: what waits is only taken, or added
+        return backlog.places()
 
     def look(self, *, has_any: bool) -> Needed | None:
         """What goes next and who waits.
@@ -110,8 +132,9 @@ class Sparing:
             (session.client.owner, item)
             for session in self.sessions.values()
             if session.outgoing.backlog.count
-            for item in session.outgoing.backlog.places()
+            for item in self._places(session)
         ]
+        self._ahead = {}
         limits = self._limits
         return Needed(places, going, limits.spared_bytes_per_user, limits.spared_bytes)
 
