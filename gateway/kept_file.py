@@ -120,7 +120,7 @@ class KeptFile:
         try:
             data, is_right = self._read()
         except OSError as error:
-            if error.errno not in _DAMAGE:
+            if not is_at_fault(error):
                 raise
             raise DamagedFileError(self.path, error.strerror or str(error)) from error
         if not data:
@@ -212,6 +212,11 @@ class KeptFile:
         is_ours = written_ns == b"%d" % changed_ns
         is_right = not is_ours or checksum == _checksum(data)
         return data, is_right and len(data) <= MAX_BYTES
+
+
+def is_at_fault(error: OSError) -> bool:
+    """Return whether a file itself is why it can't be read; another error may pass."""
+    return error.errno in _DAMAGE
 
 
 def set_aside(path: Path, *beside: str) -> Path:

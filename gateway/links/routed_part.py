@@ -71,6 +71,8 @@ class RoutedPart:
         self._file = KeptFile(folder / FILE_NAME, _WITHOUT)
         self._saved_at = 0
         self._is_ready = False
+        self._is_whole = True
+        """Whether file and log could be read, so that what is known may replace the file."""
         self._tasks: set[asyncio.Task[None]] = set()
         core = node.replication
         self._own_id = core.origin
@@ -311,6 +313,8 @@ class RoutedPart:
 
     def _save(self) -> None:
         """Records and accounts as of this place in the log; what is behind it is read again."""
+        if not self._is_whole:  # the next start reads what this one could not
+            return
         self._saved_at = position = self._node.log.position
         records = [record.encode() for record in self.interests]
         away = self._away.save(self._now())
@@ -333,7 +337,8 @@ class RoutedPart:
                 with contextlib.suppress(ProtocolError):
                     self.core.recall(frame, header, now)
         except LogError as error:
-            _log.error("what is owed to others is not all known: %s", error)
+            _log.error("what is owed to others is not all known until the next start: %s", error)
+            self._is_whole = False
         self.core.trimmed(log.kept_from())
         self._follow_reach()  # nobody is, as yet
 
@@ -343,7 +348,7 @@ class RoutedPart:
             found = self._file.read(_known)
         except OSError as error:
             _log.error("the log is read for what is owed to others: %s", error)
-            found = None
+            found, self._is_whole = None, False
         if found is not None and found[0] <= self._node.log.position:
             return found
         return 0, [], [], []

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
+from gateway.kept_file import is_at_fault
+from gateway.log.errors import LogError
 from gateway.log.inner_starts import InnerStarts
 from tree_handler import batch
 from tree_handler.batch import Epoch, Header
@@ -78,12 +80,19 @@ class Damage:
             return None
 
     def batches_at(self, path: Path, positions: list[int]) -> Iterator[tuple[bytes, Header]]:
-        """The batches that start at these positions, as far as they can be read."""
+        """Read the batches that start at these positions; what is damaged is passed over.
+
+        Raises:
+            LogError: the segment can't be read now, and may be whole.
+
+        """
         if not positions:
             return
         try:
             data = path.read_bytes()
         except OSError as error:
+            if not is_at_fault(error):
+                raise LogError(f"{path}: {error.strerror}") from error
             self.note(path, 0, str(error))
             return
         for at in positions:

@@ -120,7 +120,12 @@ class ReadableLog:
         return scan.in_sequence(self.read, key, first, last)
 
     def control(self) -> Iterator[tuple[bytes, Header]]:
-        """All batches between gateways that the log holds, oldest first (membership at start)."""
+        """All batches between gateways that the log holds, oldest first (membership at start).
+
+        Raises:
+            LogError: a segment can't be read now.
+
+        """
         for segment in self._segments:
             yield from self._damage.batches_at(segment.path, segment.control)
 

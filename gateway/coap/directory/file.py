@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from gateway.broker.durability.lasting_clock import LastingClock, Mark
-from gateway.kept_file import KeptFile
+from gateway.kept_file import KeptFile, is_at_fault
 from gateway.replaced_file import replace
 from resource_directory import journal
 from resource_directory.errors import DirectoryError
@@ -70,20 +70,14 @@ class DirectoryFile:
         self._ending = asyncio.Event()
 
     async def recall(self) -> None:
-        """Put what the file has into the registry; what is damaged is missing, and is logged.
+        """Put what the file has into the registry; damage is set aside, and what it cost is logged.
 
         Raises:
-            OSError: it can't be read now. Without it names would be free that somebody has.
+            OSError: the file can't be read now, or set aside; it stays as it is.
 
         """
-        try:
-            data = await asyncio.to_thread(self._path.read_bytes)
-        except FileNotFoundError:
-            self._must_rewrite = True
-            self._state.miss()
-            return
-        except OSError as error:
-            self._state.failed(error)
+        data = await asyncio.to_thread(self._found)
+        if data is None:
             self._must_rewrite = True
             return
         recovered = await asyncio.to_thread(journal.read, data)
@@ -98,6 +92,21 @@ class DirectoryFile:
             or recovered.lost_bytes > 0
             or recovered.records > 2 * len(self._registry) + 1_000
         )
+
+    def _found(self) -> bytes | None:
+        """Return what stands in the file; None where it is missing or had to be set aside."""
+        for is_last in (False, False, True):  # a disk may fail once
+            try:
+                return self._path.read_bytes()
+            except FileNotFoundError:
+                self._state.miss()
+                return None
+            except OSError as error:
+                if not is_at_fault(error):
+                    raise
+                if is_last:
+                    self._state.give_up(str(error))
+        return None
 
     async def run(self) -> None:
         """Write what changes, until `end`; the last write is done then."""

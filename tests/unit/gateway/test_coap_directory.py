@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from unreadable_files import Unreadable
 
 from gateway.coap.directory import file as directory_file
 from gateway.coap.directory.file import NAME
@@ -201,3 +202,51 @@ async def test_who_watches_hears_of_expiry(tmp_path: Path) -> None:
 
 def test_limits_of_a_gateway_hold_a_hundred_thousand_endpoints() -> None:
     assert RegistryLimits().registrations >= 100_000
+
+
+# -- what can't be read is not missing ------------------------------------------------------------
+
+
+async def kept(folder: Path, clocks: MachineClocks) -> None:
+    """Leave a directory's file with a registration."""
+    async with life(folder, 1, clocks) as directory:
+        register(directory, "node")
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES])
+async def test_a_directory_that_can_t_be_read_now_lets_no_gateway_start_and_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    clocks = MachineClocks()
+    await kept(tmp_path, clocks)
+    before = (tmp_path / NAME).read_bytes()
+    Unreadable(monkeypatch, NAME, number, 1)
+    with pytest.raises(OSError, match="not now"):
+        await GatewayDirectory(tmp_path, 2, clocks=clocks).recall()
+    assert (tmp_path / NAME).read_bytes() == before
+    async with life(tmp_path, 3, clocks) as directory:
+        assert names(directory) == ["node"]
+
+
+async def test_a_disk_that_fails_once_costs_the_directory_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clocks = MachineClocks()
+    await kept(tmp_path, clocks)
+    Unreadable(monkeypatch, NAME, errno.EIO, 1)
+    async with life(tmp_path, 2, clocks) as directory:
+        assert names(directory) == ["node"]
+
+
+async def test_a_directory_that_a_disk_does_not_give_back_is_set_aside_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clocks = MachineClocks()
+    await kept(tmp_path, clocks)
+    before = (tmp_path / NAME).read_bytes()
+    Unreadable(monkeypatch, NAME, errno.EIO, 1_000)
+    async with life(tmp_path, 2, clocks) as directory:
+        assert names(directory) == []
+    monkeypatch.undo()
+    assert (tmp_path / f"{NAME}.damaged-1").read_bytes() == before
+    assert "set aside as" in caplog.text

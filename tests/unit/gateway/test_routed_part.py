@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 
+import pytest
 from tree_host import until
+from unreadable_files import Unreadable
 
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
-from gateway.links.routed_part import RoutedPart
+from gateway.links.routed_part import FILE_NAME, RoutedPart
 from gateway.links.settings import NodeReceiver, NodeSettings
-from gateway.log.message_log import MessageLog
+from gateway.log.message_log import LogError, MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry
 from tree_handler.routing.away import LONG_S
@@ -94,3 +97,57 @@ async def test_a_gateway_that_left_for_good_is_no_destination_for_ever(tmp_path:
         await again.stop()
         await node.stop()
         log.close()
+
+
+# -- what can't be read is not missing ------------------------------------------------------------
+
+
+async def log_of(folder: Path) -> MessageLog:
+    """A log of several segments, with records of this gateway in the first of them."""
+    log = MessageLog(folder / "log", segment_bytes=1_000)
+    log.open()
+    node, part = routed_node(log, folder)
+    part.begin(["a/#"])
+    await until(lambda: bool(records(log)))
+    for _ in range(30):
+        logged = node.publish(Entry("x", bytes(100), qos=1))
+        assert logged is not None
+        await logged
+    await part.stop()
+    await node.stop()
+    return log
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES])
+async def test_records_of_members_in_a_segment_that_can_t_be_read_now_are_not_taken_for_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    log = await log_of(tmp_path)
+    whole = list(log.control())
+    assert whole
+    Unreadable(monkeypatch, ".log", number, 1)
+    with pytest.raises(LogError, match="not now"):
+        list(log.control())
+    assert list(log.control()) == whole
+    assert not log._damage.segments
+    log.close()
+
+
+async def test_what_is_owed_is_not_kept_anew_by_who_could_not_read_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = await log_of(tmp_path)
+    (tmp_path / FILE_NAME).unlink()  # so that a start reads the whole log
+    unreadable = Unreadable(monkeypatch, ".log", errno.EMFILE, 0)
+    node, part = routed_node(log, tmp_path)
+    await part.stop()
+    assert (tmp_path / FILE_NAME).exists()
+    (tmp_path / FILE_NAME).unlink()
+    await node.stop()
+    node, part = routed_node(log, tmp_path)
+    unreadable.left = 1
+    part._recall()
+    await part.stop()
+    assert not (tmp_path / FILE_NAME).exists()
+    await node.stop()
+    log.close()
