@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
+
+FAILED_S: Final = 1.0
+"""So long after it failed what is due is tried again."""
 
 
 class CoreTimer:
@@ -39,4 +43,8 @@ class CoreTimer:
 
     def _rung(self) -> None:
         self._handle = None
-        self._ring()
+        try:
+            self._ring()
+        except Exception:  # the event loop tells of it, and it is not the last word
+            self.set(self._loop.time() + FAILED_S)
+            raise

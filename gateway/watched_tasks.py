@@ -62,11 +62,17 @@ class WatchedTasks:
         else:
             self.failing.pop(name, None)
 
+    def of_part(self) -> WatchedTasks:
+        """Return those of a part, which ends them itself; why they fail is shown here."""
+        part = WatchedTasks()
+        part.failing = self.failing
+        return part
+
     async def stop(self) -> None:
         """End them all."""
-        for task in self._tasks:
+        for task in (tasks := list(self._tasks)):
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _keep(self, name: str, work: Work) -> None:
         loop = asyncio.get_running_loop()

@@ -140,16 +140,19 @@ class Collector:
             peer_id: the neighbour whose revocation list is to be gone by; empty if nobody's.
 
         """
+        again = None
+        if peer_id:  # a revocation waits for it, whatever fails
+            again = asyncio.get_running_loop().call_later(RETRY_S, self.reload, peer_id)
         try:
             tls, signing, revoking = self._secure()
         except ConfigError as error:
             _log.error("nothing is read again: %s", error)
-            if peer_id:  # a revocation waits for it
-                asyncio.get_running_loop().call_later(RETRY_S, self.reload, peer_id)
             return
         self._proof.renew(signing, revoking)
         for gateway_id in self.node.admission.renew(tls):
             self.node.drop(gateway_id, "its certificate is no longer accepted")
+        if again is not None:
+            again.cancel()
         _log.info("certificates are read again")
 
     def _secure(self) -> tuple[LinkTls | None, SigningFiles | None, Revoking]:

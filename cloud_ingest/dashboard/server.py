@@ -106,11 +106,10 @@ class Server:
         while True:
             try:
                 changed = await asyncio.to_thread(self._models.refresh)
+                if changed:
+                    self.browsers.tell(changed)
             except Exception:
-                _log.exception("the tables could not be looked at")
-                changed = frozenset()
-            if changed:
-                self.browsers.tell(changed)
+                _log.exception("the tables could not be looked at, or browsers not be told")
             # A first look at a year of readings goes on without a pause, day by day.
             await asyncio.sleep(FOLLOW_S if self._models.is_complete else 0)
 

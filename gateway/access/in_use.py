@@ -97,6 +97,12 @@ class AccessInUse:
         self.revoked("the clock")
 
     def _obey(self, peer_id: str) -> None:
+        # Before all else: whatever fails, a revocation is not forgotten for that.
+        self._retry = asyncio.get_running_loop().call_later(RETRY_S, self._obey, peer_id)
+        if self._goes_by_lists(peer_id):
+            self._wait_no_more()
+
+    def _goes_by_lists(self, peer_id: str) -> bool:
         lists = self._faces.proof.revocations.lists
         try:
             files = access_files.with_lists(self._settings, self.files, lists)
@@ -104,17 +110,16 @@ class AccessInUse:
             what = "certificates can't be read, and what counts by %s waits for them: %s"
             _log.error(what, peer_id, error)
             self._tell(_REVOCATION, str(error))
-            loop = asyncio.get_running_loop()
-            self._retry = loop.call_later(RETRY_S, self._obey, peer_id)
-            return
+            return False
         self._tell(_REVOCATION, "")
         if _has_fewer_lists(files, self.files):
             # By the clock. One that is set wrong must let nobody in whom a list keeps out.
             _log.error("revocation lists have ended and are not renewed: they count all the same")
             self._faces.expiry.follow(self.files.expiring)
-            return
+            return True
         self.follow(self._settings, files)
         self._begin(self.note(peer_id))
+        return True
 
     async def note(self, who: str) -> None:
         """Have what has changed in the audit trail, and lists on the disk.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,6 +40,7 @@ from gateway.policy.principal import NAMELESS
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.status.clients import ClientRoll
+from gateway.watched_tasks import WatchedTasks
 from resource_directory.resources import ResourceDirectory
 from tree_handler.members.member import MemberRecord, Place
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
@@ -72,6 +73,7 @@ class SiteOwner:
         state_dir: where the Resource Directory has its file.
         seals: proves requests to other gateways, and checks theirs; None where nobody signs.
         limits: of requests to and from other gateways.
+        watched: begins anew what fails.
 
     """
 
@@ -82,6 +84,7 @@ class SiteOwner:
     state_dir: Path
     seals: RemoteSeals | None = None
     limits: QueryLimits = DEFAULT_LIMITS
+    watched: WatchedTasks = field(default_factory=WatchedTasks)
 
 
 class GatewaySite:
@@ -115,7 +118,9 @@ class GatewaySite:
     ) -> None:
         self._gateway_id = gateway_id = owner.gateway_id
         self.site = CountedSite()
-        self.directory = GatewayDirectory(owner.state_dir, owner.epoch, expired=self._expired)
+        self.directory = GatewayDirectory(
+            owner.state_dir, owner.epoch, expired=self._expired, watched=owner.watched
+        )
         call_later = asyncio.get_running_loop().call_later
         turns = LookUpTurns(call_later)
         self._lookups = DirectoryAnswers(self.directory.service, self.directory.now, turns)

@@ -12,6 +12,7 @@ from gateway.broker.hooks import Client
 from gateway.coap_topics.asker import TopicAsker
 from gateway.coap_topics.shared_observations import ObservationKey, SharedObservations
 from gateway.coap_topics.topics import CoapTopicError, target
+from gateway.due_timer import DueTimer
 from gateway.mqtt import ReasonCode
 
 Tell = Callable[[Client, str, CoapResponse], None]
@@ -36,7 +37,8 @@ class TopicObserving:
         self._loop = asyncio.get_running_loop()
         self._keys: dict[tuple[Client, str], ObservationKey] = {}
         self._ends: dict[int, Callable[[], None]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        loop, core = self._loop, self.core
+        self._timer = DueTimer(loop, loop.time, core.next_timer, self._handle_timer)
 
     def why_not(self, client: Client, topic: str) -> int:
         """Why a client may not observe what a topic names; 0 if it may."""
@@ -84,7 +86,7 @@ class TopicObserving:
         """Observe nothing any more."""
         for client, topic in list(self._keys):
             self.remove(client, topic)
-        self._schedule()
+        self._timer.stop()
 
     def _request(self, topic: str) -> CoapRequest | CoapResponse:
         try:
@@ -111,18 +113,8 @@ class TopicObserving:
         for client in clients:
             self._tell(client, topic, response)
         if is_last:  # to look at what is due takes the longer the more are observed
-            self._schedule()
+            self._timer.set()
 
-    def _tick(self) -> None:
-        self._timer = None
-        for number, key, client in self.core.handle_timer(self._loop.time()):
+    def _handle_timer(self, now_s: float) -> None:
+        for number, key, client in self.core.handle_timer(now_s):
             self._begin(number, key.topic, self._asker.peer(client))
-        self._schedule()
-
-    def _schedule(self) -> None:
-        due_s = self.core.next_timer()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if due_s != float("inf"):
-            self._timer = self._loop.call_at(due_s, self._tick)

@@ -169,11 +169,13 @@ class ExpiryWatch:
     def _look(self) -> None:
         ahead_s, ended = self._ahead_s, self._ended
         self._note()
-        if abs(self._ahead_s - ahead_s) > CLOCK_SET_S or self._ended != ended:
-            self.changed()
-        if self._timers.time() - self._said_at_s >= DAY_S:
-            self._say()
-        self._wait()
+        try:
+            if abs(self._ahead_s - ahead_s) > CLOCK_SET_S or self._ended != ended:
+                self.changed()
+            if self._timers.time() - self._said_at_s >= DAY_S:
+                self._say()
+        finally:  # a failure, which the event loop tells, is not the last look
+            self._wait()
 
     def _note(self) -> None:
         now_s = self._wall_clock()

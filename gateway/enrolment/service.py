@@ -16,6 +16,7 @@ import ssl
 from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority, AuthorityError, ends_within
 from gateway.enrolment import requests
 from gateway.enrolment.desk import Asker, EnrolmentDesk, RefusedRequestError
+from gateway.watched_tasks import WatchedTasks
 
 NAME = "enrolment"
 DAYS = 90
@@ -69,6 +71,7 @@ class EnrolmentService:
         self._desk = desk
         self._open: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._watched = WatchedTasks()
         self._socket: socket.socket | None = None
         self._stamp: _Stamp | None = None
         self._context: ssl.SSLContext | None = None
@@ -97,12 +100,13 @@ class EnrolmentService:
             (host, port), family=family, backlog=CONNECTIONS_MAX
         )
         listening.setblocking(False)
-        self._begin(self._follow())
-        self._begin(self._accept(listening))
+        self._watched.start("authority's files", self._follow)
+        self._watched.start("enrolment", partial(self._accept, listening))
         return int(listening.getsockname()[1])
 
     async def stop(self) -> None:
         """Listen no more."""
+        await self._watched.stop()
         for task in (tasks := list(self._tasks)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

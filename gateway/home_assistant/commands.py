@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from cloud_ingest.record import Value
 from gateway.broker.hooks import Tree
 from gateway.log.commits import Committed
+from gateway.printable import said
 from gateway.sensors import senml
 from gateway.sensors.sensor import Actuator, SensorError, ValueRefusedError
 from tree_handler.batch import Row
@@ -90,8 +91,10 @@ class Commands:
             while (value := self._wanted.pop(topic, None)) is not None:
                 try:
                     await self._write(actuator, value)
-                except (SensorError, ValueRefusedError) as error:
-                    self._refused(REFUSED, f"{topic}: {error}")
+                except Exception as error:  # what came meanwhile is to be set all the same
+                    is_foreseen = isinstance(error, SensorError | ValueRefusedError)
+                    why = str(error) if is_foreseen else said(error)
+                    self._refused(REFUSED, f"{topic}: {why}")
         finally:
             del self._setting[topic]
 

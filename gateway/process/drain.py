@@ -18,6 +18,7 @@ from typing import Any
 
 from gateway.broker.data_plane import DataPlane
 from gateway.links.node import TreeNode
+from gateway.watched_tasks import WatchedTasks
 
 LOOK_S = 0.1
 """How often to see whether the neighbours have everything."""
@@ -60,6 +61,7 @@ class Drain:
         begin: stops the sensors and tells the fleet.
         over: called `LINGER_S` after nothing is here alone.
         owed: what gateways are owed where messages are routed; see `Accounts.owed`.
+        watched: looks again after a look that failed.
 
     """
 
@@ -70,7 +72,9 @@ class Drain:
         begin: Callable[[], None],
         over: Callable[[], None],
         owed: Callable[[], dict[str, int]],
+        watched: WatchedTasks,
     ) -> None:
+        self._watched = watched
         self._owed = owed
         self._node = node
         self._core = core
@@ -86,7 +90,7 @@ class Drain:
             self._since_s = time.time()
             self._core.close_to_clients()
             self._begin()
-            self._task = asyncio.create_task(self._run(), name="drain")
+            self._task = self._watched.start("drain", self._run)
 
     @property
     def state(self) -> Drained | None:

@@ -42,7 +42,7 @@ from gateway.links.routed_part import RoutedPart
 from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.links.wire import Additions
-from gateway.log.message_log import MessageLog
+from gateway.log.message_log import LogError, MessageLog
 from gateway.members.membership import Members
 from gateway.members.relocation import relocate
 from gateway.members.roll import MemberRoll
@@ -109,6 +109,9 @@ class GatewayProcess:
         """
         try:
             await self._start()
+        except LogError as error:
+            await self.stop()
+            raise ConfigError("gateway.state_dir", str(error)) from error
         except BaseException:
             await self.stop()
             raise
@@ -134,7 +137,9 @@ class GatewayProcess:
 
     async def _start(self) -> None:
         own, key = self._settings.gateway, self._settings.tree.key()
-        self._readings = state.readings(self._settings, self._accept, self._refused)
+        self._readings = state.readings(
+            self._settings, self._accept, self._refused, self.watched.of_part()
+        )
         files = self._read_access()
         self._addresses = await Addresses.of(self._settings)
         log = state.open_log(self._settings)
@@ -159,7 +164,7 @@ class GatewayProcess:
         self._stack.push_async_callback(self._attachment.stop)
         owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed
         core = self._broker.core
-        self._drain = Drain(self._node, core, self._leave, self._end, owed)
+        self._drain = Drain(self._node, core, self._leave, self._end, owed, self.watched)
         self._stack.push_async_callback(self._drain.stop)
         self._coap = await self._start_coap(files)
         sampler, site = self._readings.sampler, self._site
@@ -338,8 +343,18 @@ class GatewayProcess:
         access = CoapAccess(files.policy)
         self._oscore = OscoreDevices(own.state_dir)
         self._oscore.contexts = state.oscore_contexts(self._oscore, files.oscore)
+        owner = SiteOwner(
+            gateway_id=own.id,
+            place=own.place,
+            epoch=self._life.epoch,
+            access=access,
+            state_dir=own.state_dir,
+            seals=seals,
+            limits=limits,
+            watched=self.watched.of_part(),
+        )
         self._site = GatewaySite(
-            SiteOwner(own.id, own.place, self._life.epoch, access, own.state_dir, seals, limits),
+            owner,
             MemberRoll(self._members, self._node),
             self._readings.sampler,
             carrier=self._node.direct,

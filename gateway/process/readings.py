@@ -21,6 +21,7 @@ from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.stock import SensorPlan, SensorStock
+from gateway.watched_tasks import WatchedTasks
 from tree_handler.batch import Entry, Row
 
 AGAIN_S = 2.0
@@ -53,6 +54,7 @@ class Readings:
         announce: what Home Assistant is told of them.
         accept: takes what is published.
         refused: is told of a command that was not carried out: its kind, and topic with reason.
+        watched: begins the sampling anew if it fails.
 
     Attributes:
         sampler: reads them.
@@ -67,7 +69,9 @@ class Readings:
         announce: Announce,
         accept: Callable[[Entry], None],
         refused: Callable[[str, str], None],
+        watched: WatchedTasks | None = None,
     ) -> None:
+        self._watched = watched or WatchedTasks()
         self._prefix = prefix
         self._stock = stock
         self._announce = announce
@@ -170,7 +174,7 @@ class Readings:
         for entry in self._announcements.begin(retained):
             self._accept(entry)
         self._begin(self.sensors)
-        self._sampling = asyncio.create_task(self.sampler.run(), name="sensors")
+        self._sampling = self._watched.start("sensors", self.sampler.run)
 
     def move(
         self,

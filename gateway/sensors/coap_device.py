@@ -80,7 +80,7 @@ class CoapSensor(Sensor):
                 if count == 1:
                     self.push(ClientError(f"{self._device.uri}: can't be observed"))
                 failures = 0 if count > 1 else failures
-            except (ClientError, ValueError) as error:
+            except Exception as error:  # whatever came, the device is observed again
                 self.push(error)
             failures += 1
             await asyncio.sleep(back_off_s(AGAIN_S, failures))

@@ -273,12 +273,13 @@ class Sampler:
             self._failed(sensor, SensorError(sensor.name, f"nothing for {sensor.interval_s:g} s"))
 
     async def _finish(self, sensor: Sensor, outcome: Awaitable[Any]) -> None:
+        name = sensor.name
         try:
             with _blame(sensor):
                 value = await self._wait(outcome)
             self._took(sensor, self._checked(sensor, value))
         except SensorError as error:
-            self._failed(sensor, error)
+            self._failures.tried("tell of a failure", partial(self._failed, sensor, error), name)
         finally:
             self._waiting.discard(sensor)
 

@@ -29,6 +29,7 @@ from gateway.sensors.stock import NAME as STOCK
 from gateway.sensors.stock import SensorStock, StockError
 from gateway.state_folder.identity import next_boot_epoch
 from gateway.state_folder.life import GatewayLife, Renewals
+from gateway.watched_tasks import WatchedTasks
 from tree_handler.batch import Entry
 from tree_handler.members.member import MemberRecord
 from tree_handler.spanning import boot_epoch
@@ -53,6 +54,7 @@ def readings(
     settings: GatewaySettings,
     accept: Callable[[Entry], None],
     refused: Callable[[str, str], None],
+    watched: WatchedTasks,
 ) -> Readings:
     """The sensors of the configuration, ready to be read and announced; see `Readings`.
 
@@ -69,7 +71,7 @@ def readings(
     except StockError as error:
         raise ConfigError("gateway.state_dir", str(error)) from error
     prefix = own.place.prefix(own.id)
-    return Readings(own.id, prefix, stock, announcer(settings), accept, refused)
+    return Readings(own.id, prefix, stock, announcer(settings), accept, refused, watched)
 
 
 def announcer(settings: GatewaySettings) -> Announce:

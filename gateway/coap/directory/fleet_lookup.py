@@ -11,6 +11,7 @@ decides what is told. Those whose digests say that they have nothing of it are n
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Final, Protocol
@@ -23,7 +24,10 @@ from gateway.coap.at_hand import Ask, AtHand, Later, Respond
 from gateway.coap.directory.fleet_observing import FleetObserving, Told
 from gateway.coap.peers import shown_by
 from gateway.coap.remote.execution import QUERY_SEGMENT
-from gateway.fleet_directory.search import DirectoryQuestion
+from gateway.due_timer import DueTimer
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
+from gateway.fleet_directory.search import DirectoryQuestion, DirectorySearch
 from gateway.fleet_directory.searches import DirectorySearches
 from gateway.fleet_directory.targets import LookedUp, links_of, targets
 from gateway.policy.principal import Principal
@@ -61,6 +65,7 @@ AskGateway = Callable[[MemberRecord, ResourceRequest], Awaitable[ResourceRespons
 
 Raises `TimeoutError`, or `TooManyError` if too many wait already.
 """
+_log = logging.getLogger(__name__)
 _NOT_TOLD: Final = b"the fleet's directories are told to those to whom the policy gives them"
 _BUSY: Final = CoapResponse(
     codes.SERVICE_UNAVAILABLE,
@@ -99,9 +104,11 @@ class FleetLookUps:
         self._searches = DirectorySearches(self._way_to, lambda: members.suspects)
         self._tells: dict[int, Tell] = {}
         self._tasks: dict[asyncio.Task[None], int] = {}
-        self._timer: asyncio.TimerHandle | None = None
         self._is_due = False
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
+        searches = self._searches
+        self._timer = DueTimer(loop, loop.time, searches.next_timer, self._give_up)
+        self._failures = Failures(CountedLines(_log, loop.time))
         self._observing = None
         if follows is not None:
             self._observing = FleetObserving(
@@ -146,9 +153,7 @@ class FleetLookUps:
         """End what is under way."""
         if self._observing is not None:
             self._observing.stop()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.stop()
         for number in list(self._tells):
             self._end(number)
         tasks = list(self._tasks)
@@ -215,13 +220,10 @@ class FleetLookUps:
         for number, search in self._searches.take_over():
             self._cancel(number)
             tell = self._tells.pop(number)
-            try:
-                tell(_found(search.text()))
-            except DirectoryError as wrong:
-                tell(_refusal(wrong))
+            self._failures.tried("answer to a look-up", partial(_tell, tell, search))
         if self._searches.is_eager:
             self._soon()
-        self._schedule()
+        self._timer.set()
 
     async def _asked(self, number: int, question: DirectoryQuestion) -> None:
         looked_up, record = self._searches.looked_up(number), question.record
@@ -234,17 +236,8 @@ class FleetLookUps:
         self._searches.answered(number, record.id, links, self._loop.time())
         self._soon()
 
-    def _schedule(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        due = self._searches.next_timer()
-        if due != float("inf"):
-            self._timer = self._loop.call_at(due, self._give_up)
-
-    def _give_up(self) -> None:
-        self._timer = None
-        self._searches.handle_timer(self._loop.time())
+    def _give_up(self, now: float) -> None:
+        self._searches.handle_timer(now)
         self._go_on()
 
     def _end(self, number: int) -> None:
@@ -294,6 +287,13 @@ class _Gathering:
             done(response)
 
         return self._begin(tell)
+
+
+def _tell(tell: Tell, search: DirectorySearch) -> None:
+    try:
+        tell(_found(search.text()))
+    except DirectoryError as wrong:
+        tell(_refusal(wrong))
 
 
 def _found_links(looked_up: LookedUp, links: list[WebLink]) -> CoapResponse:

@@ -6,14 +6,18 @@ Those who observe the same, with the same name and roles, share its subscription
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import Respond
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 from gateway.fleet_directory.observed import GATEWAYS_MAX, ObservedLookUp
 from gateway.fleet_directory.search import WayTo
 from gateway.fleet_directory.targets import LookedUp, links_of
@@ -22,6 +26,8 @@ from resource_directory.link_format import WebLink
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
+
+_log = logging.getLogger(__name__)
 
 LOOK_UPS_MAX: Final = 8
 """Observed look-ups; their subscriptions are half of those that a gateway may have."""
@@ -95,6 +101,7 @@ class FleetObserving:
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         self._retry: asyncio.TimerHandle | None = None
+        self._failures = Failures(CountedLines(_log, self._loop.time))
         members.listen(self._soon)
         access.tell_of_changes(self._anew)
 
@@ -200,9 +207,11 @@ class FleetObserving:
             for record in shared.core.silent:
                 if record.id in shared.ends:
                     continue
-                if self._in_reach(record.id):
-                    self._begin(shared, record)
-                elif self._retry is None:
+                begin = partial(self._begin, shared, record)
+                is_begun = self._in_reach(record.id) and self._failures.tried(
+                    "subscription at a directory", begin, record.id
+                )
+                if not is_begun and self._retry is None:
                     self._retry = self._loop.call_later(RETRY_S, self._again)
 
     def _soon(self) -> None:
@@ -212,19 +221,23 @@ class FleetObserving:
     def _tell(self) -> None:
         self._pause = None
         for shared in list(self._shared.values()):
-            self._follow(shared)
-            if not shared.core.is_whole:
-                continue  # the last one tells
-            looked_up = shared.core.looked_up
-            response = self._respond_with(looked_up, shared.core.links(self._loop.time()))
-            if response == shared.told:
-                continue
-            shared.told = response
-            is_last = not codes.is_success(response.code)
-            for exchange, observer in list(shared.observers.items()):
-                observer.respond(exchange, response, is_last)
-                if is_last:
-                    self.ended(exchange)
+            self._failures.tried("tell of a look-up", partial(self._tell_of, shared))
+
+    def _tell_of(self, shared: _Shared) -> None:
+        self._follow(shared)
+        if not shared.core.is_whole:
+            return  # the last one tells
+        looked_up = shared.core.looked_up
+        response = self._respond_with(looked_up, shared.core.links(self._loop.time()))
+        if response == shared.told:
+            return
+        shared.told = response
+        is_last = not codes.is_success(response.code)
+        for exchange, observer in list(shared.observers.items()):
+            step = partial(observer.respond, exchange, response, is_last)
+            self._failures.tried("tell an observer of a look-up", step)
+            if is_last:
+                self.ended(exchange)
 
     def _anew(self) -> None:
         """Who may read what may be another matter now."""

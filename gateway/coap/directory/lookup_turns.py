@@ -5,10 +5,16 @@ Between slices as much time is left to all others as the last one took.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any, Final
+
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
+
+_log = logging.getLogger(__name__)
 
 Step = Callable[[], bool]
 """Does a slice, and says whether that was the last one."""
@@ -36,6 +42,7 @@ class LookUpTurns:
         self._clock = clock
         self._by_asker: dict[Hashable, deque[Step]] = {}
         self._is_called = False
+        self._failures = Failures(CountedLines(_log, clock))
 
     def has_room(self, asker: Hashable) -> bool:
         """Whether one more may begin for somebody."""
@@ -78,11 +85,19 @@ class LookUpTurns:
         self._by_asker[asker] = steps  # behind all others
         step = steps[0]
         began = self._clock()
-        is_done = step()
+        is_done = self._is_over(step)
         if is_done and steps and steps[0] is step:
             steps.popleft()
         self._leave(asker)
         self._wake(self._clock() - began)
+
+    def _is_over(self, step: Step) -> bool:
+        """Do a slice; one that fails is the last, and keeps no other look-up waiting."""
+        try:
+            return step()
+        except Exception as error:  # nobody foresaw it, or the asker was told
+            self._failures.failed("look-up", error)
+            return True
 
     def _leave(self, asker: Hashable) -> None:
         if not self._by_asker.get(asker, True):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from gateway.broker.durability.lasting_clock import Clocks, KernelClocks, LastingClock
 from gateway.coap.directory.file import NAME, DirectoryFile
+from gateway.watched_tasks import WatchedTasks
 from resource_directory.digest import DigestTimes, DirectoryDigest
 from resource_directory.journal import RegistrationJournal
 from resource_directory.registry import Registry
 from resource_directory.service import DirectoryService
 from resource_directory.watches import Watches
 
+LAST_WRITE_S = 10.0
+"""What is left is written within this time, or is not."""
 SWEEP_S = 10.0
 """Longest pause between two looks at what has expired; look-ups do not depend on it."""
 
@@ -31,6 +35,7 @@ class GatewayDirectory:
             out before the last write, and lost in a kill, becomes another endpoint's.
         expired: called when registrations have expired, for those who watch.
         clocks: of the machine.
+        watched: begins anew what fails.
 
     """
 
@@ -41,16 +46,18 @@ class GatewayDirectory:
         *,
         expired: Callable[[], None] = lambda: None,
         clocks: Clocks | None = None,
+        watched: WatchedTasks | None = None,
     ) -> None:
         self._clock = LastingClock(clocks or KernelClocks(), epoch)
         self._expired = expired
+        self._watched = watched or WatchedTasks()
         watches, changes = Watches(), RegistrationJournal()
         self._digest = DirectoryDigest()
         listeners = (watches, changes, self._digest)
         self.registry = Registry(f"/rd/{epoch}-", listeners=listeners)
         self.service = DirectoryService(self.registry, watches)
         self._file = DirectoryFile(state_dir / NAME, self.registry, changes, self._clock)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._writing: asyncio.Task[None] | None = None
 
     def now(self) -> float:
         """The directory's time, seconds."""
@@ -72,19 +79,17 @@ class GatewayDirectory:
             told: takes the digest when there is something new.
 
         """
-        self._tasks = [
-            asyncio.create_task(self._expire(), name="directory expiry"),
-            asyncio.create_task(self._tell_offers(told), name="directory digest"),
-            asyncio.create_task(self._file.run(), name="directory file"),
-        ]
+        start = self._watched.start
+        self._writing = start("directory file", self._file.run)
+        start("directory expiry", self._expire)
+        start("directory digest", partial(self._tell_offers, told))
 
     async def stop(self) -> None:
         """Write what is left, and end."""
-        tasks, self._tasks = self._tasks, []
         self._file.end()
-        for task in tasks[:2]:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._writing is not None:
+            await asyncio.wait({self._writing}, timeout=LAST_WRITE_S)
+        await self._watched.stop()
 
     async def _tell_offers(self, told: Callable[[bytes], None]) -> None:
         loop = asyncio.get_running_loop()

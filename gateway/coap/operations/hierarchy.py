@@ -7,7 +7,10 @@ It names all gateways, so who may read it only because it is public is told noth
 from __future__ import annotations
 
 import json
+import logging
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from aiocoap import error, resource
@@ -19,6 +22,8 @@ from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import Respond
 from gateway.coap.operations.status import JSON
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 from tree_handler.members.hierarchy import Membership
 
 CBOR: Final = 60
@@ -28,6 +33,7 @@ PATH: Final = ("hierarchy",)
 SUBSTITUTES: Final = 3
 """So many are named of each gateway."""
 PAUSE_S: Final = 0.2
+_log = logging.getLogger(__name__)
 """Changes within this time are told together."""
 
 _PATH_VALUES = tuple(segment.encode() for segment in PATH)
@@ -161,6 +167,7 @@ class HierarchyAnswers:
         self._observers: dict[int, tuple[CoapRequest, Respond]] = {}
         self._told: tuple[int, bytes] | None = None
         self._is_due = False
+        self._failures = Failures(CountedLines(_log, time.monotonic))
         members.listen(self._changed)
 
     def answer(self, request: CoapRequest, peer: CoapPeer, _now: float) -> CoapResponse | None:
@@ -193,7 +200,13 @@ class HierarchyAnswers:
         if told == self._told:  # what changed of a record does not stand there
             return
         self._told = told
-        for exchange, (request, respond) in list(self._observers.items()):
+        for exchange in list(self._observers):
+            step = partial(self._tell_one, exchange)
+            self._failures.tried("tell of the hierarchy", step, str(exchange))
+
+    def _tell_one(self, exchange: int) -> None:
+        if exchange in self._observers:
+            request, respond = self._observers[exchange]
             response = self._response(request)
             if response is not None:
                 respond(exchange, response, False)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Protocol
 
+from gateway.due_timer import DueTimer
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 from gateway.steady_clock import steady_clock
 from tree_handler.errors import ProtocolError
 from tree_handler.rate_limit import RateLimit
@@ -71,8 +75,9 @@ class RemoteExchange:
         self._executor = executor
         self._waiting: dict[str, Told] = {}
         self._executing: dict[tuple[str, str], Callable[[], None]] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._due = float("inf")
+        loop = asyncio.get_running_loop()
+        self._timer = DueTimer(loop, self._now, queries.next_timer, self._handle_timer)
+        self._failures = Failures(CountedLines(_log, self._now))
         self._lines = RateLimit(LOG_LINES_PER_S, 1)
         self._idle = asyncio.Event()
 
@@ -111,7 +116,7 @@ class RemoteExchange:
         self._waiting[correlation] = told
         if not publication.waits:
             self._send(publication)
-        self._schedule()
+        self._timer.set()
         return lambda: self._end(correlation)
 
     async def ask(
@@ -160,13 +165,13 @@ class RemoteExchange:
                     self._tell(correlation, response, goes_on=goes_on)
                 case Publication():
                     self._send(action)
-        self._schedule()
+        self._timer.set()
 
     def moved(self, now: float) -> None:
         """Some gateways may be reached otherwise now, on the clock of the links."""
         for publication in self.queries.moved(self._now()):
             self._send(publication)
-        self._schedule()
+        self._timer.set()
 
     async def idle(self) -> None:
         """Wait until nothing is executed for others any more."""
@@ -176,10 +181,7 @@ class RemoteExchange:
 
     async def stop(self) -> None:
         """End what is executing and whoever waits."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._due = float("inf")
+        self._timer.stop()
         waiting, self._waiting = self._waiting, {}
         for told in waiting.values():
             told(None, False)
@@ -198,7 +200,7 @@ class RemoteExchange:
                 self._stop(execute.key)
             if publication is not None:
                 self._send(publication)
-            self._schedule()
+            self._timer.set()
 
         end = self._executor.begin(execute.request, execute.asker, tell, observes=execute.observes)
         if is_over:
@@ -230,30 +232,18 @@ class RemoteExchange:
     def _send(self, publication: Publication) -> None:
         self._send_to(publication.receiver, publication.topic, publication.payload)
 
-    def _tick(self) -> None:
-        self._timer = None
-        self._due = float("inf")
-        for over in self.queries.handle_timer(self._now()):
-            match over:
-                case Publication():
-                    self._send(over)
-                case TimedOut(correlation):
-                    self._tell(correlation, None)
-                case Stop(key, is_late):
-                    self._stop(key)
-                    if is_late:
-                        # The asker has given up too: nobody is left to be told.
-                        _log.warning("remote query of %s not done in time: %s", *key)
-        self._schedule()
+    def _handle_timer(self, now: float) -> None:
+        for over in self.queries.handle_timer(now):
+            self._failures.tried("end of a query", partial(self._is_over, over))
 
-    def _schedule(self) -> None:
-        due = self.queries.next_timer()
-        if self._timer is not None and self._due <= due:
-            return  # what it was set for may be over: it looks, and is set anew
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if due != float("inf"):
-            self._due = due
-            left_s = max(0.0, due - self._now())
-            self._timer = asyncio.get_running_loop().call_later(left_s, self._tick)
+    def _is_over(self, over: Publication | TimedOut | Stop) -> None:
+        match over:
+            case Publication():
+                self._send(over)
+            case TimedOut(correlation):
+                self._tell(correlation, None)
+            case Stop(key, is_late):
+                self._stop(key)
+                if is_late:
+                    # The asker has given up too: nobody is left to be told.
+                    _log.warning("remote query of %s not done in time: %s", *key)

@@ -15,6 +15,7 @@ from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import coap_response, no_answer, relayed
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.paths import RemoteAsked
+from gateway.due_timer import DueTimer
 from tree_handler.remote.options import HOP_LIMIT, NO_OPTIONS, hops_left
 from tree_handler.remote.query import Lease, TooManyError
 from tree_handler.remote.resource import ResourceResponse
@@ -78,7 +79,8 @@ class RemoteWatching:
         self._by_request: dict[int, ContinuingAnswer] = {}
         self._by_exchange: dict[int, ContinuingAnswer] = {}
         self._ends: dict[int, Callable[[], None]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        loop, core = self._loop, self.core
+        self._timer = DueTimer(loop, loop.time, core.next_timer, self._handle_timer)
         parts.reach.tell_of_moves(self._moved)
 
     def watcher(
@@ -177,9 +179,7 @@ class RemoteWatching:
 
     def stop(self) -> None:
         """Renew nothing any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.stop()
 
     def _carry_out(self, actions: list[WatchAction]) -> None:
         for action in actions:
@@ -192,7 +192,7 @@ class RemoteWatching:
                         end()
                 case Notify():
                     self._notify(action)
-        self._schedule()
+        self._timer.set()
 
     def _subscribe(self, number: int, key: WatchKey, hops: int | None) -> None:
         def told(response: ResourceResponse | None, goes_on: bool) -> None:
@@ -245,19 +245,8 @@ class RemoteWatching:
         if len(self.core):
             self._carry_out(self.core.moved(self._parts.reach.epoch_of, now))
 
-    def _tick(self) -> None:
-        self._timer = None
-        self._carry_out(self.core.handle_timer(self._loop.time()))
-
-    def _schedule(self) -> None:
-        due = self.core.next_timer()
-        if self._timer is not None:
-            if self._timer.when() <= due:
-                return
-            self._timer.cancel()
-            self._timer = None
-        if due != float("inf"):
-            self._timer = self._loop.call_at(due, self._tick)
+    def _handle_timer(self, now: float) -> None:
+        self._carry_out(self.core.handle_timer(now))
 
 
 class RemoteObserver:

@@ -1,0 +1,136 @@
+"""What the product has under way by itself: a failure of one item ends none of it.
+
+Tasks that go on go through `gateway.watched_tasks` or `gateway.broker.tasks`, and timers that ring
+again through `gateway.repeating` or `gateway.due_timer`. All others stand here, with the reason why
+a failure of theirs stops nothing but what it was about.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+PACKAGES = ("gateway", "cloud_ingest", "dtls", "coap_engine", "resource_directory", "tree_handler")
+BEGINS = frozenset(
+    ("create_task", "ensure_future", "call_later", "call_at", "TaskGroup", "run_in_executor")
+)
+MECHANISMS = frozenset(
+    (
+        "gateway/watched_tasks.py",
+        "gateway/broker/tasks.py",
+        "gateway/repeating.py",
+        "gateway/due_timer.py",
+        "gateway/timers.py",
+        "gateway/links/schedule.py",
+    )
+)
+REASONS: dict[str, tuple[str, ...]] = {
+    "it is one request's, one connection's or one item's, and ends with it": (
+        "cloud_ingest/dashboard/api.py:Api._in_thread",
+        "gateway/coap/remote/gathering.py:GatheredAnswer._grow",
+        "gateway/coap/remote/gathering.py:GatheredAnswer.begin",
+        "gateway/coap/rendering.py:Renderings.begin",
+        "gateway/commands/many_resources.py:answers",
+        "gateway/console/server.py:_Connection._serve",
+        "gateway/console/server.py:_Connection.accepted",
+        "gateway/demo/story.py:_Story._publish",
+        "gateway/enrolment/service.py:EnrolmentService._begin",
+        "gateway/shares/password_checks.py:PasswordChecks.run",
+        "gateway/process/readings.py:Readings._keep",
+    ),
+    "who waits for it is given its failure": (
+        "cloud_ingest/collector/from_kafka.py:_aside",
+        "gateway/broker/inbound/waiting.py:Waiting.for_verdict",
+        "gateway/process/service.py:_until_any",
+    ),
+    "its end is the process's, which is started anew": (
+        "cloud_ingest/collector/command.py:Collector.run",
+        "cloud_ingest/collector/command.py:_serve",
+        "cloud_ingest/collector/source_spool.py:SourceSpool.fill",
+    ),
+    "it catches whatever its work raises, tells it, and goes on or is begun again by the next": (
+        "cloud_ingest/dashboard/server.py:Server.start",
+        "gateway/broker/durability/checkpoints.py:Checkpoints.sweep",
+        "gateway/broker/durability/queue_losses.py:QueueLosses.sweep",
+        "gateway/home_assistant/commands.py:Commands._take",
+        "gateway/links/backlog.py:LinkBacklog.__init__",
+        "gateway/links/commit.py:GroupCommit._start",
+        "gateway/links/neighbours.py:Neighbours._keep",
+        "gateway/links/repairs.py:Repairs.look",
+        "gateway/links/repairs.py:Repairs.serve",
+        "gateway/links/routed_part.py:RoutedPart._begin_to_serve",
+        "gateway/sensors/coap_device.py:CoapSensor.begin",
+    ),
+    "each read is guarded for itself, and who runs all of them is watched": (
+        "gateway/sensors/sampler.py:Sampler._sample_due",
+        "gateway/sensors/sampler.py:Sampler.run",
+    ),
+    "it is set again before what it does, or in `finally`": (
+        "cloud_ingest/collector/command.py:Collector.reload",
+        "dtls/core_timer.py:CoreTimer.set",
+        "gateway/access/in_use.py:AccessInUse._obey",
+        "gateway/credentials/expiry.py:ExpiryWatch._wait",
+        "gateway/links/discovery.py:MulticastDiscovery._schedule",
+    ),
+    "it rings once; each item is guarded, and the next event sets it anew": (
+        "gateway/access/in_use.py:AccessInUse.revoked",
+        "gateway/coap/directory/fleet_observing.py:FleetObserving._again",
+        "gateway/coap/directory/fleet_observing.py:FleetObserving._begin.told",
+        "gateway/coap/directory/fleet_observing.py:FleetObserving._soon",
+        "gateway/coap/refusals.py:RefusalLog.look_soon",
+        "gateway/event_log/bounded_lines.py:LeftOut.count",
+        "gateway/links/commit.py:GroupCommit._takes_again",
+        "gateway/links/commit.py:GroupCommit.append",
+        "gateway/process/readings.py:Readings.met",
+    ),
+    "what was to be done is asked for again: by the next record, event, look-up or connection": (
+        "cloud_ingest/collector/from_broker.py:BrokerCollector._one_connection",
+        "cloud_ingest/collector/from_broker.py:BrokerCollector._store",
+        "dtls/client_transport.py:Association._pump",
+        "gateway/access/in_use.py:AccessInUse._goes_by_lists",
+        "gateway/broker/access/amqtt_plugins.py:_Events._tell",
+        "gateway/coap/directory/fleet_lookup.py:FleetLookUps._go_on",
+        "gateway/fleet_status/publishing.py:StatusPublishing.handle_timer",
+        "gateway/links/dns_sd.py:DnsSd._changed",
+        "gateway/links/gathering.py:Gathering.add",
+        "gateway/signing/revocations.py:Revocations._keep",
+    ),
+}
+
+
+def begun_in(path: Path) -> Iterator[str]:
+    """Yield the functions of a file that begin something, as often as they do."""
+
+    def walk(node: ast.AST, name: str) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            named = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+            inner = f"{name}.{child.name}".lstrip(".") if isinstance(child, named) else name
+            if isinstance(child, ast.Call):
+                called = child.func
+                if getattr(called, "attr", getattr(called, "id", "")) in BEGINS:
+                    yield f"{path.relative_to(PROJECT)}:{name}"
+            yield from walk(child, inner)
+
+    yield from walk(ast.parse(path.read_text()), "")
+
+
+@cache
+def begun() -> frozenset[str]:
+    """Return all functions of the product that begin something, but for the mechanisms'."""
+    paths = (path for package in PACKAGES for path in sorted((PROJECT / package).rglob("*.py")))
+    meant = (path for path in paths if str(path.relative_to(PROJECT)) not in MECHANISMS)
+    return frozenset(name for path in meant for name in begun_in(path))
+
+
+def test_what_goes_on_by_itself_is_watched_or_has_a_reason_why_a_failure_stops_nothing() -> None:
+    listed = {name for names in REASONS.values() for name in names}
+    assert sorted(begun() - listed) == [], "watch it, or say here why a failure stops nothing"
+    assert sorted(listed - begun()) == [], "these are no more"
+
+
+def test_each_stands_under_one_reason() -> None:
+    names = [name for names in REASONS.values() for name in names]
+    assert len(names) == len(set(names))
