@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import CrashError, Wire, World
 
+from gateway.broker.durability.durable import RETRY_WRITE_S
 from gateway.broker.inbound.connection import Connection
 from gateway.mqtt import (
     Connect,
@@ -190,3 +191,48 @@ async def test_a_client_that_may_no_longer_publish_there_has_no_will_after_the_c
     world.may_publish = None
     await crash(world)
     assert published(world) == []
+
+
+async def refused(world: World) -> None:
+    """Have a client go, its will's delay pass, and the log refuse the will."""
+    connection = connect(world, DELAYED, lasting=True)
+    await turn(world)
+    connection.connection_lost(None)
+    await turn(world)
+    world.clocks.pass_s(3_601.0)
+    world.ahead_s += 3_601.0
+    world.log.is_full = True
+    world.core.sweep()
+    await turn(world)
+    assert published(world) == []
+    world.log.is_full = False
+
+
+async def test_a_will_that_was_due_is_published_though_its_client_is_back_right_after_the_crash(
+    world: World,
+) -> None:
+    """It is void only where the client is back before its delay has passed [MQTT-3.1.3-9]."""
+    await refused(world)
+    await crash(world)
+    connect(world, None, lasting=True)
+    await turn(world)
+    assert published(world) == [b"bye"]
+    await crash(world)
+    assert published(world) == [b"bye"]
+
+
+async def test_a_will_that_the_log_refused_does_not_wait_once_more_after_a_power_cut(
+    world: World,
+) -> None:
+    """For how long its client was away nobody knows then, but that its delay was over is noted."""
+    await refused(world)
+    await asyncio.sleep(2 * RETRY_WRITE_S)
+    assert world.durable.write() is None
+    await world._settled()
+    world.log.synced()
+    world.clocks.since_boot -= 3_600_000_000  # a clock that stood still since the client went
+    world.clocks.wall -= 3_600_000_000
+    await crash(world)
+    connect(world, None, lasting=True)
+    await turn(world)
+    assert published(world) == [b"bye"]

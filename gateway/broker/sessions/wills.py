@@ -98,15 +98,19 @@ class Wills:
         self._durability.will_ended(session.client_id)
 
     def wait(self, session: Session, since_s: float) -> None:
-        """A session's client has gone then: publish its will once its delay is over."""
+        """A session's client has gone then: publish its will once its delay is over, or now.
+
+        From then on its client can't be back in time any more (section 3.1.3.2.2).
+        """
         will = session.will
         if will is None:
             self._durability.will_ended(session.client_id)
             return
         session.will_at_s = since_s + delay_s(will)
-        self._delayed.add(session)
-        if not delay_s(will):
+        if session.will_at_s <= self._now():
             self.publish(session)
+        else:
+            self._delayed.add(session)
 
     def publish(self, session: Session) -> None:
         """Publish the will of a session whose client has gone, if it has one."""
