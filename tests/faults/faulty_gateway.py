@@ -100,6 +100,7 @@ class FaultyGateway:
         is_up: it runs.
         lines: what its starts were refused with.
         told_lost: how many messages it said that its clients will not get.
+        failed_syncs: how often its disk failed after the log was written.
 
     """
 
@@ -110,7 +111,7 @@ class FaultyGateway:
         self.port = port
         self.is_up = False
         self.lines: list[str] = []
-        self.told_lost = 0
+        self.told_lost = self.failed_syncs = 0
         self._folder = folder
         self._world = world
         self._neighbour = neighbour
@@ -189,6 +190,7 @@ class FaultyGateway:
         """End the process without a word to anybody."""
         if self.is_up:
             self.told_lost += self.core.refusals.counts[NO_LONGER_LOGGED]
+            self.failed_syncs += self.node.commit.refusals.counts["sync of the log that failed"]
             self.is_up = False
             self._abandon()
         if self._world.cuts_power:

@@ -224,14 +224,12 @@ async def test_a_will_that_was_due_is_published_though_its_client_is_back_right_
 async def test_a_will_that_the_log_refused_does_not_wait_once_more_after_a_power_cut(
     world: World,
 ) -> None:
-    """For how long its client was away nobody knows then, but that its delay was over is noted."""
     await refused(world)
     await asyncio.sleep(2 * RETRY_WRITE_S)
     assert world.durable.write() is None
     await world._settled()
     world.log.synced()
-    world.clocks.since_boot -= 3_600_000_000  # a clock that stood still since the client went
-    world.clocks.wall -= 3_600_000_000
+    world.clocks.power_cut(10.0, is_right=False)
     await crash(world)
     connect(world, None, lasting=True)
     await turn(world)

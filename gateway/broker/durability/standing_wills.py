@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.journal import Event, Journal
 from gateway.broker.hooks import Client
-from gateway.mqtt import PropertyId, Will
+from gateway.mqtt import Will
 
 
 class SavedWill(NamedTuple):
@@ -111,13 +111,7 @@ class StandingWills:
         return saved
 
     def refused(self, saved: SavedWill) -> None:
-        """The log did not take a will: it stands again, though its client may have another.
-
-        Its delay is over, whatever a start makes of the time that has passed.
-        """
-        left = dict(saved.properties)
-        left.pop(PropertyId.WILL_DELAY_INTERVAL, None)
-        saved = saved._replace(properties=left)
+        """The log did not take a will: it stands again, though its client may have another."""
         self._refused[saved.number] = saved
         self._changes.wills.add(saved.number)
         self._journal.noted(None, Event.WILL, *saved)  # a checkpoint may have said otherwise
