@@ -132,9 +132,15 @@ class InnerStarts(NotedBatches):
         with self._writing:
             if self._is_suspect:
                 self._rewrite()
-            self._is_suspect = True
-            os.fdatasync(self._fd)
             self._is_suspect = self._is_dirty = False
+            fd = os.dup(self._fd)
+        try:  # notes are taken meanwhile: the event loop does not wait for the disk
+            os.fdatasync(fd)
+        except BaseException:
+            self._is_suspect = True
+            raise
+        finally:
+            os.close(fd)
 
     def _rewrite(self) -> None:
         records = [record(self.complete_from, 0)]

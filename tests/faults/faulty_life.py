@@ -172,13 +172,20 @@ class Life(ABC):
             client.subscribe(topic_filter, qos)
 
     def publish(
-        self, publisher: LastingClient, topic: str, qos: int, *, retain: bool = False
+        self,
+        publisher: LastingClient,
+        topic: str,
+        qos: int,
+        *,
+        retain: bool = False,
+        begins: bytes = b"",
     ) -> bytes:
         """Publish from one client, and note who is certain to be due it; return what."""
         if not publisher.is_accepted or len(publisher.sent) > 20:
             return b""
         due = {c.name for c in self.subscribers if c.subscribed}
-        payload = publisher.publish(topic, qos, retain=retain)
+        named = begins + f"{publisher.name}:{publisher.number + 1}".encode()
+        payload = publisher.publish(topic, qos, retain=retain, payload=named)
         self.qos[payload], self.due[payload] = qos, due
         if retain:
             self.kept.append(payload)

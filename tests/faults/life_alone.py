@@ -12,6 +12,7 @@ from faulty_gateway import FaultyGateway, World
 from faulty_life import LONG, RETAINED_TOPIC, Life, Step
 
 from gateway.mqtt import Version, Will
+from tree_handler.batch_walk import START
 
 PORT = 1883
 WILL_TOPIC = "a/will"
@@ -75,7 +76,8 @@ class LifeAlone(Life):
 
     async def _publish_some(self) -> None:
         for qos in (0, 1, 2):
-            self.publish(self.publisher, "a/1", qos)
+            # What could be taken for a batch is noted before it is logged.
+            self.publish(self.publisher, "a/1", qos, begins=START if qos else b"")
         self.publish(self.publisher, RETAINED_TOPIC, 1, retain=True)
         await self.settle()
 
