@@ -119,7 +119,7 @@ class GatewaySite:
         self._gateway_id = gateway_id = owner.gateway_id
         self.site = CountedSite()
         self.directory = GatewayDirectory(
-            owner.state_dir, owner.epoch, expired=self._expired, watched=owner.watched
+            owner.state_dir, owner.epoch, expired=self._expired, watched=owner.watched.of_part()
         )
         call_later = asyncio.get_running_loop().call_later
         turns = LookUpTurns(call_later)

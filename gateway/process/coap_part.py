@@ -18,6 +18,18 @@ from gateway.coap_topics.publications import Publications
 from gateway.configuration.addresses import Addresses
 from gateway.configuration.config import ConfigError
 from gateway.configuration.listener_sections import CoapSection
+from gateway.state_folder import state
+
+
+async def recall(site: GatewaySite) -> None:
+    """Take up what the Resource Directory's file has.
+
+    Raises:
+        ConfigError: it can't be read now.
+
+    """
+    with state.being_read():
+        await site.directory.recall()
 
 
 async def serve(

@@ -90,30 +90,27 @@ class GatewayProcess:
     ) -> None:
         self._renewals = renewals or Renewals(lambda: None)
         self._settings = settings
-        self._read = read
         self._members = Members(settings.gateway.state_dir)
         self._console = ConsolePart()
         self._coap_topics = CoapBridge(settings.coap.topics.limits)
         self.watched = WatchedTasks()
         self._saying: publishing.StatusPublishing | None = None
         self._stack = AsyncExitStack()
-        self._end = end
+        self._read, self._end = read, end
 
     async def start(self) -> None:
         """Start all parts.
 
         Raises:
-            ConfigError: a file, key or sensor is not usable, or an address is in use; it names
-                the field.
+            ConfigError: a file, key or sensor is not usable, or an address is in use.
 
         """
         try:
             await self._start()
-        except LogError as error:
+        except BaseException as error:
             await self.stop()
-            raise ConfigError("gateway.state_dir", str(error)) from error
-        except BaseException:
-            await self.stop()
+            if isinstance(error, LogError):
+                raise ConfigError("gateway.state_dir", str(error)) from error
             raise
 
     async def stop(self) -> None:
@@ -137,9 +134,7 @@ class GatewayProcess:
 
     async def _start(self) -> None:
         own, key = self._settings.gateway, self._settings.tree.key()
-        self._readings = state.readings(
-            self._settings, self._accept, self._refused, self.watched.of_part()
-        )
+        self._readings = state.readings(self._settings, self._accept, self._refused, self.watched)
         files = self._read_access()
         self._addresses = await Addresses.of(self._settings)
         log = state.open_log(self._settings)
@@ -343,18 +338,9 @@ class GatewayProcess:
         access = CoapAccess(files.policy)
         self._oscore = OscoreDevices(own.state_dir)
         self._oscore.contexts = state.oscore_contexts(self._oscore, files.oscore)
-        owner = SiteOwner(
-            gateway_id=own.id,
-            place=own.place,
-            epoch=self._life.epoch,
-            access=access,
-            state_dir=own.state_dir,
-            seals=seals,
-            limits=limits,
-            watched=self.watched.of_part(),
-        )
+        epoch, watched = self._life.epoch, self.watched
         self._site = GatewaySite(
-            owner,
+            SiteOwner(own.id, own.place, epoch, access, own.state_dir, seals, limits, watched),
             MemberRoll(self._members, self._node),
             self._readings.sampler,
             carrier=self._node.direct,
@@ -363,11 +349,10 @@ class GatewayProcess:
             clients=ClientRoll(self._broker.core),
         )
         self._stack.push_async_callback(self._site.stop)
-        with state.being_read():
-            await self._site.directory.recall()
+        await coap_part.recall(self._site)
         self._stack.callback(coap_part.bridge(self._coap_topics, self._site, access, self._broker))
-        around = self._addresses, files, access, self._oscore
-        server = await coap_part.serve(self._site, coap, *around)
+        oscore = self._oscore
+        server = await coap_part.serve(self._site, coap, self._addresses, files, access, oscore)
         self._stack.push_async_callback(server.stop)
         self._site.start(self._readings, self._addresses.uri(server.ports), self._members.offer)
         return server

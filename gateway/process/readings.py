@@ -71,7 +71,7 @@ class Readings:
         refused: Callable[[str, str], None],
         watched: WatchedTasks | None = None,
     ) -> None:
-        self._watched = watched or WatchedTasks()
+        self._watched = (watched or WatchedTasks()).of_part()
         self._prefix = prefix
         self._stock = stock
         self._announce = announce

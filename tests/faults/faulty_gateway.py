@@ -151,8 +151,8 @@ class FaultyGateway:
             self.lines.append(str(error))
             return False
         self.store._one_call = LockInTurn(threads)  # type: ignore[assignment]
-        self._make(epoch)
         try:
+            self._make(epoch)
             self.core.recover(self._durable, self._history, self.store, saved)
         except OSError as error:
             self.lines.append(str(error))

@@ -208,6 +208,8 @@ class Life(ABC):
             yield from (f"{client.name}: {fault}" for fault in client.faults)
             if client.unreleased:
                 yield f"{client.name}: exchanges hang"
+        if held_up_s := self.world.threads.held_up_s:
+            yield f"the event loop waited {held_up_s} s for a thread"
         for gateway in self.gateways:
             if gateway.told_lost:
                 yield f"{gateway.told_lost} messages are said to be trimmed, and none was"

@@ -41,7 +41,7 @@ class Cursor(NamedTuple):
 
     version: int
     taken: int
-    count: int
+    waiting: int
 
 
 @dataclass(frozen=True, slots=True)
