@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from broker_client import Client
 from failing_sockets import Network
 
-from gateway.mqtt import Connect, Disconnect, Packet, PropertyId, ReasonCode, Version, Will
+from gateway.mqtt import ConnAck, Connect, Disconnect, Packet, PropertyId, ReasonCode, Version, Will
 
 PATIENCE_S = 60.0
 """A client that waits for an answer for so long opens another connection."""
@@ -56,6 +56,14 @@ class LastingClient(Client):
     will: Will | None = None
     keep_alive_s: int = 0
     heard_s: float = 0.0
+    sent_again: set[bytes] = field(default_factory=set)
+    """What it did not know to be there when it came back."""
+
+    def handle(self, packet: Packet) -> None:
+        """Take note of what is sent once more."""
+        if isinstance(packet, ConnAck) and not packet.reason:
+            self.sent_again |= {s.publish.payload for s in self.sent.values() if not s.is_released}
+        super().handle(packet)
 
     def open(self, network: Network) -> None:
         """Open a connection and send CONNECT; nothing if nobody listens."""

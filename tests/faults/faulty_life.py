@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import ClassVar
 
 from faulty_clients import AliveClient, LastingClient
@@ -227,10 +227,10 @@ class Life(ABC):
                 if client.name in self.due[payload] and payload not in got:
                     yield f"{client.name} never got {payload!r}"
 
-    def twice(self, client: LastingClient) -> Iterator[str]:
-        """Yield what came to a client twice that was not to."""
+    def twice(self, client: LastingClient, but: Collection[bytes] = ()) -> Iterator[str]:
+        """Yield what came to a client twice that was not to, but for some."""
         for payload, count in Counter(p.payload for p in client.got if not p.retain).items():
-            if self.qos.get(payload) == 2 and count > 1:
+            if self.qos.get(payload) == 2 and count > 1 and payload not in but:
                 yield f"{client.name} got {payload!r} {count} times"
 
     def _retained(self) -> Iterator[str]:

@@ -112,8 +112,8 @@ class LifeOfTwo(Life):
     def broken(self) -> Iterator[str]:
         """Yield each promise that does not hold."""
         yield from super().broken()
-        yield from self.twice(self.reader)
-        if not self.south.failed_syncs:
-            # Else what a client of 3.1.1 was not told of had left, and it sent it again
-            # (docs/durability.md): it is closed, where one of 5.0 is told.
-            yield from self.twice(self.other)
+        may_differ = self.world.cuts_power or self.south.failed_syncs or self.north.failed_syncs
+        # What had left before a sync was done, and its publisher sent again (docs/durability.md).
+        again = {payload for one in self.publishers for payload in one.sent_again}
+        for client in (self.reader, self.other):
+            yield from self.twice(client, again if may_differ else ())
