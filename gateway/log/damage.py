@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from gateway.log.errors import LogError
 from gateway.log.inner_starts import InnerStarts
 from tree_handler import batch
 from tree_handler.batch import Epoch, Header
-from tree_handler.batch_walk import DamagedBytes, walk
+from tree_handler.batch_walk import BLOCK_BYTES, DamagedBytes, walk
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
 
@@ -71,6 +73,43 @@ class Damage:
             more,
         )
 
+    def whole(self, path: Path) -> tuple[bytes, bool]:
+        """A segment, with zeros for blocks that the disk does not give; whether it gave all.
+
+        Raises:
+            OSError: it can't be read now.
+
+        """
+        try:
+            return path.read_bytes(), True
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            self.note(path, 0, str(error))
+        with path.open("rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            blocks = [_block(file.fileno(), at) for at in range(0, size, BLOCK_BYTES)]
+        return b"".join(blocks)[:size], False
+
+    def part(self, path: Path, start: int, end: int) -> bytes:
+        """A part of a segment, likewise.
+
+        Raises:
+            LogError: it can't be read now.
+
+        """
+        try:
+            with path.open("rb", buffering=0) as file:
+                return os.pread(file.fileno(), end - start, start)
+        except OSError as error:
+            failure = error
+        try:
+            if failure.errno == errno.EIO:
+                return self.whole(path)[0][start:end]
+        except OSError as error:
+            failure = error
+        raise LogError(f"{path}: {failure.strerror}") from failure
+
     def checked(self, path: Path, data: bytes, at: int, start: int = 0) -> Header | None:
         """The header of a batch in a part of a segment; None where it is damaged."""
         try:
@@ -89,7 +128,7 @@ class Damage:
         if not positions:
             return
         try:
-            data = path.read_bytes()
+            data, _ = self.whole(path)
         except OSError as error:
             if not is_at_fault(error):
                 raise LogError(f"{path}: {error.strerror}") from error
@@ -113,6 +152,13 @@ class Damage:
                 self.note(path, start + found.at, found.why)
             else:
                 yield found
+
+
+def _block(fd: int, at: int) -> bytes:
+    try:
+        return os.pread(fd, BLOCK_BYTES, at).ljust(BLOCK_BYTES, b"\0")
+    except OSError:
+        return bytes(BLOCK_BYTES)
 
 
 def _ranges(numbers: dict[Epoch, Intervals]) -> list[str]:

@@ -30,7 +30,6 @@ class SegmentIndex:
         control: where its batches between gateways start.
         holds: numbers in it, by stream.
         ever: all numbers that the log had up to its end.
-        lost: those that it held once, and that can't be read any more.
 
     """
 
@@ -39,15 +38,11 @@ class SegmentIndex:
     control: list[int]
     holds: dict[Epoch, Intervals]
     ever: Numbers
-    lost: Numbers
 
     def pack(self) -> bytes:
         """Make the bytes of the file."""
         numbers = pack_numbers(self.holds), pack_numbers(self.ever)
-        fields = [self.start, self.length, self.control, *numbers]
-        if self.lost:
-            fields.append(pack_numbers(self.lost))
-        packed: bytes = msgpack.packb(fields)
+        packed: bytes = msgpack.packb([self.start, self.length, self.control, *numbers])
         # It is not synced: after a power cut a part of it may be zeros.
         return zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") + packed
 
@@ -63,9 +58,8 @@ class SegmentIndex:
         if zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") != data[:_CRC_BYTES]:
             raise ValueError("index")
         try:
-            start, length, control, holds_packed, ever_packed, *more = msgpack.unpackb(packed)
+            start, length, control, holds_packed, ever_packed, *_ = msgpack.unpackb(packed)
             holds, ever = unpack_numbers(holds_packed), unpack_numbers(ever_packed)
-            lost = unpack_numbers(more[0]) if more else {}
             if any(not 0 <= at < length for at in control):
                 raise ValueError("index")
         except (TypeError, msgpack.UnpackException) as error:
@@ -73,4 +67,4 @@ class SegmentIndex:
         for stream, numbers in holds.items():
             if any(ever.get(stream, _NOTHING).missing(*part) for part in numbers):
                 raise ValueError("index")
-        return SegmentIndex(start, length, control, holds, ever, lost)
+        return SegmentIndex(start, length, control, holds, ever)

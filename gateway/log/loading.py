@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import errno
+import itertools
 import os
 import re
 from collections.abc import Sequence
@@ -18,7 +18,6 @@ from gateway.log.inner_starts import InnerStarts
 from gateway.log.segment import Segment
 from tree_handler.batch import Epoch, Header
 from tree_handler.batch_walk import (
-    BLOCK_BYTES,
     DamagedBytes,
     is_any_behind,
     is_beginning,
@@ -26,6 +25,7 @@ from tree_handler.batch_walk import (
 )
 from tree_handler.intervals import Intervals
 
+_DIGITS: Final = "[0-9]" * 20
 _NAME: Final = re.compile(r"\d{20}\.log")
 _NOTHING: Final = Intervals()
 _UNWRITTEN: Final = "zeros, as a power cut leaves where the disk did not have what was appended"
@@ -37,22 +37,79 @@ class Loaded:
 
     Attributes:
         segment: what can be read of it.
-        ever: numbers that the log had by its end, if its index tells.
+        index: what is told beside it, if that can be read and is of this segment.
         gaps: by stream, the last number before damage and the one before the first behind it; 0
             for the former where the segment holds none.
         is_damaged: whether a part of it can't be read, and nothing tells what stood there.
+        is_unread: whether it can't be read now, and nothing tells what stands there.
+        is_gone: whether there is no such file any more.
         cut_bytes: of the beginning of a batch that a kill left, which was cut off.
 
     """
 
     segment: Segment
-    ever: Numbers | None = None
+    index: SegmentIndex | None = None
     gaps: list[tuple[Epoch, int, int]] = field(default_factory=list)
     is_damaged: bool = False
+    is_unread: bool = False
+    is_gone: bool = False
     cut_bytes: int = 0
 
 
-def sealed(path: Path, end: int | None, damage: Damage) -> Loaded:
+def listed(folder: Path, before: int) -> list[Path]:
+    """Return the segments that are there, or of which an index tells, oldest first.
+
+    An index from before this position is what is left of a segment that was deleted: it goes too.
+    """
+    paths = set(folder.glob(f"{_DIGITS}.log"))
+    for index in folder.glob(f"{_DIGITS}{SUFFIX}"):
+        if (path := index.with_suffix(".log")) not in paths and int(index.stem) < before:
+            index.unlink(missing_ok=True)
+        else:
+            paths.add(path)
+    return sorted(paths)
+
+
+def found(
+    paths: Sequence[Path], promised: int, inner: InnerStarts, damage: Damage
+) -> tuple[list[Loaded], bool]:
+    """Load segments; return them, and whether the newest one is appended to.
+
+    What a kill left at its end is cut off.
+
+    Args:
+        paths: all of them, oldest first.
+        promised: bytes of the newest one up to here were told to be safe.
+        inner: the notes of the log.
+        damage: told of what can't be read, which is left out.
+
+    Raises:
+        OSError: the newest one can't be read or cut.
+
+    """
+    loaded = [
+        _sealed(path, int(after.stem), damage) if path.exists() else _gone(path, damage)
+        for path, after in itertools.pairwise(paths)
+    ]
+    goes_on = False
+    if paths and paths[-1].exists():
+        newest, goes_on = _last(paths, promised, inner, damage)
+        loaded.append(newest)
+    elif paths:
+        loaded.append(_gone(paths[-1], damage))
+    return loaded, goes_on
+
+
+def _gone(path: Path, damage: Damage) -> Loaded:
+    """Tell of a segment of which only the index is there."""
+    index = _index(path)
+    segment = Segment(path, int(path.stem), 0 if index is None else index.length)
+    damage.missed(path, 0, segment.length, "the file is gone")
+    damage.unknown.discard(path)
+    return Loaded(segment, index, is_gone=True)
+
+
+def _sealed(path: Path, end: int | None, damage: Damage) -> Loaded:
     """Load a segment to which nothing is appended any more.
 
     Args:
@@ -66,36 +123,33 @@ def sealed(path: Path, end: int | None, damage: Damage) -> Loaded:
     """
     length = path.stat().st_size
     start = int(path.stem)
-    expected = length if end is None else end - start
     index = _index(path)
+    if end is not None:
+        expected = end - start
+    else:
+        expected = length if index is None else max(length, index.length)
     if index is not None and index.length not in (length, expected):
         # It may have lost its end, and the one behind it be gone; else the index is another's.
         index = index if length < index.length < expected else None
     if index is not None and index.length == length == expected:
         segment = Segment(path, start)
         segment.take(index)
-        return Loaded(segment, index.ever)
+        return Loaded(segment, index)
     try:
         loaded = _read(path, damage)
     except OSError as error:  # it may be there the next time, so nothing of it counts as lost
         damage.note(path, 0, str(error))
-        loaded = Loaded(Segment(path, start))
+        loaded = Loaded(Segment(path, start), is_unread=index is None)
         if index is not None:
             loaded.segment.take(index)
-    segment = loaded.segment
-    segment.length = length
+    loaded.segment.length = length if end is not None else expected
     if length != expected:
         why = f"{length} bytes long, not {expected}"
         damage.missed(path, min(length, expected), max(0, expected - length), why)
-        loaded.is_damaged = True
         damage.unknown.discard(path)
     if index is not None:
-        loaded.ever = index.ever
-        segment.lost = missing(index.holds, segment.holds)
-        for key, numbers in index.lost.items():
-            segment.lost.setdefault(key, Intervals()).update(numbers)
+        loaded.index = index
         loaded.gaps.clear()
-        loaded.is_damaged = False
     return loaded
 
 
@@ -139,50 +193,21 @@ def restored(mark: Path, newest_name: str, damage: Damage) -> int:
     return length
 
 
-def last(
+def _last(
     paths: Sequence[Path], promised: int, inner: InnerStarts, damage: Damage
 ) -> tuple[Loaded, bool]:
-    """Load the newest segment that is there; whether it is appended to.
-
-    Args:
-        paths: all of them, oldest first.
-        promised: its bytes up to here were told to be safe.
-        inner: the notes of the log.
-        damage: told of what can't be read, which is left out.
-
-    Raises:
-        OSError: it can't be read or cut.
-
-    """
     path = paths[-1]
     if _index(path) is not None:
         damage.note(path, path.stat().st_size, "the segment behind it is gone")
-        return sealed(path, None, damage), False
-    found = newest(path, promised, inner, damage)
-    length = found.segment.length
-    if not length and not found.cut_bytes and len(paths) > 1 and _index(paths[-2]):
-        damage.note(path, 0, "empty, though something stood in it")
-    goes_on = not found.is_damaged and inner.are_complete(found.segment.start)
-    return found, goes_on or not length
-
-
-def newest(path: Path, promised: int, inner: InnerStarts, damage: Damage) -> Loaded:
-    """Load the segment to which was appended last, and cut off what a kill left at its end.
-
-    Args:
-        path: the segment.
-        promised: its bytes up to here were told to be safe.
-        inner: the notes of the log.
-        damage: told of what can't be read, which is left out.
-
-    Raises:
-        OSError: it can't be read or cut.
-
-    """
+        return _sealed(path, None, damage), False
     loaded = _read(path, damage, promised, inner)
+    length = loaded.segment.length
     if loaded.cut_bytes:
-        os.truncate(path, loaded.segment.length)
-    return loaded
+        os.truncate(path, length)
+    elif not length and len(paths) > 1 and _index(paths[-2]):
+        damage.note(path, 0, "empty, though something stood in it")
+    goes_on = not loaded.is_damaged and inner.are_complete(loaded.segment.start)
+    return loaded, goes_on or not length
 
 
 def _read(
@@ -194,7 +219,7 @@ def _read(
 ) -> Loaded:
     segment = Segment(path, int(path.stem))
     loaded = Loaded(segment)
-    data, is_whole = _bytes(path, damage)
+    data, is_whole = damage.whole(path)
     data = data[:length]
     end = len(data)
     around = _Around()
@@ -253,27 +278,6 @@ def _is_left_by_a_stop(data: bytes, at: int, segment: Segment, inner: InnerStart
     return inner.are_complete(segment.start) or not is_any_behind(data, at)
 
 
-def _bytes(path: Path, damage: Damage) -> tuple[bytes, bool]:
-    """A segment, with zeros for blocks that the disk does not give; whether it gave all."""
-    try:
-        return path.read_bytes(), True
-    except OSError as error:
-        if error.errno != errno.EIO:
-            raise
-        damage.note(path, 0, str(error))
-    with path.open("rb", buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        blocks = [_block(file.fileno(), at) for at in range(0, size, BLOCK_BYTES)]
-    return b"".join(blocks)[:size], False
-
-
-def _block(fd: int, at: int) -> bytes:
-    try:
-        return os.pread(fd, BLOCK_BYTES, at).ljust(BLOCK_BYTES, b"\0")
-    except OSError:
-        return bytes(BLOCK_BYTES)
-
-
 def missing(of: Numbers, among: Numbers) -> dict[Epoch, Intervals]:
     """Return what numbers have that others have not, by stream."""
     found = {key: ranges.without(among.get(key, _NOTHING)) for key, ranges in of.items()}
@@ -283,7 +287,7 @@ def missing(of: Numbers, among: Numbers) -> dict[Epoch, Intervals]:
 def surveyed(segment: Segment, damage: Damage) -> dict[Epoch, Intervals]:
     """Look through a segment in which damage was met; what it held and can't be read any more.
 
-    It is known by the segment from now on, and to the start that reads its index.
+    Its index tells it no more.
 
     Raises:
         OSError: it can't be read.
@@ -292,11 +296,9 @@ def surveyed(segment: Segment, damage: Damage) -> dict[Epoch, Intervals]:
     now = _read(segment.path, damage, length=segment.length).segment
     lost = missing(segment.holds, now.holds)
     segment.holds, segment.control = now.holds, now.control
-    for key, numbers in lost.items():
-        segment.lost.setdefault(key, Intervals()).update(numbers)
     index = _index(segment.path)
     if lost and index is not None:
-        changed = replace(index, control=segment.control, holds=segment.holds, lost=segment.lost)
+        changed = replace(index, control=segment.control, holds=segment.holds)
         with contextlib.suppress(OSError):  # the next start asks for it when it meets it again
             replaced_file.replace(segment.path.with_suffix(SUFFIX), changed.pack())
     return lost

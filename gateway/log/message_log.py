@@ -3,7 +3,8 @@
 A log is a folder of segments, each the plain concatenation of batch frames, named by the
 position of its first byte over all segments. A full segment is sealed with an index beside it
 (which numbers of which stream it holds, and all that the log ever held up to its end), so a start
-reads one segment and not all. Whole segments are deleted, oldest first. The collector's spool is
+reads one segment and not all. Whole segments are deleted, oldest first, and that is noted before
+(`gateway.log.trimmed`), so that what else is gone is known to be lost. The collector's spool is
 this same log with a mark that tells readers how far it is safe to read.
 
 What a failing disk may do: an append or a new segment that fails leaves the log as it was, and the
@@ -18,27 +19,28 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import itertools
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from gateway import replaced_file
-from gateway.log import loading, recovered
+from gateway.log import loading
 from gateway.log.errors import LogError
 from gateway.log.going import GoingSegments
 from gateway.log.histogram import DurationHistogram
 from gateway.log.index import SUFFIX
+from gateway.log.loading import Loaded
 from gateway.log.readable_log import ReadableLog
+from gateway.log.recovered import assumed_trimmed, numbers_of
 from gateway.log.sealing import Sealing
 from gateway.log.segment import Segment
+from gateway.log.trimmed import Trimmed
 from tree_handler.batch import Epoch, Header
 from tree_handler.batch_walk import START
 from tree_handler.intervals import Intervals
-from tree_handler.replication import epochs_over
 
 __all__ = ["Done", "LogError", "MessageLog"]
 
@@ -98,6 +100,7 @@ class MessageLog(ReadableLog):
         self._is_torn = False
         """Whether a part of a refused frame may stand at the end of the newest segment."""
         self._sealing = Sealing(self._damage, now)
+        self._trimmed = Trimmed(folder)
         self._syncing = threading.Lock()
 
     # -- life --------------------------------------------------------------------------------
@@ -122,40 +125,45 @@ class MessageLog(ReadableLog):
         fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         for left in self.folder.glob(f"{_SEGMENTS}.*.new"):
             left.unlink(missing_ok=True)
-        paths = sorted(self.folder.glob(_SEGMENTS))
+        self._trimmed.load()
         promised = 0
         if self._mark:
-            name = paths[-1].name if paths else ""
-            promised = loading.restored(self.folder / MARK_NAME, name, self._damage)
-            paths = sorted(self.folder.glob(_SEGMENTS))
+            newest = max((path.name for path in self.folder.glob(_SEGMENTS)), default="")
+            promised = loading.restored(self.folder / MARK_NAME, newest, self._damage)
+        paths = loading.listed(self.folder, self._trimmed.before)
         self._inner.load(is_new=not paths)
-        found = [
-            loading.sealed(path, int(after.stem), self._damage)
-            for path, after in itertools.pairwise(paths)
-        ]
-        goes_on = bool(paths)
-        if paths:
-            one, goes_on = loading.last(paths, promised, self._inner, self._damage)
-            found.append(one)
-            self.cut_bytes = one.cut_bytes
-        self.have, lost = recovered.numbers_of(found)
+        found, goes_on = loading.found(paths, promised, self._inner, self._damage)
+        self.cut_bytes = found[-1].cut_bytes if found else 0
+        self._tell_what_is_gone(found)
+        known = self._trimmed.numbers if self._trimmed.is_known else assumed_trimmed(found)
+        self.have, lost = numbers_of(found, known)
         self._damage.lost(lost)
-        epochs_over.prune(self.have)
-        self._segments = [one.segment for one in found]
+        self._segments = [one.segment for one in found if not one.is_gone]
         if goes_on:
             self._fd = os.open(self._newest.path, os.O_WRONLY | os.O_APPEND)
         else:
-            self._seal_at_start()
+            ends = (one.segment.start + one.segment.length for one in found)
+            self._seal_at_start(max(ends, default=self._trimmed.before))
         self._inner.begin(self._segments[0].start, self.position)
         self.sync()
+        if not self._trimmed.is_known:
+            self._trimmed.goes(self._segments[0].start, known)
 
-    def _seal_at_start(self) -> None:
+    def _tell_what_is_gone(self, found: Sequence[Loaded]) -> None:
+        """Tell if the log does not begin where the note of what was deleted says that it does."""
+        before = self._trimmed.before
+        missing_bytes = found[0].segment.start - before if found else 0
+        if self._trimmed.is_known and (missing_bytes > 0 or not found):
+            path = self.folder / f"{before:020d}{SEGMENT_SUFFIX}"
+            self._damage.missed(path, 0, missing_bytes, "the file is gone")
+
+    def _seal_at_start(self, position: int) -> None:
         """Begin a segment; the one before is not appended to any more."""
         if self._segments:
             newest = self._newest
             fd = os.open(newest.path, os.O_WRONLY | os.O_APPEND)
             self._sealing.add(newest, fd, newest.index(self.have))
-        self._fd = self._start_segment(self.position if self._segments else 0)
+        self._fd = self._start_segment(position)
 
     def close(self) -> None:
         """Sync and let go of the folder."""
@@ -274,28 +282,36 @@ class MessageLog(ReadableLog):
             OSError: none went, for the oldest can't be deleted.
 
         """
-        total = self.length
-        trimmed = False
-        # An index tells what was in all before it, so the newest one that is written stays.
-        kept = 2 + self._sealing.unfinished
-        while total > self.max_bytes and len(self._segments) > kept:
-            if self._needed_from is not None and self._segments[1].start > self._needed_from:
-                break
-            oldest = self._segments[0]
+        going = self._segments[: self._beyond_bytes()]
+        if not going:
+            return False
+        count = len(going)
+        self._trimmed.goes(self._segments[count].start, self._oldest_alone(count))
+        for oldest in going:
             try:
                 oldest.path.with_suffix(SUFFIX).unlink(missing_ok=True)
                 oldest.path.unlink(missing_ok=True)
             except OSError:
-                if trimmed:
-                    break
-                raise
+                if oldest is going[0]:
+                    raise
+                break
             del self._segments[0]
             self._damage.segments.discard(oldest.path)
-            total -= oldest.length
-            trimmed = True
-        if trimmed:
-            self._inner.trimmed(self._segments[0].start)
-        return trimmed
+        self._inner.trimmed(self._segments[0].start)
+        return True
+
+    def _beyond_bytes(self) -> int:
+        """How many of the oldest segments go: see `trim`."""
+        # An index tells what was in all before it, so the newest one that is written stays.
+        kept = 2 + self._sealing.unfinished
+        total, count = self.length, 0
+        while total > self.max_bytes and len(self._segments) - count > kept:
+            next_start = self._segments[count + 1].start
+            if self._needed_from is not None and next_start > self._needed_from:
+                break
+            total -= self._segments[count].length
+            count += 1
+        return count
 
     def goes_next(self, position: int, ahead_bytes: int) -> GoingSegments:
         """The sealed segments from a position on that are beyond ``max_bytes`` as soon as the log
@@ -315,6 +331,7 @@ class MessageLog(ReadableLog):
         """The log holds nothing of these, and a note that they are over (`epochs_over`)."""
         for stream in streams:
             self.have.pop(stream, None)
+            self._trimmed.numbers.pop(stream, None)
 
     # -- within ------------------------------------------------------------------------------
 

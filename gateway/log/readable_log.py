@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from gateway.log import loading, scan
@@ -49,7 +49,7 @@ class ReadableLog:
             if segment.start + segment.length <= position:
                 continue
             try:
-                data = segment.path.read_bytes()[: segment.length]
+                data = self._damage.whole(segment.path)[0][: segment.length]
             except OSError as error:
                 raise LogError(f"{segment.path}: {error.strerror}") from error
             for at, header in self._damage.readable(segment.path, data):
@@ -129,6 +129,11 @@ class ReadableLog:
         for segment in self._segments:
             yield from self._damage.batches_at(segment.path, segment.control)
 
+    @property
+    def has_met_damage(self) -> bool:
+        """Whether `survey` has something to look through."""
+        return bool(self._damage.unknown)
+
     def survey(self) -> dict[Epoch, Intervals]:
         """Look through a segment in which damage was met since the start, if there is any; return
         what the log has not any more, which neighbours may have.
@@ -137,24 +142,27 @@ class ReadableLog:
             LogError: it can't be read.
 
         """
-        unknown = self._damage.unknown
-        found = [one for one in self._segments if one.path in unknown] if unknown else []
-        if not found:
+        self._damage.unknown &= {one.path for one in self._segments}
+        if not self.has_met_damage:
             return {}
-        segment = found[0]
+        segment = next(one for one in self._segments if one.path in self._damage.unknown)
         try:
             held = loading.surveyed(segment, self._damage)
         except OSError as error:
             raise LogError(f"{segment.path}: {error.strerror}") from error
-        elsewhere: dict[Epoch, Intervals] = {}
-        for one in self._segments:
-            for key in held.keys() & one.holds.keys():
-                elsewhere.setdefault(key, Intervals()).update(one.holds[key])
-        lost = loading.missing(held, elsewhere)
+        lost = _not_in(self._segments, held)
         for key in lost.keys() & self.have.keys():
             self.have[key] = self.have[key].without(lost[key])
         self._damage.lost(lost)
         return lost
+
+    def _oldest_alone(self, count: int) -> dict[Epoch, Intervals]:
+        """The numbers that so many of the oldest segments hold, and no other."""
+        held: dict[Epoch, Intervals] = {}
+        for one in self._segments[:count]:
+            for key, numbers in one.holds.items():
+                held.setdefault(key, Intervals()).update(numbers)
+        return _not_in(self._segments[count:], held)
 
     def ends_early(self, missing_bytes: int) -> None:
         """Somebody knows that the log went on for so much more: it is told and counted."""
@@ -175,3 +183,12 @@ class ReadableLog:
     @property
     def _newest(self) -> Segment:
         return self._segments[-1]
+
+
+def _not_in(segments: Iterable[Segment], numbers: dict[Epoch, Intervals]) -> dict[Epoch, Intervals]:
+    """Return what none of these segments holds."""
+    held: dict[Epoch, Intervals] = {}
+    for one in segments:
+        for key in numbers.keys() & one.holds.keys():
+            held.setdefault(key, Intervals()).update(one.holds[key])
+    return loading.missing(numbers, held)

@@ -1,93 +1,87 @@
 """Puts together what a start found: what the log holds, and what damage has cost it.
 
-The newest index that can be read tells all numbers that the log ever had by then, those that were
-trimmed as well. What damage took is not among what the log has from now on, so that neighbours are
-asked for it. That is: what the index of a damaged segment tells and the segment does not; and what
-one index has that neither the one before it nor any segment between them explains, where there was
-damage between them.
+The newest index that can be read tells all numbers that the log ever had by then. Those that stand
+in no segment, and were not deleted to make room (`trimmed`), were lost: whatever became of the
+segments that held them, of their indexes, and of a second copy that a neighbour had brought. What
+was lost is not among what the log has from now on, so that neighbours are asked for it.
+
+Behind the newest index the numbers next to damage tell what is missing between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from gateway.log.loading import Loaded, missing
 from tree_handler.batch import NOTE_PREFIX, Epoch
 from tree_handler.intervals import Intervals
+from tree_handler.replication import epochs_over
 
 Numbers = dict[Epoch, Intervals]
-_NOTHING: Final = Intervals()
 
 
-def numbers_of(found: Sequence[Loaded]) -> tuple[Numbers, Numbers]:
+def numbers_of(
+    found: Sequence[Loaded], trimmed: Mapping[Epoch, Intervals]
+) -> tuple[Numbers, Numbers]:
     """Return what the log has, and what it has lost, by stream.
 
     Args:
         found: its segments, oldest first.
+        trimmed: what was deleted to make room.
 
     """
     readable: Numbers = {}
     have: Numbers = {}
     for one in found:
-        if one.ever is not None:
-            have = {key: Intervals(numbers) for key, numbers in one.ever.items()}
-        else:
-            _add(have, one.segment.holds)
+        if one.index is not None:
+            have = {key: Intervals(numbers) for key, numbers in one.index.ever.items()}
+            # A second copy was appended where the first one can't be read.
+            for key in one.index.holds.keys() & readable.keys():
+                readable[key] = readable[key].without(one.index.holds[key])
         _add(readable, one.segment.holds)
     _add(have, readable)
-    lost = missing(_lost(found), readable)
-    kept = {key: numbers for key, numbers in lost.items() if not key[0].startswith(NOTE_PREFIX)}
-    for key, numbers in kept.items():
-        if key in have:
-            have[key] = have[key].without(numbers)
+    _add(have, trimmed)
+    epochs_over.prune(have)
+    lost = _around_damage(found)
+    if not any(one.is_unread for one in found):
+        _add(lost, have)
+    lost = missing(missing(lost, readable), trimmed)
+    kept = {
+        key: numbers
+        for key, numbers in lost.items()
+        if not (key[0].startswith(NOTE_PREFIX) or epochs_over.is_over(have, key))
+    }
+    for key in kept.keys() & have.keys():
+        have[key] = have[key].without(kept[key])
     return have, kept
 
 
-def _lost(found: Sequence[Loaded]) -> Numbers:
+def assumed_trimmed(found: Sequence[Loaded]) -> Numbers:
+    """Return what the oldest index tells, and no segment up to it held."""
+    held: Numbers = {}
+    for one in found:
+        _add(held, one.segment.holds)
+        if one.index is not None:
+            _add(held, one.index.holds)
+            return missing(one.index.ever, held)
+    return {}
+
+
+def _around_damage(found: Sequence[Loaded]) -> Numbers:
     lost: Numbers = {}
     known: Numbers = {}
-    is_damaged = has_index = False
     end = found[0].segment.start if found else 0
     for one in found:
-        is_hole = one.segment.start != end
-        is_damaged = is_damaged or one.is_damaged or is_hole
-        end = one.segment.start + one.segment.length
-        _add(lost, one.segment.lost)
-        if is_hole and one.ever is None:
+        if one.segment.start != end and one.index is None:
             firsts = {key: next(iter(held))[0] for key, held in one.segment.holds.items()}
             one.gaps += [(key, 0, first - 1) for key, first in firsts.items()]
-        _add(lost, missing(_between(one, known), known))
-        _add(known, one.segment.holds)
-        if one.ever is not None:
-            new = missing(one.ever, known)
-            if is_damaged:
-                _add(lost, new if has_index else _since(known, new))
-            _add(known, new)
-            is_damaged, has_index = False, True
+        end = one.segment.start + one.segment.length
+        for key, low, high in one.gaps:
+            last = low or (known[key].last if key in known else high)
+            if last < high:
+                lost.setdefault(key, Intervals()).add(last + 1, high)
+        _add(known, one.segment.holds if one.index is None else one.index.ever)
     return lost
-
-
-def _between(one: Loaded, known: Numbers) -> Numbers:
-    """Return what is missing between the numbers around damage."""
-    gaps: Numbers = {}
-    for key, low, high in one.gaps:
-        last = low or (known[key].last if key in known else high)
-        if last < high:
-            gaps.setdefault(key, Intervals()).add(last + 1, high)
-    return gaps
-
-
-def _since(known: Numbers, new: Numbers) -> Numbers:
-    """Of each stream, what is not older than all that is there: the rest was trimmed."""
-    left: Numbers = {}
-    for key, numbers in new.items():
-        if key in known:
-            first = next(iter(known[key]))[0]
-            later = Intervals(pair for pair in numbers if pair[1] > first)
-            later.forget_through(first - 1)
-            left[key] = later
-    return left
 
 
 def _add(to: Numbers, numbers: Mapping[Epoch, Intervals]) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from gateway.log.damage import Damage
-from gateway.log.errors import LogError
 from gateway.log.pages import Pages
 from gateway.log.segment import Segment
 from tree_handler.batch import Epoch, Header
@@ -51,7 +48,7 @@ def _read(
     for segment, stretches in found:
         learnt = Pages() if segment.pages is None else None
         for start, end in stretches:
-            data = part(segment.path, start, end)
+            data = damage.part(segment.path, start, end)
             for at, header in damage.readable(segment.path, data, start):
                 if learnt is not None and header.numbered:
                     learnt.note(at, header)
@@ -85,17 +82,3 @@ def in_sequence(
 def meet(one: Intervals, other: Iterable[tuple[int, int]]) -> bool:
     """Whether they have a number in common."""
     return any(one.missing(first, last) != [(first, last)] for first, last in other)
-
-
-def part(path: Path, start: int, end: int) -> bytes:
-    """A part of a segment.
-
-    Raises:
-        LogError: it can't be read.
-
-    """
-    try:
-        with path.open("rb", buffering=0) as file:
-            return os.pread(file.fileno(), end - start, start)
-    except OSError as error:
-        raise LogError(f"{path}: {error.strerror}") from error

@@ -23,7 +23,6 @@ class Segment:
         holds: numbers in it, of logged messages and statements, by stream.
         control: where its batches between gateways start.
         pages: where numbers stand in it; None if that is not known, as after a start.
-        lost: numbers that it held once, and that can't be read any more.
         is_suspect: whether the disk may lack a part of it though it was told to have it.
 
     """
@@ -34,7 +33,6 @@ class Segment:
     holds: dict[Epoch, Intervals] = field(default_factory=dict)
     control: list[int] = field(default_factory=list)
     pages: Pages | None = field(default_factory=Pages)
-    lost: dict[Epoch, Intervals] = field(default_factory=dict)
     is_suspect: bool = False
 
     def note(self, at: int, header: Header) -> None:
@@ -59,12 +57,9 @@ class Segment:
 
     def index(self, ever: Mapping[Epoch, Intervals]) -> bytes:
         """What a start needs to know of it, and all numbers that the log had up to its end."""
-        return SegmentIndex(
-            self.start, self.length, self.control, self.holds, ever, self.lost
-        ).pack()
+        return SegmentIndex(self.start, self.length, self.control, self.holds, ever).pack()
 
     def take(self, index: SegmentIndex) -> None:
         """Take over what an index tells."""
         self.length, self.control, self.holds = index.length, index.control, index.holds
-        self.lost = dict(index.lost)
         self.pages = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.log.damage import Damage
-from gateway.log.scan import part
 from tree_handler import batch
 from tree_handler.batch import Header
 from tree_handler.batch_walk import DamagedBytes
@@ -29,14 +28,14 @@ def read_piece(path: Path, at: int, end: int, limit_bytes: int, damage: Damage) 
         LogError: the segment can't be read.
 
     """
-    data = part(path, at, min(at + limit_bytes, end))
+    data = damage.part(path, at, min(at + limit_bytes, end))
     is_rest = at + len(data) >= end
     found, length = _walk(path, data, at, damage, limit_bytes, is_rest=is_rest)
     if not length and not is_rest:  # a longer batch, or damage
-        data = part(path, at, min(at + _length(data), end))
+        data = damage.part(path, at, min(at + _length(data), end))
         found, length = _walk(path, data, at, damage, limit_bytes, is_rest=False)
     if not length and not is_rest:
-        data = part(path, at, end)
+        data = damage.part(path, at, end)
         found, length = _walk(path, data, at, damage, limit_bytes, is_rest=True)
     return found, at + length
 

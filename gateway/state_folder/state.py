@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
+from typing import Final
 
 from gateway.access import changes as access_audit
 from gateway.coap.oscore.devices import OscoreContexts, OscoreDevices
@@ -19,6 +20,7 @@ from gateway.coap.oscore.keys import OscoreKeys
 from gateway.configuration.config import ConfigError, GatewaySection, GatewaySettings
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
+from gateway.kept_file import KeptFile
 from gateway.log.message_log import LogError, MessageLog
 from gateway.members.membership import Members
 from gateway.process.readings import Announce, Readings
@@ -33,6 +35,10 @@ from gateway.watched_tasks import WatchedTasks
 from tree_handler.batch import Entry
 from tree_handler.members.member import MemberRecord
 from tree_handler.spanning import boot_epoch
+
+_WITHOUT_LOG: Final = (
+    "messages that wait are lost, but for what neighbours bring back and what checkpoints hold"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -117,8 +123,11 @@ def open_log(settings: GatewaySettings) -> MessageLog:
         ConfigError: it can't be opened.
 
     """
+    folder = KeptFile(settings.gateway.state_dir / "log", _WITHOUT_LOG)
+    if not folder.path.exists():
+        folder.miss()
     log = MessageLog(
-        settings.gateway.state_dir / "log",
+        folder.path,
         segment_bytes=settings.log.segment_bytes,
         max_bytes=settings.log.max_bytes,
         limit_bytes=settings.log.limit_bytes,
@@ -127,6 +136,7 @@ def open_log(settings: GatewaySettings) -> MessageLog:
         log.open()
     except LogError as error:
         raise ConfigError("gateway.state_dir", str(error)) from error
+    folder.is_kept()
     if log.cut_bytes:
         _log.warning("log: cut off %d bytes of a batch that was not appended", log.cut_bytes)
     return log

@@ -102,6 +102,7 @@ ROWS = {
     # The log has tests of its own (test_log_*): here it only must not keep the gateway down.
     "log/00000000000000000000.log": Row(lost=LOGGED, is_silent=ALL, is_kept_aside=False),
     "log/inner": Row(is_silent=ALL, is_kept_aside=False),
+    "log/trimmed": Row(),
 }
 
 
@@ -295,3 +296,14 @@ async def test_beside_a_whole_neighbour_a_gateway_whose_files_are_all_empty_know
     await until(lambda: list(other.process._broker.core.retention.match("first")))
     other.process._accept(Entry("second", b"2", qos=1, retain=True))
     await until(lambda: list(one.process._broker.core.retention.match("second")))
+
+
+async def test_a_log_that_is_missing_as_a_whole_is_told_and_sessions_stay(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.rmtree(world.state / "log")
+    async with world.started() as gateway:
+        assert gateway.process._life.epoch > max(world.epochs)
+        assert {"retained", "session"} <= _known(gateway)
+        assert gateway.process._node.log.damaged_bytes > 0
+    assert f"{world.state / 'log'}: missing, and it was there: " in caplog.text
