@@ -188,12 +188,8 @@ class Exchange:
         for stream, (first, last) in list(self._unread.items()):
             self._hand_out_logged(stream, first, last)
         self.carry_out(self._core.repair.handle_timer(now))
+        self.look_through_damage()
         log = self._commit.log
-        try:
-            for stream, numbers in log.survey().items():
-                self._core.lost(stream, numbers)
-        except OSError as error:
-            self._commit.refusals.count("damaged segment that can't be looked through", str(error))
         try:
             if log.trim():
                 kept_from = log.kept_from()
@@ -202,6 +198,18 @@ class Exchange:
                     told(kept_from)
         except OSError as error:
             self._commit.refusals.count("segment of the log that can't be deleted", str(error))
+
+    def look_through_damage(self) -> bool:
+        """Find out what the damage that was met last has cost, and ask for it: of one segment, if
+        there is such a one."""
+        try:
+            lost = self._commit.log.survey()
+        except OSError as error:
+            self._commit.refusals.count("damaged segment that can't be looked through", str(error))
+            return False
+        for stream, numbers in (lost or {}).items():
+            self._core.lost(stream, numbers)
+        return lost is not None
 
     def take(self, actions: Iterable[replication.Action]) -> None:
         """Do what replication decided of what came by another way than `receive`."""

@@ -30,7 +30,7 @@ class Damage:
         inner: the log's notes.
 
     Attributes:
-        segments: those in which damage was met.
+        segments: those in which damage was met, and where.
         unknown: those of them whose index may still tell of what can't be read any more.
         bytes: that held no whole batch, and that are not read or are missing; beginnings of
             batches that a kill left, and that were cut off, are not among them.
@@ -39,7 +39,7 @@ class Damage:
     """
 
     def __init__(self, inner: InnerStarts) -> None:
-        self.segments: set[Path] = set()
+        self.segments: dict[Path, set[int]] = {}
         self.unknown: set[Path] = set()
         self.bytes = 0
         self.messages = 0
@@ -47,10 +47,12 @@ class Damage:
 
     def note(self, path: Path, at: int, why: str) -> None:
         """Something at this position can't be read."""
-        if path not in self.segments:
-            self.segments.add(path)
-            self.unknown.add(path)
+        known = self.segments.setdefault(path, set())
+        if not known:
             _log.error("%s: damaged at byte %d (%s): what can't be read is skipped", path, at, why)
+        if at not in known:
+            known.add(at)
+            self.unknown.add(path)
 
     def missed(self, path: Path, at: int, length: int, why: str) -> None:
         """So many bytes were there, and are not any more."""

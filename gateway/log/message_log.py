@@ -152,10 +152,10 @@ class MessageLog(ReadableLog):
     def _tell_what_is_gone(self, found: Sequence[Loaded]) -> None:
         """Tell if the log does not begin where the note of what was deleted says that it does."""
         before = self._trimmed.before
-        missing_bytes = found[0].segment.start - before if found else 0
-        if self._trimmed.is_known and (missing_bytes > 0 or not found):
+        gap = found[0].segment.start - before if found else 0
+        if self._trimmed.is_known and (gap > 0 or not found):
             path = self.folder / f"{before:020d}{SEGMENT_SUFFIX}"
-            self._damage.missed(path, 0, missing_bytes, "the file is gone")
+            self._damage.missed(path, 0, gap, "the file is gone")
 
     def _seal_at_start(self, position: int) -> None:
         """Begin a segment; the one before is not appended to any more."""
@@ -296,7 +296,7 @@ class MessageLog(ReadableLog):
                     raise
                 break
             del self._segments[0]
-            self._damage.segments.discard(oldest.path)
+            self._damage.segments.pop(oldest.path, None)
         self._inner.trimmed(self._segments[0].start)
         return True
 

@@ -129,23 +129,19 @@ class ReadableLog:
         for segment in self._segments:
             yield from self._damage.batches_at(segment.path, segment.control)
 
-    @property
-    def has_met_damage(self) -> bool:
-        """Whether `survey` has something to look through."""
-        return bool(self._damage.unknown)
-
-    def survey(self) -> dict[Epoch, Intervals]:
-        """Look through a segment in which damage was met since the start, if there is any; return
-        what the log has not any more, which neighbours may have.
+    def survey(self) -> dict[Epoch, Intervals] | None:
+        """Look through a segment in which damage was met since the start; return what the log has
+        not any more, which neighbours may have. None if there is no such segment.
 
         Raises:
             LogError: it can't be read.
 
         """
-        self._damage.unknown &= {one.path for one in self._segments}
-        if not self.has_met_damage:
-            return {}
-        segment = next(one for one in self._segments if one.path in self._damage.unknown)
+        unknown = self._damage.unknown
+        found = [one for one in self._segments if one.path in unknown] if unknown else []
+        if not found:
+            return None
+        segment = found[0]
         try:
             held = loading.surveyed(segment, self._damage)
         except OSError as error:

@@ -18,6 +18,6 @@ def hand_out(rows: list[Row], header: Header, core: DataPlane, readings: Reading
 
     """
     stream = header.stream
-    core.arriving.publish_batch(rows, stream, header.last if header.logged else 0)
-    if readings.is_listening:
-        readings.hear(core.arriving.in_time(rows, stream))
+    new = core.arriving.publish_batch(rows, stream, header.last if header.logged else 0)
+    if readings.is_listening:  # nothing is carried out again because the log had lost it
+        readings.hear(core.arriving.in_time(new, stream))

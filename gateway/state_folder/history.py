@@ -87,7 +87,12 @@ class LogHistory:
         }
 
     def lacks(self, key: Epoch, first: int, last: int) -> list[tuple[int, int]]:
-        """Return those of these numbers that the log never had or has lost: they may come yet."""
+        """Return those of these numbers that the log never had or has lost: they may come yet.
+
+        What was lost is known as soon as its damage was met.
+        """
+        while self._node.exchange.look_through_damage():
+            pass
         return self._node.replication.covered(key).missing(first, last)
 
     def ends_early(self, missing_bytes: int) -> None:

@@ -19,8 +19,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from memory_log import NAME
 from neighboured_world import Card, NeighbouredWorld, StormyWorld, crash, settle
 
+from gateway.broker.durability import reading_back
+from gateway.broker.limits import NO_LONGER_LOGGED
 from gateway.broker.sessions import backlog
 from tree_handler import batch
+from tree_handler.intervals import Intervals
 
 COUNT = 30
 
@@ -273,6 +276,75 @@ async def test_a_queue_of_a_checkpoint_waits_for_what_the_log_has_lost_since(
     await crash(world)
     await cast.come_back()
     assert sorted(cast.got()) == sorted(cast.published)
+
+
+async def test_only_what_comes_for_the_first_time_is_named_so_that_an_actuator_has_it_once(
+    world: NeighbouredWorld,
+) -> None:
+    stream = ("other", 1)
+    publish = world.core.arriving.publish_batch
+    sent = [("a", 1, b"%d" % number) for number in range(1, 4)]
+    assert publish(sent[:2], stream, 2) == sent[:2]
+    assert publish(sent, stream, 3) == sent[2:]
+    world.durable.lacking.lost(stream, 1, 1)
+    assert publish(sent[:1], stream, 1) == []
+    assert publish([("a", 0, b"now")], stream, 0) == [("a", 0, b"now")]
+
+
+@AWAY
+@QOS
+async def test_what_the_log_loses_while_it_runs_reaches_who_waits_in_its_order_and_once(
+    world: NeighbouredWorld, is_away: bool, qos: int
+) -> None:
+    cast = Cast(world, is_away=is_away, qos=qos, size=backlog.HEAD_BYTES // 5)
+    await cast.begin()
+    await cast.publish()
+    await crash(world)  # of its present life a gateway asks nobody
+    frames = world.disk.frames
+    at = [i for i, frame in enumerate(frames) if batch.check(frame).clients]
+    for first in at[10], at[20]:
+        before = {key: Intervals(numbers) for key, numbers in world.disk.have.items()}
+        world.disk.damage(first, 1)
+        for key, numbers in before.items():
+            if lost := numbers.without(world.disk.have[key]):
+                world.side.core.lost(key, lost)
+    await settle(world, cast.subscriber)
+    assert cast.got() == cast.published[: None if not is_away else 10]
+    world.link()
+    world.repair()
+    for _ in range(2):
+        world.ahead_s += backlog.PAUSE_MAX_S
+        world.core.upkeep.sweep(world.core.now())
+        await settle(world, cast.subscriber)
+    assert cast.got() == cast.published
+    await crash(world)
+    await cast.come_back()
+    assert cast.first_got() == cast.published
+    assert qos == 1 or not cast.doubled()
+
+
+@QOS
+async def test_what_nobody_brings_back_is_dropped_after_a_while_and_keeps_nothing_behind_it(
+    world: NeighbouredWorld, qos: int
+) -> None:
+    cast = Cast(world, is_away=True, qos=qos, size=backlog.HEAD_BYTES // 5)
+    await cast.begin()
+    await cast.publish()
+    world.link()
+    world.cut()
+    await crash(world)
+    frames = world.disk.frames
+    at = [i for i, frame in enumerate(frames) if batch.check(frame).clients]
+    world.disk.damage(at[10], 1)
+    world.side.core.lost((NAME, world.epoch - 1), Intervals([(11, 11)]))
+    await settle(world, cast.subscriber)
+    assert cast.got() == cast.published[:10]
+    for _ in range(3):
+        world.ahead_s += reading_back.AWAITED_S
+        world.core.upkeep.sweep(world.core.now())
+        await settle(world, cast.subscriber)
+    assert cast.got() == [*cast.published[:10], *cast.published[11:]]
+    assert world.core.refusals.counts[NO_LONGER_LOGGED] == 1
 
 
 STEPS = 150

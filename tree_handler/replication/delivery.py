@@ -44,6 +44,8 @@ class OrderedDelivery:
     held_bytes: int = 0
     _done: dict[Epoch, int] = field(default_factory=dict)
     _held: dict[Epoch, dict[int, tuple[bytes, Header]]] = field(default_factory=dict)
+    _lost: dict[Epoch, Intervals] = field(default_factory=dict)
+    """What was handed out, and the log has lost since."""
 
     def resume(self, have: Mapping[Epoch, Intervals], is_open: Callable[[Epoch], bool]) -> None:
         """After a restart: all that the log has without a gap counts as handed out.
@@ -66,6 +68,13 @@ class OrderedDelivery:
         """All of these was handed out, and nothing more comes."""
         for stream in streams:
             self._done.pop(stream, None)
+            self._lost.pop(stream, None)
+
+    def lost(self, stream: Epoch, numbers: Intervals) -> None:
+        """The log has lost these: they are handed out once more if they come, for who waits for
+        them may not have got them. Who had them is the receiver's to know."""
+        done = Intervals([(1, self._done[stream])]) if self._done.get(stream) else Intervals()
+        self._lost.setdefault(stream, Intervals()).update(numbers.common(done))
 
     def hold(self, frame: bytes, header: Header) -> None:
         """Take a new batch that may not be handed out before `release`."""
@@ -83,9 +92,15 @@ class OrderedDelivery:
         """
         key = header.stream
         done = self._done.get(key, 0)
-        if header.last <= done:  # the log had lost it since
+        if header.last <= done:
+            lost = self._lost.get(key)
+            if lost is not None:
+                left = lost.without(Intervals([(header.first, header.last)]))
+                if left != lost and not header.passed:
+                    yield Deliver(frame, header, header.first)
+                self._lost[key] = left
             return
-        if header.first <= done + 1 and done < header.last == have.contiguous_from(1):
+        if header.first <= done + 1 and header.last == have.contiguous_from(done + 1):
             self._done[key] = header.last
             if not header.passed:
                 yield Deliver(frame, header, done + 1)
@@ -96,7 +111,7 @@ class OrderedDelivery:
     def release(self, key: Epoch, have: Intervals) -> Iterator[Deliver | DeliverLogged]:
         """Yield all that is not handed out yet, up to the first number still missing."""
         done = self._done.get(key, 0)
-        reachable = have.contiguous_from(1)
+        reachable = have.contiguous_from(done + 1)
         if reachable <= done:
             return
         held = self._held.get(key, {})

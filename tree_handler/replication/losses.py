@@ -7,7 +7,7 @@ either (`search`): so an answer is let settle for half as long as searches are a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -70,13 +70,37 @@ class Losses:
 
     def give_up(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
         """Note as lost what nobody within reach has; the arguments are those of `seek`."""
-        flags = Flags.PASSED | Flags.LOST | Flags.LOCAL
         return [
-            Append(*batch.passed(stream, *part, flags), None)
+            note
             for stream, left in self._given_up(now)
-            for gap in left.common(missing.get(stream, _NOTHING)).without(self.covered(stream))
-            for part in parts(*gap)
+            for note in self._notes(stream, left.common(missing.get(stream, _NOTHING)))
         ]
+
+    def alone(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
+        """Note as lost what is missing while there was no neighbour for so long that it counts as
+        gone; the arguments are those of `seek`."""
+        self.start_over()
+        self._stuck = {key: self._stuck.get(key, now) for key in missing}
+        return [
+            note
+            for stream, left in missing.items()
+            if now - self._stuck[stream] >= self.origin_gone_s
+            for note in self._notes(stream, left)
+        ]
+
+    def of_nobody(self, streams: Iterable[Epoch]) -> list[Action]:
+        """Note as lost what is missing of streams that nobody is asked for."""
+        found: list[Action] = []
+        for stream in streams:
+            have = self.covered(stream)
+            found += self._notes(stream, Intervals(have.missing(1, have.last)))
+        return found
+
+    def _notes(self, stream: Epoch, lost: Intervals) -> Iterator[Action]:
+        flags = Flags.PASSED | Flags.LOST | Flags.LOCAL
+        for gap in lost.without(self.covered(stream)):
+            for part in parts(*gap):
+                yield Append(*batch.passed(stream, *part, flags), None)
 
     def heard(self, now: float) -> None:
         """A search may have ended with what was heard now; one that proves nothing is dropped."""

@@ -132,6 +132,7 @@ class Repairing:
         self._searches = parts.searches
         self._counters = counters
         self._interval_s = settings.interval_s
+        self._floods_clients = settings.floods_clients
         self._next_repair = 0.0
         gone_s = settings.origin_gone_s
         self._losses = Losses(parts.searches, covered, settings.interval_s, gone_s)
@@ -230,6 +231,8 @@ class Repairing:
             return self._losses.give_up(self._missing(), now) if is_due else []
         self._next_repair = now + self._interval_s
         actions = self._flooding.flood_all(self._own.unsaid())
+        if not self._floods_clients:
+            actions += self._losses.of_nobody(self._own_earlier())
         # A full link is told when it has been sent all: else it would ask for what comes.
         for link in self._flooding.with_room():
             if self._telling.has_news_for(link):
@@ -237,12 +240,17 @@ class Repairing:
         actions += self._neighbours.handle_timer(now)
         actions += self._searches.handle_timer(now)
         actions += self._openings.of_all(now)
-        if not self._flooding:
-            self._losses.start_over()
-            return actions
         missing = self._missing()
+        if not self._flooding:
+            return [*actions, *self._losses.alone(missing, now)]
         lost = self._losses.give_up(missing, now)
         return [*actions, *(lost or self._losses.seek(missing, now))]
+
+    def _own_earlier(self) -> list[Epoch]:
+        """Streams of this gateway's clients in its earlier lives: where messages are routed, nobody
+        else is asked for them."""
+        origin, epoch = self._own.origin, self._own.epoch
+        return [one for one in self._telling.have if one[0] == origin and one[1] != epoch]
 
     def _missing(self) -> dict[Epoch, Intervals]:
         return self._neighbours.out_of_reach(self._order.expected())

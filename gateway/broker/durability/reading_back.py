@@ -1,4 +1,9 @@
-"""Reads messages that wait for their sessions in the log, or were put by before it let them go."""
+"""Reads messages that wait for their sessions in the log, or were put by before it let them go.
+
+What damage has taken from the log neighbours may bring back: it is waited for as for a log that
+can't be read now, and found in its order. That is no more than `AWAITED_S`, since what nobody has
+must not keep what is behind it.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +14,20 @@ from typing import Final, Protocol
 from gateway.broker.durability.history import History
 from gateway.broker.outbound.message import Message
 from gateway.event_log.counted_lines import CountedLines
+from gateway.log.errors import LogError
 from gateway.mqtt import PacketError
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header, Ref
 from tree_handler.errors import BatchError
+from tree_handler.intervals import Intervals
 
 PIECE_BYTES: Final = 64 << 10
 """About so much is read at once; a larger batch is read nevertheless."""
 NUMBERS_MAX: Final = 1_024
+AWAITED_S: Final = 30.0
+"""A stream of which the log has lost some is waited for so long."""
+AGAIN_S: Final = 600.0
+"""And so long after that began not again."""
 UNREADABLE: Final = "messages that wait in the log can't be read now; they keep their places"
 
 _log = logging.getLogger(__name__)
@@ -56,6 +67,8 @@ class ReadingBack:
         self._numbers = 64
         """How many were about `PIECE_BYTES` last."""
         self._failures = CountedLines(_log, now)
+        self._awaited: dict[Epoch, float] = {}
+        """Since when a stream is waited for."""
 
     def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
         """Read some of what waits: see `sessions.logged`."""
@@ -76,17 +89,32 @@ class ReadingBack:
     def _read(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
         until = min(last, first + self._numbers - 1)
         found: dict[int, Message] = {}
+        stated = Intervals()
         size_bytes = 0
         for frame, header in self._history.read(key, first, until):
             size_bytes += len(frame)
             self._decode(frame, header, found)
+            stated.add(header.first, header.last)
             until = max(until, header.last)
         until = self._add_spared(key, first, min(until, last), found)
+        numbers = (n for gap in stated.missing(first, until) for n in range(gap[0], gap[1] + 1))
+        awaited = (n for n in numbers if n not in found and self._is_awaited(key, n))
+        until = min(until, next(awaited, until + 1) - 1)
+        if until < first:
+            raise LogError(f"{key[0]}/{key[1]} {first} can't be read, and may be again")
         if size_bytes > PIECE_BYTES:
             self._numbers = max(1, self._numbers // 2)
         else:
             self._numbers = min(NUMBERS_MAX, self._numbers * 2)
         return found, until
+
+    def _is_awaited(self, key: Epoch, number: int) -> bool:
+        """Return whether a message may be there again, and is waited for."""
+        if not self._history.lacks(key, number, number):
+            return self.has((key, number))  # it could be read after all
+        now_s = self._now()
+        self._awaited = {k: s for k, s in self._awaited.items() if now_s - s < AGAIN_S}
+        return now_s - self._awaited.setdefault(key, now_s) < AWAITED_S
 
     def _add_spared(self, key: Epoch, first: int, until: int, found: dict[int, Message]) -> int:
         """Add what was put by; the number up to which that is all."""

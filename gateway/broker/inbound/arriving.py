@@ -66,8 +66,8 @@ class Arriving:
         for entry in entries:
             self._publish_one(entry, None, now_s, now_s)
 
-    def publish_batch(self, rows: Sequence[Row], stream: Epoch, last: int) -> None:
-        """Give local subscribers the messages of a batch.
+    def publish_batch(self, rows: Sequence[Row], stream: Epoch, last: int) -> Sequence[Row]:
+        """Give local subscribers the messages of a batch; return those that never came before.
 
         Args:
             rows: messages that follow each other in the log of their origin.
@@ -77,14 +77,14 @@ class Arriving:
         """
         now_s = self._now()
         if last:
-            if stream in self._durability.lacking.streams:
-                self._publish_lacking(rows, stream, last - len(rows) + 1, now_s)
-                return
             # After a restart a gap may be given up once more, and what is behind it come again.
             had = self._durability.delivered(stream) - (last - len(rows))
-            rows = rows[max(0, had) :]
-            if not rows:
-                return
+            new = rows[max(0, had) :]
+            if stream in self._durability.lacking.streams:
+                self._publish_lacking(rows, stream, last - len(rows) + 1, now_s)
+                return new
+            if not (rows := new):
+                return rows
             self._durability.has_delivered(stream, last)
         number = last - len(rows) + 1
         for topic, of_topic in groupby(rows, _by_topic):
@@ -100,6 +100,7 @@ class Arriving:
             else:
                 self._publish_plain(topic, some, (stream, number if last else 0), now_s)
             number += len(some)
+        return rows
 
     def _publish_lacking(
         self, rows: Sequence[Row], stream: Epoch, first: int, now_s: float

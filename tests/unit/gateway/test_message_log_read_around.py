@@ -294,6 +294,57 @@ def test_blocks_that_the_disk_does_not_give_are_read_around(
     log.close()
 
 
+def test_a_block_that_the_disk_stops_giving_while_the_log_is_open_costs_what_stood_there_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = [make(n, bytes([n]) * 500) for n in range(1, 41)]
+    filled(tmp_path, frames, segment_bytes=1 << 14)
+    hurt = sorted(tmp_path.glob("*.log"))[0]
+    log = opened(tmp_path, 1 << 14)
+    whole, piece = Path.read_bytes, os.pread
+
+    def read_bytes(one: Path) -> bytes:
+        if one == hurt:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(one))
+        return whole(one)
+
+    def pread(fd: int, count: int, at: int) -> bytes:
+        is_meant = Path(f"/proc/self/fd/{fd}").readlink() == hurt
+        if is_meant and at <= BLOCK_BYTES < at + count:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return piece(fd, count, at)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", read_bytes)
+        patched.setattr(os, "pread", pread)
+        found = numbers(log)
+        assert [header.first for _, header in log.read_from(0)] == found
+        lost = log.survey()
+        assert lost == {OURS: Intervals([(1, 40)]).without(log.have[OURS])}
+        assert 40 - len(found) == lost[OURS].count() <= BLOCK_BYTES // len(frames[0][0]) + 2
+        for n in range(1, 41):
+            if n not in found:  # a neighbour has it
+                log.append(*frames[n - 1])
+        assert sorted(numbers(log)) == list(range(1, 41))
+    log.close()
+
+
+def test_damage_is_looked_for_again_where_more_of_a_segment_is_damaged_later(
+    tmp_path: Path,
+) -> None:
+    paths = filled(tmp_path, [make(n) for n in range(1, 41)])
+    first, second = (header.first for _, header in list(read_by_itself(paths[1]))[:2])
+    log = opened(tmp_path)
+    for at, number in ((0, first), (len(make(first)[0]), second)):
+        flip(paths[1], at + 20)
+        assert number not in numbers(log)
+        assert log.survey() == {OURS: Intervals([(number, number)])}
+        assert not log.survey()
+        numbers(log)
+        assert log.survey() is None
+    log.close()
+
+
 @pytest.mark.parametrize("indexes", ["kept", "gone"])
 def test_a_sealed_segment_that_cannot_be_opened_now_stops_no_start_and_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexes: str

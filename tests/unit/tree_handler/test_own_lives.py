@@ -12,6 +12,7 @@ from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.replication import Action, Append, RepairSettings, Replication
 
 OWN = "gw-1"
+DAY_S = 24 * 3600.0
 NOW = 9
 """The epoch of the present life."""
 Frame = tuple[bytes, Header]
@@ -143,15 +144,32 @@ def test_a_life_that_waits_is_not_forgotten_though_the_log_has_trimmed_it() -> N
     assert gateway.got == [(5, 1)]
 
 
-def test_what_the_log_loses_while_it_runs_is_asked_for_and_not_handed_out_again() -> None:
+def test_what_the_log_loses_while_it_runs_is_asked_for_and_handed_out_once_more() -> None:
     gateway = Gateway(begins(3, {}), message(3, 1, 4))
     gateway.take(message(3, 5, 4))
     assert gateway.got == [(3, number) for number in range(5, 9)]
     gateway.core.lost((OWN, 3), Intervals([(2, 3), (6, 6)]))
     assert gateway.core.covered((OWN, 3)).missing(1, 8) == [(2, 3), (6, 6)]
-    gateway.take(message(3, 2, 2), message(3, 6), message(3, 9))
-    assert gateway.core.covered((OWN, 3)) == Intervals([(1, 9)])
-    assert gateway.got == [(3, number) for number in range(5, 10)]
+    gateway.take(message(3, 9))  # which does not wait for them
+    assert gateway.got[4:] == [(3, 9)]
+    gateway.take(message(3, 2, 2), message(3, 6), message(3, 10))
+    assert gateway.core.covered((OWN, 3)) == Intervals([(1, 10)])
+    assert gateway.got[5:] == [(3, number) for number in (2, 3, 6, 10)]
+    gateway.take(message(3, 2, 2), message(3, 6))
+    assert len(gateway.got) == 9
+
+
+def test_who_is_alone_for_a_day_waits_for_nobody_and_hands_out_what_is_behind_a_gap() -> None:
+    gateway = Gateway(begins(3, {}), message(3, 1), message(3, 4, 2))
+    gateway.do(gateway.core.repair.link_down(1, 0.0))
+    gateway.do(gateway.core.repair.handle_timer(10.0))
+    gateway.do(gateway.core.repair.handle_timer(DAY_S))
+    assert gateway.got == []
+    gateway.do(gateway.core.repair.handle_timer(DAY_S + 10.0))
+    assert gateway.got == [(3, 4), (3, 5)]
+    assert gateway.core.counters.lost == 2
+    gateway.do(gateway.core.repair.handle_timer(DAY_S + 20.0))
+    assert gateway.core.counters.lost == 2
 
 
 def test_what_comes_of_a_life_whose_own_word_is_forgotten_waits_for_that_no_more() -> None:
