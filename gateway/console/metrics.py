@@ -176,7 +176,7 @@ def _log(log: MessageLog) -> Iterator[Metric]:
     )
     yield counter(
         "hedgerow_log_lost_messages_total",
-        "Messages that damage has cost the log; neighbours are asked for them.",
+        "Messages that damage has cost the log; who may have them is asked.",
         log.lost_messages,
     )
     yield histogram(

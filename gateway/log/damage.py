@@ -69,7 +69,7 @@ class Damage:
         named = ", ".join(told[:MAX_TOLD])
         more = f" and {len(told) - MAX_TOLD} more ranges" if len(told) > MAX_TOLD else ""
         _log.error(
-            "damage cost the log %d messages: %s%s; neighbours are asked for them",
+            "damage cost the log %d messages: %s%s; who may have them is asked",
             count,
             named,
             more,

@@ -90,6 +90,7 @@ class World:
     one: FleetGateway
     other: FleetGateway
     published: dict[str, list[str]]
+    mode: str
 
     async def start(self, end: str, damage: Callable[[Path], None], *, alone: bool) -> None:
         """Start the gateway over what is left of its log."""
@@ -98,10 +99,10 @@ class World:
             shutil.rmtree(state, ignore_errors=True)
             shutil.copytree(gateway.folder / (end if gateway is self.one else "stopped"), state)
         damage(self.one.folder / "state" / "log")
-        await self.one.start(repair_interval_s=0.1)
+        tree = {"mode": self.mode, "repair_interval_s": 0.1}
+        await self.one.start(**tree)
         if not alone:
-            neighbours = [f"127.0.0.1:{self.one.port}"]
-            await self.other.start(repair_interval_s=0.1, neighbours=neighbours)
+            await self.other.start(**tree, neighbours=[f"127.0.0.1:{self.one.port}"])
 
     async def stop(self) -> None:
         await self.one.stop()
@@ -139,20 +140,28 @@ async def _all_of(peer: Peer, is_all: Callable[[list[str]], object]) -> list[str
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Made once: each test starts over copies."""
-    return asyncio.run(_filled(tmp_path_factory.mktemp("world")))
+    return asyncio.run(_filled(tmp_path_factory.mktemp("world"), "flood"))
 
 
-async def _filled(folder: Path) -> World:
+@pytest.fixture(scope="module")
+def routed(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """One in which messages go only to who wants them."""
+    return asyncio.run(_filled(tmp_path_factory.mktemp("routed"), "routed"))
+
+
+async def _filled(folder: Path, mode: str) -> World:
     fleet = Fleet(folder)
     one, other = (fleet.gateway(name, tls=False) for name in ("one", "other"))
     for gateway in (one, other):
         gateway.access = "\n[log]\nsegment_bytes = 16384\nmax_bytes = 1000000"
-    await one.start()
-    await other.start(neighbours=[f"127.0.0.1:{one.port}"])
+    await one.start(mode=mode)
+    await other.start(mode=mode, neighbours=[f"127.0.0.1:{one.port}"])
     away = await _peer(one, "away", stays=True)
     await away.subscribe("t/#", 1)
     away.close()
     await until(lambda: one.links and other.links)
+    if (part := other.process._routed) is not None:  # who wants what is known there
+        await until(lambda: any(r.gateway_id == "one" and r.subscribes for r in part.interests))
     published: dict[str, list[str]] = {"one": [], "other": []}
     writers = {gateway.name: await _peer(gateway, "writer") for gateway in (one, other)}
     for number in range(COUNT):
@@ -172,7 +181,7 @@ async def _filled(folder: Path) -> World:
     for gateway in (one, other):
         await gateway.stop()
         shutil.copytree(gateway.folder / "state", gateway.folder / "stopped")
-    return World(fleet, one, other, published)
+    return World(fleet, one, other, published, mode)
 
 
 @pytest.fixture
@@ -268,3 +277,27 @@ async def test_what_is_damaged_while_the_gateway_runs_is_given_in_its_order_when
     for name, published in started.published.items():
         assert [payload for payload in got if payload.startswith(name)] == published
     assert started.one.refusals(NO_LONGER_LOGGED) == 0
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("where", ["oldest segment", "middle segment", "last sealed segment"])
+@pytest.mark.parametrize("kind", ["missing", "one bit"])
+async def test_where_messages_are_routed_own_ones_that_are_lost_are_told_and_hold_nothing_up(
+    routed: World, caplog: pytest.LogCaptureFixture, where: str, kind: str, end: str
+) -> None:
+    """Those of others come from their origins."""
+    try:
+        await routed.start(end, _harm(where, kind), alone=False)
+        await until(lambda: routed.one.links)
+        away = await _peer(routed.one, "away", stays=True)
+        due = {payload for published in routed.published.values() for payload in published}
+
+        def is_all(got: list[str]) -> bool:
+            lost = _told(caplog, routed.published) & set(routed.published["one"])
+            return due <= {*got, *lost}
+
+        got = await _all_of(away, is_all)
+        away.close()
+        assert len(set(got)) == len(got)
+    finally:
+        await routed.stop()
