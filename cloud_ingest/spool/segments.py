@@ -6,6 +6,7 @@ A spool is a folder that the collector appends to:
   batches (`tree_handler.batch`), where positions count the bytes of all segments;
 - ``inner``, which batches hold what looks like the start of another
   (`tree_handler.noted_batches`);
+- ``trimmed``, what the collector has deleted to make room, for its own next start;
 - ``synced``, one line ``<segment> <bytes>``: how far the spool is on disk for certain.
 
 A reader never passes the mark. What is missing before it is an error that names segment and

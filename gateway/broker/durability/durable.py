@@ -97,6 +97,7 @@ class Durable(Durability):
             wills: those that stand.
 
         """
+        self._reading.waits = True
         self.changes.take()  # what was restored is no change
         self.changes.again(changes)
         self.wills.go_on(wills)

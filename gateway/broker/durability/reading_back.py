@@ -1,8 +1,7 @@
 """Reads messages that wait for their sessions in the log, or were put by before it let them go.
 
 What damage has taken from the log neighbours may bring back: it is waited for as for a log that
-can't be read now, and found in its order. That is no more than `AWAITED_S`, since what nobody has
-must not keep what is behind it.
+can't be read now, and found in its order; but not for long, for nobody may have it.
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ PIECE_BYTES: Final = 64 << 10
 """About so much is read at once; a larger batch is read nevertheless."""
 NUMBERS_MAX: Final = 1_024
 AWAITED_S: Final = 30.0
-"""A stream of which the log has lost some is waited for so long."""
 AGAIN_S: Final = 600.0
-"""And so long after that began not again."""
+"""A stream of which the log has lost some is waited for so long, and again after so long."""
 UNREADABLE: Final = "messages that wait in the log can't be read now; they keep their places"
 
 _log = logging.getLogger(__name__)
@@ -57,18 +55,19 @@ class ReadingBack:
 
     Attributes:
         spared: where else to look for what the log does not have; None for nowhere.
+        waits: whether what is lost is waited for: not while a start reads what was sent.
 
     """
 
     def __init__(self, history: History, now: Callable[[], float]) -> None:
         self.spared: Spared | None = None
+        self.waits = False
         self._history = history
         self._now = now
         self._numbers = 64
         """How many were about `PIECE_BYTES` last."""
         self._failures = CountedLines(_log, now)
         self._awaited: dict[Epoch, float] = {}
-        """Since when a stream is waited for."""
 
     def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
         """Read some of what waits: see `sessions.logged`."""
@@ -100,8 +99,9 @@ class ReadingBack:
         numbers = (n for gap in stated.missing(first, until) for n in range(gap[0], gap[1] + 1))
         awaited = (n for n in numbers if n not in found and self._is_awaited(key, n))
         until = min(until, next(awaited, until + 1) - 1)
-        if until < first:
+        if until < first and self.waits:
             raise LogError(f"{key[0]}/{key[1]} {first} can't be read, and may be again")
+        until = max(until, first)
         if size_bytes > PIECE_BYTES:
             self._numbers = max(1, self._numbers // 2)
         else:
@@ -109,7 +109,7 @@ class ReadingBack:
         return found, until
 
     def _is_awaited(self, key: Epoch, number: int) -> bool:
-        """Return whether a message may be there again, and is waited for."""
+        """Return whether a message may be there again, and is waited for since it was missed."""
         if not self._history.lacks(key, number, number):
             return self.has((key, number))  # it could be read after all
         now_s = self._now()
