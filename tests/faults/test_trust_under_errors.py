@@ -622,7 +622,7 @@ async def test_a_revocation_that_a_neighbour_hands_over_is_gone_by_when_the_disk
 # -- a start, and who reads several files ----------------------------------------------------------
 
 
-async def test_a_start_goes_on_without_nothing_that_it_could_not_read(
+async def test_a_start_leaves_out_nothing_that_it_could_not_read_for_a_moment(
     guarded: Guarded, monkeypatch: pytest.MonkeyPatch, draw: Draw
 ) -> None:
     """Files that are damaged are another matter (docs/durability.md): these can be read again."""
