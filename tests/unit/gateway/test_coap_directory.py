@@ -200,6 +200,32 @@ async def test_who_watches_hears_of_expiry(tmp_path: Path) -> None:
     await directory.stop()
 
 
+async def test_registrations_expire_though_who_was_told_of_one_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.watched_tasks.FIRST_PAUSE_S", 0.001)
+    told, heard, clocks = 0, asyncio.Event(), MachineClocks()
+
+    def expired() -> None:
+        nonlocal told
+        told += 1
+        if told == 1:
+            raise ValueError("bad watcher")
+        heard.set()
+
+    directory = GatewayDirectory(tmp_path, 1, expired=expired, clocks=clocks)
+    register(directory, "first", lifetime_s=10)
+    clocks.pass_s(10)
+    directory.start()
+    while not told:
+        await asyncio.sleep(0)
+    register(directory, "second", lifetime_s=10)
+    clocks.pass_s(10)
+    await heard.wait()
+    assert len(directory.registry) == 0
+    await directory.stop()
+
+
 def test_limits_of_a_gateway_hold_a_hundred_thousand_endpoints() -> None:
     assert RegistryLimits().registrations >= 100_000
 

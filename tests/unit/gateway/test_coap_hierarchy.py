@@ -153,3 +153,18 @@ def test_one_gateway_alone_is_drawn_too() -> None:
     members.update(record("gw", "-/-", 1.0))
     drawn = DrawnHierarchy(HierarchyView("gw", members).as_document()).as_text()
     assert drawn.splitlines() == ["gw  -/-, heads all", "1 gateway, 0 out of reach"]
+
+
+def test_an_observer_who_can_t_be_told_costs_no_other() -> None:
+    served = Served()
+
+    def gone(*_: object) -> None:
+        raise ConnectionError("gone")
+
+    request = CoapRequest(codes.GET, (PATH,))
+    assert served.answers.observe(7, request, gone)
+    served.observe()
+    for gateways in (frozenset({"gw-north"}), frozenset[str]()):
+        served.members.suspect(gateways)
+        served.pass_time()
+    assert len(served.told) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -179,4 +179,23 @@ async def test_a_new_policy_has_others_asked_anew() -> None:
     for changed in fleet.access.changed:
         changed()
     assert (fleet.begun, len(fleet.subscribed)) == (4, 2)
+    fleet.observing.stop()
+
+
+async def test_a_gateway_at_which_a_subscription_failed_is_subscribed_at_again() -> None:
+    fleet = Fleet(2)
+    assert fleet.observe(1)
+    subscribe, failed = fleet.observing._subscribe, list[str]()
+
+    def fails_once(record: MemberRecord, request: ResourceRequest, told: Told) -> Any:
+        if not failed:
+            failed.append(record.id)
+            raise ValueError("no room")
+        return subscribe(record, request, told)
+
+    fleet.observing._subscribe = fails_once
+    fleet.all_have(None, is_last=True)  # neither is heard any more
+    fleet.subscribed.clear()
+    await fleet.until(lambda: len(fleet.subscribed) == 2)
+    assert failed
     fleet.observing.stop()
