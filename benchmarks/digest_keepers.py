@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tree_handler.members.hierarchy import Hierarchy, Membership
-from tree_handler.members.member import MemberRecord, Place
+from tree_handler.members.member import MemberRecord
+from tree_handler.members.place import Place
 
 Scope = tuple[str, str]
 """Domain and group; `WHOLE`, ``(domain, "")`` or ``(domain, group)``."""

@@ -25,7 +25,7 @@ from resource_directory.registration import Registration
 from resource_directory.scoped import LookUpScope, ScopedQuery
 from resource_directory.service import RESOURCES
 from tree_handler.members.hierarchy import ANY
-from tree_handler.members.member import NONE
+from tree_handler.members.place import NONE
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.simulation.heads import HeadedGateway
 

@@ -5,13 +5,14 @@ reader needs. What a gateway does not know of itself is left out. Keys that are 
 kept (`cloud_ingest.later_keys`), so a record of a later version is read as far as it is known.
 
 A record is at most `MAX_BYTES` long, and every text and list in it is bounded, on both sides: who
-writes one leaves out what is too much and says how much there was, who reads one refuses it.
+writes one leaves out what is too much and says how much there was, who reads one refuses it. What
+names a place or a gateway has the form that the tree has for it; other texts can be printed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
@@ -19,6 +20,8 @@ import msgspec
 from msgspec import Meta
 
 from cloud_ingest.later_keys import later_keys
+from tree_handler.errors import ProtocolError
+from tree_handler.members.place import NAME_CHARACTERS_MAX, check_name
 
 VERSION: Final = 1
 SUFFIX: Final = "$status"
@@ -30,6 +33,12 @@ MAX_LINKS: Final = 64
 MAX_ROLES: Final = 16
 MAX_COUNTERS: Final = 64
 _MOST: Final = 2**63 - 1
+_MOST_MS: Final = 1e9
+_MOST_S: Final = 1e10
+"""Three hundred years."""
+_MOST_LOAD: Final = 1e6
+_MOST_CELSIUS: Final = 1e4
+_MOST_OFFSET_MS: Final = 1e15
 
 
 class StatusError(ValueError):
@@ -37,6 +46,8 @@ class StatusError(ValueError):
 
 
 _Text = Annotated[str, Meta(max_length=MAX_TEXT)]
+_Name = Annotated[str, Meta(max_length=NAME_CHARACTERS_MAX)]
+_Millis = Annotated[float, Meta(ge=0, le=_MOST_MS)]
 _Count = Annotated[int, Meta(ge=0, le=_MOST)]
 
 
@@ -51,8 +62,8 @@ class LinkStatus(msgspec.Struct, frozen=True, array_like=True):
 
     """
 
-    peer: _Text
-    rtt_ms: float | None
+    peer: _Name
+    rtt_ms: _Millis | None
     role: _Text
     state: _Text
 
@@ -144,24 +155,24 @@ class _Form(msgspec.Struct, omit_defaults=True):
     e: Annotated[float, Meta(gt=0, le=86_400)]
     v: _Text = ""
     b: _Text = ""
-    up: Annotated[float, Meta(ge=0)] = 0.0
-    d: _Text = ""
-    g: _Text = ""
-    co: float | None = None
-    tc: float | None = None
+    up: Annotated[float, Meta(ge=0, le=_MOST_S)] = 0.0
+    d: _Name = ""
+    g: _Name = ""
+    co: Annotated[float, Meta(ge=-_MOST_OFFSET_MS, le=_MOST_OFFSET_MS)] | None = None
+    tc: Annotated[float, Meta(ge=-_MOST_CELSIUS, le=_MOST_CELSIUS)] | None = None
     uv: bool | None = None
     df: _Count | None = None
     dt: _Count | None = None
     dw: _Count | None = None
     m: _Count | None = None
     ma: _Count | None = None
-    l1: float | None = None
+    l1: Annotated[float, Meta(ge=0, le=_MOST_LOAD)] | None = None
     qm: _Count = 0
     qb: _Count = 0
     cl: _Count = 0
-    rt: _Text = ""
-    pa: _Text | None = None
-    rc: float | None = None
+    rt: _Name = ""
+    pa: _Name | None = None
+    rc: _Millis | None = None
     ro: Annotated[tuple[_Text, ...], Meta(max_length=MAX_ROLES)] = ()
     ln: Annotated[tuple[LinkStatus, ...], Meta(max_length=MAX_LINKS)] = ()
     lc: _Count = 0
@@ -225,7 +236,33 @@ def decode(payload: bytes) -> StatusRecord:
             raise StatusError(f"{value} is not finite - at `$.{key}`")
     if any(link.rtt_ms is not None and not math.isfinite(link.rtt_ms) for link in form.ln):
         raise StatusError("a time that is not finite - at `$.ln`")
+    _check_texts(form)
     if form.r > VERSION:
         more["r"] = form.r
     found = {name: getattr(form, key) for key, name in _NAMES.items()}
     return StatusRecord(**found, more=more)
+
+
+def _check_texts(form: _Form) -> None:
+    """See to it that names are names, and that all else can be printed.
+
+    Raises:
+        StatusError: one is not so; it names the field by its key.
+
+    """
+    if form.g and not form.d:
+        raise StatusError(f"{form.g!r} is in no domain - at `$.g`")
+    names = [("d", form.d), ("g", form.g), ("rt", form.rt), ("pa", form.pa or "")]
+    names += [("ln", link.peer) for link in form.ln]
+    for key, name in names:
+        try:
+            if name:
+                check_name("no name", name)
+        except ProtocolError as error:
+            raise StatusError(f"{error} - at `$.{key}`") from error
+    texts: dict[str, Iterable[str]] = {"v": (form.v,), "b": (form.b,), "ro": form.ro, "c": form.c}
+    texts["ln"] = [text for link in form.ln for text in (link.role, link.state)]
+    for key, found in texts.items():
+        for text in found:
+            if not text.isprintable():
+                raise StatusError(f"{text!r} can't be printed - at `$.{key}`")

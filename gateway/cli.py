@@ -37,6 +37,7 @@ from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.gateway_arguments import add_config, add_gateway, add_host, add_own_gateway
 from gateway.configuration import place as config_place
 from gateway.configuration.passing import may_pass
+from gateway.event_log import lines
 from gateway.flashing import errors as card_errors
 
 EXIT_FAILED = 1
@@ -88,10 +89,7 @@ def _run(options: argparse.Namespace) -> int:
     from gateway.configuration import config  # noqa: PLC0415  # `hedgerow get` needs no broker
 
     file = _config_file(options)
-    logging.basicConfig(
-        level=options.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    lines.begin(options.log_level.upper())
     # These report every connection, packet and refused request; our own lines say what matters.
     for noisy in ("amqtt", "transitions", "websockets", "coap-server"):
         logging.getLogger(noisy).setLevel(logging.ERROR)

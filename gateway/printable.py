@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 SAID_CHARACTERS_MAX: Final = 300
 """Of what an error says, so much is told."""
@@ -13,6 +13,17 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def printable_in(document: Any) -> Any:
+    """Return a document of JSON that another machine told, with all its texts printable."""
+    if isinstance(document, str):
+        return printable(document)
+    if isinstance(document, list):
+        return [printable_in(one) for one in document]
+    if isinstance(document, dict):
+        return {printable(name): printable_in(value) for name, value in document.items()}
+    return document
 
 
 def said(error: BaseException) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
-import msgpack
 from pyspark.sql import SparkSession
 
 from cloud_ingest.job import command as job
@@ -15,6 +14,7 @@ from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.job.report import FleetRow
 from cloud_ingest.tables.store import TableStore
 from tree_handler.batch import Flags
+from tree_handler.members.member import MemberRecord
 
 CONTROL = Flags.LOGGED | Flags.CONTROL
 
@@ -38,6 +38,6 @@ def table(target: Path, name: str) -> list[dict[str, Any]]:
 
 
 def member(spool: Any, origin: str, epoch: int, number: int, group: str) -> None:
-    fields = {"id": origin, "domain": "campus", "group": group, "epoch": epoch}
+    record = MemberRecord(origin, epoch, 1, "campus", group, "10.0.0.1", 1883)
     topic = f"$hedgerow/member/{origin}"
-    spool.payloads(origin, epoch, number, [msgpack.packb(fields)], topic=topic, flags=CONTROL)
+    spool.payloads(origin, epoch, number, [record.encode()], topic=topic, flags=CONTROL)

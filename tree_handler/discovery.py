@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import msgpack
 
 from tree_handler.errors import ProtocolError
-from tree_handler.members.member import MAX_ADDRESS_CHARACTERS, check_name
+from tree_handler.members.place import check_address, check_name
 from tree_handler.rate_limit import RateLimit
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
@@ -73,10 +73,10 @@ class Announcement:
     def __post_init__(self) -> None:
         try:
             check_name("announcement gateway id", self.gateway_id)
+            check_address("announcement address", self.address, may_have_zone=True)
         except ProtocolError as error:
             raise AnnouncementError(error.what, error.value) from None
-        _check_text("announcement tree", self.tree, MAX_TREE_CHARACTERS)
-        _check_text("announcement address", self.address, MAX_ADDRESS_CHARACTERS)
+        _check_tree(self.tree)
         _check_number("announcement boot epoch", self.boot_epoch, 1, MAX_BOOT_EPOCH)
         _check_number("announcement MQTT port", self.mqtt_port, 0, 65_535)
 
@@ -258,15 +258,15 @@ class Discovery:
         return heard.boot_epoch >= known
 
 
-def _check_text(what: str, value: object, limit: int) -> None:
+def _check_tree(value: object) -> None:
     if (
         not isinstance(value, str)
-        or not 0 < len(value) <= limit
+        or not 0 < len(value) <= MAX_TREE_CHARACTERS
         or not value.isascii()
         or not value.isprintable()
         or " " in value
     ):
-        raise AnnouncementError(what, value)
+        raise AnnouncementError("announcement tree", value)
 
 
 def _check_number(what: str, value: object, least: int, most: int) -> None:

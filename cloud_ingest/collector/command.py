@@ -36,6 +36,7 @@ from cloud_ingest.collector.sharing import SharingLimits
 from gateway import event_loop, replaced_file
 from gateway.configuration.config import ConfigError, load
 from gateway.configuration.passing import may_pass
+from gateway.event_log import lines
 from gateway.links.handshake import Credentials
 from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
@@ -220,10 +221,7 @@ def run_with(options: argparse.Namespace, program: str) -> int:
         program: what an error begins with.
 
     """
-    logging.basicConfig(
-        level=options.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    lines.begin(options.log_level.upper())
     try:
         event_loop.run(_serve(_load(options.config)))
     except (ConfigError, event_loop.EventLoopError, LogError) as error:

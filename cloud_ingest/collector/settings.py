@@ -18,7 +18,7 @@ from gateway.signing.fleet_keys import SigningFiles
 from gateway.signing.revocations import Revoking
 from gateway.tls.context import ClientCertificate, TlsFiles
 from tree_handler.errors import ProtocolError
-from tree_handler.members.member import check_name
+from tree_handler.members.place import check_name
 
 MAX_GROUP = 16
 """Each is sent all, and each tells each other."""

@@ -14,7 +14,7 @@ import msgpack
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.members.member import check_name
+from tree_handler.members.place import check_name
 
 MAX_TOLD_ROWS: Final = 1_000
 MAX_TOLD_RANGES: Final = 10_000

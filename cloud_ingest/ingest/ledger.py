@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, NamedTuple
 
 import msgpack
 
 from cloud_ingest.ingest.gateway_totals import GatewayTotals
+from cloud_ingest.ingest.member_place import UNKNOWN_PLACE, is_column
 from cloud_ingest.ledger_limits import LedgerLimits
 from tree_handler.intervals import Intervals
 
@@ -78,6 +79,19 @@ class ToldPlace(NamedTuple):
     domain: str
     group: str
     error: str | None
+
+    @classmethod
+    def unknown(cls, time_us: int, error: str) -> ToldPlace:
+        """Of a record that can't be read."""
+        return cls(time_us, UNKNOWN_PLACE, UNKNOWN_PLACE, error)
+
+    @classmethod
+    def kept(cls, row: Sequence[Any]) -> ToldPlace:
+        """Read what a ledger has, which an earlier version may have made of any record."""
+        told = cls(*row)
+        if is_column(told.domain) and is_column(told.group):
+            return told
+        return cls.unknown(told.time_us, "member record, domain or group: no names")
 
 
 Numbered = dict[Stream, Intervals]
@@ -334,7 +348,7 @@ def _of_plain(plain: list[Any]) -> LedgerChange:
         _of_flat(kept_local),
         _of_flat(held),
         {gateway: GatewayTotals(*values) for gateway, values in totals.items()},
-        {gateway: ToldPlace(*told) for gateway, told in places.items()},
+        {gateway: ToldPlace.kept(told) for gateway, told in places.items()},
         {spool: dict(pairs) for spool, pairs in damage.items()},
         done,
         {Stream(*stream): floor for *stream, floor in floors},

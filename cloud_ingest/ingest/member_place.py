@@ -1,11 +1,17 @@
-"""Where a gateway stands in the tree's places, by its member record."""
+"""Where a gateway stands in the tree's places, by its member record.
+
+Domain and group are columns of tables, and a domain is a part of the path of what compaction
+writes. So a record that the tree would refuse says nothing here either.
+"""
 
 from __future__ import annotations
 
-import msgpack
+from tree_handler.errors import ProtocolError
+from tree_handler.members.member import MemberRecord
+from tree_handler.members.place import NONE, check_name
 
 MEMBER_TOPIC = "$hedgerow/member/"
-NO_PLACE = "-"
+NO_PLACE = NONE
 """Domain and group of a gateway at root level, as in its topics."""
 UNKNOWN_PLACE = "?"
 """Domain and group of a gateway whose member record has not come, or can't be read."""
@@ -16,28 +22,27 @@ class MemberError(ValueError):
 
 
 def read_place(payload: bytes, gateway: str) -> tuple[str, str]:
-    """Domain and group from a gateway's member record, a msgpack map.
+    """Domain and group from a gateway's member record.
 
     Raises:
-        MemberError: not a map, a field missing or of a wrong type, or of another gateway.
+        MemberError: it is none, or that of another gateway.
 
     """
     try:
-        fields = msgpack.unpackb(payload)
-    except (ValueError, msgpack.UnpackException) as error:
-        raise MemberError(f"member record is not msgpack: {error}") from error
-    if not isinstance(fields, dict):
-        raise MemberError(f"member record is no map: {type(fields).__name__}")
-    if fields.get("id") != gateway:
-        raise MemberError(f"member record, id: {fields.get('id')!r}")
-    domain, group = (_segment(fields, name) for name in ("domain", "group"))
-    return domain, group
+        record = MemberRecord.decode(payload)
+    except ProtocolError as error:
+        raise MemberError(str(error)) from error
+    if record.id != gateway:
+        raise MemberError(f"member record of another gateway: {record.id!r}")
+    return record.domain or NO_PLACE, record.group or NO_PLACE
 
 
-def _segment(fields: dict[object, object], name: str) -> str:
-    value = fields.get(name, 0)
-    if value is None or value == "":
-        return NO_PLACE
-    if not isinstance(value, str):
-        raise MemberError(f"member record, {name}: {value if name in fields else 'missing'!r}")
-    return value
+def is_column(name: str) -> bool:
+    """Whether a domain or group may stand in a table; earlier versions let any text pass."""
+    if name in (NO_PLACE, UNKNOWN_PLACE):
+        return True
+    try:
+        check_name("place", name)
+    except ProtocolError:
+        return False
+    return True

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cloud_ingest.ingest.facts import Statement
 from cloud_ingest.ingest.ledger import NumberLedger, ToldPlace
-from cloud_ingest.ingest.member_place import MEMBER_TOPIC, UNKNOWN_PLACE, MemberError, read_place
+from cloud_ingest.ingest.member_place import MEMBER_TOPIC, MemberError, read_place
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolSpot, TriggerPlan
 from cloud_ingest.spool.receipts import Receipts
 from cloud_ingest.spool.segments import SpoolRange, read_notes
@@ -164,7 +164,7 @@ class _Segment:
         try:
             told = ToldPlace(time_us, *read_place(payload, origin), None)
         except MemberError as error:
-            told = ToldPlace(time_us, UNKNOWN_PLACE, UNKNOWN_PLACE, str(error))
+            told = ToldPlace.unknown(time_us, str(error))
         self._scanned.plan.change.place(origin, told)
 
     def _damaged(self, at: int, end: int, why: str) -> None:

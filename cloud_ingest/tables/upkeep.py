@@ -1,5 +1,9 @@
 """Looks after tables beside those who write and read them: small files, old days, a gateway's rows.
 
+A domain is a part of the paths of files that are rewritten. Earlier versions wrote rows of domains
+that no file system takes, so that nothing of the table could be joined or deleted any more: such
+rows are first moved to where rows of unknown places stand.
+
 Each step is a commit of the table's own, so a reader sees all of it or nothing, and goes on with
 the files that it has begun to read until `UpkeepSettings.vacuum_hours` have passed. The library
 that writes these commits forces nothing to the disk: `synced` does, right behind each, and before
@@ -8,6 +12,7 @@ any file that held the same rows is deleted.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from cloud_ingest.ingest.member_place import UNKNOWN_PLACE, is_column
 from cloud_ingest.tables.delta import TableError, named_errors
 from cloud_ingest.tables.store import TableStore
 from cloud_ingest.tables.synced import synced
@@ -24,6 +30,10 @@ BESIDE = ("telemetry", "quarantine")
 """The tables that the job appends to; who replaces or appends others looks after them."""
 TARGET_BYTES = 128 << 20
 """Of a file, when small ones are joined."""
+SHOWN = 80
+"""Characters of a domain that are told."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,7 @@ def compact(tables: TableStore) -> int:
     for name in BESIDE:
         with _table(tables, name) as table:
             if table is not None:
+                _move_unnamed(tables.at(name), table)
                 with synced(tables.at(name), table):
                     done = table.optimize.compact(target_size=TARGET_BYTES)
                 removed += int(done["numFilesRemoved"])
@@ -91,15 +102,35 @@ def forget(tables: TableStore, gateway: str) -> int:
 
     """
     deleted = 0
-    quoted = gateway.replace("'", "''")
     for name in BESIDE:
         with _table(tables, name) as table:
             if table is not None:
+                _move_unnamed(tables.at(name), table)
                 with synced(tables.at(name), table):
-                    done = table.delete(f"origin = '{quoted}'")
+                    done = table.delete(f"origin = {_literal(gateway)}")
                 deleted += int(done["num_deleted_rows"] or 0)
                 table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     return deleted
+
+
+def _move_unnamed(store: TableStore, table: DeltaTable) -> None:
+    """Give rows whose domain is no name the domain of unknown places; see above."""
+    if "domain" not in table.metadata().partition_columns:
+        return
+    domains = {partition["domain"] for partition in table.partitions()}
+    for domain in sorted(name for name in domains if name is not None and not is_column(name)):
+        _log.warning(
+            "%s: rows of the domain %r, which is no name, are of an unknown place from now on",
+            *(store.uri, domain[:SHOWN]),
+        )
+        with synced(store, table):
+            where = f"domain = {_literal(domain)}"
+            table.update(new_values={"domain": UNKNOWN_PLACE}, predicate=where)
+
+
+def _literal(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def every(count: int, act: Callable[[], object]) -> Callable[[], None]:

@@ -6,7 +6,7 @@ import ipaddress
 import re
 
 from tree_handler.errors import ProtocolError
-from tree_handler.members.member import check_name
+from tree_handler.members.place import check_name
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 """Of others than gateways: X.509 has 64 characters for it, and it names a file."""

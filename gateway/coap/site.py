@@ -42,7 +42,8 @@ from gateway.sensors.sensor import Sensor
 from gateway.status.clients import ClientRoll
 from gateway.watched_tasks import WatchedTasks
 from resource_directory.resources import ResourceDirectory
-from tree_handler.members.member import MemberRecord, Place
+from tree_handler.members.member import MemberRecord
+from tree_handler.members.place import Place
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote.query import RemoteQueries
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse

@@ -21,7 +21,7 @@ from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import complain, print_json
 from gateway.commands.own_gateway import OwnGateway
 from gateway.configuration import place as config_place
-from gateway.printable import printable
+from gateway.printable import printable, printable_in
 from resource_directory.link_format import LinkFormatError, WebLink, parse
 
 POLL_S = 0.3
@@ -42,10 +42,7 @@ def status(options: argparse.Namespace) -> int:
     from gateway.status.text import as_text  # noqa: PLC0415  # `hedgerow get` shows no table
 
     async def ask() -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(
-            good(await _ask(options, "GET", gateway_uri(options) + "/status"))
-        )
-        return told
+        return told_in(await _ask(options, "GET", gateway_uri(options) + "/status"))
 
     return _show(options, ask, as_text, lambda told: told)
 
@@ -71,10 +68,7 @@ def hierarchy(options: argparse.Namespace) -> int:
     from gateway.status.hierarchy_view import DrawnHierarchy  # noqa: PLC0415
 
     async def ask() -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(
-            good(await _ask(options, "GET", gateway_uri(options) + "/hierarchy"))
-        )
-        return told
+        return told_in(await _ask(options, "GET", gateway_uri(options) + "/hierarchy"))
 
     return _show(options, ask, lambda told: DrawnHierarchy(told).as_text(), lambda told: told)
 
@@ -129,11 +123,11 @@ def members(options: argparse.Namespace) -> int:
 
     uri, gone = f"{gateway_uri(options)}/members", options.forget
     if gone is None:
-        told = json.loads(good(run(_ask(options, "GET", uri), options)))["members"]
+        found = list(form.read(json.loads(good(run(_ask(options, "GET", uri), options)))))
         if options.json:
-            print_json(told)
+            print_json([one.as_json() for one in found])
         else:
-            sys.stdout.write(form.as_table(told) + "\n")
+            sys.stdout.write(form.as_table(found) + "\n")
         return 0
     good(run(_ask(options, "DELETE", f"{uri}?id={quote(gone, '')}"), options))
     if options.json:
@@ -263,7 +257,7 @@ def drain(options: argparse.Namespace) -> int:
             while True:
                 left_s = deadline_s - asyncio.get_running_loop().time()
                 answer = await asker.request("GET", f"{uri}/status", timeout_s=max(0.1, left_s))
-                told: dict[str, Any] = json.loads(good(answer))
+                told = told_in(answer)
                 if told["drain"]["is_over"] or left_s < POLL_S:
                     return told
                 await asyncio.sleep(POLL_S)
@@ -368,8 +362,15 @@ def client_for(options: argparse.Namespace, uri: str) -> CoapClient:
 def good(answer: Response) -> bytes:
     """The payload of an answer that is no error."""
     if not answer.ok:
-        raise FailedError(f"{answer.code} {answer.payload.decode(errors='replace')}".rstrip())
+        why = printable(answer.payload.decode(errors="replace"))
+        raise FailedError(f"{answer.code} {why}".rstrip())
     return answer.payload
+
+
+def told_in(answer: Response) -> dict[str, Any]:
+    """What a gateway told as JSON, in which texts may be other machines' words."""
+    told: dict[str, Any] = printable_in(json.loads(good(answer)))
+    return told
 
 
 def gateway_uri(options: argparse.Namespace) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -99,8 +98,7 @@ def _status(options: argparse.Namespace) -> tuple[dict[str, Any] | None, str]:
         uri = asking.gateway_uri(options) + "/status"
         async with asking.client_for(options, uri) as asker:
             answer = await asker.request("GET", uri, timeout_s=options.timeout)
-        told: dict[str, Any] = json.loads(asking.good(answer))
-        return told
+        return asking.told_in(answer)
 
     try:
         return asking.run(ask(), options), ""

@@ -28,7 +28,7 @@ from gateway.enrolment.tokens import (
     TokenGrant,
     fingerprint_of,
 )
-from gateway.event_log import audit
+from gateway.event_log import audit, lines
 from gateway.signing.keys import PrivateKey
 
 HOUR_S = 3600.0
@@ -77,9 +77,7 @@ def serve(options: argparse.Namespace) -> int:
     host, _, port = options.listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
         raise WrongUseError(f"--listen: {options.listen!r} is not HOST:PORT")
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    lines.begin(logging.INFO)
     with certifying.named_errors():
         authority = certifying.opened(options)
         desk = EnrolmentDesk(authority, time.time)

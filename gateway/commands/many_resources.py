@@ -12,7 +12,7 @@ from typing import Final
 
 from gateway.coap.client import ClientError, CoapClient, Response
 from gateway.commands.resource_names import QUERY, SENSORS
-from tree_handler.members.member import NONE
+from tree_handler.members.place import NONE
 
 AT_ONCE: Final = 16
 """Gateways that are asked at one time."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gateway.columns import columns
-from gateway.printable import printable
+from gateway.commands.errors import FailedError
+from gateway.commands.output import complain
+from tree_handler.errors import ProtocolError
+from tree_handler.members.listed import ListedMember
 
 _COLUMNS = ("gateway", "place", "address", "state")
 
@@ -35,15 +38,31 @@ def add(
     members.set_defaults(command=command)
 
 
-def as_table(members: Sequence[Mapping[str, Any]]) -> str:
+def read(told: object) -> Iterator[ListedMember]:
+    """Read what a gateway told; a member that is none is complained of, and left out.
+
+    Raises:
+        FailedError: it is no list of members.
+
+    """
+    members = told.get("members") if isinstance(told, dict) else None
+    if not isinstance(members, list):
+        raise FailedError("no list of members was told")
+    for one in members:
+        try:
+            yield ListedMember.of(one)
+        except ProtocolError as error:
+            complain(f"hedgerow: a member is left out: {error}")
+
+
+def as_table(members: Iterable[ListedMember]) -> str:
     """Lines for a terminal, one for each gateway."""
     rows = [_COLUMNS, *map(_row, members)]
     return "\n".join(columns(rows))
 
 
-def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
-    state = "in the tree" if one["is_present"] else "away"
-    if one["is_draining"]:
+def _row(one: ListedMember) -> tuple[str, ...]:
+    state = "in the tree" if one.is_present else "away"
+    if one.is_draining:
         state += ", draining"
-    place = f"{one['domain']}/{one['group']}"
-    return printable(one["id"]), printable(place), printable(one["address"]), state
+    return one.id, f"{one.domain}/{one.group}", one.address, state

@@ -14,7 +14,7 @@ from gateway.commands.errors import WrongUseError
 from gateway.configuration.toml_lines import KeyLines
 
 if TYPE_CHECKING:
-    from tree_handler.members.member import Place
+    from tree_handler.members.place import Place
 
 KEYS = ("domain", "group")
 _SECTION = "gateway"
@@ -73,7 +73,7 @@ def parsed(text: str) -> Place:
 
     """
     from tree_handler.errors import ProtocolError  # noqa: PLC0415  # the others parse no batches
-    from tree_handler.members.member import NONE, Place  # noqa: PLC0415
+    from tree_handler.members.place import NONE, Place  # noqa: PLC0415
 
     domain, _, group = text.partition("/")
     try:

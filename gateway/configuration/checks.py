@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gateway.configuration.toml_file import Fault
 from tree_handler.errors import ProtocolError
-from tree_handler.members.member import check_name
+from tree_handler.members.place import check_name, is_host_name
 
 RANGE = "range"
 """In a field's metadata: the least and the most that its number may be."""
 CHOICES = "choices"
 """In a field's metadata: the words that it may be."""
 MOST_PORT = 65_535
-MOST_NAME = 253
-"""Characters of a host name (RFC 1035, section 2.3.4, without the length of the first label)."""
-_LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 
 
 def ranged(default: float, least: float, most: float) -> Any:
@@ -66,7 +62,8 @@ def hosts(where: str, values: Sequence[str]) -> Iterator[Fault]:
         try:
             ipaddress.ip_address(value)
         except ValueError:
-            if not _is_host_name(value):
+            # Names of machines have underscores at times, against the RFC.
+            if not is_host_name(value.replace("_", "x")):
                 yield Fault(where, f"{value!r} is neither an IP address nor a host name")
 
 
@@ -84,16 +81,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _is_host_name(value: str) -> bool:
-    labels = value.removesuffix(".").split(".")
-    # A last label of digits is an address that was mistyped.
-    return (
-        len(value) <= MOST_NAME
-        and all(_LABEL.fullmatch(label) for label in labels)
-        and not labels[-1].isdecimal()
-    )
 
 
 def port(where: str, value: int | None) -> Iterator[Fault]:

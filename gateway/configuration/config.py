@@ -23,7 +23,7 @@ from gateway.home_assistant.section import HomeAssistantSection
 from gateway.links.handshake import MIN_KEY_BYTES
 from gateway.links.scope import check_filter
 from gateway.mqtt import FilterError
-from tree_handler.members.member import Place
+from tree_handler.members.place import Place
 
 __all__ = [
     "AccessSection",

@@ -30,7 +30,8 @@ from resource_directory.scoped import ScopedQuery
 from resource_directory.service import RESOURCES, DirectoryService
 from tree_handler.errors import ProtocolError
 from tree_handler.members.hierarchy import Membership
-from tree_handler.members.member import MemberRecord, Place
+from tree_handler.members.member import MemberRecord
+from tree_handler.members.place import Place
 from tree_handler.remote.gather import AnswerGathering
 from tree_handler.remote.limits import DEFAULT_LIMITS
 from tree_handler.remote.query import (

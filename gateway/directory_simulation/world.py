@@ -21,7 +21,8 @@ from resource_directory.digest import AFTER_S, EVERY_S
 from resource_directory.link_format import WebLink, parse
 from resource_directory.registration import Registration
 from resource_directory.scoped import STALE
-from tree_handler.members.member import MemberRecord, Place
+from tree_handler.members.member import MemberRecord
+from tree_handler.members.place import Place
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.simulation.checks import MAX_VIOLATIONS, Violation
 from tree_handler.simulation.heads import DOMAINS, GROUPS, PATIENCE, HeadedFleet

@@ -11,7 +11,8 @@ from resource_directory.exchange import LINK_FORMAT
 from resource_directory.link_format import LinkFormatError, WebLink, parse
 from resource_directory.scoped import LookUpScope, ScopedQuery, ServingGateway
 from tree_handler.members.hierarchy import ANY, Membership
-from tree_handler.members.member import MemberRecord, Place
+from tree_handler.members.member import MemberRecord
+from tree_handler.members.place import Place
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 PAGE_LINKS: Final = 200

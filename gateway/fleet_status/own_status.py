@@ -21,7 +21,7 @@ from gateway.fleet_status.pace import StatusPace, TreePlace
 from gateway.links.node import TreeNode
 from gateway.sensors.sampler import Sampler
 from tree_handler.members.hierarchy import Membership
-from tree_handler.members.member import Place
+from tree_handler.members.place import Place
 
 
 @dataclass(frozen=True, slots=True)

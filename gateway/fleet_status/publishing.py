@@ -18,7 +18,7 @@ from gateway.fleet_status.own_status import OwnStatus
 from gateway.fleet_status.pace import StatusPace
 from gateway.sensors.threads import DriverBusyError, DriverThreads
 from tree_handler.batch import Entry
-from tree_handler.members.member import Place
+from tree_handler.members.place import Place
 
 Accept = Callable[[Entry], None]
 READ_TIMEOUT_S: Final = 2.0

@@ -18,7 +18,7 @@ from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo, AsyncZerocon
 from gateway.links.neighbours import Address
 from tree_handler.discovery import Announcement
 from tree_handler.errors import ProtocolError
-from tree_handler.members.member import check_name
+from tree_handler.members.place import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

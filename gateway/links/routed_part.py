@@ -122,16 +122,17 @@ class RoutedPart:
         self._loop.call_soon(self._node.reschedule)
 
     def control(self, entry: Entry, header: Header) -> None:
-        """Take a message between gateways; topics other than records' are not this part's."""
+        """Take a message between gateways; topics other than records' are not this part's.
+
+        Raises:
+            ProtocolError: it is no record of its origin's.
+
+        """
         if not entry.topic.startswith(TOPIC):
             return
-        try:
-            record = Interest.decode(entry.payload)
-            if not record.gateway_id == header.origin == entry.topic.removeprefix(TOPIC):
-                raise ProtocolError("record of another gateway", record.gateway_id)
-        except ProtocolError as error:
-            _log.warning("%s from %s: %s", entry.topic, header.origin, error)
-            return
+        record = Interest.decode(entry.payload)
+        if not record.gateway_id == header.origin == entry.topic.removeprefix(TOPIC):
+            raise ProtocolError("record of another gateway", record.gateway_id)
         self._learn(record)
 
     def _moved(self, now: float) -> None:

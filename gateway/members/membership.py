@@ -77,7 +77,10 @@ class Members:
                 _log.warning("%s can't be read: %s", header, error)
                 continue
             for entry in entries:
-                self._take(entry, header, is_news=False)
+                try:
+                    self._take(entry, header, is_news=False)
+                except ProtocolError as error:
+                    _log.warning("%s from %s: %s", entry.topic, header.origin, error)
 
     def publish(self, node: TreeNode, record: MemberRecord) -> None:
         """Tell the fleet about this gateway, or what has changed about it."""
@@ -139,21 +142,27 @@ class Members:
         except OSError as error:
             _log.error("only what the log tells of members is known: %s", error)
             return
-        for record in records or ():
-            self.known.update(record)
+        for packed in records or ():
+            # One by one: an earlier version took records that are none any more.
+            try:
+                self.known.update(MemberRecord.decode(packed))
+            except ProtocolError as error:
+                _log.warning("%s: a record is left out: %s", self._file.path, error)
 
     def receive(self, entry: Entry, header: Header) -> None:
-        """Take a control message; other topics are not this module's."""
+        """Take a control message; other topics are not this module's.
+
+        Raises:
+            ProtocolError: it says nothing that counts; the message names what is wrong.
+
+        """
         self._take(entry, header, is_news=True)
 
     def _take(self, entry: Entry, header: Header, *, is_news: bool) -> None:
-        try:
-            if entry.topic.startswith(TOPIC):
-                self._record(entry, header, is_news=is_news)
-            elif entry.topic.startswith(ABSENT_TOPIC):
-                self._absence(AbsenceNotice.decode(entry.payload), header, is_news=is_news)
-        except ProtocolError as error:
-            _log.warning("%s from %s: %s", entry.topic, header.origin, error)
+        if entry.topic.startswith(TOPIC):
+            self._record(entry, header, is_news=is_news)
+        elif entry.topic.startswith(ABSENT_TOPIC):
+            self._absence(AbsenceNotice.decode(entry.payload), header, is_news=is_news)
 
     def take_out(self, node: TreeNode, notice: AbsenceNotice, who: str) -> None:
         """Drop a gateway's record, and have all others drop it.
@@ -205,5 +214,5 @@ class Members:
             self.publish(told.node, told.record)
 
 
-def _records(data: bytes) -> list[MemberRecord]:
-    return [MemberRecord.decode(record) for record in msgpack.unpackb(data)]
+def _records(data: bytes) -> list[bytes]:
+    return [bytes(record) for record in msgpack.unpackb(data)]

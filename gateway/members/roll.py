@@ -9,7 +9,9 @@ from gateway.links.node import TreeNode
 from gateway.members.membership import Members
 from tree_handler.members.absence import AbsenceNotice
 from tree_handler.members.hierarchy import Membership
-from tree_handler.members.member import NONE, MemberRecord
+from tree_handler.members.listed import ListedMember
+from tree_handler.members.member import MemberRecord
+from tree_handler.members.place import NONE
 
 _log = logging.getLogger(__name__)
 
@@ -40,14 +42,14 @@ class MemberRoll:
         """All of them, by id, ready for JSON."""
         present = self._present()
         return [
-            {
-                "id": record.id,
-                "domain": record.domain or NONE,
-                "group": record.group or NONE,
-                "address": record.address,
-                "is_draining": record.draining,
-                "is_present": record.id in present,
-            }
+            ListedMember(
+                record.id,
+                record.domain or NONE,
+                record.group or NONE,
+                record.address,
+                is_present=record.id in present,
+                is_draining=record.draining,
+            ).as_json()
             for record in self.known
         ]
 

@@ -15,7 +15,6 @@ from gateway.configuration.config import TreeSection
 from gateway.links.node import TreeNode
 from gateway.members.membership import Members
 from tree_handler.batch import Entry, Header
-from tree_handler.errors import ProtocolError
 from tree_handler.members.absence import Absence
 from tree_handler.members.suspicion import Question, Suspicion
 from tree_handler.rate_limit import RateLimit
@@ -108,17 +107,18 @@ class MemberWatch:
             self._look_for_absent(reached, suspects, now)
 
     def hear(self, entry: Entry, header: Header) -> None:
-        """Take a message between gateways; other topics are not this module's."""
+        """Take a message between gateways; other topics are not this module's.
+
+        Raises:
+            ProtocolError: it is a question that asks nothing.
+
+        """
         now = self._clock()
         if entry.topic == ANSWER_TOPIC:
             self._suspicion.answered(header.origin, now)
             self._moved(now)
         elif entry.topic == ASK_TOPIC:
-            try:
-                question = Question.decode(entry.payload)
-            except ProtocolError as error:
-                _log.warning("%s from %s: %s", entry.topic, header.origin, error)
-                return
+            question = Question.decode(entry.payload)
             self._suspicion.asked(header.origin, question, now)
             if self._own_id in question.ids and self._answers.allow("", now):
                 self._say(ANSWER_TOPIC, b"")

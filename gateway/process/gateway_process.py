@@ -382,14 +382,15 @@ class GatewayProcess:
         arrivals.hand_out(rows, header, self._broker.core, self._readings)
 
     def _control(self, entry: Entry, header: Header) -> None:
-        self._members.receive(entry, header)
-        self._watch.hear(entry, header)
-        self._copied_card.receive(entry, header)
-        self._proof.receive(entry, header)
-        self._site.receive(entry.topic, entry.payload)
-        if self._routed is not None:
-            self._routed.control(entry, header)
-            self._readings.met(header.origin)
+        with arrivals.heard(entry, header, self._refused):
+            self._members.receive(entry, header)
+            self._watch.hear(entry, header)
+            self._copied_card.receive(entry, header)
+            self._proof.receive(entry, header)
+            self._site.receive(entry.topic, entry.payload)
+            if self._routed is not None:
+                self._routed.control(entry, header)
+                self._readings.met(header.origin)
 
     def _leave(self) -> None:
         """What a drain begins with: no readings any more, and nobody's head."""

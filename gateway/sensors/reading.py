@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cloud_ingest.record import BAD, GOOD, UNCERTAIN, Record, Value
 from gateway.sensors.sensor import Sensor, SensorError
 from gateway.sensors.values import MAX_PARTS, Measured, ValueKindError, checked, checked_tags
-from tree_handler.members.member import check_name
+from tree_handler.members.place import check_name
 
 _QUALITIES = (GOOD, UNCERTAIN, BAD)
 

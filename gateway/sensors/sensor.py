@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from cloud_ingest.record import Value
 from gateway.sensors.values import NUMBER, Kind, Outcome
-from tree_handler.members.member import check_name
+from tree_handler.members.place import check_name
 
 MAX_NAME_LENGTH = 200
 MAX_ATTRIBUTES = 16

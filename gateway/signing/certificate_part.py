@@ -30,7 +30,7 @@ from gateway.signing.former_keys import MAX_STATEMENT_BYTES, statement_fingerpri
 from gateway.signing.ring import FINGERPRINT_BYTES, fingerprint_of
 from gateway.signing.trust import MAX_CERTIFICATE_BYTES, MAX_CHAIN, Chain, UntrustedError
 from tree_handler.errors import ProtocolError
-from tree_handler.members.member import check_name
+from tree_handler.members.place import check_name
 from tree_handler.rate_limit import RateLimit
 
 TOPIC = b"$hedgerow/certificates"

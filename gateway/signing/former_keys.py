@@ -31,7 +31,7 @@ from gateway.signing.keys import (
 )
 from gateway.signing.trust import UntrustedError
 from tree_handler.errors import ProtocolError
-from tree_handler.members.member import check_name
+from tree_handler.members.place import check_name
 from tree_handler.proof import MAX_SIGNATURE_BYTES, Signer, Verdict, context
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 

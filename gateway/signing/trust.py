@@ -22,7 +22,7 @@ from gateway.signing.keys import PublicKey, is_for_signing
 from gateway.tls.certificates import CertificateError, identify
 from gateway.tls.context import TlsFiles, revocations
 from tree_handler.errors import ProtocolError
-from tree_handler.members.member import check_name
+from tree_handler.members.place import check_name
 
 ROLE = "gateway"
 MAX_CHAIN = 4

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.coap.client import ClientError, Response
+from gateway.printable import printable, printable_in
 from gateway.status.links_text import without_links
 
 AT_ONCE = 16
@@ -148,9 +149,9 @@ async def collect(ask: Ask) -> TreeView:
 
 def _status(answer: Response) -> Status:
     if not answer.ok:
-        why = answer.payload.decode(errors="replace")
+        why = printable(answer.payload.decode(errors="replace"))
         raise ClientError(f"{answer.code} {why}".rstrip())
-    told: Status = json.loads(answer.payload)
+    told: Status = printable_in(json.loads(answer.payload))
     if "places" not in told:
         raise ClientError(
             "tells its place on its own machine and to those with a key (coaps) alone"

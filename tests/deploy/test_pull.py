@@ -147,5 +147,5 @@ def test_a_pi_whose_ansible_is_too_old_for_the_roles_gets_no_timer(follower: Fol
     play = fleet.play("pull_timer.yml", "--limit", "gw-old", hedgerow_repository=url)
     assert play.returncode != 0
     assert "The Ansible of this Pi is 2.14." in play.output
-    assert "and the roles are for 2.18 and later" in play.output
+    assert "and the roles are for 2.19 and later" in play.output
     assert not (old.root / "etc/systemd/system/hedgerow-pull.timer").exists()

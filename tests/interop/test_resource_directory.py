@@ -26,7 +26,7 @@ from resource_directory.registry import Registry
 from resource_directory.resources import ResourceDirectory
 from resource_directory.service import DirectoryService
 from tests.policies import keys_may_all, open_access
-from tree_handler.members.member import Place
+from tree_handler.members.place import Place
 
 KEYS = {"meter-1": b"0123456789abcdef", "meter-2": b"fedcba9876543210"}
 REFUSED = "4.01 this needs a key (coaps)"

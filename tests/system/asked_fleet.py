@@ -18,7 +18,7 @@ from brokers import _Process
 from ports import free_port
 
 from gateway.commands.place import rewritten
-from tree_handler.members.member import NONE, Place
+from tree_handler.members.place import NONE, Place
 
 HELLO_S = 0.2
 """A neighbour of which nothing comes for three of these is dead."""

@@ -14,7 +14,7 @@ from chain import CONVERGE_S
 
 from gateway.coap.client import CoapClient
 from gateway.commands.resource_arguments import EXIT_REFUSED
-from tree_handler.members.member import Place
+from tree_handler.members.place import Place
 
 COMMAND = [sys.executable, "-m", "gateway.cli"]
 

@@ -22,7 +22,7 @@ from asked_fleet import AskedFleet, AskedGateway
 from chain import CONVERGE_S
 from watchers import Account, Pair, Watchers, percentiles, unkept
 
-from tree_handler.members.member import Place
+from tree_handler.members.place import Place
 
 PLACES = [
     *(Place("", ""), Place("north", ""), Place("north", "a")),

@@ -13,7 +13,7 @@ from asked_fleet import AskedFleet, AskedGateway
 from chain import CONVERGE_S
 
 from gateway.coap.client import CoapClient, Response
-from tree_handler.members.member import Place
+from tree_handler.members.place import Place
 
 JSON = 50
 _HANGING = """

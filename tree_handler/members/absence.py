@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import msgpack
 
 from tree_handler.errors import ProtocolError
-from tree_handler.members.member import MemberRecord, check_name
+from tree_handler.members.member import MemberRecord
+from tree_handler.members.place import check_name
 
 MAX_NOTICE_BYTES = 256
 

@@ -26,9 +26,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tree_handler.members.absence import AbsenceNotice
-from tree_handler.members.member import NONE, MemberRecord, Place, check_name
+from tree_handler.members.member import MemberRecord
+from tree_handler.members.place import NONE, check_name
 
-__all__ = ["Hierarchy", "MemberRecord", "Membership", "Place", "check_name", "is_wildcard"]
+__all__ = ["Hierarchy", "MemberRecord", "Membership", "is_wildcard"]
 
 ONE = "+"
 """In `Membership.find`: any name, but there must be one."""

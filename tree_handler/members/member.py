@@ -7,73 +7,19 @@ version can add keys: a reader ignores the ones it does not know.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Any
 
 import msgpack
 
 from tree_handler.errors import ProtocolError
+from tree_handler.members.place import Place, check_address, check_name
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
-NONE = "-"
-"""Written for "no domain" and "no group" in paths and topics; no name can be it."""
 MAX_RECORD_BYTES = 2_048
-MAX_ADDRESS_CHARACTERS = 255
 MAX_OFFERS_BYTES = 512
 _LATER = frozenset({"offers"})
 """Fields that records of earlier versions do not have."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-
-
-def check_name(what: str, value: object) -> str:
-    """A gateway id, or the name of a domain or group, if it is one.
-
-    Raises:
-        ProtocolError: not ``[a-z0-9]([a-z0-9-]{0,62})``; the message starts with ``what``.
-
-    """
-    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
-        raise ProtocolError(what, value)
-    return value
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where in the hierarchy a gateway stands (A1); ``""`` is no domain, no group.
-
-    Raises:
-        ProtocolError: a name that is none, or a group without a domain; it names the field.
-
-    """
-
-    domain: str = ""
-    group: str = ""
-
-    def __post_init__(self) -> None:
-        if self.domain != "":
-            check_name("domain", self.domain)
-        if self.group != "":
-            check_name("group", self.group)
-            if self.domain == "":
-                raise ProtocolError("group without a domain", self.group)
-
-    @property
-    def level(self) -> int:
-        """0 at the root, 1 in a domain, 2 in a group."""
-        return (self.domain != "") + (self.group != "")
-
-    def prefix(self, gateway_id: str) -> str:
-        """Start of the gateway's topics, without a slash at the end.
-
-        Raises:
-            ProtocolError: ``gateway_id`` is no gateway id.
-
-        """
-        return f"{self}/{check_name('gateway id', gateway_id)}"
-
-    def __str__(self) -> str:
-        return f"{self.domain or NONE}/{self.group or NONE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +67,7 @@ class MemberRecord:
         _check_number("member mqtt_port", self.mqtt_port, 0, 65_535)
         _check_number("member coap_port", self.coap_port, 0, 65_535)
         _check_number("member coaps_port", self.coaps_port, 0, 65_535)
-        if (
-            not isinstance(self.address, str)
-            or not 0 < len(self.address) <= MAX_ADDRESS_CHARACTERS
-            or not self.address.isascii()
-            or not self.address.isprintable()
-            or " " in self.address
-        ):
-            raise ProtocolError("member address", self.address)
+        check_address("member address", self.address)
         if (
             not isinstance(self.capability, int | float)
             or isinstance(self.capability, bool)

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 import msgpack
 
 from tree_handler.errors import ProtocolError
-from tree_handler.members.member import check_name
+from tree_handler.members.place import check_name
 
 MAX_ASKED = 256
 """Gateways that one message asks for."""

@@ -15,7 +15,7 @@ from typing import Any
 import msgpack
 
 from tree_handler.errors import ProtocolError
-from tree_handler.members.hierarchy import check_name
+from tree_handler.members.place import check_name
 from tree_handler.remote.resource import (
     ResourceRequest,
     ResourceResponse,

@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import Final
 
 from tree_handler.errors import ProtocolError
-from tree_handler.members.hierarchy import check_name
+from tree_handler.members.place import check_name
 from tree_handler.remote.admission import QueryAdmission
 from tree_handler.remote.answered import SentAnswers
 from tree_handler.remote.asked_before import RepeatedError

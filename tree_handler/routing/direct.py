@@ -14,7 +14,7 @@ from typing import Final
 import msgpack
 
 from tree_handler.errors import ProtocolError
-from tree_handler.members.member import check_name
+from tree_handler.members.place import check_name
 from tree_handler.routing.locator import Locator
 
 HOPS: Final = 64

@@ -22,8 +22,8 @@ import msgpack
 
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
-from tree_handler.members.member import check_name
 from tree_handler.members.own_record import OwnRecord
+from tree_handler.members.place import check_name
 from tree_handler.routing.filter_trie import FilterTrie
 from tree_handler.routing.topic_filters import collapse, matches, proper
 

@@ -20,7 +20,7 @@ from typing import Final
 import msgpack
 
 from tree_handler.errors import ProtocolError
-from tree_handler.members.member import check_name
+from tree_handler.members.place import check_name
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
 MAX_BEHIND: Final = 10_000

@@ -16,7 +16,7 @@ import msgpack
 from tree_handler.batch import MAX_NUMBER, Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.members.member import check_name
+from tree_handler.members.place import check_name
 from tree_handler.proof import MAX_SIGNATURE_BYTES
 from tree_handler.routing.locator import MAX_BEHIND
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH

@@ -1,13 +1,29 @@
-"""A dynamic inventory: the fleet as one of its gateways knows it."""
+"""A dynamic inventory: the fleet as one of its gateways knows it.
+
+What a member says of itself is another machine's word. It is read as `ListedMember` has it and by
+no other form, and Ansible takes it as data: since ansible-core 2.19 only what an operator wrote is
+a template, and before that an address could be a command for the controller.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin
+from ansible.release import __version__ as ansible_version
+
+# Ansible may run where the project is not installed.
+sys.path.append(str(Path(__file__).resolve().parents[3]))
+
+from tree_handler.errors import ProtocolError
+from tree_handler.members.listed import ListedMember
+from tree_handler.members.place import NONE
 
 DOCUMENTATION = """
 name: hedgerow
@@ -43,6 +59,11 @@ options:
     default: 10.0
 """
 GRACE_S = 10.0
+OLDEST = (2, 19)
+"""Of ansible-core: earlier ones make a template of what an inventory says."""
+MEMBERS_MAX = 100_000
+TAKEN = frozenset(("all", "localhost", "ungrouped", "gateways", "away"))
+"""Names that mean something else to Ansible or to the playbooks than a gateway."""
 
 
 class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # Ansible is untyped
@@ -58,19 +79,36 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # Ansible is 
         """Ask, and fill the inventory.
 
         Raises:
-            AnsibleParserError: nobody answers, or not as a gateway does.
+            AnsibleParserError: Ansible is too old, or nobody answers as a gateway does.
 
         """
+        refuse_older(ansible_version)
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
         for member in self._members():
-            host = self.inventory.add_host(member["id"])
+            host = self.inventory.add_host(member.id)
             for group in groups_of(member):
                 self.inventory.add_child(self.inventory.add_group(group), host)
             for name, value in variables_of(member).items():
                 self.inventory.set_variable(host, name, value)
 
-    def _members(self) -> list[dict[str, Any]]:
+    def _members(self) -> Iterator[ListedMember]:
+        """The members that the gateway tells of; what is none is told of, and left out."""
+        told = self._told()
+        if not isinstance(told, list) or len(told) > MEMBERS_MAX:
+            raise AnsibleParserError(f"{self.get_option('gateway')}: no list of members")
+        for one in told:
+            try:
+                member = ListedMember.of(one)
+            except ProtocolError as error:
+                self.display.warning(f"a member is left out: {error}")
+                continue
+            if member.id in TAKEN:
+                self.display.warning(f"a member is left out: no host may be called {member.id}")
+                continue
+            yield member
+
+    def _told(self) -> Any:
         limit_s = self.get_option("timeout_s")
         command = [*self.get_option("command"), "members", self.get_option("gateway"), "--json"]
         command += ["--psk-file", self.get_option("psk_file"), "--timeout", str(limit_s)]
@@ -85,31 +123,47 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # Ansible is 
         if done.returncode:
             raise AnsibleParserError(f"{self.get_option('gateway')}: {done.stderr.strip()}")
         try:
-            members: list[dict[str, Any]] = json.loads(done.stdout)
-        except ValueError as error:
+            return json.loads(done.stdout)
+        except (ValueError, RecursionError) as error:
             raise AnsibleParserError(f"{command[0]}: no list of members: {error}") from error
-        return members
 
 
-def groups_of(member: dict[str, Any]) -> list[str]:
+def refuse_older(version: str) -> None:
+    """Refuse an ansible-core that would run what members say.
+
+    Args:
+        version: its own, as ``2.19.4``.
+
+    Raises:
+        AnsibleParserError: it is one; the message says which is needed.
+
+    """
+    major, minor = (int(part) for part in version.split(".")[:2])
+    if (major, minor) < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        why = f"this is {version}, which takes what gateways say of themselves for templates"
+        raise AnsibleParserError(f"hedgerow inventory: needs ansible-core {needed} or later: {why}")
+
+
+def groups_of(member: ListedMember) -> list[str]:
     """The groups of a member; Ansible's names take no hyphen."""
-    domain, group = (_named(member.get(part)) for part in ("domain", "group"))
+    domain, group = (_group_part(name) for name in (member.domain, member.group))
     found = ["gateways"]
     if domain:
         found.append(f"domain_{domain}")
     if domain and group:
         found.append(f"group_{domain}_{group}")
-    if not member["is_present"]:
+    if not member.is_present:
         found.append("away")
     return found
 
 
-def variables_of(member: dict[str, Any]) -> dict[str, Any]:
+def variables_of(member: ListedMember) -> dict[str, str]:
     """What playbooks and the role take of a member."""
-    domain, group = ((member.get(part) or "").strip("-") for part in ("domain", "group"))
-    found = {"gateway_id": member["id"], "gateway_domain": domain, "gateway_group": group}
-    return {**found, "ansible_host": member["address"]}
+    domain, group = ("" if name == NONE else name for name in (member.domain, member.group))
+    found = {"gateway_id": member.id, "gateway_domain": domain, "gateway_group": group}
+    return {**found, "ansible_host": member.address}
 
 
-def _named(part: str | None) -> str:
-    return (part or "").strip("-").replace("-", "_")
+def _group_part(name: str) -> str:
+    return "" if name == NONE else name.replace("-", "_")

@@ -17,7 +17,7 @@ from gateway.coap.answers import is_for_a_proxy
 from gateway.coap.remote.execution import QUERY_SEGMENT
 from tree_handler.errors import ProtocolError
 from tree_handler.members.hierarchy import MemberRecord, Membership
-from tree_handler.members.member import NONE, check_name
+from tree_handler.members.place import NONE, check_name
 
 _PORTS: Final = {"coap": 5683, "coaps": 5684}
 _FORBIDDEN: Final = CoapResponse(

@@ -22,7 +22,7 @@ from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.paths import RemoteAsked
 from gateway.coap.remote.watching import RemoteWatching
 from tree_handler.members.hierarchy import MemberRecord
-from tree_handler.members.member import NONE
+from tree_handler.members.place import NONE
 from tree_handler.remote.gather import AnswerGathering
 from tree_handler.remote.options import HOP_LIMIT
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse

@@ -21,7 +21,7 @@ from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedEr
 from resource_directory.link_format import WebLink
 from resource_directory.registration import MAX_LIFETIME_S
 from resource_directory.registry import Registry
-from tree_handler.members.member import Place
+from tree_handler.members.place import Place
 
 _REMOVED = b"removed"
 _TEXT = int(ContentFormat.TEXT)

@@ -17,6 +17,11 @@ from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger, Stream, ToldP
 from cloud_ingest.ingest.member_place import MemberError, read_place
 from cloud_ingest.job import report
 from tree_handler.intervals import Intervals
+from tree_handler.members.member import MemberRecord
+
+TOLD: dict[str, Any] = msgpack.unpackb(
+    MemberRecord("gw-a", 1, 1, "", "", "10.0.0.1", 1883).encode()
+)
 
 
 def ledger(*gateways: str, last: int = 10, **totals: Any) -> NumberLedger:
@@ -81,13 +86,27 @@ def test_a_member_record_that_cannot_be_read_is_told_and_the_row_kept() -> None:
     assert "gw-a: member record is not msgpack" in report.as_text([row])
 
 
+@pytest.mark.parametrize("domain", ["x" * 300, "../..", "it's", "", "c\n"])
+def test_a_place_that_an_earlier_ledger_took_and_that_is_none_is_unknown(domain: str) -> None:
+    made = ledger("gw-a")
+    placed(made, "gw-a", domain, "north")
+    read = NumberLedger()
+    read.apply(LedgerChange.unpack(made.all.pack()))
+    told = read.all.places["gw-a"]
+    assert (told.domain, told.group) == ("?", "?")
+    assert told.error == "member record, domain or group: no names"
+
+
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
-        ({"id": "gw-b", "domain": "", "group": ""}, "id: 'gw-b'"),
-        ({"id": "gw-a", "group": ""}, "domain: 'missing'"),
-        ({"id": "gw-a", "domain": "", "group": 4}, "group: 4"),
-        ([], "no map: list"),
+        (TOLD | {"id": "gw-b"}, "another gateway: 'gw-b'"),
+        ({"id": "gw-a", "group": ""}, "without epoch"),
+        (TOLD | {"group": 4}, "group: 4"),
+        (TOLD | {"domain": "x" * 300}, "domain: 'xxx"),
+        (TOLD | {"domain": "../.."}, "domain: "),
+        (TOLD | {"domain": "c", "group": "it's"}, "group: "),
+        ([], "member record: "),
     ],
 )
 def test_what_is_wrong_with_a_member_record_is_named(fields: Any, named: str) -> None:

@@ -52,21 +52,22 @@ FULL = StatusRecord(
 )
 SMALL = {"r": 1, "e": 10.0}
 COUNTS = st.integers(0, 2**63 - 1)
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
-TEXTS = st.text(max_size=200)
+TEXTS = st.text(max_size=200).filter(str.isprintable)
+NAMES = st.from_regex(r"[a-z0-9][a-z0-9-]{0,62}", fullmatch=True)
 RECORDS = st.builds(
     StatusRecord,
     interval_s=st.floats(0.5, 86_400),
     software=TEXTS,
-    clock_offset_ms=st.none() | FINITE,
+    clock_offset_ms=st.none() | st.floats(-1e15, 1e15),
     under_voltage=st.none() | st.booleans(),
     disk_free_bytes=st.none() | COUNTS,
-    root_cost_ms=st.none() | FINITE,
-    parent=st.none() | TEXTS,
+    root_cost_ms=st.none() | st.floats(0, 1e9),
+    domain=st.just("") | NAMES,
+    parent=st.none() | NAMES,
     roles=st.lists(TEXTS, max_size=3).map(tuple),
-    links=st.lists(st.builds(LinkStatus, TEXTS, st.none() | FINITE, TEXTS, TEXTS), max_size=3).map(
-        tuple
-    ),
+    links=st.lists(
+        st.builds(LinkStatus, NAMES, st.none() | st.floats(0, 1e9), TEXTS, TEXTS), max_size=3
+    ).map(tuple),
     counters=st.dictionaries(TEXTS, COUNTS, max_size=5),
     more=st.dictionaries(st.sampled_from(["x", "later"]), st.none() | st.integers(0, 9)),
 )
@@ -115,6 +116,22 @@ def test_keys_of_later_versions_are_kept_and_links_may_tell_more() -> None:
         ({"ln": [["gw-b", float("nan"), "root", "forwarding"]]}, "$.ln"),
         ({"ln": [["gw-b"]]}, "$.ln"),
         ({"c": {f"{at}": 1 for at in range(MAX_COUNTERS + 1)}}, "$.c"),
+        ({"d": "x" * 300}, "$.d"),
+        ({"d": "../.."}, "$.d"),
+        ({"d": "{{lookup('pipe', 'id')}}"}, "$.d"),
+        ({"d": "campus", "g": "<b>"}, "$.g"),
+        ({"g": "north"}, "$.g"),
+        ({"rt": "gw-root\n"}, "$.rt"),
+        ({"pa": "GW"}, "$.pa"),
+        ({"v": "\x1b[2J"}, "$.v"),
+        ({"b": "a\nb"}, "$.b"),
+        ({"ro": ["\u202e"]}, "$.ro"),
+        ({"c": {"a\tb": 1}}, "$.c"),
+        ({"ln": [["a b", 1, "root", "forwarding"]]}, "$.ln"),
+        ({"ln": [["gw-b", 1, "\r", "forwarding"]]}, "$.ln"),
+        ({"ln": [["gw-b", -1, "root", "forwarding"]]}, "$.ln"),
+        ({"rc": 1e300}, "$.rc"),
+        ({"l1": -0.5}, "$.l1"),
         ({"new_": 1}, "$.new_"),
         ({"r": 0}, "$.r"),
     ],

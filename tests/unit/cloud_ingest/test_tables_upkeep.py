@@ -11,6 +11,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from cloud_ingest.tables import synced, upkeep
+from cloud_ingest.tables.delta import IngestTable
+from cloud_ingest.tables.files import TableFiles
+from cloud_ingest.tables.schemas import FILE_COLUMNS, PARTITIONS, TELEMETRY
 from cloud_ingest.tables.store import TableStore, sync_file
 from cloud_ingest.tables.upkeep import UpkeepSettings
 
@@ -81,3 +84,31 @@ def test_days_that_are_not_kept_are_gone_by_a_commit_that_is_on_the_disk(
     table = DeltaTable(store.at("telemetry").uri)
     assert {*table.to_pyarrow_table()["day"].to_pylist()} == {DAYS[1]}
     assert any(path.name.endswith(".json") for path in synced_paths)
+
+
+@pytest.mark.parametrize(
+    "domain", ["x" * 300, "\N{SNOWMAN}" * 90, "../../up", "it's", "a/b", "a\nb"], ids=ascii
+)
+@pytest.mark.parametrize(
+    ("act", "left"),
+    [
+        (upkeep.compact, ["gw-a", "gw-a", "gw-b", "gw-b"]),
+        (lambda store: upkeep.forget(store, "gw-a"), ["gw-b", "gw-b"]),
+    ],
+    ids=["joined", "forgotten"],
+)
+def test_rows_of_a_domain_that_no_path_holds_are_looked_after_as_rows_of_unknown_places(
+    tmp_path: Path, domain: str, act: Callable[[TableStore], int], left: list[str]
+) -> None:
+    store = TableStore(str(tmp_path))
+    table = IngestTable(store.at("telemetry"), TELEMETRY, PARTITIONS)
+    for _ in range(2):  # as an earlier version let it in
+        files = TableFiles(store.at("telemetry"), FILE_COLUMNS)
+        columns = {field.name: [None, None] for field in FILE_COLUMNS}
+        rows = pa.table(columns | {"origin": ["gw-a", "gw-b"]}, FILE_COLUMNS)
+        files.write(rows, {"day": "2026-11-01", "domain": domain})
+        table.move_in(files.finish())
+    act(store)
+    rows = DeltaTable(store.at("telemetry").uri).to_pyarrow_table()
+    assert sorted(rows["origin"].to_pylist()) == left
+    assert set(rows["domain"].to_pylist()) == {"?"}

@@ -6,8 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+import pytest
+from ansible.errors import AnsibleParserError
 
 ANSIBLE = Path(__file__).resolve().parents[3] / "deploy/ansible"
 MEMBERS = [
@@ -48,3 +53,55 @@ def test_members_are_hosts_in_groups_of_their_places(tmp_path: Path) -> None:
 def test_a_gateway_that_does_not_answer_is_named(tmp_path: Path) -> None:
     done = listed(tmp_path, "import sys; sys.exit('no answer within 10 s')")
     assert "no answer within 10 s" in done.stderr
+
+
+def test_a_member_that_is_none_is_told_of_left_out_and_never_carried_out(tmp_path: Path) -> None:
+    mark = tmp_path / "carried_out"
+    template = f"{{{{lookup('pipe','touch {mark}')}}}}"
+    bad: list[Any] = [
+        {**MEMBERS[0], "address": template},
+        {**MEMBERS[0], "address": f"-oProxyCommand=touch {mark}"},
+        {**MEMBERS[0], "id": template},
+        {**MEMBERS[1], "group": template},
+        {**MEMBERS[1], "domain": "x" * 300},
+        {**MEMBERS[0], "address": {"__ansible_unsafe": "10.0.0.1"}},
+        *({**MEMBERS[0], "id": name} for name in ("localhost", "all", "ungrouped", "gateways")),
+        *("gw", None, 7, {}, []),
+    ]
+    done = listed(tmp_path, f"print({json.dumps(json.dumps([*bad, MEMBERS[1]]))})")
+    told = json.loads(done.stdout)
+    assert set(told["_meta"]["hostvars"]) == {"gw-a"}, done.stderr
+    assert set(told["gateways"]["hosts"]) == {"gw-a"}
+    assert done.stderr.count("left out") == len(bad), done.stderr
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("answer", ["{}", "[" * 100_000])
+def test_an_answer_that_is_no_list_is_an_error(tmp_path: Path, answer: str) -> None:
+    done = listed(tmp_path, f"print({answer!r})")
+    assert "no list of members" in done.stderr
+
+
+def plugin() -> ModuleType:
+    """The plug-in, as Ansible loads it."""
+    spec = spec_from_file_location("hedgerow_inventory", ANSIBLE / "inventory_plugins/hedgerow.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("version", ["2.9.27", "2.18.12", "2.18.0rc1", "1.9"])
+def test_an_ansible_that_makes_templates_of_what_members_say_is_refused_in_one_line(
+    version: str,
+) -> None:
+    with pytest.raises(AnsibleParserError) as refused:
+        plugin().refuse_older(version)
+    assert f"needs ansible-core 2.19 or later: this is {version}" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("version", ["2.19.0", "2.19.0b1", "2.20.1", "3.0"])
+def test_a_later_one_is_taken(version: str) -> None:
+    plugin().refuse_older(version)

@@ -25,7 +25,7 @@ from resource_directory.link_format import parse
 from resource_directory.registry import Registry
 from resource_directory.resources import ResourceDirectory
 from resource_directory.service import DirectoryService
-from tree_handler.members.member import Place
+from tree_handler.members.place import Place
 
 URI_PATH, CONTENT_FORMAT, MAX_AGE, URI_QUERY, ACCEPT = 11, 12, 14, 15, 17
 PEER = UdpPeers().of(PeerAddress(("192.0.2.1", 40_000)))

@@ -7,6 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from gateway.configuration.config import TreeSection
 from gateway.links.node import TreeNode
 from gateway.members.membership import ABSENT_TOPIC, TOPIC, Members
@@ -18,6 +20,7 @@ from gateway.members.watch import (
     MemberWatch,
 )
 from tree_handler.batch import Entry, Header
+from tree_handler.errors import ProtocolError
 from tree_handler.members.member import MemberRecord
 from tree_handler.members.suspicion import Patience, Question
 
@@ -128,7 +131,8 @@ def test_whoever_needs_an_answer_gets_one_however_often_others_ask() -> None:
 
 def test_bytes_that_are_no_question_are_nobodys(tmp_path: Path) -> None:
     at = Standing(tmp_path)
-    at.hear(ASK_TOPIC, "gw-b", b"\xc1")
+    with pytest.raises(ProtocolError):
+        at.hear(ASK_TOPIC, "gw-b", b"\xc1")
     assert at.sent == []
 
 

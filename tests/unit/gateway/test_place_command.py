@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway import cli
 from gateway.commands.place import rewritten
-from tree_handler.members.member import Place
+from tree_handler.members.place import Place
 
 CONFIG = """# a gateway
 [gateway]

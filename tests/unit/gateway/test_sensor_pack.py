@@ -15,7 +15,7 @@ from gateway.coap.sensors.resources import SensorResources
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor, SensorError
 from gateway.sensors.switch import Switch
-from tree_handler.members.member import Place
+from tree_handler.members.place import Place
 
 
 class Steady(Sensor):

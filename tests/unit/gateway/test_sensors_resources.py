@@ -22,7 +22,7 @@ from resource_directory.link_format import parse
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
 from tests.policies import open_access
-from tree_handler.members.member import Place
+from tree_handler.members.place import Place
 
 WALL_CLOCK_S = 1_700_000_000.5
 FORMATS = b"senml+json (110), senml+cbor (112) or text/plain (0)"

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
 from tree_handler.members.absence import AbsenceNotice
-from tree_handler.members.hierarchy import Hierarchy, MemberRecord, Membership, Place
+from tree_handler.members.hierarchy import Hierarchy, MemberRecord, Membership
+from tree_handler.members.place import Place
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9-]{0,5}", fullmatch=True)
 PLACES = st.one_of(

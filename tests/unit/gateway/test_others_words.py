@@ -1,0 +1,68 @@
+"""What strangers and other gateways chose breaks no line of the log, and moves no cursor."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from gateway.coap.client import Response
+from gateway.commands import asking
+from gateway.commands.errors import FailedError
+from gateway.event_log.lines import LineFormatter
+from gateway.printable import printable_in
+
+BAD = "gw\nERROR gateway: forged\x1b[2J\r\u202e\u2028"
+
+
+def logged(say: Callable[[logging.Logger], None]) -> list[str]:
+    """The lines that a record makes."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(LineFormatter())
+    log = logging.Logger("test")  # nobody else's
+    log.addHandler(handler)
+    say(log)
+    return stream.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda log: log.warning("%s from %s", BAD, BAD),
+        lambda log: log.error(BAD),
+        lambda log: log.info("%s", ValueError(BAD)),
+    ],
+)
+def test_a_record_is_one_line_that_can_be_printed_whatever_is_in_it(
+    say: Callable[[logging.Logger], None],
+) -> None:
+    (line,) = logged(say)
+    assert line.isprintable()
+    assert "forged" in line
+
+
+def test_no_line_of_a_traceback_can_be_taken_for_a_record() -> None:
+    def fail(log: logging.Logger) -> None:
+        try:
+            raise ValueError(BAD)
+        except ValueError:
+            log.error("failed", exc_info=sys.exc_info())
+
+    first, *others = logged(fail)
+    assert first.endswith("failed")
+    assert others
+    assert all(line.startswith("  ") and line.isprintable() for line in others)
+
+
+def test_what_a_gateway_tells_reaches_a_terminal_with_nothing_that_it_obeys() -> None:
+    told = printable_in({"id": BAD, BAD: [BAD, 1, None, {"why": BAD}], "f": 0.5, "t": True})
+    texts = [told["id"], *told, told[next(k for k in told if "forged" in k)][0]]
+    assert all(text.isprintable() for text in texts)
+    assert (told["f"], told["t"]) == (0.5, True)
+    with pytest.raises(FailedError) as refused:
+        asking.good(Response("4.03", BAD.encode(), None))
+    assert str(refused.value).isprintable()
