@@ -24,6 +24,7 @@ from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.broker.outbound.message import Message
 from gateway.broker.statistics.sys_topics import SysTopics
 from gateway.mqtt import PacketError
+from gateway.policy.origins import OriginRules
 from gateway.steady_clock import steady_clock
 from tree_handler.batch import Entry
 from tree_handler.origin_clocks import OriginClocks
@@ -152,6 +153,7 @@ async def open_broker(
     interest: Demand | None = None,
     events: Events | None = None,
     private: PrivateTopics | None = None,
+    origins: OriginRules | None = None,
     memory: Memory | None = None,
     recovered: Callable[[DataPlane], None] = lambda core: None,
     now: Callable[[], float] | None = None,
@@ -166,6 +168,7 @@ async def open_broker(
         interest: is told what all clients together want; None where nobody asks.
         events: is told of clients besides plugins; None where nobody asks.
         private: serves topics that begin with ``$``; None where nobody does.
+        origins: decides what is retained of what gateways publish; None for all.
         memory: None for a broker that forgets all at its end.
         recovered: called with the data plane that has recovered, before anything is listened on.
         now: what all that ends with time is measured by; a `steady_clock` if it is not given.
@@ -183,18 +186,16 @@ async def open_broker(
     guard = Guard(access, plugins, anonymous=settings.anonymous, limits=limits, refusals=refusals)
     told = [each for each in (plugins.events, events, private) if each is not None]
     may = guard if guard.has_rules else None, told, interest, guard if access.policy else None
-    hooks = Hooks(guard.authentication, tree, links, *may, private)
+    hooks = Hooks(guard.authentication, tree, links, *may, private, origins)
     now = now or steady_clock()
     durable = None if memory is None else _durable(memory, now)
     core = DataPlane(hooks, limits, durable, refusals, now)
     listeners = Listeners(core.service, access.tls, settings.websocket_rules)
     failure: BaseException | None = None
     try:
-        _begin(core, memory, durable)
-        recovered(core)
+        _begin(core, memory, durable, recovered)
         running.set_result(core)
-        await plugins.starting()
-        await _listen(listeners, settings.listeners)
+        await _listen(plugins, listeners, settings.listeners)
     except BaseException as error:
         failure = error
     if failure is not None:  # not waited for in `except`: docs/decisions/0018
@@ -208,7 +209,12 @@ def _durable(memory: Memory, now: Callable[[], float]) -> Durable:
     return Durable(memory.history, memory.clock, now, memory.origins)
 
 
-def _begin(core: DataPlane, memory: Memory | None, durable: Durable | None) -> None:
+def _begin(
+    core: DataPlane,
+    memory: Memory | None,
+    durable: Durable | None,
+    recovered: Callable[[DataPlane], None],
+) -> None:
     if memory is not None and durable is not None:
         store, saved = open_store(memory.state_file, is_first=not memory.history.position)
         found = core.recover(durable, memory.history, store, saved)
@@ -216,9 +222,11 @@ def _begin(core: DataPlane, memory: Memory | None, durable: Durable | None) -> N
             what = "sessions recovered: %d, messages for them: %d"
             _log.info(what, found.sessions, found.waiting)
     core.start()
+    recovered(core)
 
 
-async def _listen(listeners: Listeners, wanted: Sequence[Listener]) -> None:
+async def _listen(plugins: PluginHost, listeners: Listeners, wanted: Sequence[Listener]) -> None:
+    await plugins.starting()
     for listener in wanted:
         await listeners.open(listener)
 

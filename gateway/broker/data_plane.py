@@ -73,6 +73,7 @@ class DataPlane:
 
     Attributes:
         limits: as given.
+        origins: decides what is retained of what gateways publish; None for all.
         now: the clock, in seconds.
         refusals: what was refused or dropped.
         traffic: what has come and gone.
@@ -105,6 +106,7 @@ class DataPlane:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._hooks = hooks
+        self.origins = hooks.origins
         self._durability = durability or Durability()
         self.checkpoints: Checkpoints | None = None
         self.limits = limits or Limits()
@@ -145,7 +147,7 @@ class DataPlane:
         self.delivery = Delivery()
         self._owing = Owing()
         self._bridged = RetainedByBridges(limits.retained_messages)
-        self.retention = Retention(limits, durability, refusals, self.now)
+        self.retention = Retention(limits, durability, refusals, self.now, self.origins)
         self.shared_retention = SharedRetention(
             *(self.retention, self.routes, self.delivery, self._owing, durability, refusals),
             self._turns,

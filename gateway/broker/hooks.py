@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from gateway.log.commits import Committed
 from gateway.mqtt import Connect
 from gateway.mqtt.kinds import V5
+from gateway.policy.origins import OriginRules
 from gateway.tls.certificates import PeerCertificate
 from tree_handler.batch import Row
 
@@ -216,6 +217,7 @@ class Hooks:
         interest: is told what all sessions together want; None where nobody asks.
         ranks: knows who the operators are; None where nobody is one, and no room kept free.
         private: serves topics that begin with ``$``; None where nobody does.
+        origins: decides what is retained of what gateways publish; None for all.
 
     """
 
@@ -227,3 +229,4 @@ class Hooks:
     interest: Demand | None = None
     ranks: Ranks | None = None
     private: PrivateTopics | None = None
+    origins: OriginRules | None = None

@@ -17,7 +17,7 @@ from gateway.policy import policy_file
 from gateway.policy.action import HERE, TOPIC_VERBS, Action, ActionError
 from gateway.policy.findings import Finding, findings
 from gateway.policy.policy import Policy, PolicyRules
-from gateway.policy.principal import Principal, PrincipalError
+from gateway.policy.principal import GATEWAY, Principal, PrincipalError
 from gateway.policy.rule import ANY_NAME, EVERYBODY
 from gateway.printable import printable
 
@@ -116,6 +116,8 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _why_roles(told: PolicyRules, principal: Principal, claimed: list[str]) -> str:
+    if principal.kind == GATEWAY:
+        return "what it may vouch for"
     found = ["of its certificate"] if claimed else []
     if str(principal) in told.assigned:
         found.append(f'principals."{principal}"')

@@ -1,7 +1,8 @@
 """Sets actuators as messages on their command topics say, whichever gateway they came to.
 
-Who may publish there, the broker's policy decides as for every topic. Of several values that come
-while an actuator is being set, the newest counts.
+Who may publish there, the broker's policy decides: of its own clients as for every topic, and of
+what comes by other gateways by what these may have obeyed (`gateway.policy.origins`). Of several
+values that come while an actuator is being set, the newest counts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from cloud_ingest.record import Value
 from gateway.broker.hooks import Tree
 from gateway.log.commits import Committed
+from gateway.policy.origins import Voice
 from gateway.printable import said
 from gateway.sensors import senml
 from gateway.sensors.sensor import Actuator, SensorError, ValueRefusedError
@@ -55,12 +57,22 @@ class Commands:
         """Go by other command topics from now on."""
         self._actuators = actuators
 
-    def hear(self, rows: Iterable[Row]) -> None:
-        """Take the messages on a command topic; others are not this module's."""
+    def hear(self, rows: Iterable[Row], voice: Voice | None = None) -> None:
+        """Take the messages on a command topic; others are not this module's.
+
+        Args:
+            rows: the messages.
+            voice: of the gateway that they came by; None for this one, whose broker has decided.
+
+        """
         actuators = self._actuators
         for row in rows:
             if row[0] in actuators:
-                self._take(row[0], row[2])
+                if voice is None or voice.may_command(row[0]):
+                    self._take(row[0], row[2])
+                else:
+                    why = f"{voice.origin} may not command that: [vouch] of access.policy_file"
+                    self._refused(REFUSED, f"{row[0]}: {why}")
 
     async def stop(self) -> None:
         """Set nothing more."""

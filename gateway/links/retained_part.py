@@ -102,5 +102,6 @@ class RetainedPart:
             "left_to_log": counters.left_to_log,
             "refused": counters.refused,
             "unproven": counters.unproven,
+            "forbidden": counters.forbidden,
             "proven_later": counters.proven,
         }

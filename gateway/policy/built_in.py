@@ -20,8 +20,9 @@ from gateway.policy.action import (
     TOPIC_VERBS,
     WRITES,
 )
+from gateway.policy.principal import GATEWAY as GATEWAY_KIND
 from gateway.policy.principal import LOCAL
-from gateway.policy.rule import ALLOW, Rule
+from gateway.policy.rule import ALLOW, ANY_NAME, Rule
 
 GATEWAY: Final = "gateway"
 COLLECTOR: Final = "collector"
@@ -89,5 +90,9 @@ ROLES: Final[Mapping[str, PolicyRole]] = {
 
 ASSIGNED: Final[Mapping[str, frozenset[str]]] = {LOCAL: frozenset({ON_SITE})}
 """Who has roles where the file does not say otherwise."""
+OF_GATEWAYS: Final = Rule(
+    ALLOW, PUBLISH, "+/+/%u/#", f"{GATEWAY_KIND}:{ANY_NAME}", (), "its own topics"
+)
+"""What each gateway may publish that is its own."""
 VOUCHED: Final = frozenset({READER})
 """What any gateway may say that its peers are, where the file does not say otherwise."""

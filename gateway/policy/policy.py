@@ -5,7 +5,8 @@ name, and those who have proof and neither get what the file has for their kind 
 everybody with proof (``*``), or else the configuration's `access.default_roles`.
 
 A request from another gateway is somebody's for whom that gateway vouches. It has those of the
-roles that the other gateway gave it and that the file lets that gateway vouch for.
+roles that the other gateway gave it and that the file lets that gateway vouch for. What another
+gateway publishes is its own word, and it has the roles that it may vouch for (`origins`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from gateway.policy import built_in, public_paths
 from gateway.policy.action import HERE, Action, Where
-from gateway.policy.principal import LOCAL, NAMELESS, NO_ROLES, Principal
+from gateway.policy.principal import GATEWAY, LOCAL, NAMELESS, NO_ROLES, Principal
 from gateway.policy.rights import Rights
 from gateway.policy.rule import ANY_NAME, EVERYBODY, Decision, Rule, rules_for
 
@@ -89,6 +90,8 @@ class Policy:
 
         """
         found = Principal(kind, name)
+        if kind == GATEWAY:
+            return Principal(kind, name, self._vouched_by(name))
         assigned = self._assigned.get(str(found))
         if assigned is not None or claimed or kind in NAMELESS:
             return Principal(kind, name, claimed | (assigned or NO_ROLES))
@@ -108,10 +111,14 @@ class Policy:
         if principal.kind == LOCAL:  # its machine, which is told what its gateway is
             roles = frozenset({built_in.GATEWAY})
         else:
-            vouched = self.told.vouched
-            most = vouched.get(gateway_id, vouched.get(EVERYBODY, built_in.VOUCHED))
+            most = self._vouched_by(gateway_id)
             roles = self.all_roles(principal.roles) & self.all_roles(most)
         return replace(principal, roles=roles, via=gateway_id or EVERYBODY)
+
+    def _vouched_by(self, gateway_id: str) -> frozenset[str]:
+        """The roles that a gateway may vouch for."""
+        vouched = self.told.vouched
+        return vouched.get(gateway_id, vouched.get(EVERYBODY, built_in.VOUCHED))
 
     def all_roles(self, roles: frozenset[str]) -> frozenset[str]:
         """Roles with all that they include."""
@@ -161,6 +168,8 @@ class Policy:
         roles = self.all_roles(principal.roles)
         known = self.told.roles
         own = [rule for role in sorted(roles) if role in known for rule in known[role].rules]
+        if principal.kind == GATEWAY:
+            own.append(built_in.OF_GATEWAYS)
         is_here = where.gateway in ("", self.here.gateway)
         public = self._public_here if is_here else self._public_elsewhere
         # The public ones last: where another one allows the same, that is why it may.

@@ -37,7 +37,7 @@ from gateway.policy.built_in import PolicyRole
 from gateway.policy.document import parse_toml
 from gateway.policy.older_file import parse_policy
 from gateway.policy.policy import PolicyRules
-from gateway.policy.principal import NAMED, NAMELESS, NO_ROLES, Principal, PrincipalError
+from gateway.policy.principal import GATEWAY, NAMED, NAMELESS, NO_ROLES, Principal, PrincipalError
 from gateway.policy.rule import ALLOW, CONCEAL, DENY, EVERYBODY, Rule
 from gateway.policy.targets import RuleError, check_target
 
@@ -179,6 +179,8 @@ class _Reader:
             return
         for name, roles in table.items():
             where = f"{key}.{name}"
+            if is_right is _is_subject and name.startswith(f"{GATEWAY}:"):
+                self._note(where, "gateways have the roles that [vouch] gives them")
             if not is_right(name):
                 wanted = _SUBJECTS if is_right is _is_subject else "a gateway's id or '*'"
                 self._note(where, f"is none of {wanted}")

@@ -9,6 +9,7 @@ and the name as it was proven, or the kind alone where nobody is named:
     ``user:NAME``       an MQTT user who gave the password
     ``cert:NAME``       the common name of a certificate
     ``console:NAME``    a user of the console who gave the password
+    ``gateway:ID``      a gateway of the tree, by the signature of what it published
     ``local``           without a name, from the gateway's own machine
     ``stranger``        without any proof
     ==================  ==============================================================
@@ -26,10 +27,11 @@ OSCORE: Final = "oscore"
 USER: Final = "user"
 CERTIFICATE: Final = "cert"
 CONSOLE: Final = "console"
+GATEWAY: Final = "gateway"
 LOCAL: Final = "local"
 STRANGER: Final = "stranger"
 
-NAMED: Final = (PSK, OSCORE, USER, CERTIFICATE, CONSOLE)
+NAMED: Final = (PSK, OSCORE, USER, CERTIFICATE, CONSOLE, GATEWAY)
 """Kinds of those who have a name."""
 NAMELESS: Final = (LOCAL, STRANGER)
 NO_ROLES: Final[frozenset[str]] = frozenset()

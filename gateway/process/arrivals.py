@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from gateway.broker.data_plane import DataPlane
+from gateway.policy.origins import OriginRules, Voice
 from gateway.process.readings import Readings
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.errors import ProtocolError
@@ -17,7 +18,9 @@ TOPIC_CHARACTERS: Final = 80
 """Of a topic that are told."""
 
 
-def hand_out(rows: list[Row], header: Header, core: DataPlane, readings: Readings) -> None:
+def hand_out(
+    rows: list[Row], header: Header, core: DataPlane, readings: Readings, origins: OriginRules
+) -> None:
     """Give the messages of a batch to all who are to have them.
 
     Args:
@@ -25,12 +28,14 @@ def hand_out(rows: list[Row], header: Header, core: DataPlane, readings: Reading
         header: the batch's.
         core: has the clients.
         readings: has sensors that listen, and actuators that must not act on what has expired.
+        origins: decides what that gateway may tell them.
 
     """
     stream = header.stream
     new = core.arriving.publish_batch(rows, stream, header.last if header.logged else 0)
     if readings.is_listening:  # nothing is carried out again because the log had lost it
-        readings.hear(core.arriving.in_time(new, stream))
+        voice = Voice(header.origin, origins)
+        readings.hear(core.arriving.in_time(new, stream), voice)
 
 
 @contextmanager

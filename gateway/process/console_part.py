@@ -62,6 +62,11 @@ class ConsolePart:
         self._open = await open_console(own, core, node, routed, edge, *console)
         self.address = join_host_port(own.host, self._open.port)
 
+    @property
+    def listeners(self) -> dict[str, list[str]]:
+        """Where it listens, by its name; empty if it does not."""
+        return {} if self.address is None else {"console": [self.address]}
+
     def follow(self, files: AccessFiles) -> None:
         """Go by files that were read again."""
         if self._open is not None:

@@ -47,6 +47,7 @@ from gateway.members.membership import Members
 from gateway.members.relocation import relocate
 from gateway.members.roll import MemberRoll
 from gateway.members.watch import MemberWatch
+from gateway.policy.origins import OriginRules
 from gateway.process import arrivals, coap_part, reloading, sd_notify, tree_mode
 from gateway.process.attachment import Attachment
 from gateway.process.console_part import ConsolePart
@@ -208,8 +209,6 @@ class GatewayProcess:
             self._proof = FleetProof(files.signing, state_dir, tree.name, kept)
         return files
 
-    # -- parts -----------------------------------------------------------------------------------
-
     def _start_readings(self) -> None:
         match, filters = self._broker.core.retention.match, self._readings.retained_filters
         self._readings.start({topic: m.payload for f in filters for topic, m in match(f)})
@@ -276,6 +275,7 @@ class GatewayProcess:
 
     async def _start_broker(self, files: AccessFiles) -> GatewayBroker:
         own = (self._settings.gateway.id, self._life.epoch)
+        self._origins = OriginRules(files.broker.policy, self._members.known, self._proof)
         self._times = OriginTimes(own, self._settings.gateway.state_dir)
         client_log = ClientLog(asyncio.get_running_loop())
         self._stack.callback(client_log.close)
@@ -290,6 +290,7 @@ class GatewayProcess:
                 interest=self._routed,
                 events=client_log,
                 private=self._coap_topics,
+                origins=self._origins,
             )
         self._stack.push_async_callback(broker.shutdown)
         return broker
@@ -364,9 +365,8 @@ class GatewayProcess:
         return dataclasses.replace(record, offers=self._site.directory.offers)
 
     def _tell_listeners(self, state_dir: Path) -> None:
-        listeners = self._addresses.at(self._broker.ports | self._coap.ports)
-        if self._console.address is not None:
-            listeners["console"] = [self._console.address]
+        ports = self._broker.ports | self._coap.ports
+        listeners = self._addresses.at(ports) | self._console.listeners
         listeners_file.tell(state_dir, self._settings.gateway.id, listeners)
         self._stack.callback(listeners_file.remove, state_dir)
 
@@ -379,7 +379,7 @@ class GatewayProcess:
         self._node.publish(Entry(topic, payload), control=True)
 
     def _deliver(self, rows: list[Row], header: Header) -> None:
-        arrivals.hand_out(rows, header, self._broker.core, self._readings)
+        arrivals.hand_out(rows, header, self._broker.core, self._readings, self._origins)
 
     def _control(self, entry: Entry, header: Header) -> None:
         with arrivals.heard(entry, header, self._refused):

@@ -11,12 +11,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final
 
 from cloud_ingest.record import Record
-from gateway.broker.hooks import Tree
+from gateway.broker.hooks import Demand, Tree
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.commands import Commands, OverheardTree
+from gateway.policy.origins import Voice
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
@@ -28,20 +29,12 @@ AGAIN_S = 2.0
 """So long after it met another gateway a gateway announces its sensors again: then it knows what
 that one's clients want."""
 
+UNHEARD: Final = "message that a sensor may not be told"
+
 Announce = Callable[[Sequence[ConfiguredSensor]], Announcements]
 """What Home Assistant is to be told of sensors; raises ConfigError if they can't be announced."""
 
 _log = logging.getLogger(__name__)
-
-
-class Wishes(Protocol):
-    """Is told which topics are wanted here (`gateway.links.routed_part`)."""
-
-    def subscribed(self, topic_filter: str) -> None:
-        """One more."""
-
-    def unsubscribed(self, topic_filter: str) -> None:
-        """One less."""
 
 
 class Readings:
@@ -53,7 +46,7 @@ class Readings:
         stock: which they are.
         announce: what Home Assistant is told of them.
         accept: takes what is published.
-        refused: is told of a command that was not carried out: its kind, and topic with reason.
+        refused: is told of what was not carried out or listened to: its kind, and which.
         watched: begins the sampling anew if it fails.
 
     Attributes:
@@ -80,12 +73,13 @@ class Readings:
         self._met = {gateway_id}
         self._again: asyncio.TimerHandle | None = None
         self._accept = accept
+        self._refused = refused
         self._sampling: asyncio.Task[None] | None = None
         self._forms = {each.sensor.name: each.form for each in stock.plan.all}
         self._retained: dict[str, set[str]] = {}
         """Topics on which readings of a sensor are retained."""
         self._followers: list[Callable[[Sequence[str], Sequence[Sensor]], None]] = []
-        self._wishes: Wishes | None = None
+        self._wishes: Demand | None = None
         self._changing = asyncio.Lock()
         self._closing: set[asyncio.Future[None]] = set()
         self.sampler = Sampler(self._publish)
@@ -115,17 +109,28 @@ class Readings:
         """Return whether any sensor, or who takes commands, listens to messages."""
         return bool(self._commands.topics or self._hearing)
 
-    def hear(self, rows: Iterable[Row]) -> None:
-        """Take what was published anywhere; what nobody here listens to is left alone."""
-        if self._commands.topics:
-            self._commands.hear(rows)
-        if self._hearing:
-            for row in rows:
-                for sensor in self._hearing.get(row[0], ()):
-                    # Not now: what it says may publish, in the midst of a turn that does.
-                    asyncio.get_running_loop().call_soon(sensor.hear, row[0], row[2])
+    def hear(self, rows: Iterable[Row], voice: Voice | None = None) -> None:
+        """Take what was published anywhere; what nobody here listens to is left alone.
 
-    def wish(self, wishes: Wishes | None) -> None:
+        Args:
+            rows: the messages.
+            voice: of the gateway that they came by; None for this one, whose broker has decided.
+
+        """
+        if self._commands.topics:
+            self._commands.hear(rows, voice)
+        if not self._hearing:
+            return
+        for row in rows:
+            sensors = self._hearing.get(row[0], ())
+            if sensors and voice is not None and not voice.may_speak(row[0]):
+                self._refused(UNHEARD, f"{row[0]!r} came into the tree by {voice.origin}")
+                continue
+            for sensor in sensors:
+                # Not now: what it says may publish, in the midst of a turn that does.
+                asyncio.get_running_loop().call_soon(sensor.hear, row[0], row[2])
+
+    def wish(self, wishes: Demand | None) -> None:
         """Tell somebody of topics that are wanted from now on, or no more."""
         self._wishes = wishes
 

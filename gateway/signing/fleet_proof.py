@@ -89,6 +89,14 @@ class FleetProof:
         self._part = CertificatePart(node, self.keys, now)
         node.add_part(self._part)
 
+    def __contains__(self, gateway_id: object) -> bool:
+        """Whether a gateway has shown a certificate of the fleet, even if it is long gone."""
+        return (
+            self.keys is not None
+            and isinstance(gateway_id, str)
+            and self.keys.ring.knows(gateway_id)
+        )
+
     def is_there(self, gateway_id: str, epoch: int) -> bool:
         """Whether a life of a gateway is in the tree, as neighbours say: see `NodeReceiver`."""
         return self._lives is None or self._lives.is_there(gateway_id, epoch)

@@ -245,6 +245,9 @@ class Membership:
     def __len__(self) -> int:
         return len(self._records)
 
+    def __contains__(self, gateway_id: object) -> bool:
+        return gateway_id in self._records
+
     def __iter__(self) -> Iterator[MemberRecord]:
         return iter(sorted(self._records.values(), key=lambda record: record.id))
 

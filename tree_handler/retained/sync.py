@@ -317,6 +317,10 @@ class RetainedSync:
         if not self._versions.is_news(retained.topic, retained.version):
             self._take_proof(retained)
             return
+        if not self._store.may_speak(retained):
+            self.counters.forbidden += 1
+            session.forbidden = True
+            return
         if not self._is_believed(session.link, retained, now):
             return
         if self._left.is_left(retained):

@@ -54,6 +54,9 @@ class RetainedSource(Protocol):
     def told(self, topic: str, now: float) -> Retained | None:
         """What a neighbour is told of a topic, but for its proof; None for nothing."""
 
+    def may_speak(self, retained: Retained) -> bool:
+        """Whether who published it may have it retained here."""
+
     def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
         """Take a newer version, and give it to subscribers if it is news; False over a limit."""
 
@@ -76,6 +79,7 @@ class SyncSession:
     Attributes:
         after: behind which place was asked last.
         refused: a limit kept something out; only known topics are asked for from then on.
+        forbidden: somebody may not have something retained here; all else is wanted.
         seeks_proofs: it is for topics without a proof, and not for all in which digests differ.
 
     """
@@ -85,6 +89,7 @@ class SyncSession:
     asked_at: float
     after: Place = START
     refused: bool = False
+    forbidden: bool = False
     seeks_proofs: bool = False
 
 
@@ -137,7 +142,7 @@ class SyncLink:
 
     def has_ended(self, session: SyncSession, now: float) -> None:
         """All was fetched that it had; what could not be taken is asked for again later."""
-        if session.refused:
+        if session.refused or session.forbidden:
             self.again_wait_s = max(REFUSED_AGAIN_S, self.again_wait_s)
             self.again_at = min(self.again_at, now + self.again_wait_s)
         elif self.again_at == inf:
@@ -169,6 +174,8 @@ class SyncCounters:
     """What was here without a proof, and has one now."""
     unproven: int = 0
     """What was not taken, for its origin has not signed it, as far as that is known here."""
+    forbidden: int = 0
+    """What was not taken, for its origin may not have it retained here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,10 @@ class RetainedStore:
             return self._disk.messages.get(topic)
         return replace(self._disk.graves[topic], dead_s=now - grave.since_s)
 
+    def may_speak(self, retained: Retained) -> bool:
+        """See `Store`: everybody may."""
+        return True
+
     def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
         """See `Store`."""
         had = retained.topic in self._disk.messages

@@ -99,6 +99,8 @@ class Guard:
         come back with what is asked now. Wills and subscriptions that no rule allows any more end.
         """
         before, self._access = self._access, access
+        if core.origins is not None:
+            core.origins.follow(access.policy)
         self.authentication.follow(access.passwords, binds_client_ids=access.binds_client_ids)
         if self._plugins is not None:
             self._plugins.forget()

@@ -230,6 +230,8 @@ class Recovery:
         except PacketError as error:
             self._strange(f"{ref}: {error}")
             return
+        if route.closed:  # another gateway's: nobody here publishes there
+            return
         message.ref = ref
         if message.expires_at_s is not None:
             waited_s = max(self._waited_s(came_us), self._waited_since_s(entry, ref[0]))

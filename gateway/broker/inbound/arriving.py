@@ -25,6 +25,7 @@ from tree_handler.entry import accepted_us
 EXPIRED: Final = "message of another gateway that expired on its way"
 _RETAIN_BIT: Final = 4
 _by_topic = itemgetter(0)
+CLOSED: Final = "message of another gateway on a topic that is nobody's to publish to"
 HAD_BEFORE: Final = "message of QoS 2 that came back, for a session that has had it"
 
 
@@ -89,7 +90,9 @@ class Arriving:
         number = last - len(rows) + 1
         for topic, of_topic in groupby(rows, _by_topic):
             some = list(of_topic)
-            if any(len(row) > 3 or row[1] & _RETAIN_BIT for row in some):
+            if topic[:1] == "$":
+                self._refusals.count(CLOSED, f"{stream[0]}: {topic[:80]!r}", len(some))
+            elif any(len(row) > 3 or row[1] & _RETAIN_BIT for row in some):
                 since_s, stamp_us = now_s, 0
                 for at, row in enumerate(some, number):
                     entry = Entry.of(row)
@@ -112,6 +115,8 @@ class Arriving:
             durability.has_delivered(stream, max(mark, end))
             lacking.found(stream, begin, end)
             for number in range(begin, end + 1):
+                if rows[number - first][0][:1] == "$":
+                    continue
                 entry, ref = Entry.of(rows[number - first]), (stream, number)
                 since_s = now_s - durability.waited_s(stream, entry.accepted_us)
                 if entry.qos == 2 and (had := lacking.had(stream, number)):

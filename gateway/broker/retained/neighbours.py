@@ -71,6 +71,10 @@ class SharedRetention:
         where = version, number_of(message)
         return Retained(topic, *where, message.qos, message.payload, properties, left_s)
 
+    def may_speak(self, retained: Retained) -> bool:
+        """See `tree_handler.retained.sync_state.RetainedSource`."""
+        return self._retention.may_speak(retained.version.origin, retained.topic)
+
     def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
         """Take what a neighbour told; see `tree_handler.retained.sync.Store`."""
         topic, retention = retained.topic, self._retention

@@ -21,6 +21,7 @@ from gateway.broker.outbound.message import Message
 from gateway.broker.retained.messages import RetainedLimitError, RetainedMessages
 from gateway.broker.retained.user_shares import RetainedShares
 from gateway.event_log.counted_lines import CountedLines
+from gateway.policy.origins import OriginRules
 from tree_handler.retained.hybrid_clock import HybridClock, RetainedVersion
 from tree_handler.retained.left_to_log import PUT_OFF_MAX
 from tree_handler.retained.message import VERSION
@@ -35,6 +36,7 @@ class Retention:
         durability: keeps them over a crash.
         refusals: is told what was not retained.
         now: the loop's clock, in seconds.
+        origins: decides what of whom may be retained; None for all.
 
     Attributes:
         clock: gives stamps.
@@ -50,7 +52,9 @@ class Retention:
         durability: Durability,
         refusals: CountedLines,
         now: Callable[[], float],
+        origins: OriginRules | None = None,
     ) -> None:
+        self._origins = origins
         self.clock = HybridClock()
         self.older = 0
         self._durability = durability
@@ -110,6 +114,8 @@ class Retention:
         version = self._version(message)
         if version is None:
             return self._retain_here(message, owner)
+        if not self.may_speak(version.origin, message.topic):
+            return False
         self.clock.observe(version.stamp, time.time_ns() // 1000)
         topic = message.topic
         if version >= self._put_off.get(topic, version):
@@ -129,6 +135,14 @@ class Retention:
         self._changed(topic)
         return True
 
+    def may_speak(self, origin: str, topic: str) -> bool:
+        """Whether what a gateway published there may be retained; one that may not is counted."""
+        may = self._origins is None or self._origins.may_speak(origin, topic)
+        if not may:
+            who = f"{topic[:80]!r} came into the tree by {origin}"
+            self._refusals.count("message not retained: not that gateway's topic", who)
+        return may
+
     def placed(self, message: Message) -> None:
         """A message that was retained before the log had it has its number now."""
         grave = self.versions.tombstone(message.topic)
@@ -139,7 +153,8 @@ class Retention:
 
     def bury(self, topic: str, grave: Tombstone, proof: bytes = b"") -> None:
         """A topic's message was deleted or has expired, as a checkpoint or a neighbour says."""
-        if self.versions.is_news(topic, grave.version):
+        origin = grave.version.origin
+        if self.versions.is_news(topic, grave.version) and self.may_speak(origin, topic):
             self.clock.observe(grave.version.stamp, time.time_ns() // 1000)
             self._delete(topic)
             self.versions.bury(topic, grave, self.now(), proof)

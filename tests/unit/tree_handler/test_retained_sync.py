@@ -58,6 +58,11 @@ class Store:
     contents: dict[str, Retained] = field(default_factory=dict)
     news: list[str] = field(default_factory=list)
     room: int = 1 << 30
+    silenced: set[str] = field(default_factory=set)
+    """Origins that may have nothing retained here."""
+
+    def may_speak(self, retained: Retained) -> bool:
+        return retained.version.origin not in self.silenced
 
     def told(self, topic: str, now: float) -> Retained | None:
         dead = self.versions.tombstone(topic)
@@ -376,6 +381,24 @@ def test_over_a_limit_only_topics_that_are_known_are_fetched() -> None:
     said = len(pair.sent)
     pair.run(24 * 3600)
     assert len(pair.sent) - said <= 6 * (24 + 7)  # each time later, once an hour at last
+
+
+def test_what_its_origin_may_not_have_retained_is_not_fetched_and_all_else_is() -> None:
+    pair = Pair()
+    pair.stores[1].silenced.add("thief")
+    for at in range(200):
+        origin = "thief" if at % 2 else "a"
+        pair.stores[0].put(f"t/{at}", RetainedVersion(1, at, origin, 1), b"x")
+    pair.up()
+    pair.run()
+    assert sorted(pair.stores[1].contents) == sorted(f"t/{at}" for at in range(0, 200, 2))
+    assert pair.sides[1].counters.forbidden >= 100
+    said = len(pair.sent)
+    pair.run(24 * 3600)
+    assert len(pair.sent) - said <= 6 * (24 + 7)  # each time later, once an hour at last
+    pair.stores[1].silenced.clear()  # the policy was read again
+    pair.run(4 * 3600)
+    assert len(pair.stores[1].contents) == 200
 
 
 def test_what_a_limit_kept_out_for_a_while_comes_when_there_is_room() -> None:
