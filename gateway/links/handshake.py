@@ -20,6 +20,7 @@ import msgpack
 from gateway.links.refusal import Refusal
 from gateway.links.wire import Additions, LinkConnect
 from tree_handler.errors import ProtocolError
+from tree_handler.members.place import is_name
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
 NONCE_BYTES: Final = 16
@@ -137,7 +138,7 @@ class Acceptor:
     def __init__(self, own: Credentials, nonce: bytes, connect: LinkConnect) -> None:
         if connect.tree != own.tree:
             raise HandshakeError("another tree", connect.tree, Refusal.OTHER_TREE)
-        if len(connect.nonce) != NONCE_BYTES or not connect.gateway_id:
+        if len(connect.nonce) != NONCE_BYTES or not is_name(connect.gateway_id):
             raise HandshakeError("CONNECT without identifier or nonce", connect.gateway_id)
         self.peer_id = connect.gateway_id
         transcript = (connect.gateway_id, own.gateway_id, connect.nonce, nonce, own.mode)
@@ -195,7 +196,7 @@ def _mac(
 def _answer(payload: bytes) -> tuple[str, bytes, str, int, bytes]:
     match row := _unpacked("answer", payload):
         case [str(peer_id), bytes(nonce), str(mode), int(epoch), bytes(mac)] if (
-            len(nonce) == NONCE_BYTES and 0 <= epoch <= MAX_BOOT_EPOCH
+            len(nonce) == NONCE_BYTES and 0 <= epoch <= MAX_BOOT_EPOCH and is_name(peer_id)
         ):
             return peer_id, nonce, mode, epoch, mac
     raise HandshakeError("answer", row)

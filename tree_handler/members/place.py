@@ -32,9 +32,14 @@ def check_name(what: str, value: object) -> str:
         ProtocolError: not ``[a-z0-9]([a-z0-9-]{0,62})``; the message starts with ``what``.
 
     """
-    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
+    if not isinstance(value, str) or not is_name(value):
         raise ProtocolError(what, value)
     return value
+
+
+def is_name(value: str) -> bool:
+    """Whether a text may name a gateway, a domain or a group."""
+    return _NAME.fullmatch(value) is not None
 
 
 def check_address(what: str, value: object, *, may_have_zone: bool = False) -> str:

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 import msgpack
 
 from tree_handler.errors import BpduError, ProtocolError
-from tree_handler.spanning.election import GATEWAY_ID, MAX_EPOCH, Root, check_candidate
+from tree_handler.members.place import is_name
+from tree_handler.spanning.election import MAX_EPOCH, Root, check_candidate
 
 VERSION = 1
 UNREACHABLE_MS = 2**32 - 1
@@ -149,9 +150,9 @@ class Bpdu:
         except ValueError as wrong:
             raise BpduError("BPDU kind", row[1]) from wrong
         sender, parent = _text("sender", row[3]), _text("parent", row[13])
-        if GATEWAY_ID.fullmatch(sender) is None:
+        if not is_name(sender):
             raise BpduError("BPDU sender", sender)
-        if parent and GATEWAY_ID.fullmatch(parent) is None:
+        if parent and not is_name(parent):
             raise BpduError("BPDU parent", parent)
         root = Root(
             _text("root", row[6]),

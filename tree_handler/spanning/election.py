@@ -9,12 +9,11 @@ from __future__ import annotations
 import functools
 import ipaddress
 import math
-import re
 from dataclasses import dataclass, field
 
 from tree_handler.errors import ProtocolError
+from tree_handler.members.place import check_name
 
-GATEWAY_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 """What a gateway may be called."""
 MAX_CAPABILITY = 1e15
 MAX_EPOCH = 2**63 - 1
@@ -45,8 +44,7 @@ def check_candidate(gateway_id: str, boot_epoch: int, capability: float, address
         ProtocolError: naming the first field that is out of bounds.
 
     """
-    if GATEWAY_ID.fullmatch(gateway_id) is None:
-        raise ProtocolError("gateway_id", gateway_id)
+    check_name("gateway_id", gateway_id)
     if not 0 <= boot_epoch <= MAX_EPOCH:
         raise ProtocolError("boot_epoch", boot_epoch)
     if not (math.isfinite(capability) and 0 <= capability <= MAX_CAPABILITY):
@@ -113,7 +111,7 @@ class Identity:
     """What a gateway is in the tree, read once at its start.
 
     Attributes:
-        gateway_id: ``[a-z0-9][a-z0-9-]{0,62}``.
+        gateway_id: see `members.place`.
         boot_epoch: from disk, one higher at each start, never reused.
         capability: C = alpha * CPU + beta * RAM (row B4), at least 0.
         address: its IP address.

@@ -1,11 +1,14 @@
 """Filters of the playbooks of day two: in which order gateways restart, and whether one is healthy.
 
-A status is what `hedgerow status --json` prints of a gateway; one that did not answer is empty.
+A status is what `hedgerow status --json` prints of a gateway; one that did not answer is empty. It
+is that machine's word: one that says nothing of its place, or that it is another gateway, counts
+as one that did not answer, so that it takes nobody out of the order.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations, permutations
 from pathlib import Path
@@ -49,10 +52,11 @@ def batches(statuses: Mapping[str, Status], at_once: int = 1) -> list[list[str]]
     """
     if at_once < 1:
         raise ValueError(f"at_once is {at_once}, and at least one gateway restarts at a time")
-    host_of = {status["id"]: host for host, status in statuses.items() if status}
-    graph = links(statuses.values())
+    told = usable(statuses)
+    host_of = {status["id"]: host for host, status in told.items()}
+    graph = links(told.values())
     deepest = sorted(
-        (status for status in statuses.values() if status),
+        told.values(),
         key=lambda status: (-int(status.get("hops") or 0), status["parent"] is None, status["id"]),
     )
     waiting = [status["id"] for status in deepest]
@@ -65,8 +69,31 @@ def batches(statuses: Mapping[str, Status], at_once: int = 1) -> list[list[str]]
         waiting = [gateway for gateway in waiting if gateway not in batch]
         made.append([host_of[gateway] for gateway in batch])
     # What does not answer disturbs nobody, and nobody knows whose way it is.
-    silent = [[host] for host, status in sorted(statuses.items()) if not status]
+    silent = [[host] for host in sorted(statuses) if host not in told]
     return [*silent, *made]
+
+
+def usable(statuses: Mapping[str, Status]) -> dict[str, Status]:
+    """The statuses that say which gateway a host is, as no other host does, and its place."""
+    ids = Counter(str(status.get("id")) for status in statuses.values() if is_status(status))
+    return {
+        host: status
+        for host, status in statuses.items()
+        if is_status(status) and ids[status["id"]] == 1
+    }
+
+
+def is_status(told: object) -> bool:
+    """Whether something is a status as far as the order goes by it."""
+    if not isinstance(told, Mapping) or not isinstance(told.get("id"), str):
+        return False
+    neighbours, hops = told.get("neighbours"), told.get("hops") or 0
+    return (
+        "parent" in told
+        and isinstance(hops, int)
+        and isinstance(neighbours, Sequence)
+        and all(isinstance(one, Mapping) and isinstance(one.get("id"), str) for one in neighbours)
+    )
 
 
 def links(statuses: Iterable[Status]) -> dict[str, set[str]]:

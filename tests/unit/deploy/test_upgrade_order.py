@@ -143,3 +143,38 @@ def test_one_that_lacks_what_it_had_is_not(change: dict[str, Any], complaint: st
 def test_one_that_does_not_answer_or_tells_nothing_is_not_healthy() -> None:
     assert plugin.complaints({}, BEFORE) == ["it does not answer"]
     assert "tells nothing" in plugin.complaints({"id": "gw-a", "up_s": 1}, BEFORE)[0]
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"id": "gw-1"},
+        {"id": None},
+        {"id": ["gw-1"]},
+        {"neighbours": None},
+        {"neighbours": [{}]},
+        {"neighbours": ["gw-1"]},
+        {"hops": "many"},
+    ],
+)
+def test_a_machine_that_lies_of_itself_takes_nobody_out_of_the_order(lie: dict[str, Any]) -> None:
+    statuses = fleet({(0, 1), (1, 2), (2, 3)}, 4)
+    statuses["host-3"] = {**statuses["host-3"], **lie}
+    for at_once in (1, 2, 4):
+        order = plugin.batches(statuses, at_once)
+        assert sorted(host for batch in order for host in batch) == sorted(statuses)
+        assert ["host-3"] in order
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["host-0", "host-1", "host-2"]),
+        st.dictionaries(
+            st.sampled_from(["id", "hops", "parent", "neighbours"]),
+            st.none() | st.integers() | st.text(max_size=3) | st.lists(st.text(max_size=3)),
+        ),
+    )
+)
+def test_whatever_machines_say_each_restarts_once(statuses: dict[str, dict[str, Any]]) -> None:
+    order = plugin.batches(statuses, 2)
+    assert sorted(host for batch in order for host in batch) == sorted(statuses)

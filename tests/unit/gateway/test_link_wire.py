@@ -217,3 +217,13 @@ def test_each_end_says_what_it_understands_where_earlier_releases_write_0_and_do
     assert LinkConnect.decode(packet.body) == connect
     answer = wire.connack(wire.ReturnCode.ACCEPTED, additions)
     assert answer == bytes((0x20, 2, additions, 0))
+
+
+@pytest.mark.parametrize("name", ["", "../../x", "gw\nERROR", "GW", "x" * 64, "{{1}}", "-"])
+def test_who_calls_itself_what_no_gateway_is_called_is_refused_at_both_ends(name: str) -> None:
+    stranger = own(name)
+    with pytest.raises(HandshakeError):
+        Acceptor(own("gw-a"), NONCE_A, Dialler(stranger, NONCE_D).connect)
+    dialler = Dialler(own("gw-a"), NONCE_D)
+    with pytest.raises(HandshakeError):
+        dialler.receive(Acceptor(stranger, NONCE_A, dialler.connect).answer)
