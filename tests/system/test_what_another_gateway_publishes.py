@@ -143,10 +143,9 @@ class House:
         """Look at what the victim's sensors are told, in place of those that would do it."""
         readings = self.victim.process._readings
 
-        async def write(actuator: Actuator, value: Value) -> None:
-            self._set.append(value)
-
-        readings._commands._write = write
+        (pump,) = readings.sensors
+        assert isinstance(pump, Actuator)
+        pump.write = self._set.append  # type: ignore[method-assign]  # over MQTT or CoAP alike
         readings._hearing = {"zigbee/door": [self._ears]}  # type: ignore[list-item]
 
     async def effects(self, mark: str, *, qos: int, retain: bool) -> dict[str, set[str]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.coap.client import Response
-from gateway.commands import asking
+from gateway.commands import asking, members
 from gateway.commands.errors import FailedError
 from gateway.event_log.lines import LineFormatter
 from gateway.printable import printable_in
@@ -66,3 +66,29 @@ def test_what_a_gateway_tells_reaches_a_terminal_with_nothing_that_it_obeys() ->
     with pytest.raises(FailedError) as refused:
         asking.good(Response("4.03", BAD.encode(), None))
     assert str(refused.value).isprintable()
+
+
+def test_a_member_that_is_none_is_complained_of_and_the_others_are_listed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    good = {"id": "gw-a", "domain": "-", "group": "-", "address": "10.0.0.1", "is_present": True}
+    told = [good, good | {"address": BAD}, good | {"id": BAD}, good | {"domain": "x" * 300}, BAD]
+    found = list(members.read({"members": told}))
+    assert [one.id for one in found] == ["gw-a"]
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(told) - 1
+    assert all(line.isprintable() and "is left out" in line for line in lines)
+    assert members.as_table(found).splitlines()[1].split() == [
+        "gw-a",
+        "-/-",
+        "10.0.0.1",
+        "in",
+        "the",
+        "tree",
+    ]
+
+
+@pytest.mark.parametrize("told", [None, [], {}, {"members": None}, {"members": {}}])
+def test_what_is_no_list_of_members_is_a_failure(told: object) -> None:
+    with pytest.raises(FailedError, match="no list of members"):
+        list(members.read(told))
