@@ -249,15 +249,21 @@ async def test_nobody_ends_what_another_gateway_has_retained_unless_a_rule_says_
         await house.fleet.stop()
 
 
-async def test_a_start_over_what_the_log_has_of_it_retains_no_more(
-    tmp_path: Path,
+@pytest.mark.parametrize("was_vouched", [False, True], ids=["refused", "allowed before"])
+async def test_a_start_retains_no_more_than_the_policy_says_now(
+    tmp_path: Path, was_vouched: bool
 ) -> None:
     house = House(tmp_path)
     try:
         await house.start("flood")
+        house.say(f'[vouch]\n"{THIEF}" = ["operator"]\n' if was_vouched else "")
         await house.reload()
         found = await house.effects("before", qos=1, retain=True)
-        retained = {topic for topic, effects in found.items() if "retained" in effects}
+        kept_then = {topic for topic, effects in found.items() if "retained" in effects}
+        assert (TOPICS["any other topic of another gateway"] in kept_then) is was_vouched
+        page = table()
+        retained = {TOPICS[kind] for kind in page if "retained" in page[kind][SILENT]}
+        house.say("")
         house.victim.process._members._save()
         house.client.close()
         await house.victim.stop()
