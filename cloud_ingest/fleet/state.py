@@ -11,6 +11,7 @@ from cloud_ingest.fleet.alerts import AlertBook
 from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.latency import Minutes
 from cloud_ingest.fleet.listening import Listening
+from cloud_ingest.ingest.member_place import is_column
 
 VERSION: Final = 1
 MAX_CLOSED_GAPS: Final = 20_000
@@ -142,6 +143,11 @@ def decode(data: bytes) -> FleetState:
         version = msgspec.msgpack.decode(data, type=_Versioned).version
         if version > VERSION:
             raise StateError(f"of version {version}, and up to {VERSION} are read")
-        return _decoder.decode(data)
+        found = _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise StateError(str(error)) from error
+    for gateway in found.gateways.values():
+        # An earlier version took any text for a place.
+        if not all(name is None or is_column(name) for name in (gateway.domain, gateway.group)):
+            gateway.domain = gateway.group = None
+    return found

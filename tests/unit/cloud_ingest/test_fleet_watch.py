@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from watched_fleet import Gateway, WatchedFleet, at
 
+from cloud_ingest.fleet import state
+from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.rules import AlertRules, Kept, read
-from cloud_ingest.fleet.state import MAX_GAPS_A_GATEWAY, StateError
+from cloud_ingest.fleet.state import MAX_GAPS_A_GATEWAY, FleetState, StateError
 from cloud_ingest.fleet.watch import FleetWatch
 from cloud_ingest.ingest.facts import (
     Activity,
@@ -301,3 +303,24 @@ def test_a_sensor_that_says_the_same_is_stuck_until_it_says_something_else() -> 
     assert kinds[2] == []
     assert kinds[3] == kinds[4] == [("sensor-stuck", True)]
     assert kinds[5] == kinds[6] == [("sensor-stuck", False)]
+
+
+@pytest.mark.parametrize(
+    ("domain", "group", "is_kept"),
+    [
+        ("campus", "north", True),
+        ("-", "-", True),
+        ("?", "?", True),
+        (None, None, True),
+        ("x" * 300, "-", False),
+        ("campus", "<b>", False),
+        ("../..", "-", False),
+    ],
+)
+def test_a_place_that_an_earlier_watch_took_and_that_is_none_is_unknown(
+    domain: str | None, group: str | None, is_kept: bool
+) -> None:
+    remembered = FleetState(gateways={"gw-a": GatewayState("gw-a", 1, 1)})
+    remembered.gateways["gw-a"].domain, remembered.gateways["gw-a"].group = domain, group
+    found = state.decode(remembered.encode()).gateways["gw-a"]
+    assert (found.domain, found.group) == ((domain, group) if is_kept else (None, None))
