@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -158,9 +158,7 @@ class House:
             payload = b"1" if topic.endswith("/set") else mark.encode()
             self.thief.process._broker.accept(Entry(topic, payload, qos=qos, retain=retain))
         found: dict[str, set[str]] = defaultdict(set)
-        async for topic in delivered(self.client):
-            if topic == MARK:
-                break
+        async for topic in until_mark(self.client):
             found[topic].add("delivered")
         # They come one after the other, so all that begins with one has begun by the mark.
         await until(lambda: not self.victim.process._readings._commands._setting)
@@ -185,7 +183,7 @@ async def subscribed(gateway: FleetGateway, *filters: str) -> Peer:
     return peer
 
 
-async def delivered(peer: Peer) -> Iterable[str]:  # type: ignore[misc]
+async def delivered(peer: Peer) -> AsyncIterator[str]:
     """The topics of live messages; what was retained before is passed over."""
     while True:
         packet = await peer.next()
@@ -247,6 +245,36 @@ async def test_nobody_ends_what_another_gateway_has_retained_unless_a_rule_says_
                 assert core.retention.get(topic).payload == b"online"
     finally:
         await house.fleet.stop()
+
+
+async def test_what_was_given_and_not_retained_is_retained_later_and_not_given_again(
+    tmp_path: Path,
+) -> None:
+    house = House(tmp_path)
+    try:
+        await house.start("flood")
+        house.say(RULES["denied"][1])
+        await house.reload()
+        await house.effects("refused", qos=1, retain=True)
+        house.say(RULES["vouched"][1])
+        await house.reload()
+        retention = house.victim.process._broker.core.retention
+        assert retention.get("campus/door") is None
+        # It compares what it has with the neighbour whose retained messages have changed.
+        house.thief.process._broker.accept(Entry("new", b"x", qos=1, retain=True))
+        await until(lambda: retention.get("campus/door"))
+        house.thief.process._broker.accept(Entry(MARK, b"x", qos=1))
+        assert [topic async for topic in until_mark(house.client)] == ["new"]
+    finally:
+        await house.fleet.stop()
+
+
+async def until_mark(peer: Peer) -> AsyncIterator[str]:
+    """The topics of live messages before the mark."""
+    async for topic in delivered(peer):
+        if topic == MARK:
+            return
+        yield topic
 
 
 @pytest.mark.parametrize("was_vouched", [False, True], ids=["refused", "allowed before"])

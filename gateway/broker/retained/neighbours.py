@@ -95,13 +95,14 @@ class SharedRetention:
         if retention.versions.version(topic) != retained.version:
             return False
         is_news = is_news and retained.qos is not None and (bool(message.payload) or had)
-        is_news = is_news and not message.expired(now)
+        was_given = retention.was_given(retained.version)
+        is_news = is_news and not was_given and not message.expired(now)
         self._durability.retained_learnt(retained, is_news=is_news)
         if is_news:
             self._delivery.deliver(message, route, None, now)
             if message.qos:
                 self._owing.replaced(topic)
-        elif retained.qos is not None and (message.payload or had):
+        elif retained.qos is not None and not was_given and (message.payload or had):
             retention.put_off(topic, retained.version)
         self._turns.need()
         return True

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from gateway.broker.durability.durability import Durability
 from gateway.broker.hooks import Owner
 from gateway.broker.limits import Limits
-from gateway.broker.outbound.message import Message
+from gateway.broker.outbound.message import LearntMessage, Message
 from gateway.broker.retained.messages import RetainedLimitError, RetainedMessages
 from gateway.broker.retained.user_shares import RetainedShares
 from gateway.event_log.counted_lines import CountedLines
@@ -70,6 +70,8 @@ class Retention:
         self.shares = RetainedShares(limits)
         self._put_off: dict[str, RetainedVersion] = {}
         """What a neighbour told that subscribers were not given."""
+        self._given: dict[RetainedVersion, None] = {}
+        """What subscribers were given that is not retained, though it says so."""
 
     def __len__(self) -> int:
         """Topics with a retained message; statistics are not counted."""
@@ -115,7 +117,7 @@ class Retention:
         if version is None:
             return self._retain_here(message, owner)
         if not self.may_speak(version.origin, message.topic):
-            return False
+            return self._only_given(message, version)
         self.clock.observe(version.stamp, time.time_ns() // 1000)
         topic = message.topic
         if version >= self._put_off.get(topic, version):
@@ -131,9 +133,21 @@ class Retention:
         elif self._keep(message, owner):
             self.versions.set(topic, version, message.proof)
         else:
-            return False
+            return self._only_given(message, version)
         self._changed(topic)
         return True
+
+    def was_given(self, version: RetainedVersion) -> bool:
+        """Whether subscribers have had a version that was not retained: it is no news to them."""
+        return version in self._given
+
+    def _only_given(self, message: Message, version: RetainedVersion) -> bool:
+        """Note a message that is delivered and not retained; it is not."""
+        if not isinstance(message, LearntMessage):
+            self._given[version] = None
+            if len(self._given) > PUT_OFF_MAX:
+                del self._given[next(iter(self._given))]
+        return False
 
     def may_speak(self, origin: str, topic: str) -> bool:
         """Whether what a gateway published there may be retained; one that may not is counted."""
