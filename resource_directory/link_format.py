@@ -1,11 +1,13 @@
 """CoRE Link Format (RFC 6690): parse and serialise.
 
 Each link is read path first: the target up to ``>``, then its attributes one by one. The text is
-cut at separators that are searched for, not matched by an expression (A11).
+cut at separators that are searched for; expressions match runs of one kind alone, and go back over
+none (A11).
 """
 
 from __future__ import annotations
 
+import re
 import string
 import sys
 from collections.abc import Iterable
@@ -20,6 +22,10 @@ _NAME: Final = frozenset(
 )  # attr-char, RFC 5987
 _TOKEN: Final = frozenset(string.ascii_letters + string.digits + "!#$%&'()*+-./:<=>?@[]^_`{|}~")
 _SPACE: Final = " \t\r\n"
+_NAMES: Final = re.compile(f"[{re.escape(''.join(sorted(_NAME)))}]*")
+_TOKENS: Final = re.compile(f"[{re.escape(''.join(sorted(_TOKEN)))}]*")
+_SPACES: Final = re.compile(f"[{_SPACE}]*")
+_QUOTED: Final = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+(?=")', re.DOTALL)
 # Surrogates, too: no UTF-8 has them.
 _CONTROL: Final = frozenset(map(chr, (*range(32), 127, *range(0xD800, 0xE000)))) - {"\t"}
 _NO_TARGET = _CONTROL | set('<>" \t')
@@ -180,7 +186,7 @@ def _link(text: str, at: int, max_attributes: int) -> tuple[WebLink, int]:
     if not _is_target(href):
         raise LinkFormatError("a URI reference expected", at + 1, text[at + 1 :])
     # Up to the next link, unless a value has what looks like one: that is read, and not kept.
-    behind = text.find(",<", end)
+    behind = text.find(",<", end, end + _WRITTEN_CHARACTERS + 2)
     written = text[end + 1 : behind] if 0 <= behind <= end + _WRITTEN_CHARACTERS else None
     known = None if written is None else _READ.get(written)
     if known is not None and len(known) <= max_attributes:
@@ -217,9 +223,7 @@ def _name(text: str, start: int) -> tuple[str, int]:
     at = text.find("=", start, start + _LONGEST_USUAL)
     if at > 0 and text[start:at] in _USUAL:
         return sys.intern(text[start:at]), at
-    at = start
-    while at < len(text) and text[at] in _NAME:
-        at += 1
+    at = _behind(_NAMES, text, start)
     if at > start and text[at : at + 1] == "*":
         at += 1
     if at == start:
@@ -229,28 +233,27 @@ def _name(text: str, start: int) -> tuple[str, int]:
 
 def _value(text: str, start: int) -> tuple[str, int]:
     if text[start : start + 1] != '"':
-        at = start
-        while at < len(text) and text[at] in _TOKEN:
-            at += 1
+        at = _behind(_TOKENS, text, start)
         if at == start:
             raise LinkFormatError("an attribute's value expected", start, text[start:])
         return text[start:at], at
-    parts: list[str] = []
-    at = start + 1
-    while True:
-        quote = text.find('"', at)
-        if quote < 0:
-            raise LinkFormatError("'\"' expected", len(text))
-        escape = text.find("\\", at, quote)
-        if escape < 0:
-            parts.append(text[at:quote])
-            break
-        parts += text[at:escape], text[escape + 1 : escape + 2]
-        at = escape + 2
-    value = "".join(parts)
+    quote = text.find('"', start + 1)
+    if text.find("\\", start + 1, quote) < 0 <= quote:
+        value = text[start + 1 : quote]
+    else:
+        value, quote = _unescaped(text, start + 1)
     if _has_control(value):
         raise LinkFormatError("a control character in a value", start, text[start:])
     return value, quote + 1
+
+
+def _unescaped(text: str, start: int) -> tuple[str, int]:
+    """A quoted value with escapes, and where its quote is."""
+    quoted = _QUOTED.match(text, start)
+    if quoted is None:
+        raise LinkFormatError("'\"' expected", len(text))
+    pieces = quoted[0].split("\\\\")  # an escaped backslash; any other one marks what follows it
+    return "\\".join([piece.replace("\\", "") for piece in pieces]), quoted.end()
 
 
 def _serialise(link: WebLink) -> str:
@@ -295,6 +298,12 @@ def _has_control(value: str) -> bool:
 
 
 def _skip_space(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _SPACE:
-        at += 1
+    if at < len(text) and text[at] in _SPACE:
+        return _behind(_SPACES, text, at)
     return at
+
+
+def _behind(run: re.Pattern[str], text: str, at: int) -> int:
+    """Where a run of characters of one class ends."""
+    found = run.match(text, at)
+    return at if found is None else found.end()

@@ -6,29 +6,35 @@ from typing import Final
 
 from resource_directory.link_format import WebLink, parse
 
-MAX_PAYLOAD_BYTES: Final = 256 << 10
-"""Of a registration: several thousand links."""
+MAX_PAYLOAD_BYTES: Final = 128 << 10
+"""Of a registration: two thousand links."""
 PARSED_MAX: Final = 256
 PARSED_BYTES: Final = 2_048
 """So many payloads, and of such a size, are remembered with their links."""
 
 
 class ParsedPayloads:
-    """Payloads that were read lately: devices of a kind send the same, and send it again."""
+    """Payloads that were read lately: devices of a kind send the same, and send it again.
 
-    def __init__(self) -> None:
+    Args:
+        links_max: in one of them.
+
+    """
+
+    def __init__(self, links_max: int) -> None:
+        self._links_max = links_max
         self._links: dict[bytes, tuple[WebLink, ...]] = {}
 
     def links(self, payload: bytes) -> tuple[WebLink, ...]:
         """The links of a payload.
 
         Raises:
-            LinkFormatError: it is no link format, or too long.
+            LinkFormatError: it is no link format, too long, or has too many.
 
         """
         found = self._links.get(payload)
         if found is None:
-            found = tuple(parse(payload, max_bytes=MAX_PAYLOAD_BYTES))
+            found = tuple(parse(payload, max_bytes=MAX_PAYLOAD_BYTES, max_links=self._links_max))
             if len(self._links) >= PARSED_MAX:
                 self._links.clear()
             if len(payload) <= PARSED_BYTES:

@@ -52,7 +52,8 @@ class RegistryLimits:
 
     registrations: int = 100_000
     registrations_per_owner: int = 25_000
-    links_per_registration: int = 10_000
+    links_per_registration: int = 2_048
+    """Each costs a dozen microseconds, in one turn."""
     attributes_per_endpoint: int = 32
     size_per_registration: int = 16 << 20
     size: int = 400 << 20
@@ -108,6 +109,11 @@ class Registry:
 
     def __len__(self) -> int:
         return len(self._by_location)
+
+    @property
+    def links_max(self) -> int:
+        """How many links a registration may have."""
+        return self._limits.links_per_registration
 
     def at(self, location: str) -> Registration | None:
         """The registration at a location, even if its end has come; None if there is none."""

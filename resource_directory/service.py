@@ -108,7 +108,7 @@ class DirectoryService:
         self.registry = registry
         self._watches = watches
         self._simple = SimpleRegistrations()
-        self._parsed = ParsedPayloads()
+        self._parsed = ParsedPayloads(registry.links_max)
         self._read_lately = ReadLately()
         self._interfaces: Mapping[tuple[str, ...], _Interface] = {
             REGISTER: {exchange.POST: self._register},

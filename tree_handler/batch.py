@@ -41,6 +41,8 @@ FRAME: Final = struct.Struct(">2sBBII")
 _HEAD: Final = struct.Struct(">IQIQB")
 MAX_ENTRIES: Final = 1_000
 """A batch is cut at so many messages."""
+MAX_ARRAY: Final = 32_768
+"""Items of one array in a body; user properties of earlier releases were up to 26,214."""
 MAX_BODY_BYTES: Final = 256 * 1024
 """A batch is cut at so many bytes of messages; a larger message is a batch of its own."""
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
@@ -306,9 +308,15 @@ def rows(frame: bytes, header: Header) -> list[Row]:
         BatchError: if the body is not what an origin makes.
 
     """
+    if header.count > MAX_ENTRIES:
+        raise BatchError("batch entries", header.count)
     try:
         body = memoryview(frame)[header.body_at : header.end - header.seal_bytes]
-        found: list[Row] = list(msgpack.unpackb(body, use_list=False, strict_map_key=False))
+        found: list[Row] = list(
+            msgpack.unpackb(
+                body, use_list=False, strict_map_key=False, max_array_len=MAX_ARRAY, max_map_len=256
+            )
+        )
         count = len(found)
         is_wrong = any(
             type(row[0]) is not str

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import reprlib
+from typing import Final
+
+_SHORT: Final = reprlib.Repr()
+"""Looks at the beginning of a value alone, however much a peer has packed into it."""
+_SHORT.maxlevel = 3
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 100
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 8
+
 
 class ProtocolError(ValueError):
     """A peer's bytes or a caller's value breaks the tree protocol.
@@ -13,7 +22,7 @@ class ProtocolError(ValueError):
     """
 
     def __init__(self, what: str, value: object = None) -> None:
-        shown = repr(value)
+        shown = _SHORT.repr(value[:80] if isinstance(value, str | bytes) else value)
         if len(shown) > 80:
             shown = shown[:77] + "..."
         super().__init__(what if value is None else f"{what}: {shown}")

@@ -9,9 +9,11 @@ from http import HTTPStatus
 import h11
 
 HEAD_BYTES_MAX = 8 * 1024
+LINES_MAX = 100
+"""Of a head: each is a field, and costs some microseconds however short it is."""
 METHODS = ("GET", "HEAD")
 REALM = "hedgerow"
-_PROOF = b"authorization"
+_PROOF, _HOST = b"authorization", b"host"
 
 _FOLDED = re.compile(rb"\n[ \t]")
 
@@ -37,12 +39,14 @@ class HttpRequest:
         method: one of `METHODS`.
         path: without the query.
         authorization: the field's value (RFC 9110, section 11.6.2); empty if there is none.
+        host: the field's value, the machine that it is meant for; likewise.
 
     """
 
     method: str
     path: str
     authorization: str = ""
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class HttpExchange:
 
     def __init__(self) -> None:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
-        self._fed_bytes = 0
+        self._fed_bytes = self._lines = 0
         self._last = b""
         self._has_body = True
 
@@ -85,6 +89,9 @@ class HttpExchange:
             raise RequestError(HTTPStatus.BAD_REQUEST)
         self._last = data[-1:]
         self._fed_bytes += len(data)
+        self._lines += data.count(b"\n")
+        if self._lines > LINES_MAX:
+            raise RequestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         self._http.receive_data(data)
         try:
             event = self._http.next_event()
@@ -101,11 +108,9 @@ class HttpExchange:
             raise RequestError(HTTPStatus.METHOD_NOT_ALLOWED)
         if event.http_version not in {b"1.0", b"1.1"} or not event.target.startswith(b"/"):
             raise RequestError(HTTPStatus.BAD_REQUEST)
-        proofs = [value.decode("latin-1") for name, value in event.headers if name == _PROOF]
-        if len(proofs) > 1:
-            raise RequestError(HTTPStatus.BAD_REQUEST)
+        proof, host = _only(event, _PROOF), _only(event, _HOST)
         path = event.target.partition(b"?")[0].decode("latin-1")
-        return HttpRequest(method, path, *proofs)
+        return HttpRequest(method, path, proof, host)
 
     def answer(self, page: Page) -> bytes:
         """Return the answer to write: the page, or for HEAD what comes before it."""
@@ -125,3 +130,11 @@ class HttpExchange:
         body = h11.Data(page.body) if self._has_body else None
         events = (response, body, h11.EndOfMessage())
         return b"".join(self._http.send(event) or b"" for event in events if event is not None)
+
+
+def _only(event: h11.Request, field: bytes) -> str:
+    """The value of a field that may stand once; empty if it is not there."""
+    values = [value.decode("latin-1") for name, value in event.headers if name == field]
+    if len(values) > 1:
+        raise RequestError(HTTPStatus.BAD_REQUEST)
+    return values[0] if values else ""

@@ -62,7 +62,11 @@ class PropertyId(IntEnum):
 
 
 BYTES_MAX: Final = 128 * 1024
-"""Of all properties of a packet: twenty thousand small ones take as long as a packet may."""
+"""Of all properties of a packet."""
+COUNT_MAX: Final = 512
+"""Of a packet: each costs a microsecond or more, however few bytes it has."""
+COUNT_MAX_OF_STRANGERS: Final = 64
+"""Of a CONNECT, and of its will: they are read before anybody knows whose they are."""
 
 
 _Form = tuple[type, Callable[[Reader, str], Any], Callable[[str, Any], bytes], int]
@@ -88,6 +92,7 @@ _PAIR: Final[_Form] = (tuple, Reader.pair, encode_pair, 0)
 
 _P = PropertyId
 _T = PacketType
+_OF_STRANGERS: Final = frozenset((int(_T.CONNECT), WILL))
 
 
 class _Row:
@@ -172,7 +177,8 @@ def decode_properties(data: bytes, at: int, end: int, packet_type: int) -> tuple
 
     Raises:
         PacketError: cut short; a property that is unknown or may not stand in this packet
-            (section 2.2.2.2); one that stands twice; a value that is not allowed.
+            (section 2.2.2.2); one that stands twice; a value that is not allowed; too many
+            (QUOTA_EXCEEDED).
 
     """
     if at < end and not data[at]:
@@ -185,7 +191,11 @@ def decode_properties(data: bytes, at: int, end: int, packet_type: int) -> tuple
         raise PacketError(ReasonCode.PACKET_TOO_LARGE, "properties of bytes", length)
     properties: Properties = {}
     reader = Reader(packet_type, data, at, stop)
+    left = COUNT_MAX_OF_STRANGERS if packet_type in _OF_STRANGERS else COUNT_MAX
     while reader.at < stop:
+        if not left:
+            raise _too_many(packet_type)
+        left -= 1
         row = _row(reader.integer("property", 1), packet_type)
         value = row.read(reader, row.name)
         row.check(value)
@@ -197,6 +207,12 @@ def decode_properties(data: bytes, at: int, end: int, packet_type: int) -> tuple
             properties[row.id] = value
     _check_single_identifier(properties, packet_type)
     return properties, stop
+
+
+def _too_many(packet_type: int) -> PacketError:
+    most = COUNT_MAX_OF_STRANGERS if packet_type in _OF_STRANGERS else COUNT_MAX
+    what = f"{packet_name(packet_type)} with more properties than"
+    return PacketError(ReasonCode.QUOTA_EXCEEDED, what, most)
 
 
 def read_properties(reader: Reader, version: int) -> Properties:

@@ -3,6 +3,9 @@
     python tests/fuzz TARGET --seconds N [--folder FOLDER]    fuzz; inputs that reach something
                                                               new are kept in FOLDER
     python tests/fuzz TARGET --replay HEX-OR-FILE             run one input again
+    python tests/fuzz work --seconds N                        look for inputs that cost much time
+                                                              (without atheris); tells what each
+                                                              parser costs a byte at worst
 
 An input that breaks something is printed as the command that replays it.
 """
@@ -35,12 +38,19 @@ MODULES = {
     "signed": "signed_words",
 }
 """Where a target is, and what it begins with; the others are in `targets`."""
+WORK = "work"
+"""The target that is measured in time."""
 NO_WHEEL = 3
 """The exit code where atheris is not to be had."""
 
 
 def main() -> None:
     arguments = _arguments()
+    if arguments.target == WORK:
+        import work
+
+        print("\n".join(work.report(arguments.seconds)))
+        return
     if arguments.replay is not None:
         _target(arguments.target)(_input(arguments.replay))
         print("nothing broke")
@@ -79,7 +89,7 @@ def _target(name: str) -> Any:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python tests/fuzz", description=__doc__)
-    parser.add_argument("target", choices=["parser", "connection", *MODULES])
+    parser.add_argument("target", choices=["parser", "connection", WORK, *MODULES])
     parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--replay", metavar="HEX-OR-FILE")

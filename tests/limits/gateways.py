@@ -148,6 +148,10 @@ discovery = false
         """How often something was refused or dropped."""
         return self.metric(f'hedgerow_mqtt_refusals_total{{kind="{kind}"}}')
 
+    def log(self) -> str:
+        """All that it has logged."""
+        return self._log.read_text()
+
     def await_refusal(self, kind: str, least: int = 1) -> None:
         """Wait until so many were counted, and see that the log has at most a line a second."""
         self.wait_for(lambda: self.refused(kind) >= least)

@@ -10,8 +10,9 @@ import time
 import pytest
 from gateways import Start
 from raw_client import Client, ConnectionEndedError
-from raw_packets import Will
+from raw_packets import Kind, Will, packet, properties, two
 
+QUOTA = 0x97
 OVER = b"\x30\xff\xff\xff\x7f"
 """The start of a PUBLISH of 268,435,455 bytes, the longest there is."""
 
@@ -351,6 +352,56 @@ def test_properties_without_end_are_refused(start: Start) -> None:
     quietly(client, broker.packets.publish("t", b"", props=[(0x26, ("k", "v"))] * 100_000))
     client.expect_close(0x95)
     gateway.await_refusal("protocol error (packet_too_large)")
+    gateway.others_are_served()
+
+
+def test_small_properties_are_counted_before_it_is_known_whose_they_are(start: Start) -> None:
+    gateway = start("")
+    broker = gateway.broker(5)
+    stranger = broker.dial()
+    packet = broker.packets.connect(broker.client_id(), props=[(0x26, ("", ""))] * 25_000)
+    stranger.socket.sendall(packet)
+    assert stranger.socket.recv(64)[3] == QUOTA
+    gateway.await_refusal("connection refused (quota_exceeded)")
+    assert "CONNECT with more properties than: 64" in gateway.log()
+    gateway.others_are_served()
+
+
+@pytest.mark.parametrize("what", ["publish", "subscribe", "unsubscribe", "acknowledge"])
+def test_small_properties_of_a_client_are_counted(start: Start, what: str) -> None:
+    gateway = start("")
+    broker = gateway.broker(5)
+    few, many = ([(0x26, ("", ""))] * count for count in (512, 513))
+    packets = broker.packets
+    made = {
+        "publish": lambda props: packets.publish("t", b"", props=props),
+        "subscribe": lambda props: packets.subscribe(1, ("t", 0), props=props),
+        "unsubscribe": lambda props: packets.unsubscribe(1, "t", props=props),
+        "acknowledge": lambda props: packet(0x40, two(1), b"\0", properties(props)),
+    }[what]
+    client = broker.connect()
+    client.send(made(few), packets.pingreq())
+    while client.receive().kind != Kind.PINGRESP:
+        pass
+    quietly(client, made(many))
+    client.expect_close(QUOTA)
+    gateway.await_refusal("protocol error (quota_exceeded)")
+    assert " with more properties than: 512" in gateway.log()
+    gateway.others_are_served()
+
+
+def test_levels_of_all_filters_of_a_packet_are_counted(start: Start) -> None:
+    gateway = start("subscriptions_per_session = 10")
+    broker = gateway.broker(5)
+    for asked in (
+        broker.packets.subscribe(1, *[("/" * 17, 0)] * 10),
+        broker.packets.unsubscribe(1, *["/" * 17] * 10),
+    ):
+        client = broker.connect()
+        quietly(client, asked)
+        client.expect_close(QUOTA)
+    gateway.await_refusal("protocol error (quota_exceeded)", 2)
+    assert "levels of all filters in a packet: 170" in gateway.log()
     gateway.others_are_served()
 
 

@@ -19,19 +19,22 @@ from tree_handler.batch import MAX_NUMBER, Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.proof import MAX_SIGNATURE_BYTES
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
-
-MAX_ORIGIN_CHARACTERS: Final = 256
-"""An origin's name of 255 bytes and the mark of its control stream."""
+from tree_handler.replication.ranges_wire import (
+    MAX_RANGES,
+    MAX_STREAMS,
+    RangeRoom,
+    is_number,
+    ranges_of,
+    rows_of,
+    stream_of,
+    unpacked,
+    wanted_of,
+)
 
 ONE_BEHIND: Final = MAX_NUMBER + 1
 """From here on a log keeps a stream that it let go to the last number there can be."""
 MAX_SUMMARY_ROWS: Final = 1_000
 """In one part of a summary."""
-MAX_RANGES: Final = 10_000
-"""In one part of a summary, or in one request; of a stream with more only so many are told."""
-MAX_STREAMS: Final = 1_000
-"""In one request or search; the next one has the rest."""
 
 
 @dataclass(slots=True)
@@ -120,7 +123,7 @@ class Summary:
             ProtocolError: not a summary, or over a limit.
 
         """
-        fields = _unpack("summary", data)
+        fields = unpacked("summary", data)
         if (
             not isinstance(fields, list)
             or len(fields) != 3
@@ -130,18 +133,18 @@ class Summary:
             or len(fields[1]) + len(fields[2]) > MAX_SUMMARY_ROWS
         ):
             raise ProtocolError("summary", fields)
-        told = cls(completes=fields[0])
+        told, room = cls(completes=fields[0]), RangeRoom("summary ranges")
         for row in fields[1]:
             if not isinstance(row, list) or len(row) != 2:
                 raise ProtocolError("summary of what is over", row)
-            epochs = _ranges("summary", row[1])
-            name, _ = _epoch("summary", row[0], epochs.last or 1)
+            epochs = ranges_of("summary", row[1], room)
+            name, _ = stream_of("summary", row[0], epochs.last or 1)
             told.over[name] = epochs
         for row in fields[2]:
-            if not isinstance(row, list) or len(row) != 4 or not _number(row[2], ONE_BEHIND):
+            if not isinstance(row, list) or len(row) != 4 or not is_number(row[2], ONE_BEHIND):
                 raise ProtocolError("summary row", row)
-            stream = _epoch("summary", row[0], row[1])
-            told.have[stream] = _ranges("summary", row[3])
+            stream = stream_of("summary", row[0], row[1])
+            told.have[stream] = ranges_of("summary", row[3], room)
             if row[2] > 1:
                 told.kept_from[stream] = row[2]
         return told
@@ -170,7 +173,7 @@ class Request:
 
     def encode(self) -> bytes:
         """The wire form."""
-        packed: bytes = msgpack.packb(_rows(self.wanted))
+        packed: bytes = msgpack.packb(rows_of(self.wanted))
         return packed
 
     @classmethod
@@ -181,7 +184,7 @@ class Request:
             ProtocolError: not a request, or over a limit.
 
         """
-        return cls(_wanted("request", _unpack("request", data)))
+        return cls(wanted_of("request", unpacked("request", data), RangeRoom("request ranges")))
 
 
 MAX_DENIALS: Final = 64
@@ -200,7 +203,7 @@ class Seek:
 
     def encode(self) -> bytes:
         """The wire form."""
-        packed: bytes = msgpack.packb([*self.number, _rows(self.wanted)])
+        packed: bytes = msgpack.packb([*self.number, rows_of(self.wanted)])
         return packed
 
     @classmethod
@@ -211,10 +214,10 @@ class Seek:
             ProtocolError: not such a question, or over a limit.
 
         """
-        row = _unpack("seek", data)
+        row = unpacked("seek", data)
         if not isinstance(row, list) or len(row) != 4:
             raise ProtocolError("seek", row)
-        return cls(_search_id("seek", row), _wanted("seek", row[3]))
+        return cls(_search_id("seek", row), wanted_of("seek", row[3], RangeRoom("seek ranges")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +237,7 @@ class Denial:
 
     def signed_part(self, number: SearchId) -> bytes:
         """What the seal is of, in this search."""
-        packed: bytes = msgpack.packb(["denial", *number, self.origin, _rows(self.lacks)])
+        packed: bytes = msgpack.packb(["denial", *number, self.origin, rows_of(self.lacks)])
         return packed
 
 
@@ -259,8 +262,8 @@ class Sought:
 
     def encode(self) -> bytes:
         """The wire form."""
-        denials = [[one.origin, _rows(one.lacks), one.seal] for one in self.denials]
-        row = [*self.number, _rows(self.left), sorted(self.origins), self.complete]
+        denials = [[one.origin, rows_of(one.lacks), one.seal] for one in self.denials]
+        row = [*self.number, rows_of(self.left), sorted(self.origins), self.complete]
         packed: bytes = msgpack.packb([*row, denials] if denials else row)
         return packed
 
@@ -272,10 +275,11 @@ class Sought:
             ProtocolError: not such an answer, or over a limit.
 
         """
-        row = _unpack("sought", data)
+        row = unpacked("sought", data)
         if not isinstance(row, list) or len(row) not in (6, 7) or not isinstance(row[5], bool):
             raise ProtocolError("sought", row)
-        left, origins = _wanted("sought", row[3]), row[4]
+        room = RangeRoom("sought ranges")
+        left, origins = wanted_of("sought", row[3], room), row[4]
         if (
             not isinstance(origins, list)
             or len(origins) > MAX_STREAMS
@@ -283,19 +287,20 @@ class Sought:
         ):
             raise ProtocolError("sought origins", origins)
         number = _search_id("sought", row)
-        return cls(number, left, frozenset(origins), row[5], _denials(row[6:]))
+        return cls(number, left, frozenset(origins), row[5], _denials(row[6:], room))
 
 
-def _denials(fields: list[Any]) -> tuple[Denial, ...]:
+def _denials(fields: list[Any], room: RangeRoom) -> tuple[Denial, ...]:
+    rows = fields[0] if fields and isinstance(fields[0], list) else ()
+    if len(rows) > MAX_DENIALS:
+        raise ProtocolError("denials", len(rows))
     found = []
-    for row in fields[0] if fields and isinstance(fields[0], list) else ():
+    for row in rows:
         match row:
             case [str(origin), lacks, bytes(seal)] if len(seal) <= MAX_SIGNATURE_BYTES:
-                found.append(Denial(origin, _wanted("denial", lacks), seal))
+                found.append(Denial(origin, wanted_of("denial", lacks, room), seal))
             case _:
                 raise ProtocolError("denial", row)
-    if len(found) > MAX_DENIALS:
-        raise ProtocolError("denials", len(found))
     return tuple(found)
 
 
@@ -316,61 +321,11 @@ def unpack_numbers(data: bytes) -> dict[Epoch, Intervals]:
     return {(origin, epoch): Intervals(ranges) for origin, epoch, _, ranges in rows}
 
 
-def _unpack(what: str, data: bytes) -> Any:
-    try:
-        return msgpack.unpackb(data)
-    except (ValueError, msgpack.UnpackException) as error:
-        raise ProtocolError(what, data) from error
-
-
-def _rows(numbers: Mapping[Epoch, Intervals]) -> list[list[Any]]:
-    return [[*stream, list(ranges)] for stream, ranges in numbers.items()]
-
-
-def _wanted(what: str, rows: object) -> dict[Epoch, Intervals]:
-    if not isinstance(rows, list) or len(rows) > MAX_STREAMS:
-        raise ProtocolError(f"{what} streams", rows)
-    wanted: dict[Epoch, Intervals] = {}
-    for row in rows:
-        if not isinstance(row, list) or len(row) != 3:
-            raise ProtocolError(f"{what} stream", row)
-        wanted[_epoch(what, row[0], row[1])] = _ranges(what, row[2])
-    return wanted
-
-
 def _search_id(what: str, row: list[Any]) -> SearchId:
-    origin, epoch = _epoch(what, row[0], row[1])
-    if not _number(row[2]):
+    origin, epoch = stream_of(what, row[0], row[1])
+    if not is_number(row[2]):
         raise ProtocolError(f"{what} number", row[2])
     return origin, epoch, row[2]
-
-
-def _number(value: object, most: int = MAX_NUMBER) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= most
-
-
-def _epoch(what: str, origin: object, epoch: object) -> Epoch:
-    if not isinstance(origin, str) or not 0 < len(origin) <= MAX_ORIGIN_CHARACTERS:
-        raise ProtocolError(f"{what} origin", origin)
-    if not isinstance(epoch, int) or not _number(epoch) or epoch > MAX_BOOT_EPOCH:
-        raise ProtocolError(f"{what} epoch", epoch)
-    return origin, epoch
-
-
-def _ranges(what: str, rows: object) -> Intervals:
-    if not isinstance(rows, list) or len(rows) > MAX_RANGES:
-        raise ProtocolError(f"{what} ranges", rows)
-    ranges = Intervals()
-    for row in rows:
-        if (
-            not isinstance(row, list)
-            or len(row) != 2
-            or not all(map(_number, row))
-            or row[0] > row[1]
-        ):
-            raise ProtocolError(f"{what} range", row)
-        ranges.add(row[0], row[1])
-    return ranges
 
 
 def kept_from(ranges: Intervals, first: int) -> Intervals:

@@ -25,12 +25,14 @@ from tree_handler.errors import ProtocolError
 from tree_handler.members.own_record import OwnRecord
 from tree_handler.members.place import check_name
 from tree_handler.routing.filter_trie import FilterTrie
-from tree_handler.routing.topic_filters import collapse, matches, proper
+from tree_handler.routing.topic_filters import collapse, levels_of, matches, proper
 
 TOPIC: Final = "$hedgerow/interest/"
 """A record travels on this and its gateway's id."""
 MAX_FILTERS: Final = 512
 """Filters and topics in a record, of each kind; more are cut to prefixes."""
+MAX_LEVELS: Final = 16_384
+"""Levels of all filters of a record, and of all its topics; likewise."""
 MAX_FILTER_CHARACTERS: Final = 65_535
 MAX_NEIGHBOURS: Final = 1_000
 MAX_RECORD_BYTES: Final = 4 << 20
@@ -142,6 +144,8 @@ def _filters(name: str, value: object) -> frozenset[str]:
         if not isinstance(one, str) or not 0 < len(one) <= MAX_FILTER_CHARACTERS:
             raise ProtocolError(f"interest {name}", one)
         filters.add(one)
+    if (levels := levels_of(filters)) > MAX_LEVELS:
+        raise ProtocolError(f"interest {name}, levels", levels)
     return frozenset(filters)
 
 
@@ -216,7 +220,7 @@ class OwnInterest:
             return
         if len(self._publishes) >= MAX_ADVERTISED:
             # Many topics once are many topics for good: from here on prefixes are remembered.
-            self._publishes = set(collapse(self._publishes, MAX_FILTERS // 2))
+            self._publishes = set(collapse(self._publishes, MAX_FILTERS // 2, MAX_LEVELS // 2))
         if any(matches(f, topic) for f in self._publishes if f[-1:] == "#"):
             return
         self._publishes.add(topic)
@@ -266,8 +270,8 @@ class OwnInterest:
             return None
         told = replace(
             self._told,
-            subscribes=collapse(self._subscribes, MAX_FILTERS),
-            publishes=collapse(self._publishes | self._before, MAX_FILTERS),
+            subscribes=collapse(self._subscribes, MAX_FILTERS, MAX_LEVELS),
+            publishes=collapse(self._publishes | self._before, MAX_FILTERS, MAX_LEVELS),
             neighbours=frozenset(sorted(self._neighbours)[:MAX_NEIGHBOURS]),
             clients=self._load[0],
             rooted=self._load[1],

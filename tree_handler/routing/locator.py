@@ -25,6 +25,8 @@ from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
 MAX_BEHIND: Final = 10_000
 """Gateways behind one link; a neighbour that tells of more is broken."""
+MAX_BYTES: Final = 2 << 20
+"""Of what a neighbour tells: twice that many names and lives, and ids that have gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class Behind:
             ProtocolError: not such a message, or over the limit.
 
         """
+        if len(data) > MAX_BYTES:
+            raise ProtocolError("gateways behind a link, bytes", len(data))
         try:
             row = msgpack.unpackb(data)
         except (ValueError, msgpack.UnpackException) as error:

@@ -62,16 +62,21 @@ def proper(topic_filter: str) -> str:
     return split_share(topic_filter)[1]
 
 
-def collapse(filters: Iterable[str], limit: int) -> frozenset[str]:
+def levels_of(filters: Iterable[str]) -> int:
+    """How many levels filters have together: each may cost a node of whoever looks for them."""
+    return sum(topic_filter.count("/") + 1 for topic_filter in filters)
+
+
+def collapse(filters: Iterable[str], limit: int, levels_limit: int) -> frozenset[str]:
     """At most ``limit`` filters that match all that these match, and perhaps more.
 
-    What another one covers goes. If too many are left, all are cut to the same number of levels,
-    as many as are possible, and end with ``#``. Filters of topics that begin with ``$`` are left
-    out: no client publishes to those.
+    What another one covers goes. If too many are left, or too many levels, all are cut to the same
+    number of levels, as many as are possible, and end with ``#``. Filters of topics that begin with
+    ``$`` are left out: no client publishes to those.
     """
     kept = _without_covered({f for f in filters if f[:1] != "$"})
     depth = max((f.count("/") for f in kept), default=0)
-    while len(kept) > limit and depth > 0:
+    while (len(kept) > limit or levels_of(kept) > levels_limit) and depth > 0:
         kept = _without_covered({_cut(f, depth) for f in kept})
         depth -= 1
     return frozenset(kept if len(kept) <= limit else ("#",))

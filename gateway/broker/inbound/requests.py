@@ -34,6 +34,8 @@ _AT_SUBSCRIBE: Final = 0
 _IF_NEW: Final = 1
 """Retain handling (section 3.8.3.1)."""
 _REFUSED_311: Final = 0x80
+LEVELS_OF_A_FILTER: Final = 16
+"""On average, of as many filters as a packet may have: each level costs as a filter does."""
 _SUBSCRIBE: Final = 0x82
 _UNSUBSCRIBE: Final = 0xA2
 
@@ -45,7 +47,7 @@ def check_size(packet: bytes, body: int, version: int, limits: Limits) -> None:
         packet: the whole packet.
         body: where its body starts.
         version: of the protocol.
-        limits: in bytes, and for SUBSCRIBE and UNSUBSCRIBE in filters.
+        limits: in bytes, and for SUBSCRIBE and UNSUBSCRIBE in filters and their levels.
 
     Raises:
         PacketError: it is too large, or the property length is malformed.
@@ -60,6 +62,9 @@ def check_size(packet: bytes, body: int, version: int, limits: Limits) -> None:
     if version == Version.V5 and end > at:
         length, at = read_length("property length", packet, at, end)
         at += length
+    levels = packet.count(b"/", at)
+    if levels > limits.subscriptions_per_session * LEVELS_OF_A_FILTER:
+        raise PacketError(ReasonCode.QUOTA_EXCEEDED, "levels of all filters in a packet", levels)
     options = 1 if first == _SUBSCRIBE else 0
     count = 0
     while at < end - 1:

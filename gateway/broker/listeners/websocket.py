@@ -26,6 +26,10 @@ from gateway.tls.layer_transport import LayerTransport
 
 HANDSHAKE_BYTES_MAX: Final = 16 * 1024
 """An HTTP request of more is no request for a websocket."""
+PART_S: Final = 0.005
+"""So long the frames of one connection are taken in a turn."""
+PIECE_BYTES: Final = 1_024
+"""Between two looks at the clock: 170 empty frames."""
 ANY_ORIGIN: Final = "*"
 _MQTT = Subprotocol("mqtt")
 
@@ -71,17 +75,25 @@ class WebSocket(asyncio.Protocol):
         self._handshake_bytes = 0
         self._is_answered = False
         self._is_paused = False
+        self._unread = b""
+        """What was read, and has not had its turn."""
+        self._is_held_up = False
+        """The connection does not want to be read."""
+        self._reads = True
+        self._next_turn: asyncio.Handle | None = None
 
     # -- the transport's calls -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop."""
         self._transport = cast(asyncio.Transport, transport)
-        self._connection.connection_made(LayerTransport(self._transport, self))
+        self._connection.connection_made(_FramesTransport(self._transport, self))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
-        self._transport = None
+        self._transport, self._unread = None, b""
+        if self._next_turn is not None:
+            self._next_turn.cancel()
         self._connection.connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -96,6 +108,51 @@ class WebSocket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""
+        self._unread += data
+        if self._next_turn is None and not self._is_held_up:
+            self._take_turn()
+
+    def hold_up(self, *, is_held_up: bool) -> None:
+        """Read nothing for the connection, or read again."""
+        self._is_held_up = is_held_up
+        self._flow()
+
+    def _flow(self) -> None:
+        """Read the socket where nothing is left of the last read, and go on with that."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if (reads := not (self._unread or self._is_held_up)) is not self._reads:
+            self._reads = reads
+            (self._transport.resume_reading if reads else self._transport.pause_reading)()
+        if self._unread and not self._is_held_up and self._next_turn is None:
+            self._next_turn = asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._next_turn = None
+        now = asyncio.get_running_loop().time
+        until_s, payloads = now() + PART_S, list[bytes]()
+        data, at = self._unread, 0
+        while at < len(data) and self._is_open:
+            self._receive(data[at : at + PIECE_BYTES], payloads)
+            at += PIECE_BYTES
+            if now() > until_s:
+                break
+        self._unread = data[at:] if self._is_open else b""
+        if payloads:
+            self._connection.data_received(b"".join(payloads))
+        if self._is_paused and self._frames.state is State.OPEN:
+            self._frames.data_to_send()  # answers to pings: not kept for one who does not read
+        self.flush()
+        self._flow()
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether anything more is taken from the client."""
+        transport = self._transport
+        return transport is not None and not (transport.is_closing() or self._frames.eof_sent)
+
+    def _receive(self, data: bytes, payloads: list[bytes]) -> None:
+        """Take some bytes; what they carry is added to the payloads."""
         frames = self._frames
         if frames.state is State.CONNECTING:
             self._handshake_bytes += len(data)
@@ -105,22 +162,17 @@ class WebSocket(asyncio.Protocol):
                 return
         elif self._connection.peer.publisher is not None:
             frames.max_size = self._limits.packet_bytes
+        was_failed = frames.parser_exc is not None
         frames.receive_data(data)
-        payloads: list[bytes] = []
         for event in frames.events_received():
             if isinstance(event, Request):
                 self._answer(event)
             elif isinstance(event, Frame) and not self._take(event, payloads):
                 break
-        if payloads:
-            self._connection.data_received(b"".join(payloads))
-        if frames.parser_exc is not None:
+        if frames.parser_exc is not None and not was_failed:
             self._refused(f"websocket error ({type(frames.parser_exc).__name__})")
         elif frames.state is State.CONNECTING and frames.eof_sent and not self._is_answered:
             self._refused("websocket request that is none")
-        if self._is_paused and frames.state is State.OPEN:
-            frames.data_to_send()  # answers to pings: they are not kept for one who does not read
-        self.flush()
 
     # -- frames --------------------------------------------------------------------------------
 
@@ -162,13 +214,13 @@ class WebSocket(asyncio.Protocol):
         if self._frames.state is State.OPEN:
             self._frames.send_close(CloseCode.NORMAL_CLOSURE)
             self.flush()
-            self._transport.resume_reading()  # the answer has to be read
+            self.hold_up(is_held_up=False)  # the answer has to be read
         elif self._frames.state is not State.CLOSING:
             self._end()
 
     def flush(self) -> None:
         """Write what the frames' protocol wants to send, and close where it says so."""
-        if self._transport is None:
+        if self._transport is None or self._transport.is_closing():
             return
         data = b"".join(self._frames.data_to_send())
         if data:
@@ -182,3 +234,19 @@ class WebSocket(asyncio.Protocol):
 
     def _refused(self, kind: str) -> None:
         self._refusals.count(kind, str(self._connection.peer))
+
+
+class _FramesTransport(LayerTransport):
+    """What the connection writes to; what it reads waits for frames as well."""
+
+    def __init__(self, below: asyncio.Transport, layer: WebSocket) -> None:
+        super().__init__(below, layer)
+        self._frames = layer
+
+    def pause_reading(self) -> None:
+        """Do not read for now."""
+        self._frames.hold_up(is_held_up=True)
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        self._frames.hold_up(is_held_up=False)

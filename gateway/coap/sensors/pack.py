@@ -109,7 +109,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         names, base = list[str](), ""
         for record in asked:
             if not record.keys() <= {"bn", "n"}:
-                raise error.BadRequest(f"a record names a sensor by bn and n alone: {record!r}")
+                raise error.BadRequest(f"a record names a sensor by bn and n alone: {record!r:.80}")
             base = _text(record, "bn", base)
             whole = base + _text(record, "n", "")
             name = whole.removeprefix(self._base_name)
@@ -140,5 +140,5 @@ def in_senml(name: str, reading: Reading) -> list[senml.SenmlRecord]:
 def _text(record: dict[str, Any], field: str, missing: str) -> str:
     value = record.get(field, missing)
     if not isinstance(value, str):
-        raise error.BadRequest(f"{field} is no text: {value!r}")
+        raise error.BadRequest(f"{field} is no text: {value!r:.80}")
     return value

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_transport import MemoryTransport
 from mqtt_peer import LIMIT_S, Bench
 from surroundings import hooks
 from websockets.asyncio.client import ClientConnection, connect
@@ -21,6 +22,7 @@ from websockets.typing import Origin, Subprotocol
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
+from gateway.broker.listeners import websocket
 from gateway.broker.listeners.listener import Listener
 from gateway.broker.listeners.websocket import (
     ANY_ORIGIN,
@@ -503,3 +505,59 @@ def test_any_split_of_the_bytes_into_reads_gives_the_same(cuts: list[int]) -> No
 def test_no_bytes_raise_anything(parts: list[bytes], upgraded: bool) -> None:
     feed([upgrade(), *parts] if upgraded else parts)
     feed([b"".join([upgrade(), *parts])])
+
+
+class Slow(MemoryTransport):
+    """A transport whose reading can be looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_read = True
+
+    def pause_reading(self) -> None:
+        self.is_read = False
+
+    def resume_reading(self) -> None:
+        self.is_read = True
+
+
+async def test_frames_without_end_leave_others_their_turns(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many frames a read brings, so many bytes of it are looked at in a turn."""
+    monkeypatch.setattr(websocket, "PART_S", -1.0)  # over when a piece is taken
+    core = bench.broker.core
+    rules, refusals = WebSocketRules(), core.refusals
+    server = WebSocket(Connection(core.service), rules, core.limits, refusals)
+    transport = Slow()
+    server.connection_made(transport)
+    ping = Frame(Opcode.PING, b"").serialize(mask=True)
+    server.data_received(upgrade())
+    server.data_received(ping * 2_000)
+    turns = 1
+    while not transport.is_read:
+        before = len(transport.written)
+        await asyncio.sleep(0)
+        turns += 1
+        assert len(transport.written) - before <= 2 * websocket.PIECE_BYTES
+    assert turns >= 2_000 * len(ping) // websocket.PIECE_BYTES
+    pong = Frame(Opcode.PONG, b"").serialize(mask=False)
+    assert bytes(transport.written).endswith(pong * 2_000)
+    server.connection_lost(None)
+
+
+async def test_what_a_client_sent_before_it_went_is_given_up(bench: Bench) -> None:
+    core = bench.broker.core
+    server = WebSocket(Connection(core.service), WebSocketRules(), core.limits, core.refusals)
+    transport = Slow()
+    server.connection_made(transport)
+    server.data_received(upgrade())
+    server.hold_up(is_held_up=True)
+    assert not transport.is_read
+    server.data_received(Frame(Opcode.BINARY, CONNECT).serialize(mask=True))
+    assert not core.service.output.traffic.connects
+    server.hold_up(is_held_up=False)
+    server.connection_lost(None)
+    await asyncio.sleep(0)
+    assert not core.service.output.traffic.connects
+    assert not len(core.connections)

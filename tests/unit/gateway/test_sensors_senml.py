@@ -217,3 +217,38 @@ def test_any_cbor_is_read_or_refused(pack: list[Any]) -> None:
             assert checked(record.value) == record.value
     except SenmlError as error:
         assert str(error)
+
+
+def doubled(levels: int) -> bytes:
+    """Lists, each of which has the one before it twice by tags (RFC 8949, table 5; tags 28, 29)."""
+    items = [bytes.fromhex("d81c80")]
+    for level in range(levels):
+        back = b"\xd8\x1d" + cbor2.dumps(level)
+        items.append(bytes.fromhex("d81c82") + back + back)
+    return bytes((0x98, len(items))) + b"".join(items)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        doubled(200),  # as a text it would have 2^200 brackets
+        cbor2.dumps([{2: cbor2.CBORTag(2, bytes(60_000))}]),
+        cbor2.dumps([{2: cbor2.CBORTag(4, [1 << 40, 1])}]),
+        cbor2.dumps([{2: cbor2.CBORTag(999, 1)}]),
+        cbor2.dumps([{cbor2.CBORTag(35, "(a+)+"): 1}]),
+        cbor2.dumps([[1 << 40_000]]),
+    ],
+)
+def test_no_tag_of_cbor_is_taken_and_none_costs_more_than_its_bytes(payload: bytes) -> None:
+    with pytest.raises(SenmlError, match="not CBOR"):
+        decode(payload, CBOR_FORMAT)
+
+
+def test_fields_of_a_record_are_counted() -> None:
+    many = {"v": 1} | {f"g:{number}": "" for number in range(64)}
+    for form, payload in (
+        (CONTENT_FORMAT, json.dumps([many]).encode()),
+        (CBOR_FORMAT, cbor2.dumps([many])),
+    ):
+        with pytest.raises(SenmlError, match="more than 64 fields"):
+            decode(payload, form)

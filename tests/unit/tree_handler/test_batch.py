@@ -136,3 +136,13 @@ def test_an_empty_batch_is_refused() -> None:
 def test_another_version_is_named() -> None:
     with pytest.raises(BatchError, match="version: 9"):
         batch.check(ONE[:2] + b"\x09" + ONE[3:])
+
+
+def test_messages_of_a_batch_are_counted_before_they_are_read() -> None:
+    frame, header = batch.make("a", 1, 1, [("", 0, b"")] * 1_001, flags=1, origin_time_us=0)
+    with pytest.raises(BatchError, match="batch entries: 1001"):
+        batch.rows(frame, header)
+    properties = {38: [("", "")] * 40_000}
+    frame, header = batch.make("a", 1, 1, [("", 0, b"", properties)], flags=1, origin_time_us=0)
+    with pytest.raises(BatchError, match="batch body"):
+        batch.rows(frame, header)

@@ -233,3 +233,15 @@ def test_who_gets_a_topic_follows_the_records_and_never_is_this_gateway() -> Non
     assert known.destinations("t/1") == {"b"}
     known.update(record("c", 1))
     assert known.everyone == {"a", "b", "c"}
+
+
+def test_a_record_with_very_many_levels_is_refused_and_none_is_made() -> None:
+    deep = frozenset(f"{number}" + "/" * 40 for number in range(512))
+    with pytest.raises(ProtocolError, match="interest subscribes, levels"):
+        Interest.decode(Interest("gw", 1, 1, deep).encode())
+    own = OwnInterest("gw", 1)
+    for topic_filter in deep:
+        own.subscribed(topic_filter)
+    told = own.take(0.0)
+    assert told is not None
+    assert Interest.decode(told.encode()) == told

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgpack
 import pytest
 
@@ -46,3 +48,24 @@ def test_a_summary_has_no_life_over_that_there_cannot_be_and_no_log_begins_behin
         Summary.decode(Summary(over={"gw": Intervals([(1, MAX_BOOT_EPOCH + 1)])}).encode())
     with pytest.raises(ProtocolError, match="summary row"):
         Summary.decode(Summary({FAR: ALL}, {FAR: MAX_NUMBER + 2}).encode())
+
+
+MANY = [[number, number] for number in range(1, 20_000, 2)]
+STREAMS = [["a", epoch, MANY] for epoch in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("of", "row"),
+    [
+        (Summary, [True, [], [["a", epoch, 1, MANY] for epoch in (1, 2, 3)]]),
+        (Summary, [True, [[name, MANY] for name in "abc"], []]),
+        (Request, STREAMS),
+        (Seek, ["a", 1, 1, STREAMS]),
+        (Sought, ["a", 1, 1, [], [], True, [[name, STREAMS[:1], b""] for name in "abc"]]),
+    ],
+)
+def test_ranges_of_a_message_are_counted_wherever_they_stand(of: Any, row: list[Any]) -> None:
+    with pytest.raises(ProtocolError, match="ranges"):
+        of.decode(msgpack.packb(row))
+    with pytest.raises(ProtocolError, match="too large"):
+        of.decode(bytes((1 << 20) + 1))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.routing.filter_trie import FilterTrie
-from tree_handler.routing.topic_filters import collapse, matches, proper
+from tree_handler.routing.topic_filters import collapse, levels_of, matches, proper
 
 NAMES = ("", "a", "b", "$s")
 TOPICS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map("/".join).filter(bool)
@@ -84,15 +84,22 @@ def test_the_index_finds_who_has_a_filter_that_matches_whatever_came_and_went(
 def test_collapsed_filters_are_few_and_match_all_that_was_matched(
     filters: set[str], limit: int, topic: str
 ) -> None:
-    few = collapse(filters, limit)
+    few = collapse(filters, limit, 1_000)
     assert len(few) <= limit
     if any(means(f, topic) for f in filters):
         assert any(means(f, topic) for f in few)
 
 
 def test_few_filters_stay_as_they_are_and_many_become_prefixes() -> None:
-    assert collapse({"a/+/c", "b"}, 2) == {"a/+/c", "b"}
-    assert collapse({f"a/b/{n}" for n in range(9)} | {"c/d"}, 2) == {"a/b/#", "c/d"}
-    assert collapse({f"{n}/x" for n in range(9)}, 2) == {"#"}
-    assert collapse({"a/#", "a/b/c", "a"}, 9) == {"a/#"}
-    assert collapse({"$SYS/#"}, 9) == frozenset()
+    assert collapse({"a/+/c", "b"}, 2, 1_000) == {"a/+/c", "b"}
+    assert collapse({f"a/b/{n}" for n in range(9)} | {"c/d"}, 2, 1_000) == {"a/b/#", "c/d"}
+    assert collapse({f"{n}/x" for n in range(9)}, 2, 1_000) == {"#"}
+    assert collapse({"a/#", "a/b/c", "a"}, 9, 1_000) == {"a/#"}
+    assert collapse({"$SYS/#"}, 9, 1_000) == frozenset()
+
+
+def test_filters_with_very_many_levels_become_prefixes() -> None:
+    deep = {f"{n}/" + "/".join("abcdefgh") for n in range(9)}
+    few = collapse(deep, 9, 40)
+    assert levels_of(few) <= 40
+    assert few == {f"{n}/a/b/#" for n in range(9)}
