@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgpack
 
@@ -72,12 +72,28 @@ def clocks(mark: ClockMark) -> bytes:
     return _record([_CLOCKS, *mark])
 
 
-@dataclass(slots=True)
-class KeptRegistrations:
-    """What records say.
+class RecordPlace(NamedTuple):
+    """Where the content of a registration's record stands in what was read.
 
     Attributes:
-        registrations: by location, in the order in which they were made.
+        at: its first byte, from the beginning of all.
+        length: in bytes.
+        expires_at: when the registration ends, by this record or a later one of its renewal.
+
+    """
+
+    at: int
+    length: int
+    expires_at: float
+
+
+@dataclass(slots=True)
+class KeptRecords:
+    """What records say. Of registrations it has the places alone: a machine that has less memory
+    than before need not hold all of them.
+
+    Attributes:
+        places: by location, in the order in which they were made.
         mark: the last one of the clocks; None if there is none.
         records: how many were read.
         lost_bytes: how many bytes were no whole record.
@@ -86,33 +102,79 @@ class KeptRegistrations:
 
     """
 
-    registrations: dict[str, Registration] = field(default_factory=dict)
+    places: dict[str, RecordPlace] = field(default_factory=dict)
     mark: ClockMark | None = None
     records: int = field(default_factory=int)
     lost_bytes: int = field(default_factory=int)
     is_damaged: bool = field(default_factory=bool)
 
+    def registrations(
+        self, body: Callable[[int, int], bytes], now: float = -math.inf
+    ) -> Iterator[Registration]:
+        """Read those that last, one after the other; what can't be read is left out.
 
-def read(data: bytes) -> KeptRegistrations:
+        Args:
+            body: gives what stands from a byte on, so many bytes.
+            now: those that have ended by then are passed over.
+
+        """
+        for place in self.places.values():
+            if place.expires_at <= now:
+                continue
+            made = _read_registration(body(place.at, place.length))
+            if made is not None:
+                made.expires_at = place.expires_at
+                yield made
+
+
+def read(pieces: Iterable[bytes]) -> KeptRecords:
     """Read records; raises nothing, whatever the bytes are.
 
     Args:
-        data: as they were written, one behind the other.
+        pieces: all of them as they were written, cut anywhere.
 
     """
-    recovered, at = KeptRegistrations(), 0
-    while at < len(data):
-        end = _end(data, at)
-        if end is None or not _take(recovered, data[at + _HEAD.size : end]):
-            found = data.find(MARK, at + 1)
-            end = len(data) if found < 0 else found
-            recovered.lost_bytes += end - at
-        else:
-            recovered.records += 1
-            recovered.is_damaged = recovered.lost_bytes > 0
-        at = end
-    recovered.is_damaged = recovered.is_damaged or not recovered.records
-    return recovered
+    reader = _RecordReader()
+    for piece in pieces:
+        reader.feed(piece, is_end=False)
+    reader.feed(b"", is_end=True)
+    kept = reader.kept
+    kept.is_damaged = kept.is_damaged or not kept.records
+    return kept
+
+
+class _RecordReader:
+    """Finds the records in pieces; it holds no more of them than a record may take."""
+
+    def __init__(self) -> None:
+        self.kept = KeptRecords()
+        self._data = b""
+        self._begin = 0
+        """Where `_data` begins, from the beginning of all."""
+
+    def feed(self, piece: bytes, *, is_end: bool) -> None:
+        data, at, kept = self._data + piece, 0, self.kept
+        while at < len(data):
+            end = _end(data, at)
+            if end > len(data) and not is_end:
+                break
+            if end <= len(data) and end > at and self._take(data, at + _HEAD.size, end):
+                kept.records += 1
+                kept.is_damaged = kept.lost_bytes > 0
+            else:
+                found = data.find(MARK, at + 1)
+                last = len(data) if is_end else max(at + 1, len(data) - len(MARK) + 1)
+                end = last if found < 0 else found
+                kept.lost_bytes += end - at
+            at = end
+        self._begin += at
+        self._data = data[at:]
+
+    def _take(self, data: bytes, at: int, end: int) -> bool:
+        try:
+            return _taken(self.kept, data[at:end], self._begin + at)
+        except _NO_RECORD:
+            return False
 
 
 class RegistrationJournal:
@@ -177,41 +239,48 @@ def _record(content: list[Any]) -> bytes:
     return _HEAD.pack(MARK, len(body), zlib.crc32(body)) + body
 
 
-def _end(data: bytes, at: int) -> int | None:
-    """Where a whole record ends; None if there is none."""
+def _end(data: bytes, at: int) -> int:
+    """Where a record ends, perhaps behind all that is there; ``at`` itself if there is none."""
     if len(data) - at < _HEAD.size:
-        return None
+        begins = MARK.startswith(data[at : at + len(MARK)])
+        return len(data) + 1 if begins else at
     mark, length, checksum = _HEAD.unpack_from(data, at)
     end = at + _HEAD.size + int(length)
-    if mark != MARK or length > _MAX_BYTES or end > len(data):
-        return None
-    if zlib.crc32(memoryview(data)[at + _HEAD.size : end]) != checksum:
-        return None
+    if mark != MARK or length > _MAX_BYTES:
+        return at
+    if end <= len(data) and zlib.crc32(memoryview(data)[at + _HEAD.size : end]) != checksum:
+        return at
     return end
 
 
-def _take(recovered: KeptRegistrations, body: bytes) -> bool:
-    try:
-        content = msgpack.unpackb(body, use_list=False)
-        kind, fields = content[0], content[1:]
-        if kind == _CLOCKS:
-            recovered.mark = tuple(int(value) for value in fields)
-        elif kind == _REMOVED:
-            (location,) = fields
-            recovered.registrations.pop(location, None)
-        elif kind == _RENEWED:
-            location, expires_at = fields
-            if location in recovered.registrations:
-                recovered.registrations[location].expires_at = _time(expires_at)
-        elif kind == _REGISTERED:
-            made = _registration(fields)
-            recovered.registrations.pop(made.location, None)  # it goes to the end, as in look-ups
-            recovered.registrations[made.location] = made
-        else:
-            return False
-    except _NO_RECORD:
+def _taken(kept: KeptRecords, body: bytes, at: int) -> bool:
+    content = msgpack.unpackb(body, use_list=False)
+    kind, fields = content[0], content[1:]
+    if kind == _CLOCKS:
+        kept.mark = tuple(int(value) for value in fields)
+    elif kind == _REMOVED:
+        (location,) = fields
+        kept.places.pop(location, None)
+    elif kind == _RENEWED:
+        location, expires_at = fields
+        if location in kept.places:
+            kept.places[location] = kept.places[location]._replace(expires_at=_time(expires_at))
+    elif kind == _REGISTERED:
+        made = _registration((*fields[:9], ""))  # links are read when it is taken up
+        if not isinstance(fields[9], str):
+            raise TypeError("no text")
+        kept.places.pop(made.location, None)  # it goes to the end, as in look-ups
+        kept.places[made.location] = RecordPlace(at, len(body), made.expires_at)
+    else:
         return False
     return True
+
+
+def _read_registration(body: bytes) -> Registration | None:
+    try:
+        return _registration(msgpack.unpackb(body, use_list=False)[1:])
+    except _NO_RECORD:
+        return None
 
 
 def _time(value: Any) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,12 @@ class Unreadable:
 
     def __init__(self, patch: pytest.MonkeyPatch, ending: str, number: int, times: int) -> None:
         self.left = times
-        read = Path.read_bytes
+        real = Path.open
 
-        def read_bytes(path: Path) -> bytes:
-            if path.name.endswith(ending) and self.left:
+        def opened(path: Path, mode: str = "r", *more: Any, **options: Any) -> Any:
+            if "r" in mode and path.name.endswith(ending) and self.left:
                 self.left -= 1
                 raise OSError(number, "not now", str(path))
-            return read(path)
+            return real(path, mode, *more, **options)
 
-        patch.setattr(Path, "read_bytes", read_bytes)
+        patch.setattr(Path, "open", opened)  # `Path.read_bytes` calls it too

@@ -41,6 +41,7 @@ from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.status.clients import ClientRoll
 from gateway.watched_tasks import WatchedTasks
+from resource_directory.registry import RegistryLimits
 from resource_directory.resources import ResourceDirectory
 from tree_handler.members.member import MemberRecord
 from tree_handler.members.place import Place
@@ -74,6 +75,7 @@ class SiteOwner:
         state_dir: where the Resource Directory has its file.
         seals: proves requests to other gateways, and checks theirs; None where nobody signs.
         limits: of requests to and from other gateways.
+        directory_limits: of registrations.
         watched: begins anew what fails.
 
     """
@@ -85,6 +87,7 @@ class SiteOwner:
     state_dir: Path
     seals: RemoteSeals | None = None
     limits: QueryLimits = DEFAULT_LIMITS
+    directory_limits: RegistryLimits | None = None
     watched: WatchedTasks = field(default_factory=WatchedTasks)
 
 
@@ -120,7 +123,11 @@ class GatewaySite:
         self._gateway_id = gateway_id = owner.gateway_id
         self.site = CountedSite()
         self.directory = GatewayDirectory(
-            owner.state_dir, owner.epoch, expired=self._expired, watched=owner.watched.of_part()
+            owner.state_dir,
+            owner.epoch,
+            owner.directory_limits,
+            expired=self._expired,
+            watched=owner.watched.of_part(),
         )
         call_later = asyncio.get_running_loop().call_later
         turns = LookUpTurns(call_later)

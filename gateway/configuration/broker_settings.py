@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.broker import BrokerSettings
 from gateway.broker.durability.store import StoreError
+from gateway.broker.limits import Limits
 from gateway.broker.listeners.listener import Listener, ListenError
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.configuration.config import ConfigError, GatewaySettings
@@ -37,20 +38,21 @@ def faults_of_broker() -> Iterator[None]:
 
 
 def settings_of_broker(
-    settings: GatewaySettings, listened: Mapping[str, tuple[str, ...]]
+    settings: GatewaySettings, listened: Mapping[str, tuple[str, ...]], limits: Limits
 ) -> BrokerSettings:
     """A broker's settings.
 
     Args:
         settings: the gateway's.
         listened: the addresses of its listeners, by scheme.
+        limits: the configuration's, as far as there is memory.
 
     """
     mqtt = settings.mqtt
     return BrokerSettings(
         tuple(Listener(scheme, listened[scheme], port) for scheme, port in mqtt.ports.items()),
         settings.access.anonymous,
-        settings.limits,
+        limits,
         WebSocketRules(mqtt.websocket_path, tuple(mqtt.websocket_origins)),
         mqtt.plugins,
         mqtt.sys_interval_s,

@@ -33,6 +33,7 @@ __all__ = [
     "GatewaySection",
     "GatewaySettings",
     "LogSection",
+    "MemorySection",
     "MqttSection",
     "TreeSection",
     "load",
@@ -169,6 +170,7 @@ class TreeSection:
         return key
 
 
+_MEMORY_LEAST_BYTES = 64 << 20
 _LOG_ROOM_BYTES = 64 << 20
 """What comes in while a slow disk takes a checkpoint is not refused."""
 
@@ -201,9 +203,25 @@ class LogSection:
 
 
 @dataclass(frozen=True, slots=True)
+class MemorySection:
+    """How much memory the process may have; 0 for what the machine says (docs/configuration.md)."""
+
+    limit_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
+        if self.limit_bytes and self.limit_bytes < _MEMORY_LEAST_BYTES:
+            why = f"{self.limit_bytes} is neither 0 nor at least {_MEMORY_LEAST_BYTES}"
+            yield Fault("limit_bytes", why)
+
+
+@dataclass(frozen=True, slots=True)
 class ConsoleSection:
     """The HTTP listener for metrics and health; port 0 takes a free one, printed at start.
 
+    Who gives no proof asks for it by an address, as ``localhost`` or by one of ``names``.
     With ``certificate_file`` and ``key_file`` it speaks HTTPS. Who shows a certificate of
     ``client_ca_file`` that is not in ``client_crl_file`` needs no password.
     """
@@ -211,6 +229,7 @@ class ConsoleSection:
     enabled: bool = True
     host: str = "127.0.0.1"
     port: int = 0
+    names: list[str] = field(default_factory=list)
     certificate_file: Path | None = None
     key_file: Path | None = None
     client_ca_file: Path | None = None
@@ -222,6 +241,8 @@ class ConsoleSection:
     def _faults(self) -> Iterator[Fault]:
         yield from checks.address("host", self.host)
         yield from checks.port("port", self.port)
+        if self.names:
+            yield from checks.hosts("names", self.names)
         needs = ("certificate_file", "key_file"), ("key_file", "certificate_file")
         for name, other in (
             *needs,
@@ -262,6 +283,7 @@ class GatewaySettings:
     coap: CoapSection = field(default_factory=CoapSection)
     log: LogSection = field(default_factory=LogSection)
     limits: Limits = field(default_factory=Limits)
+    memory: MemorySection = field(default_factory=MemorySection)
     access: AccessSection = field(default_factory=AccessSection)
     console: ConsoleSection = field(default_factory=ConsoleSection)
     keys: KeysSection = field(default_factory=KeysSection)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gateway.coap.directory.section import DirectorySection
 from gateway.coap.limits import CoapLimits
 from gateway.coap.remote.queries_section import QueriesSection
 from gateway.coap_topics.section import TopicsSection
@@ -165,6 +166,7 @@ class CoapSection:
     public: list[str] = field(default_factory=_public)
     limits: CoapLimits = field(default_factory=CoapLimits)
     queries: QueriesSection = field(default_factory=QueriesSection)
+    directory: DirectorySection = field(default_factory=DirectorySection)
     topics: TopicsSection = field(default_factory=TopicsSection)
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coap_engine.limits import EngineLimits
 from dtls.errors import DtlsError
 from gateway.access.files import AccessFiles
 from gateway.broker.broker import GatewayBroker
@@ -39,6 +40,7 @@ async def serve(
     files: AccessFiles,
     access: CoapAccess,
     devices: OscoreDevices,
+    limits: EngineLimits,
 ) -> CoapServer:
     """Listen, and answer what a site has.
 
@@ -49,12 +51,13 @@ async def serve(
         files: keys and certificates.
         access: decides who may do what.
         devices: that protect their requests themselves.
+        limits: of peers, as far as there is memory.
 
     Raises:
         ConfigError: an address is in use or not this machine's, or DTLS can't be had.
 
     """
-    listened, limits = addresses.listened, section.limits
+    listened = addresses.listened
     at = {scheme: CoapListener(listened[scheme], port) for scheme, port in section.ports.items()}
     server = CoapServer(
         site.site,
@@ -62,7 +65,7 @@ async def serve(
         coaps=at.get("coaps"),
         keystore=files.keystore,
         access=access,
-        rules=CoapRules(limits.engine, limits.dtls, devices.contexts, files.coap_tls, site.router),
+        rules=CoapRules(limits, section.limits.dtls, devices.contexts, files.coap_tls, site.router),
         at_hand=site.at_hand,
     )
     try:

@@ -57,7 +57,8 @@ class ConsolePart:
         from gateway.console.opening import open_console  # noqa: PLC0415  # only where it is used
         from gateway.console.visitors import Visitors  # noqa: PLC0415  # as above
 
-        visitors = Visitors(files.policy, files.broker.passwords, settings.limits)
+        who = files.policy, files.broker.passwords
+        visitors = Visitors(*who, settings.limits, own.names)
         console = (visitors, files.console_tls)
         self._open = await open_console(own, core, node, routed, edge, *console)
         self.address = join_host_port(own.host, self._open.port)

@@ -48,7 +48,7 @@ from gateway.members.relocation import relocate
 from gateway.members.roll import MemberRoll
 from gateway.members.watch import MemberWatch
 from gateway.policy.origins import OriginRules
-from gateway.process import arrivals, coap_part, reloading, sd_notify, tree_mode
+from gateway.process import arrivals, coap_part, reloading, sd_notify, store_limits, tree_mode
 from gateway.process.attachment import Attachment
 from gateway.process.console_part import ConsolePart
 from gateway.process.drain import Drain
@@ -94,6 +94,7 @@ class GatewayProcess:
         self._members = Members(settings.gateway.state_dir)
         self._console = ConsolePart()
         self._coap_topics = CoapBridge(settings.coap.topics.limits)
+        self._stores = store_limits.of(settings)
         self.watched = WatchedTasks()
         self._saying: publishing.StatusPublishing | None = None
         self._stack = AsyncExitStack()
@@ -281,7 +282,7 @@ class GatewayProcess:
         self._stack.callback(client_log.close)
         with faults_of_broker():
             broker = await open_broker(
-                settings_of_broker(self._settings, self._addresses.listened),
+                settings_of_broker(self._settings, self._addresses.listened, self._stores.broker),
                 files.broker,
                 tree=self._readings.overhear(self._node),
                 links=self._node,
@@ -335,13 +336,21 @@ class GatewayProcess:
 
     async def _start_coap(self, files: AccessFiles) -> CoapServer:
         own, coap = self._settings.gateway, self._settings.coap
-        seals, limits = self._proof.remote_seals, coap.queries.limits
         access = CoapAccess(files.policy)
         self._oscore = OscoreDevices(own.state_dir)
         self._oscore.contexts = state.oscore_contexts(self._oscore, files.oscore)
-        epoch, watched = self._life.epoch, self.watched
         self._site = GatewaySite(
-            SiteOwner(own.id, own.place, epoch, access, own.state_dir, seals, limits, watched),
+            SiteOwner(
+                own.id,
+                own.place,
+                self._life.epoch,
+                access,
+                own.state_dir,
+                self._proof.remote_seals,
+                coap.queries.limits,
+                self._stores.directory,
+                self.watched,
+            ),
             MemberRoll(self._members, self._node),
             self._readings.sampler,
             carrier=self._node.direct,
@@ -352,8 +361,9 @@ class GatewayProcess:
         self._stack.push_async_callback(self._site.stop)
         await coap_part.recall(self._site)
         self._stack.callback(coap_part.bridge(self._coap_topics, self._site, access, self._broker))
-        oscore = self._oscore
-        server = await coap_part.serve(self._site, coap, self._addresses, files, access, oscore)
+        server = await coap_part.serve(
+            self._site, coap, self._addresses, files, access, self._oscore, self._stores.coap
+        )
         self._stack.push_async_callback(server.stop)
         self._site.start(self._readings, self._addresses.uri(server.ports), self._members.offer)
         return server

@@ -83,19 +83,20 @@ def _in_slices(search: LinkSearch) -> None:
 
 
 def _journal(data: bytes) -> None:
-    kept = journal.read(data)
+    kept = journal.read([data])
     assert kept.lost_bytes <= len(data)
+    assert journal.read([data[at : at + 7] for at in range(0, len(data), 7)]) == kept
     registry = Registry()
-    for registration in kept.registrations.values():
+    for registration in kept.registrations(lambda at, length: data[at : at + length]):
         assert math.isfinite(registration.expires_at)
         try:
             registry.restore(registration)
         except DirectoryError:
             continue
     written = b"".join(map(journal.registered, registry.registrations()))
-    again = journal.read(written)
+    again = journal.read([written])
     assert again.lost_bytes == 0
-    assert again.registrations.keys() == {one.location for one in registry.registrations()}
+    assert again.places.keys() == {one.location for one in registry.registrations()}
 
 
 def _requests(data: bytes) -> None:
@@ -124,8 +125,8 @@ def _requests(data: bytes) -> None:
         service.take_changed()
         now += (how >> 5) * 20.0
         registry.expire(now)
-    kept = journal.read(b"".join(changes.take(registry, 1_000)))
-    assert kept.registrations.keys() == {one.location for one in registry.registrations()}
+    kept = journal.read(changes.take(registry, 1_000))
+    assert kept.places.keys() == {one.location for one in registry.registrations()}
     end = now + MAX_LIFETIME_S + 1
     while registry.expire(end):
         pass

@@ -13,15 +13,18 @@ import contextlib
 import logging
 import os
 import time
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 from gateway.broker.durability.lasting_clock import LastingClock, Mark
 from gateway.kept_file import KeptFile, is_at_fault
 from gateway.replaced_file import replace
 from resource_directory import journal
 from resource_directory.errors import DirectoryError
-from resource_directory.journal import KeptRegistrations, RegistrationJournal
+from resource_directory.journal import KeptRecords, RegistrationJournal
 from resource_directory.registry import Registry
 
 NAME = "resource-directory"
@@ -37,6 +40,10 @@ AT_ONCE = 200
 """So many registrations are encoded or put in before others get their turn."""
 SLACK_BYTES = 256 << 10
 """A file is written anew if it has grown to double and this more."""
+PIECE_BYTES = 1 << 20
+"""So much of the file is read at a time."""
+READS = 3
+"""A disk that gives nothing is asked so often: it may fail once."""
 
 _WITHOUT = "endpoints that are missing register again when their lifetime ends, at the latest"
 
@@ -67,6 +74,7 @@ class DirectoryFile:
         self._must_rewrite = False
         self._written_at = time.monotonic()
         self._is_failing = False
+        self._unread = ""
         self._ending = asyncio.Event()
 
     async def recall(self) -> None:
@@ -76,37 +84,47 @@ class DirectoryFile:
             OSError: the file can't be read now, or set aside; it stays as it is.
 
         """
-        data = await asyncio.to_thread(self._found)
-        if data is None:
-            self._must_rewrite = True
-            return
-        recovered = await asyncio.to_thread(journal.read, data)
-        self._bytes = self._whole_bytes = len(data)
-        if recovered.is_damaged:
-            self._state.give_up(f"{recovered.lost_bytes} of {len(data)} bytes are no records")
-        elif recovered.lost_bytes:
-            _log.warning("%s: left out %d torn bytes", self._path, recovered.lost_bytes)
-        await self._restore(recovered)
-        self._must_rewrite = (
-            recovered.is_damaged
-            or recovered.lost_bytes > 0
-            or recovered.records > 2 * len(self._registry) + 1_000
-        )
+        with contextlib.ExitStack() as stack:
+            found = await asyncio.to_thread(self._found, stack)
+            if found is None:
+                self._must_rewrite = True
+            else:
+                await self._take_up(*found)
 
-    def _found(self) -> bytes | None:
-        """Return what stands in the file; None where it is missing or had to be set aside."""
-        for is_last in (False, False, True):  # a disk may fail once
+    def _found(self, stack: contextlib.ExitStack) -> tuple[BinaryIO, KeptRecords] | None:
+        """Return the file, opened, and where what stands in it; None if it is missing or set aside.
+
+        It is never in memory as a whole.
+        """
+        for left in reversed(range(READS)):
             try:
-                return self._path.read_bytes()
+                file = stack.enter_context(self._path.open("rb"))
+                return file, journal.read(iter(partial(file.read, PIECE_BYTES), b""))
             except FileNotFoundError:
                 self._state.miss()
                 return None
             except OSError as error:
                 if not is_at_fault(error):
                     raise
-                if is_last:
+                if not left:
                     self._state.give_up(str(error))
         return None
+
+    async def _take_up(self, file: BinaryIO, recovered: KeptRecords) -> None:
+        self._bytes = self._whole_bytes = file.tell()
+        if recovered.is_damaged:
+            self._state.give_up(f"{recovered.lost_bytes} of {self._bytes} bytes are no records")
+        elif recovered.lost_bytes:
+            _log.warning("%s: left out %d torn bytes", self._path, recovered.lost_bytes)
+        await self._restore(recovered, partial(self._part, file.fileno()))
+        if self._unread:
+            self._state.give_up(self._unread)
+        self._must_rewrite = (
+            bool(self._unread)
+            or recovered.is_damaged
+            or recovered.lost_bytes > 0
+            or recovered.records > 2 * len(self._registry) + 1_000
+        )
 
     async def run(self) -> None:
         """Write what changes, until `end`; the last write is done then."""
@@ -139,22 +157,37 @@ class DirectoryFile:
         else:
             self._is_failing = False
 
-    async def _restore(self, recovered: KeptRegistrations) -> None:
+    def _part(self, fd: int, at: int, length: int) -> bytes:
+        """Return a part of the file, or nothing in place of what the disk does not give."""
+        for left in reversed(range(READS)):
+            try:
+                return os.pread(fd, length, at)
+            except OSError as error:
+                if not is_at_fault(error):
+                    raise
+                if not left:
+                    self._unread = str(error)
+        return b""
+
+    async def _restore(self, recovered: KeptRecords, body: Callable[[int, int], bytes]) -> None:
         if recovered.mark is not None and len(recovered.mark) == len(Mark._fields):
             lasting_us, epoch, boot, boot_us, wall_us, is_synchronised = recovered.mark
             self._clock.go_on_from(
                 Mark(lasting_us, epoch, boot, boot_us, wall_us, bool(is_synchronised))
             )
         now = self._clock.now_us() / 1e6
-        for number, registration in enumerate(recovered.registrations.values()):
-            if registration.expires_at > now:
-                try:
-                    self._registry.restore(registration)
-                except DirectoryError as error:
-                    _log.warning("resource directory: %s: %s", registration.endpoint, error)
+        left_out: list[str] = []
+        for number, registration in enumerate(recovered.registrations(body, now)):
+            try:
+                self._registry.restore(registration)
+            except DirectoryError as error:
+                left_out.append(f"{registration.endpoint}: {error}")
             if number % AT_ONCE == AT_ONCE - 1:
                 await asyncio.sleep(0)
         self._changes.clear()
+        if left_out:
+            what = "resource directory: %d registrations are left out (%s), the first is %s"
+            _log.error(what, len(left_out), _WITHOUT, left_out[0])
         if len(self._registry):
             _log.info("resource directory: %d registrations go on", len(self._registry))
 

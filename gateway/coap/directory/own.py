@@ -12,7 +12,7 @@ from gateway.coap.directory.file import NAME, DirectoryFile
 from gateway.watched_tasks import WatchedTasks
 from resource_directory.digest import DigestTimes, DirectoryDigest
 from resource_directory.journal import RegistrationJournal
-from resource_directory.registry import Registry
+from resource_directory.registry import Registry, RegistryLimits
 from resource_directory.service import DirectoryService
 from resource_directory.watches import Watches
 
@@ -33,6 +33,7 @@ class GatewayDirectory:
         state_dir: where its file is.
         epoch: the gateway's boot epoch. New locations begin with it, so that none that was given
             out before the last write, and lost in a kill, becomes another endpoint's.
+        limits: of registrations.
         expired: called when registrations have expired, for those who watch.
         clocks: of the machine.
         watched: begins anew what fails.
@@ -43,6 +44,7 @@ class GatewayDirectory:
         self,
         state_dir: Path,
         epoch: int,
+        limits: RegistryLimits | None = None,
         *,
         expired: Callable[[], None] = lambda: None,
         clocks: Clocks | None = None,
@@ -54,7 +56,7 @@ class GatewayDirectory:
         watches, changes = Watches(), RegistrationJournal()
         self._digest = DirectoryDigest()
         listeners = (watches, changes, self._digest)
-        self.registry = Registry(f"/rd/{epoch}-", listeners=listeners)
+        self.registry = Registry(f"/rd/{epoch}-", limits, listeners)
         self.service = DirectoryService(self.registry, watches)
         self._file = DirectoryFile(state_dir / NAME, self.registry, changes, self._clock)
         self._writing: asyncio.Task[None] | None = None

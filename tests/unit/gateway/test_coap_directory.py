@@ -144,7 +144,7 @@ async def test_a_file_that_can_not_be_read_now_frees_no_names_and_stays(
     whole = (tmp_path / NAME).read_bytes()
     with monkeypatch.context() as patched:
         full = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        patched.setattr(Path, "read_bytes", Mock(side_effect=full))
+        patched.setattr(Path, "open", Mock(side_effect=full))
         with pytest.raises(OSError, match="Too many open files"):
             await GatewayDirectory(tmp_path, 2, clocks=clocks).recall()
     assert (tmp_path / NAME).read_bytes() == whole

@@ -16,6 +16,12 @@ LINKS = parse('</t>;rt="temp \\"core\\"";obs,<coap://x/y>;anchor="/t";title="kä
 names = st.sampled_from(["a", "b", "c"])
 
 
+def read_again(data: bytes) -> dict[str, Registration]:
+    """The registrations that are read back, by location."""
+    kept = journal.read([data])
+    return {one.location: one for one in kept.registrations(lambda at, n: data[at : at + n])}
+
+
 class Kept:
     """A registry and the bytes of its journal."""
 
@@ -44,7 +50,7 @@ class Kept:
         self.data += b"".join(written)
 
     def again(self) -> dict[str, Registration]:
-        return journal.read(self.data).registrations
+        return read_again(self.data)
 
 
 def told(registration: Registration) -> tuple[object, ...]:
@@ -105,7 +111,7 @@ def test_what_changed_often_is_written_once() -> None:
 
 def test_the_last_mark_of_the_clocks_comes_back() -> None:
     data = journal.clocks((1, 2, 3, 4, 5, 1)) + journal.clocks((7, 2, 3, 4, 5, 0))
-    assert journal.read(data).mark == (7, 2, 3, 4, 5, 0)
+    assert journal.read([data]).mark == (7, 2, 3, 4, 5, 0)
 
 
 @pytest.mark.parametrize("wrong", [float("inf"), float("-inf"), float("nan"), "soon", "inf"])
@@ -120,8 +126,8 @@ def test_a_record_with_a_time_that_no_clock_tells_is_damaged(wrong: object) -> N
         kept.data += journal._record([0, *fields])
     kept.data += journal._record([1, location, wrong])
     kept.data += journal._record([3, wrong, 2, 3, 4, 5, 6])
-    recovered = journal.read(kept.data)
-    assert [told(one) for one in recovered.registrations.values()] == [told(standing)]
+    recovered = journal.read([kept.data])
+    assert [told(one) for one in read_again(kept.data).values()] == [told(standing)]
     assert recovered.mark is None
     assert recovered.lost_bytes == len(kept.data) - whole
 
@@ -152,12 +158,9 @@ def test_of_a_torn_file_all_whole_records_are_taken(kept: Kept, data: st.DataObj
             break
         whole += piece
         size += len(piece)
-    recovered = journal.read(kept.data[:cut])
-    expected = journal.read(whole)
-    assert recovered.lost_bytes == cut - size
-    assert [told(r) for r in recovered.registrations.values()] == [
-        told(r) for r in expected.registrations.values()
-    ]
+    torn = kept.data[:cut]
+    assert journal.read([torn]).lost_bytes == cut - size
+    assert [*map(told, read_again(torn).values())] == [*map(told, read_again(whole).values())]
 
 
 @settings(max_examples=100, deadline=None)
@@ -170,12 +173,20 @@ def test_of_a_damaged_file_only_the_damaged_records_are_lost(
     at = data.draw(st.integers(0, len(damaged) - 1))
     damaged[at] ^= data.draw(st.integers(1, 255))
     others = kept.pieces[:number], kept.pieces[number + 1 :]
-    recovered = journal.read(b"".join((*others[0], damaged, *others[1])))
-    expected = journal.read(b"".join((*others[0], *others[1])))
-    assert recovered.lost_bytes == len(damaged)
-    assert [told(r) for r in recovered.registrations.values()] == [
-        told(r) for r in expected.registrations.values()
-    ]
+    whole, left = b"".join((*others[0], damaged, *others[1])), b"".join((*others[0], *others[1]))
+    assert journal.read([whole]).lost_bytes == len(damaged)
+    assert [*map(told, read_again(whole).values())] == [*map(told, read_again(left).values())]
+
+
+@settings(max_examples=100, deadline=None)
+@given(kept=histories(), data=st.data())
+def test_in_any_pieces_the_same_is_read(kept: Kept, data: st.DataObject) -> None:
+    damaged = bytearray(kept.data)
+    for at in data.draw(st.lists(st.integers(0, len(damaged) - 1), max_size=3)):
+        damaged[at] ^= 0x55
+    size = data.draw(st.integers(1, 60))
+    pieces = [bytes(damaged[at : at + size]) for at in range(0, len(damaged), size)]
+    assert journal.read(pieces) == journal.read([bytes(damaged)])
 
 
 @settings(max_examples=200, deadline=None)
@@ -188,5 +199,5 @@ def test_of_a_damaged_file_only_the_damaged_records_are_lost(
     ).map(lambda content: journal._record([content]) + journal._record([0, content] + [1] * 9))
 )
 def test_any_bytes_are_read_without_an_error(data: bytes) -> None:
-    recovered = journal.read(data)
+    recovered = journal.read([data])
     assert recovered.lost_bytes <= len(data)

@@ -1,0 +1,99 @@
+"""One budget of memory for all that a gateway keeps for others. Pure.
+
+Half of what the process may have, less what a gateway takes that keeps nothing, is for stores: the
+estimates that their limits count are below what the kernel counts, and turns, threads and caches
+take the rest. Where all limits of the configuration together are more, each of them is taken in the
+same proportion, those of single users included; so whoever configures one store larger gives it a
+larger share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from coap_engine.limits import EngineLimits
+from coap_engine.shares import Quota
+from gateway.broker.limits import Limits
+from resource_directory.registry import RegistryLimits
+
+BASE_BYTES: Final = 64 << 20
+"""What a gateway takes that keeps nothing, about."""
+LEAST: Final = 1 / 16
+"""No limit is a smaller part of its configured value: below that a gateway is of no use."""
+_STORES: Final = (
+    *("subscriptions_bytes", "retained_bytes", "all_wills_bytes", "all_buffers_bytes"),
+    "all_queues_bytes",
+)
+_OF_ONE: Final = (
+    *("subscriptions_bytes_per_user", "retained_bytes_per_user"),
+    "queue_bytes",
+)
+"""What one user or session has of those."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLimits:
+    """How much a gateway keeps for others.
+
+    Attributes:
+        broker: sessions, what waits for them and what is retained.
+        directory: registrations.
+        coap: bodies.
+
+    """
+
+    broker: Limits
+    directory: RegistryLimits
+    coap: EngineLimits
+
+    @property
+    def size_bytes(self) -> int:
+        """Return what all may take together."""
+        places = self.broker.all_queues_bytes // 4
+        bodies = self.coap.shares.held_bytes.everybody
+        stores: int = sum(getattr(self.broker, name) for name in _STORES)
+        return stores + places + self.directory.size + bodies
+
+    def scaled(self, part: float) -> StoreLimits:
+        """Return so large a part of each limit that counts bytes, from 0 to 1."""
+        broker = {name: _of(getattr(self.broker, name), part) for name in (*_STORES, *_OF_ONE)}
+        directory, coap = self.directory, self.coap
+        bodies = _of_quota(coap.shares.held_bytes, part, coap.bodies.body_bytes)
+        return StoreLimits(
+            replace(self.broker, **broker),
+            replace(
+                directory,
+                size=_of(directory.size, part),
+                size_per_owner=_of(directory.size_per_owner, part),
+                size_per_registration=_of(directory.size_per_registration, part),
+            ),
+            replace(coap, shares=replace(coap.shares, held_bytes=bodies)),
+        )
+
+
+def fitting(part_of: StoreLimits, memory_bytes: int) -> tuple[StoreLimits, float]:
+    """Return the limits for a process that may have so much memory, and which part they are.
+
+    Args:
+        part_of: the limits of the configuration, which are never exceeded.
+        memory_bytes: that the process may have.
+
+    """
+    room = memory_bytes // 2 - BASE_BYTES
+    part = min(1.0, max(LEAST, room / max(1, part_of.size_bytes)))
+    return (part_of, 1.0) if part == 1.0 else (part_of.scaled(part), part)
+
+
+def _of(size_bytes: int, part: float) -> int:
+    return max(1, int(size_bytes * part)) if size_bytes else 0
+
+
+def _of_quota(quota: Quota, part: float, least: int) -> Quota:
+    """A part of each of a quota's sizes, but what one body takes is left to everybody."""
+    sizes = {
+        name: min(size, max(least, _of(size, part)))
+        for name in ("host", "strangers", "principal", "everybody")
+        for size in (getattr(quota, name),)
+    }
+    return replace(quota, **sizes)
