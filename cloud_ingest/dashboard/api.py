@@ -26,6 +26,7 @@ WORK_MAX: Final = 64
 """Requests that wait for a thread; further ones are told to come later."""
 HOURS_MAX: Final = 24 * 7
 BEAT_S: Final = 15.0
+BODY_S: Final = 10.0
 _FARTHEST_MS: Final = 32_503_680_000_000  # the year 3000
 _Result = TypeVar("_Result")
 
@@ -188,9 +189,14 @@ class Api:
 
     async def login(self, request: web.Request) -> web.Response:
         """Log in with user and password."""
-        body = await _body(request)
-        user, password = _field(body, "user"), _field(body, "password")
-        done = await self._entrance.log_in(user, password.encode(), request.remote or "")
+        address = request.remote or ""
+        try:
+            body = await _body(request)
+            user, password = _field(body, "user"), _field(body, "password")
+        except ApiError:
+            self._entrance.failed(address)
+            raise
+        done = await self._entrance.log_in(user, password.encode(), address)
         if not isinstance(done, Token):
             raise ApiError(*_NOT_LOGGED_IN[done])
         answer = web.json_response({})
@@ -270,8 +276,13 @@ def _number(request: web.Request, name: str, least: int, most: int) -> int:
 
 async def _body(request: web.Request) -> dict[str, Any]:
     try:
-        found = await request.json()
-    except ValueError as error:
+        async with asyncio.timeout(BODY_S):
+            data = await request.read()
+    except TimeoutError as error:
+        raise ApiError(HTTPStatus.REQUEST_TIMEOUT, "the body does not come") from error
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, "the body is not JSON") from error
     if not isinstance(found, dict):
         raise ApiError(HTTPStatus.BAD_REQUEST, "the body is no object")
@@ -280,6 +291,15 @@ async def _body(request: web.Request) -> dict[str, Any]:
 
 def _field(body: dict[str, Any], name: str) -> str:
     found = body.get(name)
-    if not isinstance(found, str):
+    if not isinstance(found, str) or not _is_utf8(found):
         raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: missing, or no text")
     return found
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether it has no half of a surrogate pair, which JSON can say and nothing else."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -133,6 +133,10 @@ class Entrance:
             return "forbidden"
         return Token(self._sessions.begin(user, now()))
 
+    def failed(self, address: str) -> None:
+        """Note a log-in that says no user and password at all."""
+        self._failures.failed(address, asyncio.get_running_loop().time())
+
     def log_out(self, token: str) -> None:
         """Forget a token."""
         self._sessions.end(token)

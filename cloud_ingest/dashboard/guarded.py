@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Final
 
 from aiohttp import web
 
+from cloud_ingest.dashboard.connections import has_asked
 from cloud_ingest.dashboard.entrance import Entrance
 from cloud_ingest.query.lake import LakeError
+from gateway.console.host_field import names_this_machine
 from gateway.policy.principal import Principal
 
 COOKIE: Final = "hedgerow_dashboard"
@@ -60,6 +61,7 @@ def guard(entrance: Entrance, is_secure: bool) -> Callable[..., Awaitable[web.St
             _check_origin(request, entrance)
             if request.path.startswith("/api/") and request.path not in _OPEN:
                 request[VISITOR] = _allowed(request, entrance)
+            has_asked(request.transport, is_known=entrance.asks and VISITOR in request)
             return await handler(request)
         except ApiError as error:
             return web.json_response({"error": error.why}, status=error.status)
@@ -102,7 +104,7 @@ def _check_origin(request: web.Request, entrance: Entrance) -> None:
     Without log-in a name that another site has made point to this machine (DNS rebinding) would
     do to read all.
     """
-    if not entrance.asks and not _is_this_machine(request.host):
+    if not entrance.asks and not names_this_machine(request.host):
         raise ApiError(HTTPStatus.FORBIDDEN, "Host: not a name of this machine")
     if request.method in ("GET", "HEAD"):
         return
@@ -113,12 +115,3 @@ def _check_origin(request: web.Request, entrance: Entrance) -> None:
         raise ApiError(HTTPStatus.FORBIDDEN, "the request comes from another site")
     if request.content_type != "application/json":
         raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type: not application/json")
-
-
-def _is_this_machine(host: str) -> bool:
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-    name = name.strip("[]")
-    try:
-        return name == "localhost" or ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False

@@ -14,11 +14,11 @@ from aiohttp import web
 
 from cloud_ingest.dashboard.api import Api
 from cloud_ingest.dashboard.browsers import ListeningBrowsers
+from cloud_ingest.dashboard.connections import BrowserConnections
 from cloud_ingest.dashboard.entrance import Entrance
 from cloud_ingest.dashboard.guarded import guard
 from cloud_ingest.dashboard.models import Models
 
-CONNECTIONS_MAX: Final = 512
 BODY_BYTES_MAX: Final = 16 * 1024
 FOLLOW_S: Final = 1.0
 """How often the tables are looked at."""
@@ -61,6 +61,7 @@ class Server:
         self._runner = web.AppRunner(
             app, access_log=None, keepalive_timeout=KEEP_ALIVE_S, shutdown_timeout=END_S
         )
+        self._connections = BrowserConnections()
         self._server: asyncio.Server | None = None
         self._following: asyncio.Task[None] | None = None
 
@@ -98,9 +99,7 @@ class Server:
 
     def _accept(self) -> asyncio.Protocol:
         serving = self._runner.server
-        if serving is None or len(serving.connections) >= CONNECTIONS_MAX:
-            return _Refused()
-        return serving()
+        return _Refused() if serving is None else self._connections.accept(serving())
 
     async def _follow(self) -> None:
         while True:
@@ -115,7 +114,7 @@ class Server:
 
 
 class _Refused(asyncio.Protocol):
-    """A connection over the limit."""
+    """A connection that came when the server had ended."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()

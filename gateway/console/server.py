@@ -1,7 +1,8 @@
 """A small HTTP listener for ``/metrics`` and ``/healthz``, over TLS where there is a certificate.
 
-It answers one request a connection, with pages that are made within the call. Connections, the
-size of a request and the time for all of it are bounded.
+It answers one request a connection, with pages that are made within the call. The size of a
+request and the time for all of it are bounded, and so are connections: one that asks nothing makes
+room for another (`ConnectionRoom`).
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import cast
 
+from gateway.access.failed_attempts import network_of
 from gateway.console.exchange import HttpExchange, HttpRequest, Page, RequestError, plain
 from gateway.console.visitors import Refusal, Visitors
+from gateway.shares.connection_room import ConnectionRoom, Standing
 from gateway.tls.certificates import CertificateError, PeerCertificate, identify
 from gateway.tls.context import Tls
 from gateway.tls.layer import TlsLayer
 
 CONNECTIONS_MAX = 16
+CONNECTIONS_PER_ADDRESS = 8
+HEAD_S = 3.0
+"""From the connection to the end of the request's head, TLS included."""
 TIME_S = 5.0
 """From the connection to the last byte of the answer."""
 
@@ -44,6 +50,9 @@ class Console:
         self._visitors = visitors
         self._tls = tls
         self._open: set[_Connection] = set()
+        self._room: ConnectionRoom[_Connection] = ConnectionRoom(
+            CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS, lambda one: one.standing
+        )
         self._server: asyncio.Server | None = None
         self.refused = 0
         """Connections over the limit."""
@@ -92,15 +101,18 @@ class Console:
 
     def opened(self, connection: _Connection) -> bool:
         """Count a connection that has come, and return whether it is served."""
-        if len(self._open) >= CONNECTIONS_MAX:
-            self.refused += 1
-            return False
         self._open.add(connection)
-        return True
+        for one in self._room.opened(connection, network_of(connection.host)):
+            self.refused += 1
+            self._open.discard(one)
+            if one is not connection:
+                one.abort()
+        return connection in self._open
 
     def closed(self, connection: _Connection) -> None:
         """Forget a connection that has gone."""
         self._open.discard(connection)
+        self._room.closed(connection)
 
     def refusal(
         self, request: HttpRequest, host: str, certificate: PeerCertificate | None
@@ -132,8 +144,19 @@ class _Connection(asyncio.Protocol):
         if not self._console.opened(self):
             transport.abort()
             return False
-        self._deadline = asyncio.get_running_loop().call_later(TIME_S, self.abort)
+        self._deadline = asyncio.get_running_loop().call_later(HEAD_S, self.abort)
         return True
+
+    @property
+    def standing(self) -> Standing:
+        """Whether it has asked; one whose answer nobody reads makes room as well."""
+        return Standing.ASKING if self._is_asked else Standing.SILENT
+
+    @property
+    def host(self) -> str:
+        """The address that it comes from."""
+        peer = None if self._raw is None else self._raw.get_extra_info("peername")
+        return str(peer[0]) if peer else ""
 
     def secured(self, der: bytes | None) -> bool:
         if der is not None:
@@ -161,8 +184,15 @@ class _Connection(asyncio.Protocol):
             self._answer(plain(error.status))
             return
         if request is not None:
-            self._is_asked = True
-            self._serve(request, str(self._transport.get_extra_info("peername")[0]))
+            self._begin_answer()
+            self._serve(request, self.host)
+
+    def _begin_answer(self) -> None:
+        self._is_asked = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+            left_s = TIME_S - HEAD_S
+            self._deadline = asyncio.get_running_loop().call_later(left_s, self.abort)
 
     def _serve(self, request: HttpRequest, host: str) -> None:
         refusal = self._console.refusal(request, host, self._certificate)
@@ -178,7 +208,8 @@ class _Connection(asyncio.Protocol):
         return self._console.page(request.path) if refusal is None else plain(refusal)
 
     def _answer(self, page: Page) -> None:
-        self._is_asked = True
+        if not self._is_asked:
+            self._begin_answer()
         if self._transport is not None:
             self._transport.write(self._exchange.answer(page))
             self._transport.close()

@@ -2,7 +2,8 @@
 
 Who is on this machine needs no proof. Others name a user of the password file and its password
 (Basic, RFC 7617), which TLS hides on the way unless only this machine reaches the console; or they
-show a certificate there.
+show a certificate there. Who gives no proof has to ask for this machine, and by no name that could
+be another site's: else a page of that site would read here what its visitor may.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import base64
 import binascii
 import hmac
 import secrets
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from http import HTTPStatus
 from typing import Final
 
@@ -20,6 +21,7 @@ from gateway.access.failed_attempts import FailedAttempts
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.limits import Limits
 from gateway.console.exchange import HttpRequest
+from gateway.console.host_field import names_this_machine
 from gateway.policy.action import CONSOLE, Action
 from gateway.policy.policy import Policy
 from gateway.policy.principal import CERTIFICATE, LOCAL, NAMELESS, STRANGER, Principal
@@ -43,11 +45,19 @@ class Visitors:
         policy: says so.
         passwords: of the users; None for none.
         limits: how often an address may fail.
+        names: that this machine is asked by, beside its addresses.
 
     """
 
-    def __init__(self, policy: Policy, passwords: Passwords | None, limits: Limits) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        passwords: Passwords | None,
+        limits: Limits,
+        names: Collection[str] = (),
+    ) -> None:
         self._policy = policy
+        self._names = frozenset(names)
         self._passwords = passwords
         self._failures = FailedAttempts(limits.failures_at_once, limits.failures_per_s)
         self._checks = PasswordChecks(at_once=1)
@@ -77,14 +87,19 @@ class Visitors:
             shown = self._policy.principal(CERTIFICATE, certificate.name, certificate.roles)
             return self._decided(shown, request)
         if not request.authorization:
-            kind = LOCAL if host.removeprefix("::ffff:") in ("127.0.0.1", "::1") else STRANGER
-            return self._decided(self._policy.principal(kind), request)
+            return self._of_nameless(request, host)
         named = _credentials(request.authorization)
         if named is None or self._passwords is None:
             return HTTPStatus.UNAUTHORIZED
         if self._mark(*named) in self._proved:
             return self._decided(self._policy.principal(CONSOLE_USER, named[0]), request)
         return self._verified(self._passwords, request, host, *named)
+
+    def _of_nameless(self, request: HttpRequest, host: str) -> Refusal:
+        if not names_this_machine(request.host, self._names):
+            return HTTPStatus.MISDIRECTED_REQUEST
+        kind = LOCAL if host.removeprefix("::ffff:") in ("127.0.0.1", "::1") else STRANGER
+        return self._decided(self._policy.principal(kind), request)
 
     async def _verified(
         self, passwords: Passwords, request: HttpRequest, host: str, user: str, password: bytes

@@ -13,8 +13,7 @@ import json
 import logging
 import socket
 import ssl
-from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -29,6 +28,7 @@ from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority, AuthorityError, ends_within
 from gateway.enrolment import requests
 from gateway.enrolment.desk import Asker, EnrolmentDesk, RefusedRequestError
+from gateway.shares.connection_room import ConnectionRoom, Standing
 from gateway.watched_tasks import WatchedTasks
 
 NAME = "enrolment"
@@ -36,7 +36,9 @@ DAYS = 90
 RENEWED_DAYS_BEFORE = 30
 CONNECTIONS_MAX = 64
 CONNECTIONS_PER_ADDRESS = 8
-"""Who says nothing leaves room for others."""
+"""Who says nothing makes room for others."""
+LINES_MAX = 200
+"""Read before the request is; a body in JSON that comes with it has few."""
 TIME_S = 15.0
 """From the connection to the last byte of the answer."""
 LOOK_S = 2.0
@@ -57,6 +59,27 @@ class _Stamp:
     certificate: bytes
 
 
+class _Visit:
+    """A connection, from when it is taken."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.standing = Standing.SILENT
+        self._task: asyncio.Task[None] | None = None
+
+    def begun(self, task: asyncio.Task[None], ended: Callable[[_Visit], None]) -> None:
+        """It is served, which closes it; ``ended`` is told when it is no more."""
+        self._task = task
+        task.add_done_callback(lambda _: ended(self))
+
+    def end(self) -> None:
+        """Serve it no more."""
+        if self._task is None:
+            self.connection.close()
+        else:
+            self._task.get_loop().call_soon(self._task.cancel)  # not before it has begun
+
+
 class EnrolmentService:
     """The service.
 
@@ -69,7 +92,9 @@ class EnrolmentService:
     def __init__(self, authority: Authority, desk: EnrolmentDesk) -> None:
         self._authority = authority
         self._desk = desk
-        self._open: Counter[str] = Counter()
+        self._room: ConnectionRoom[_Visit] = ConnectionRoom(
+            CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS, lambda one: one.standing
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._watched = WatchedTasks()
         self._socket: socket.socket | None = None
@@ -113,10 +138,11 @@ class EnrolmentService:
         if self._socket is not None:
             self._socket.close()
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _accept(self, listening: socket.socket) -> None:
         """Take connections; a handshake begins only where there is room for it."""
@@ -128,13 +154,15 @@ class EnrolmentService:
                 _log.error("no connection is taken: %s", error)
                 await asyncio.sleep(LOOK_S)
                 continue
-            network, context = network_of(host), self._context
-            is_full = self._open.total() >= CONNECTIONS_MAX
-            if is_full or self._open[network] >= CONNECTIONS_PER_ADDRESS or context is None:
-                connection.close()
-                continue
-            self._open[network] += 1
-            self._begin(self._serve(connection, network, context))
+            visit, context = _Visit(connection), self._context
+            going = self._room.opened(visit, network_of(host))
+            for one in going:
+                one.end()
+            if visit not in going and context is not None:
+                visit.begun(self._begin(self._serve(visit, context)), self._room.closed)
+            elif visit not in going:
+                self._room.closed(visit)
+                visit.end()
 
     async def _follow(self) -> None:
         while True:
@@ -183,9 +211,7 @@ class EnrolmentService:
             names = (files.CA, files.REVOKED, f"{NAME}.pem")
             return _Stamp(*((folder / name).read_bytes() for name in names))
 
-    async def _serve(
-        self, connection: socket.socket, network: str, context: ssl.SSLContext
-    ) -> None:
+    async def _serve(self, visit: _Visit, context: ssl.SSLContext) -> None:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(_READ_BYTES)
         protocol = asyncio.StreamReaderProtocol(reader)
@@ -193,23 +219,25 @@ class EnrolmentService:
         try:
             async with asyncio.timeout(TIME_S):
                 transport, _ = await loop.connect_accepted_socket(
-                    lambda: protocol, connection, ssl=context
+                    lambda: protocol, visit.connection, ssl=context
                 )
                 writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-                await self._exchange(reader, writer)
+                await self._exchange(reader, writer, visit)
         except (TimeoutError, OSError, h11.ProtocolError):
             pass
         finally:
-            self._open -= Counter({network: 1})
             if transport is None:
-                connection.close()
+                visit.connection.close()
             else:
                 transport.abort()
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _exchange(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, visit: _Visit
+    ) -> None:
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=requests.BODY_BYTES_MAX)
         try:
             request, body = await _request(http, reader)
+            visit.standing = Standing.ASKING
             peer = writer.get_extra_info("ssl_object")
             asker = Asker(
                 writer.get_extra_info("peername")[0],
@@ -249,11 +277,15 @@ class EnrolmentService:
 
 async def _request(http: h11.Connection, reader: asyncio.StreamReader) -> tuple[h11.Request, bytes]:
     request: h11.Request | None = None
-    body = bytearray()
+    body, lines = bytearray(), 0
     while True:
         event = http.next_event()
         if event is h11.NEED_DATA:
-            http.receive_data(await reader.read(_READ_BYTES))
+            data = await reader.read(_READ_BYTES)
+            lines += 0 if request else data.count(b"\n")
+            if lines > LINES_MAX:
+                raise RefusedRequestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too long")
+            http.receive_data(data)
         elif isinstance(event, h11.Request):
             request = event
         elif isinstance(event, h11.Data):

@@ -19,7 +19,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.broker.limits import RANGES, Limits
 from gateway.configuration import config
 from gateway.console import health, server
-from gateway.console.exchange import HEAD_BYTES_MAX, HttpExchange, Page, RequestError, plain
+from gateway.console.exchange import (
+    HEAD_BYTES_MAX,
+    LINES_MAX,
+    HttpExchange,
+    Page,
+    RequestError,
+    plain,
+)
 from gateway.console.exposition import CONTENT_TYPE, by_label, gauge, histogram, render
 from gateway.console.server import Console
 from gateway.log.histogram import BOUNDS_S, DurationHistogram
@@ -27,7 +34,7 @@ from gateway.process.gateway_process import GatewayProcess
 from tree_handler.batch import Entry
 from tree_handler.routing.interest import Interest
 
-GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+GET = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture
@@ -76,6 +83,10 @@ class TestRequest:
             (b"GET / HTTP/2.0\r\nHost: x\r\n\r\n", HTTPStatus.BAD_REQUEST),
             (b"\x16\x03\x01\r\n\r\n", HTTPStatus.BAD_REQUEST),
             (b"POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n", HTTPStatus.METHOD_NOT_ALLOWED),
+            (
+                b"GET / HTTP/1.1\r\nHost: x\r\n" + b"a:\r\n" * LINES_MAX + b"\r\n",
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+            ),
             (b"G" * (HEAD_BYTES_MAX + 1), HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE),
             (
                 b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * HEAD_BYTES_MAX + b"\r\n\r\n",
@@ -127,26 +138,40 @@ class TestListener:
         assert b"\r\nAllow: GET, HEAD\r\n" in answer
         assert (await ask(port, GET.replace(b"metrics", b"x"))).startswith(b"HTTP/1.1 404 ")
 
-    async def test_connections_over_the_limit_are_closed_and_the_others_are_answered(
-        self, console: Console, port: int
+    @pytest.mark.parametrize("hosts", [1, 40])
+    async def test_half_requests_keep_nobody_from_an_answer(
+        self, console: Console, port: int, hosts: int
     ) -> None:
-        silent = [
-            await asyncio.open_connection("127.0.0.1", port) for _ in range(server.CONNECTIONS_MAX)
-        ]
-        reader, _ = await asyncio.open_connection("127.0.0.1", port)
-        async with asyncio.timeout(20):
-            with contextlib.suppress(ConnectionResetError):
-                assert await reader.read() == b""
-        assert console.refused == 1
-        for reader, writer in silent:
-            writer.write(GET)
-            assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+        half = []
+        for number in range(40):
+            at = (f"127.0.1.{1 + number % hosts}", 0)
+            half.append(await asyncio.open_connection("127.0.0.1", port, local_addr=at))
+            half[-1][1].write(GET[:-2])
+        assert (await ask(port, GET)).startswith(b"HTTP/1.1 200 ")
+        assert console.refused >= 40 - server.CONNECTIONS_MAX
+        reader, writer = half[-1]
+        writer.write(GET[-2:])
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+        for _, writer in half:
+            writer.close()
+
+    async def test_who_reads_no_answer_makes_room(
+        self, console: Console, port: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Console, "page", lambda *_: Page(CONTENT_TYPE, bytes(16 << 20)))
+        unread = []
+        for _ in range(2 * server.CONNECTIONS_MAX):
+            unread.append(await asyncio.open_connection("127.0.0.1", port))
+            unread[-1][1].write(GET)
+        monkeypatch.setattr(Console, "page", lambda *_: Page(CONTENT_TYPE, b"here"))
+        assert (await ask(port, GET)).endswith(b"here")
+        for _, writer in unread:
             writer.close()
 
     async def test_a_client_that_does_not_finish_is_closed_in_time(
         self, port: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(server, "TIME_S", 0.1)
+        monkeypatch.setattr(server, "HEAD_S", 0.1)
         with contextlib.suppress(ConnectionResetError):
             assert await ask(port, GET[:-1]) == b""
 

@@ -132,7 +132,7 @@ async def test_a_password_is_computed_with_once_until_the_files_are_read_again()
 
 
 def test_two_proofs_in_one_request_are_none() -> None:
-    head = b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YTpi\r\n"
+    head = b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic YTpi\r\n"
     read = HttpExchange().feed(head + b"\r\n")
     assert read is not None
     assert read.authorization == "Basic YTpi"
@@ -151,7 +151,7 @@ async def port() -> AsyncIterator[int]:
 async def test_over_http_a_browser_is_told_what_it_takes(port: int) -> None:
     async def ask(proof: bytes) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n" + proof + b"\r\n")
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + proof + b"\r\n")
         async with asyncio.timeout(20):
             answer = await reader.read()
         writer.close()
@@ -185,7 +185,7 @@ class Secure:
     async def ask(self, issued: Issued | None = None, proof: bytes = b"") -> bytes:
         context = self.authority.client_context(issued)
         reader, writer = await asyncio.open_connection("localhost", self.port, ssl=context)
-        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n" + proof + b"\r\n")
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + proof + b"\r\n")
         async with asyncio.timeout(20):
             answer = await reader.read()
         writer.close()
@@ -216,7 +216,7 @@ async def test_over_https_a_password_or_a_certificate_opens_a_page(secure: Secur
 
 async def test_over_https_nothing_is_told_in_the_clear(secure: Secure) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", secure.port)
-    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     async with asyncio.timeout(20):
         assert b"HTTP" not in await reader.read()
     writer.close()
@@ -257,3 +257,27 @@ def test_passwords_are_taken_over_tls_or_on_this_machine_alone(
     assert settings(passwords) == fault
     if "host" in console:
         assert settings(AccessSection()) == ""
+
+
+@pytest.mark.parametrize(
+    ("host", "is_seen"),
+    [
+        *(("localhost", True), ("LOCALHOST:9090", True), ("localhost.", True), ("", True)),
+        *(("127.0.0.1", True), ("127.0.0.1:80", True), ("[::1]:80", True), ("[::1]", True)),
+        *(("192.0.2.7:80", True), ("gw.example", True), ("gw.example:80", True)),
+        *(("evil.example", False), ("evil.example:80", False), ("localhost.evil.example", False)),
+        *(("127.0.0.1.evil.example", False), ("gw.example.evil.example:80", False)),
+        *(("[evil.example]:80", False), ("\xb9.example", False), (":80", False)),
+    ],
+)
+def test_a_page_whose_name_was_made_to_point_here_reads_nothing(host: str, is_seen: bool) -> None:
+    door = Visitors(policy(), PASSWORDS, Limits(), ["gw.example"])
+    asked = HttpRequest("GET", "/metrics", host=host)
+    assert door.refusal(asked, HERE) == (OK if is_seen else HTTPStatus.MISDIRECTED_REQUEST)
+    assert door.refusal(HttpRequest("GET", "/healthz", host=host), HERE) is OK
+
+
+async def test_who_gives_proof_asks_by_any_name() -> None:
+    asked = request(user="alice")
+    proven = HttpRequest("GET", "/metrics", asked.authorization, "gw.elsewhere.example")
+    assert await answered(visitors(), proven) is OK

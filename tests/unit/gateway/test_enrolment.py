@@ -308,6 +308,18 @@ async def test_silent_connections_of_an_address_keep_nobody_else_waiting(fleet: 
         writer.close()
 
 
+async def test_silent_connections_of_many_addresses_make_room(fleet: Fleet) -> None:
+    host, _, port = fleet.at.partition(":")
+    silent = [
+        await asyncio.open_connection(host, int(port), local_addr=(f"127.0.1.{1 + number}", 0))
+        for number in range(service.CONNECTIONS_MAX + 8)
+    ]
+    found = await asyncio.to_thread(fleet.client().trust)
+    assert "BEGIN CERTIFICATE" in found.authorities
+    for _, writer in silent:
+        writer.close()
+
+
 def test_a_key_of_another_kind_is_refused() -> None:
     key = rsa.generate_private_key(65_537, 2048)
     builder = x509.CertificateSigningRequestBuilder().subject_name(forms.named("gw-a"))
