@@ -1,8 +1,8 @@
 """One budget of memory for all that a gateway keeps for others. Pure.
 
-Half of what the process may have, less what a gateway takes that keeps nothing, is for stores: the
-estimates that their limits count are below what the kernel counts, and turns, threads and caches
-take the rest. Where all limits of the configuration together are more, each of them is taken in the
+Five eighths of what the process may have, less what a gateway takes that keeps nothing, are for
+stores: the estimates that their limits count can be below what the kernel counts, and turns, threads
+and caches take the rest. Where all limits of the configuration together are more, each of them is taken in the
 same proportion, those of single users included; so whoever configures one store larger gives it a
 larger share.
 """
@@ -17,8 +17,9 @@ from coap_engine.shares import Quota
 from gateway.broker.limits import Limits
 from resource_directory.registry import RegistryLimits
 
-BASE_BYTES: Final = 64 << 20
+BASE_BYTES: Final = 80 << 20
 """What a gateway takes that keeps nothing, about."""
+SHARE: Final = 5 / 8
 LEAST: Final = 1 / 16
 """No limit is a smaller part of its configured value: below that a gateway is of no use."""
 _STORES: Final = (
@@ -80,7 +81,7 @@ def fitting(part_of: StoreLimits, memory_bytes: int) -> tuple[StoreLimits, float
         memory_bytes: that the process may have.
 
     """
-    room = memory_bytes // 2 - BASE_BYTES
+    room = int(memory_bytes * SHARE) - BASE_BYTES
     part = min(1.0, max(LEAST, room / max(1, part_of.size_bytes)))
     return (part_of, 1.0) if part == 1.0 else (part_of.scaled(part), part)
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ class Gateway:
         access: the keys of [access].
         name: its id.
         mqtt: further keys of [mqtt].
+        command: begins it; the gateway's own command follows.
 
     """
 
@@ -52,7 +53,9 @@ class Gateway:
         access: str = "anonymous = true",
         name: str = "gw",
         mqtt: str = "",
+        command: Sequence[str] = (),
     ) -> None:
+        self._before = command
         (folder / "tree.key").write_text("ab" * 32)
         self._config = folder / "gateway.toml"
         self._config.write_text(
@@ -85,7 +88,8 @@ discovery = false
         self._start()
 
     def _start(self) -> None:
-        command = [sys.executable, "-m", "gateway.cli", "run", "--config", str(self._config)]
+        own = [sys.executable, "-m", "gateway.cli", "run", "--config", str(self._config)]
+        command = [*self._before, *own]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(command, stderr=log)
         self.wait_for(self._told.exists, START_S)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from unreadable_files import Unreadable
@@ -133,23 +131,6 @@ async def test_a_torn_file_costs_what_was_torn_and_is_whole_again(tmp_path: Path
     assert b"torn" not in file.read_bytes()
     async with life(tmp_path, 3, clocks) as directory:
         assert len(names(directory)) == 5
-
-
-async def test_a_file_that_can_not_be_read_now_frees_no_names_and_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clocks = MachineClocks()
-    async with life(tmp_path, 1, clocks) as directory:
-        register(directory, "mine")
-    whole = (tmp_path / NAME).read_bytes()
-    with monkeypatch.context() as patched:
-        full = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        patched.setattr(Path, "open", Mock(side_effect=full))
-        with pytest.raises(OSError, match="Too many open files"):
-            await GatewayDirectory(tmp_path, 2, clocks=clocks).recall()
-    assert (tmp_path / NAME).read_bytes() == whole
-    async with life(tmp_path, 2, clocks) as directory:
-        assert names(directory) == ["mine"]
 
 
 async def test_a_file_of_many_changes_is_written_anew(
@@ -276,3 +257,32 @@ async def test_a_directory_that_a_disk_does_not_give_back_is_set_aside_and_told(
     monkeypatch.undo()
     assert (tmp_path / f"{NAME}.damaged-1").read_bytes() == before
     assert "set aside as" in caplog.text
+
+
+async def test_a_start_with_less_memory_leaves_out_what_does_not_fit_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clocks = MachineClocks()
+    async with life(tmp_path, 1, clocks) as directory:
+        for number in range(50):
+            directory.registry.register(f"e{number}", LINKS, directory.now(), base="coap://h")
+        size = sum(one.held for one in directory.registry.registrations())
+    less = GatewayDirectory(tmp_path, 2, RegistryLimits(size=size // 2), clocks=clocks)
+    await less.recall()
+    left = [one.endpoint for one in less.registry.registrations()]
+    assert left == [f"e{number}" for number in range(25)]
+    assert [one.levelname for one in caplog.records] == ["ERROR"]
+    assert "25 registrations are left out" in caplog.text
+    assert "the first is e25: full at a size of" in caplog.text
+
+
+async def test_a_file_is_never_in_memory_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory_file, "PIECE_BYTES", 100)
+    clocks = MachineClocks()
+    async with life(tmp_path, 1, clocks) as directory:
+        for number in range(50):
+            directory.registry.register(f"e{number}", LINKS, directory.now(), base="coap://h")
+    async with life(tmp_path, 2, clocks) as again:
+        assert len(again.registry) == 50

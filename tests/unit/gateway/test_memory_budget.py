@@ -1,0 +1,166 @@
+"""What a gateway keeps for others fits into the memory that its process may have."""
+
+from __future__ import annotations
+
+import logging
+import resource
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coap_engine.limits import DEFAULT_LIMITS
+from gateway.broker.limits import Limits
+from gateway.configuration.config import (
+    ConfigError,
+    GatewaySection,
+    GatewaySettings,
+    MemorySection,
+    TreeSection,
+)
+from gateway.process import machine_memory, store_limits
+from gateway.process.machine_memory import MemoryBound, bound
+from gateway.process.memory_budget import BASE_BYTES, LEAST, StoreLimits, fitting
+from resource_directory.registry import RegistryLimits
+
+MIB = 1 << 20
+CONFIGURED = StoreLimits(Limits(), RegistryLimits(), DEFAULT_LIMITS)
+
+
+def file(root: Path, path: str, text: str) -> Path:
+    made = root / path
+    made.parent.mkdir(parents=True, exist_ok=True)
+    made.write_text(text)
+    return made
+
+
+# -- what the machine says -------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def without_rlimits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_memory, "_RLIMITS", {})
+
+
+def test_without_other_bounds_the_machine_s_memory_counts(tmp_path: Path) -> None:
+    assert bound(tmp_path) is None
+    file(tmp_path, "proc/meminfo", "MemTotal:         432756 kB\nMemFree:  1 kB\n")
+    assert bound(tmp_path) == MemoryBound(432_756 * 1024, "the machine")
+
+
+@pytest.mark.parametrize("name", ["memory.max", "memory.high"])
+@pytest.mark.parametrize("where", ["", "system.slice/", "system.slice/hedgerow.service/"])
+def test_a_group_s_limit_counts_wherever_above_the_process_it_stands(
+    tmp_path: Path, where: str, name: str
+) -> None:
+    file(tmp_path, "proc/meminfo", "MemTotal: 4000000 kB\n")
+    file(tmp_path, "proc/self/cgroup", "0::/system.slice/hedgerow.service\n")
+    top = "sys/fs/cgroup/"
+    file(tmp_path, f"{top}system.slice/hedgerow.service/memory.max", "max\n")
+    limit = file(tmp_path, f"{top}{where}{name}", "402653184\n")
+    assert bound(tmp_path) == MemoryBound(402_653_184, str(limit))
+
+
+def test_in_a_container_the_group_s_path_may_lead_nowhere(tmp_path: Path) -> None:
+    file(tmp_path, "proc/self/cgroup", "0::/../../docker/abc\n")
+    limit = file(tmp_path, "sys/fs/cgroup/memory.max", "402653184\n")
+    assert bound(tmp_path) == MemoryBound(402_653_184, str(limit))
+
+
+def test_groups_of_version_1_have_a_file_of_their_own(tmp_path: Path) -> None:
+    file(tmp_path, "proc/meminfo", "MemTotal: 4000000 kB\n")
+    file(tmp_path, "proc/self/cgroup", "9:cpu,memory:/docker/abc\n1:name=systemd:/docker/abc\n")
+    file(tmp_path, "sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "9223372036854771712")
+    assert bound(tmp_path) == MemoryBound(4_000_000 * 1024, "the machine")
+    limit = file(tmp_path, "sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "402653184")
+    assert bound(tmp_path) == MemoryBound(402_653_184, str(limit))
+
+
+@pytest.mark.parametrize("text", ["", "\0\0", "max", "-1", "0::", "memory", "MemTotal: x kB"])
+def test_files_that_say_nothing_bound_nothing(tmp_path: Path, text: str) -> None:
+    for path in ("proc/meminfo", "proc/self/cgroup", "sys/fs/cgroup/memory.max"):
+        file(tmp_path, path, text)
+    assert bound(tmp_path) is None
+
+
+def test_limits_of_the_process_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file(tmp_path, "proc/meminfo", "MemTotal: 4000000 kB\n")
+    kind = resource.RLIMIT_FSIZE  # one that does no harm to this process
+    monkeypatch.setattr(machine_memory, "_RLIMITS", {"RLIMIT_DATA": kind})
+    assert bound(tmp_path) == MemoryBound(4_000_000 * 1024, "the machine")
+    before, most = resource.getrlimit(kind)
+    resource.setrlimit(kind, (3_000 * MIB, most))
+    try:
+        assert bound(tmp_path) == MemoryBound(3_000 * MIB, "RLIMIT_DATA")
+    finally:
+        resource.setrlimit(kind, (before, most))
+
+
+# -- what is made of it ----------------------------------------------------------------------------
+
+
+@given(st.integers(0, 1 << 34))
+def test_stores_have_five_eighths_of_the_memory_without_the_gateway_s_own(
+    memory_bytes: int,
+) -> None:
+    fitted, part = fitting(CONFIGURED, memory_bytes)
+    room = memory_bytes * 5 // 8 - BASE_BYTES
+    assert LEAST <= part <= 1
+    assert fitted.size_bytes <= CONFIGURED.size_bytes
+    if part > LEAST:
+        assert fitted.size_bytes <= max(room, 0) + DEFAULT_LIMITS.bodies.body_bytes
+    if part == 1:
+        assert fitted == CONFIGURED
+
+
+@given(st.integers(128 * MIB, 2048 * MIB))
+def test_each_store_and_each_user_have_their_part_of_less(memory_bytes: int) -> None:
+    fitted, part = fitting(CONFIGURED, memory_bytes)
+    before, after = CONFIGURED.directory, fitted.directory
+    for name in ("size", "size_per_owner", "size_per_registration"):
+        assert getattr(after, name) == int(getattr(before, name) * part), name
+    for name in (
+        *("retained_bytes", "retained_bytes_per_user", "all_queues_bytes", "queue_bytes"),
+        *("subscriptions_bytes", "subscriptions_bytes_per_user", "all_buffers_bytes"),
+    ):
+        assert getattr(fitted.broker, name) == int(getattr(CONFIGURED.broker, name) * part), name
+    assert fitted.broker.packet_bytes == CONFIGURED.broker.packet_bytes
+    assert fitted.coap.shares.held_bytes.host == DEFAULT_LIMITS.bodies.body_bytes
+
+
+def test_who_configures_a_store_larger_gives_it_a_larger_share() -> None:
+    larger = replace(CONFIGURED, broker=replace(Limits(), retained_bytes=400 * MIB))
+    plain, more = (fitting(one, 512 * MIB)[0].broker.retained_bytes for one in (CONFIGURED, larger))
+    assert more > 4 * plain
+
+
+def settings(folder: Path, limit_bytes: int) -> GatewaySettings:
+    return GatewaySettings(
+        GatewaySection("gw", folder, address="127.0.0.1"),
+        TreeSection(folder / "key", tls="off", discovery=False),
+        memory=MemorySection(limit_bytes),
+    )
+
+
+def test_the_configuration_s_word_counts_before_the_machine_s(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    fitted = store_limits.of(settings(tmp_path, 384 * MIB))
+    assert fitted == fitting(CONFIGURED, 384 * MIB)[0]
+    assert "memory: 384 MiB (memory.limit_bytes); limits that count bytes are at" in caplog.text
+    caplog.clear()
+    assert store_limits.of(settings(tmp_path, 64 << 30)) == CONFIGURED
+    assert not caplog.records
+
+
+def test_too_little_memory_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store_limits.of(settings(tmp_path, 64 * MIB))
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
+
+
+def test_a_limit_that_no_gateway_lives_in_is_named() -> None:
+    with pytest.raises(ConfigError, match="limit_bytes"):
+        MemorySection(1)
