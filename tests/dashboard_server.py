@@ -54,6 +54,11 @@ class Served:
     server: Server
     models: Models
 
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self.base.rpartition(":")[2])
+
 
 class Visitor:
     """A browser without a page.

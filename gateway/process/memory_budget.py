@@ -1,10 +1,10 @@
 """One budget of memory for all that a gateway keeps for others. Pure.
 
 Five eighths of what the process may have, less what a gateway takes that keeps nothing, are for
-stores: the estimates that their limits count can be below what the kernel counts, and turns, threads
-and caches take the rest. Where all limits of the configuration together are more, each of them is taken in the
-same proportion, those of single users included; so whoever configures one store larger gives it a
-larger share.
+stores: the estimates that their limits count can be below what the kernel counts, and turns,
+threads and caches take the rest. Where all limits of the configuration together are more, each of
+them is taken in the same proportion, those of single users included; so whoever configures one
+store larger gives it a larger share.
 """
 
 from __future__ import annotations

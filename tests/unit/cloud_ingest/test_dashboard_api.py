@@ -1,16 +1,17 @@
 """The dashboard over loopback: what it answers to whom, and what it refuses."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_server import LIMIT_S, Visitor, complete, dashboard, visitor
+from dashboard_server import LIMIT_S, Served, Visitor, complete, dashboard, visitor
 from synthetic_tables import Fleet, put, write_readings
 
-from cloud_ingest.dashboard import browsers
+from cloud_ingest.dashboard import api, browsers, connections
 from cloud_ingest.dashboard.web_sessions import (
     AGE_S,
     IDLE_S,
@@ -153,6 +154,82 @@ async def test_who_guesses_passwords_has_to_wait(tables: Path) -> None:
         found = [await someone.log_in("olga", f"guess {number}") for number in range(11)]
         assert found == [401] * 10 + [429]
         assert await someone.log_in("olga") == 429
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 10_000,
+        b'{"user": "olga", "password": "\\ud800"}',
+        b'{"user": "\\udc00", "password": "x"}',
+        b'{"user": "olga"}',
+        b'{"user": "olga", "password": 1}',
+        b"[]",
+        b"\xff",
+        b"",
+        b'{"user": "olga", "password": ' + b"1" * 5_000 + b"}",
+    ],
+)
+async def test_a_log_in_that_says_nothing_is_a_failure_too(tables: Path, body: bytes) -> None:
+    async with dashboard(tables, has_users=True) as served, visitor(served) as someone:
+        headers = {"Content-Type": "application/json"}
+        for _ in range(10):
+            asked = someone.session.post(f"{served.base}/api/login", data=body, headers=headers)
+            async with asked as answer:
+                assert answer.status == 400
+                assert (await answer.json())["error"]
+        assert await someone.log_in("olga") == 429
+
+
+HALF = b"GET /api/me HTTP/1.1\r\nHost: localhost\r\n"
+
+
+async def half_requests(served: Served, hosts: int) -> list[asyncio.StreamWriter]:
+    """More connections than there is room for, of which none asks anything."""
+    made = []
+    for number in range(connections.CONNECTIONS_MAX + 8):
+        at = (f"127.0.1.{1 + number % hosts}", 0)
+        _, writer = await asyncio.open_connection("127.0.0.1", served.port, local_addr=at)
+        writer.write(HALF)
+        made.append(writer)
+    return made
+
+
+@pytest.mark.parametrize("hosts", [1, 16])
+async def test_half_requests_keep_nobody_from_the_page(
+    tables: Path, hosts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "CONNECTIONS_MAX", 40)
+    monkeypatch.setattr(connections, "CONNECTIONS_PER_ADDRESS", 8)
+    async with dashboard(tables, has_users=True) as served, visitor(served) as olga:
+        assert await olga.log_in("olga") == 200
+        listening = olga.session.get(f"{served.base}/api/events")
+        async with listening as events:
+            writers = await half_requests(served, hosts)
+            async with visitor(served) as new:
+                assert await new.log_in("rita") == 200
+            assert (await olga.get("me"))[1]["user"] == "olga"
+            assert await events.content.readline() == b"retry: 3000\n"
+            for writer in writers:
+                writer.close()
+
+
+async def test_half_a_request_and_half_a_body_are_closed_in_time(
+    tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_S", 0.1)
+    monkeypatch.setattr(api, "BODY_S", 0.1)
+    async with dashboard(tables, has_users=True) as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(HALF)
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(HALF.replace(b"GET /api/me", b"POST /api/login"))
+        writer.write(b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+        writer.close()
 
 
 async def acknowledged(someone: Visitor, alert: str) -> Any:

@@ -267,8 +267,8 @@ def test_a_long_look_up_that_was_to_be_observed_and_is_given_up_leaves_no_watch(
 def test_who_observes_what_has_become_too_much_for_one_answer_is_told_so_as_the_last() -> None:
     world = World()
     assert world.observe(7, "rd-lookup/res")
-    for number in range(5):
-        links = b",".join(b"</%d>;title=%s" % (n, b"x" * 1000) for n in range(240))
+    for number in range(10):
+        links = b",".join(b"</%d>;title=%s" % (n, b"x" * 1000) for n in range(120))
         world.ask(POST, "rd", f"ep=large{number}", payload=links)
     assert world.last == [7]
     assert "count and page" in world.told[-1][1]
