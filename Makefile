@@ -106,7 +106,8 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 	@.venv/bin/python -m pytest tests/flash/test_first_boot.py --soak --timeout 0 -s
 	@.venv/bin/python -m pytest tests/limits/test_coap_under_attack.py tests/limits/test_mqtt_under_attack.py \
 		tests/limits/test_beside_a_stolen_gateway.py tests/limits/test_dtls_floods.py tests/limits/test_hostile_fleet.py \
-		tests/limits/test_back_pressure.py tests/flash/test_system_card.py tests/unit/cloud_ingest/test_proven_again.py \
+		tests/limits/test_back_pressure.py \
+		tests/limits/test_work_under_attack.py tests/limits/test_small_memory.py tests/flash/test_system_card.py tests/unit/cloud_ingest/test_proven_again.py \
 		tests/unit/benchmarks/test_ingest_growth.py --soak --timeout 0 -s
 	@.venv/bin/python -m pytest tests/interop/test_dtls_over_a_bad_network.py --soak --timeout 0 -s
 	@.venv/bin/python -m benchmarks.first_hour

@@ -78,8 +78,15 @@ class AttackedFleet:
 
     @classmethod
     @contextmanager
-    def running(cls, folder: Path, *, is_soak: bool) -> Iterator[AttackedFleet]:
-        """A fleet until the end of the block."""
+    def running(cls, folder: Path, *, is_soak: bool, mqtt: str = "") -> Iterator[AttackedFleet]:
+        """A fleet until the end of the block.
+
+        Args:
+            folder: for its files.
+            is_soak: see the class.
+            mqtt: further keys of [mqtt] for the one that is attacked.
+
+        """
         psk = folder / "psk"
         passwords, policy = folder / "passwords", folder / "policy.toml"
         for secret in (psk, passwords):
@@ -92,7 +99,8 @@ class AttackedFleet:
         access = f'password_file = "{passwords}"\npolicy_file = "{policy}"'
         coap = f'dtls_port = 0\npsk_file = "{psk}"'
         tls = 'tls = "off"'
-        with stopping(Gateway(folder, SWITCH + SMALL_LOG, tls, coap, access=access)) as gateway:
+        made = Gateway(folder, SWITCH + SMALL_LOG, tls, coap, access=access, mqtt=mqtt)
+        with stopping(made) as gateway:
             host, port = gateway.address
             other = folder / "neighbour"
             other.mkdir()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.broker.hooks import BrokerPermissions, Client, PrivateTopics, Verdict
@@ -15,6 +18,7 @@ from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import (
+    V311,
     PacketError,
     PropertyId,
     ReasonCode,
@@ -34,6 +38,8 @@ _AT_SUBSCRIBE: Final = 0
 _IF_NEW: Final = 1
 """Retain handling (section 3.8.3.1)."""
 _REFUSED_311: Final = 0x80
+FILTERS_AT_ONCE: Final = 64
+"""So many are dealt with before others have their turn."""
 LEVELS_OF_A_FILTER: Final = 16
 """On average, of as many filters as a packet may have: each level costs as a filter does."""
 _SUBSCRIBE: Final = 0x82
@@ -74,6 +80,14 @@ def check_size(packet: bytes, body: int, version: int, limits: Limits) -> None:
             raise PacketError(ReasonCode.QUOTA_EXCEEDED, "filters in a packet", count)
 
 
+@dataclass(slots=True)
+class _Granted:
+    """What came of a SUBSCRIBE: a reason for each filter, and what is sent of what is retained."""
+
+    reasons: list[int] = field(default_factory=list)
+    wanted: list[Wanted] = field(default_factory=list)
+
+
 class Requests:
     """Answers them.
 
@@ -104,59 +118,99 @@ class Requests:
         self._refusals = refusals
 
     def subscribe(self, publisher: Publisher, packet: Subscribe) -> None:
-        """Answer a SUBSCRIBE, perhaps after the decisions that it needs.
+        """Answer a SUBSCRIBE, perhaps after the decisions that it needs, or turns of others.
 
         Raises:
             PacketError: the client does not take the answer.
 
         """
-        _check_answer(publisher, len(packet.requests))
-        self._subscriptions.expect(len(packet.requests))
-        if self._permissions is None:
-            self._grant(publisher, packet, [True] * len(packet.requests))
-            return
-        client = publisher.session.client
-        verdicts = [
-            self._verdict(self._permissions, client, proper(request.filter))
-            for request in packet.requests
-        ]
+        requests, client = packet.requests, publisher.session.client
+        _check_answer(publisher, len(requests))
+        self._subscriptions.expect(len(requests))
+        verdicts = self._verdicts(client, requests[:FILTERS_AT_ONCE])
         decided = [verdict for verdict in verdicts if isinstance(verdict, bool)]
-        if len(decided) == len(verdicts):
-            self._grant(publisher, packet, decided)
+        if len(decided) == len(requests):
+            granted = _Granted()
+            self._grant(publisher, packet, zip(requests, decided, strict=True), granted)
+            self._answer(publisher, packet, granted)
             return
-        none = [False] * len(verdicts)
         publisher.waiting.for_verdict(
-            _decisions(verdicts), lambda allowed: self._grant(publisher, packet, allowed or none)
+            self._granted_in_turns(publisher, packet, verdicts),
+            lambda granted: self._answer(publisher, packet, granted),
         )
 
     def unsubscribe(self, publisher: Publisher, packet: Unsubscribe) -> None:
-        """Answer an UNSUBSCRIBE.
+        """Answer an UNSUBSCRIBE, perhaps after turns of others.
 
         Raises:
             PacketError: the client does not take the answer.
 
         """
-        _check_answer(publisher, len(packet.filters))
-        self._subscriptions.expect(len(packet.filters))
-        reasons: list[int] = []
-        for topic_filter in packet.filters:
-            if (private := self._served_by(topic_filter)) is not None:
-                existed = private.unsubscribe(publisher.session.client, topic_filter)
-            else:
-                existed = self._subscriptions.remove(publisher.session, topic_filter)
-            reasons.append(ReasonCode.SUCCESS if existed else ReasonCode.NO_SUBSCRIPTION_EXISTED)
-        publisher.channel.send(encode(UnsubAck(packet.packet_id, reasons, {}), publisher.version))
+        filters = packet.filters
+        _check_answer(publisher, len(filters))
+        self._subscriptions.expect(len(filters))
 
-    def _grant(self, publisher: Publisher, packet: Subscribe, allowed: list[bool]) -> None:
+        def answer(reasons: list[int] | None) -> None:
+            reasons = reasons or [ReasonCode.UNSPECIFIED_ERROR] * len(filters)
+            publisher.channel.send(
+                encode(UnsubAck(packet.packet_id, reasons, {}), publisher.version)
+            )
+
+        if len(filters) <= FILTERS_AT_ONCE:
+            answer(self._remove(publisher.session, filters))
+        else:
+            publisher.waiting.for_verdict(self._removed_in_turns(publisher, filters), answer)
+
+    async def _removed_in_turns(self, publisher: Publisher, filters: list[str]) -> list[int]:
+        reasons: list[int] = []
+        for at in range(0, len(filters), FILTERS_AT_ONCE):
+            reasons += self._remove(publisher.session, filters[at : at + FILTERS_AT_ONCE])
+            await asyncio.sleep(0)
+        return reasons
+
+    def _remove(self, session: Session, filters: list[str]) -> list[int]:
+        reasons: list[int] = []
+        for topic_filter in filters:
+            if (private := self._served_by(topic_filter)) is not None:
+                existed = private.unsubscribe(session.client, topic_filter)
+            else:
+                existed = self._subscriptions.remove(session, topic_filter)
+            reasons.append(ReasonCode.SUCCESS if existed else ReasonCode.NO_SUBSCRIPTION_EXISTED)
+        return reasons
+
+    def _verdicts(self, client: Client, requests: list[SubscriptionRequest]) -> list[Verdict]:
+        may = self._permissions
+        if may is None:
+            return [True] * len(requests)
+        return [self._verdict(may, client, proper(request.filter)) for request in requests]
+
+    async def _granted_in_turns(
+        self, publisher: Publisher, packet: Subscribe, verdicts: list[Verdict]
+    ) -> _Granted:
+        granted, requests = _Granted(), packet.requests
+        for at in range(0, len(requests), FILTERS_AT_ONCE):
+            some = requests[at : at + FILTERS_AT_ONCE]
+            if at:
+                await asyncio.sleep(0)
+                verdicts = self._verdicts(publisher.session.client, some)
+            decided = zip(some, await _decisions(verdicts), strict=True)
+            self._grant(publisher, packet, decided, granted)
+        return granted
+
+    def _grant(
+        self,
+        publisher: Publisher,
+        packet: Subscribe,
+        decided: Iterable[tuple[SubscriptionRequest, bool]],
+        granted: _Granted,
+    ) -> None:
         session = publisher.session
         identifiers = packet.properties.get(PropertyId.SUBSCRIPTION_IDENTIFIER) or [0]
-        reasons: list[int] = []
-        wanted: list[Wanted] = []
-        for request, may in zip(packet.requests, allowed, strict=True):
+        for request, may in decided:
             reason, is_new = self._one(session, request, identifiers[0], may=may)
             is_refused = reason >= _REFUSED_311
-            reasons.append(
-                _REFUSED_311 if is_refused and publisher.version == Version.V311 else reason
+            granted.reasons.append(
+                _REFUSED_311 if is_refused and publisher.version == V311 else reason
             )
             # [MQTT-3.3.1-9], [MQTT-3.3.1-10], [MQTT-3.3.1-11]; none for shared subscriptions.
             if (
@@ -165,10 +219,16 @@ class Requests:
                 and not request.filter.startswith("$share/")
                 and self._served_by(request.filter) is None
             ):
-                wanted.append(Wanted(request.filter, request.qos, identifiers[0]))
-        # The answer goes first, then what is retained, in one write.
-        publisher.channel.send(encode(SubAck(packet.packet_id, reasons, {}), publisher.version))
-        self._sending.start(session, publisher.waiting, wanted)
+                granted.wanted.append(Wanted(request.filter, request.qos, identifiers[0]))
+
+    def _answer(self, publisher: Publisher, packet: Subscribe, granted: _Granted | None) -> None:
+        """Send the SUBACK, then what is retained, in one write."""
+        if granted is None:  # a decision failed
+            refused = _REFUSED_311 if publisher.version == V311 else int(ReasonCode.NOT_AUTHORIZED)
+            granted = _Granted([refused] * len(packet.requests))
+        suback = SubAck(packet.packet_id, granted.reasons, {})
+        publisher.channel.send(encode(suback, publisher.version))
+        self._sending.start(publisher.session, publisher.waiting, granted.wanted)
 
     def _one(
         self, session: Session, request: SubscriptionRequest, identifier: int, *, may: bool

@@ -3,7 +3,7 @@
 The frames are the websockets package's, which does no I/O. Here they are carried: what binary
 frames hold goes to the connection as one stream of bytes, whatever frame it came in
 [MQTT-6.0.0-2], and each of its writes is a binary frame. To the connection this is a transport
-like any other.
+like any other. A frame costs the same however little is in it: those of one read take turns.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from gateway.tls.layer_transport import LayerTransport
 
 HANDSHAKE_BYTES_MAX: Final = 16 * 1024
 """An HTTP request of more is no request for a websocket."""
-PART_S: Final = 0.005
+PART_S: Final = 0.002
 """So long the frames of one connection are taken in a turn."""
+EARLY_FRAMES_MAX: Final = 1_000
+"""Before a client is accepted, who sends its CONNECT in one, or in some."""
 PIECE_BYTES: Final = 1_024
 """Between two looks at the clock: 170 empty frames."""
 ANY_ORIGIN: Final = "*"
@@ -72,7 +74,7 @@ class WebSocket(asyncio.Protocol):
             origins=origins, subprotocols=[_MQTT], max_size=self._limits.connect_bytes
         )
         self._transport: asyncio.Transport | None = None
-        self._handshake_bytes = 0
+        self._handshake_bytes = self._early_frames = 0
         self._is_answered = False
         self._is_paused = False
         self._unread = b""
@@ -192,6 +194,11 @@ class WebSocket(asyncio.Protocol):
     def _take(self, frame: Frame, payloads: list[bytes]) -> bool:
         """Take a frame's payload; False if the connection ends with it."""
         if self._frames.state is State.CONNECTING:  # it came with a request that was refused
+            return False
+        self._early_frames += self._connection.peer.publisher is None
+        if self._early_frames > EARLY_FRAMES_MAX:
+            self._refused("websocket frames without a client")
+            self._frames.fail(CloseCode.POLICY_VIOLATION)
             return False
         if frame.opcode is Opcode.TEXT:  # [MQTT-6.0.0-1]
             self._refused("websocket frame that is not binary")

@@ -528,11 +528,15 @@ async def test_frames_without_end_leave_others_their_turns(
     monkeypatch.setattr(websocket, "PART_S", -1.0)  # over when a piece is taken
     core = bench.broker.core
     rules, refusals = WebSocketRules(), core.refusals
-    server = WebSocket(Connection(core.service), rules, core.limits, refusals)
+    connection = Connection(core.service)
+    server = WebSocket(connection, rules, core.limits, refusals)
     transport = Slow()
     server.connection_made(transport)
     ping = Frame(Opcode.PING, b"").serialize(mask=True)
     server.data_received(upgrade())
+    server.data_received(Frame(Opcode.BINARY, CONNECT).serialize(mask=True))
+    while connection.peer.publisher is None:
+        await asyncio.sleep(0)
     server.data_received(ping * 2_000)
     turns = 1
     while not transport.is_read:
@@ -542,7 +546,7 @@ async def test_frames_without_end_leave_others_their_turns(
         assert len(transport.written) - before <= 2 * websocket.PIECE_BYTES
     assert turns >= 2_000 * len(ping) // websocket.PIECE_BYTES
     pong = Frame(Opcode.PONG, b"").serialize(mask=False)
-    assert bytes(transport.written).endswith(pong * 2_000)
+    assert transport.written.count(pong) == 2_000
     server.connection_lost(None)
 
 
@@ -561,3 +565,19 @@ async def test_what_a_client_sent_before_it_went_is_given_up(bench: Bench) -> No
     await asyncio.sleep(0)
     assert not core.service.output.traffic.connects
     assert not len(core.connections)
+
+
+async def test_who_sends_frames_and_no_connect_is_cut_off(bench: Bench) -> None:
+    core = bench.broker.core
+    server = WebSocket(Connection(core.service), WebSocketRules(), core.limits, core.refusals)
+    transport = Slow()
+    server.connection_made(transport)
+    server.data_received(upgrade())
+    ping = Frame(Opcode.PING, b"").serialize(mask=True)
+    for _ in range(40):
+        server.data_received(ping * 100)
+        await asyncio.sleep(0)
+    assert transport.is_closed
+    assert bench.counts["websocket frames without a client"] == 1
+    assert transport.written.count(b"\x8a\0") <= websocket.EARLY_FRAMES_MAX + 200
+    server.connection_lost(None)

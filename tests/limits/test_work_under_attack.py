@@ -1,0 +1,97 @@
+"""Goal: who makes a gateway work with few bytes makes nobody wait.
+
+Method: one gateway process with the limits of the default configuration and a neighbour. A user
+publishes with QoS 1, one message after the other: first alone, then beside an attack. In one run
+both are measured, and the gateway's processor time; what is printed (``-s``) stands in
+docs/trust.md.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from attacked_fleet import AttackedFleet, plain_address
+from attacking import Attack, attacking
+from victim import P99_MS, Figures, say
+from work_attackers import (
+    ClientsProperties,
+    EmptyFrames,
+    FilterSender,
+    HalfRequests,
+    SharedValues,
+    StrangersProperties,
+)
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
+
+import work
+
+MEASURED_S = 10.0
+SOAK = "20 s for each attack; how much work an input may cost is counted in test_work_of_parsers.py"
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedFleet]:
+    folder = tmp_path_factory.mktemp("fleet")
+    with AttackedFleet.running(folder, is_soak=True, mqtt="websocket_port = 0") as running:
+        yield running
+
+
+def measured(fleet: AttackedFleet, attack: Attack | None) -> tuple[Figures, float]:
+    """What a publisher had to wait for, and which part of a processor the gateway took."""
+    process = psutil.Process(fleet.gateway.process.pid)
+    begun_s, before = time.monotonic(), process.cpu_times()
+    end_s = begun_s + MEASURED_S
+    figures = fleet.victim.publishes(lambda: time.monotonic() >= end_s)
+    after, took_s = process.cpu_times(), time.monotonic() - begun_s
+    used_s = after.user + after.system - before.user - before.system
+    assert attack is None or not attack.is_over
+    return figures, used_s / took_s
+
+
+def attacks(fleet: AttackedFleet) -> dict[str, tuple[Any, ...]]:
+    gateway = fleet.gateway
+
+    def at(scheme: str) -> tuple[str, int]:
+        host, _, port = gateway.listeners[scheme].rpartition(":")
+        return host, int(port)
+
+    return {
+        "CONNECTs of 25,000 properties": (StrangersProperties, gateway.address, 100),
+        "PUBLISHes and SUBSCRIBEs of as many": (ClientsProperties, gateway.address, 8),
+        "1,000 deep filters": (FilterSender, gateway.address, 10),
+        "empty frames of a websocket": (EmptyFrames, at("ws")),
+        "half requests at the console": (HalfRequests, at("console"), 100),
+        "shared values in CBOR": (SharedValues, plain_address(gateway), 100, work.shared(300)),
+    }
+
+
+@pytest.mark.soak(SOAK)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("CONNECTs of 25,000 properties", "PUBLISHes and SUBSCRIBEs of as many"),
+        *("1,000 deep filters", "empty frames of a websocket"),
+        *("half requests at the console", "shared values in CBOR"),
+    ],
+)
+def test_work_that_few_bytes_make_holds_up_nobody(fleet: AttackedFleet, name: str) -> None:
+    alone, its_own = measured(fleet, None)
+    with attacking(*attacks(fleet)[name]) as attack:
+        beside, used = measured(fleet, attack)
+        if "console" in name:
+            assert fleet.gateway.get("/healthz") == "ok\n"
+        seen = attack.stop()
+    say(
+        f"{name}: p99 {alone.p99_ms:.1f} -> {beside.p99_ms:.1f} ms, "
+        f"{beside.p99_ms / alone.p99_ms:.1f} times as long; processor {its_own:.0%} -> {used:.0%}; "
+        f"{beside}; {dict(seen)}"
+    )
+    assert beside.p99_ms < P99_MS
+    fleet.gateway.wait_for(lambda: fleet.gateway.get("/healthz") == "ok\n")

