@@ -29,13 +29,14 @@ from coap_engine.codec import decode as decode_coap
 from coap_engine.request_options import read_options
 from gateway.broker.inbound.requests import check_size
 from gateway.broker.limits import Limits
-from gateway.broker.listeners.websocket import HANDSHAKE_BYTES_MAX, PIECE_BYTES
+from gateway.broker.listeners.websocket import HANDSHAKE_BYTES_MAX
 from gateway.console.exchange import HEAD_BYTES_MAX, HttpExchange
 from gateway.mqtt import V5, body_at
 from gateway.mqtt import decode as decode_mqtt
 from gateway.mqtt.primitives import encode_length, frame
 from gateway.mqtt.properties import BYTES_MAX as PROPERTIES_BYTES
 from gateway.sensors import senml
+from gateway.shares.paced_reading import PIECE_BYTES
 from resource_directory.payloads import MAX_PAYLOAD_BYTES, ParsedPayloads
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry, RegistryLimits

@@ -22,16 +22,12 @@ from websockets.typing import Origin, Subprotocol
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
 from gateway.event_log.counted_lines import CountedLines
-from gateway.tls.layer_transport import LayerTransport
+from gateway.shares.paced_reading import PacedReading, PacedTransport
 
 HANDSHAKE_BYTES_MAX: Final = 16 * 1024
 """An HTTP request of more is no request for a websocket."""
-PART_S: Final = 0.002
-"""So long the frames of one connection are taken in a turn."""
 EARLY_FRAMES_MAX: Final = 1_000
 """Before a client is accepted, who sends its CONNECT in one, or in some."""
-PIECE_BYTES: Final = 1_024
-"""Between two looks at the clock: 170 empty frames."""
 ANY_ORIGIN: Final = "*"
 _MQTT = Subprotocol("mqtt")
 
@@ -77,25 +73,22 @@ class WebSocket(asyncio.Protocol):
         self._handshake_bytes = self._early_frames = 0
         self._is_answered = False
         self._is_paused = False
-        self._unread = b""
-        """What was read, and has not had its turn."""
-        self._is_held_up = False
-        """The connection does not want to be read."""
-        self._reads = True
-        self._next_turn: asyncio.Handle | None = None
+        self.reading = PacedReading(self._receive, self._turn_ends)
+        self._payloads: list[bytes] = []
+        """What the frames of this turn carry."""
 
     # -- the transport's calls -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop."""
         self._transport = cast(asyncio.Transport, transport)
-        self._connection.connection_made(_FramesTransport(self._transport, self))
+        self.reading.begin(self._transport)
+        self._connection.connection_made(PacedTransport(self._transport, self, self.reading))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
-        self._transport, self._unread = None, b""
-        if self._next_turn is not None:
-            self._next_turn.cancel()
+        self._transport = None
+        self.reading.end()
         self._connection.connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -110,58 +103,25 @@ class WebSocket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""
-        self._unread += data
-        if self._next_turn is None and not self._is_held_up:
-            self._take_turn()
+        self.reading.feed(data)
 
-    def hold_up(self, *, is_held_up: bool) -> None:
-        """Read nothing for the connection, or read again."""
-        self._is_held_up = is_held_up
-        self._flow()
-
-    def _flow(self) -> None:
-        """Read the socket where nothing is left of the last read, and go on with that."""
-        if self._transport is None or self._transport.is_closing():
-            return
-        if (reads := not (self._unread or self._is_held_up)) is not self._reads:
-            self._reads = reads
-            (self._transport.resume_reading if reads else self._transport.pause_reading)()
-        if self._unread and not self._is_held_up and self._next_turn is None:
-            self._next_turn = asyncio.get_running_loop().call_soon(self._take_turn)
-
-    def _take_turn(self) -> None:
-        self._next_turn = None
-        now = asyncio.get_running_loop().time
-        until_s, payloads = now() + PART_S, list[bytes]()
-        data, at = self._unread, 0
-        while at < len(data) and self._is_open:
-            self._receive(data[at : at + PIECE_BYTES], payloads)
-            at += PIECE_BYTES
-            if now() > until_s:
-                break
-        self._unread = data[at:] if self._is_open else b""
+    def _turn_ends(self) -> None:
+        payloads, self._payloads = self._payloads, []
         if payloads:
             self._connection.data_received(b"".join(payloads))
         if self._is_paused and self._frames.state is State.OPEN:
             self._frames.data_to_send()  # answers to pings: not kept for one who does not read
         self.flush()
-        self._flow()
 
-    @property
-    def _is_open(self) -> bool:
-        """Whether anything more is taken from the client."""
-        transport = self._transport
-        return transport is not None and not (transport.is_closing() or self._frames.eof_sent)
-
-    def _receive(self, data: bytes, payloads: list[bytes]) -> None:
-        """Take some bytes; what they carry is added to the payloads."""
+    def _receive(self, data: bytes) -> bool:
+        """Take some bytes, and return whether anything more is taken from the client."""
         frames = self._frames
         if frames.state is State.CONNECTING:
             self._handshake_bytes += len(data)
             if self._handshake_bytes > HANDSHAKE_BYTES_MAX:
                 self._refused("websocket request too large")
                 self._end()
-                return
+                return False
         elif self._connection.peer.publisher is not None:
             frames.max_size = self._limits.packet_bytes
         was_failed = frames.parser_exc is not None
@@ -169,12 +129,13 @@ class WebSocket(asyncio.Protocol):
         for event in frames.events_received():
             if isinstance(event, Request):
                 self._answer(event)
-            elif isinstance(event, Frame) and not self._take(event, payloads):
+            elif isinstance(event, Frame) and not self._take(event):
                 break
         if frames.parser_exc is not None and not was_failed:
             self._refused(f"websocket error ({type(frames.parser_exc).__name__})")
         elif frames.state is State.CONNECTING and frames.eof_sent and not self._is_answered:
             self._refused("websocket request that is none")
+        return not frames.eof_sent
 
     # -- frames --------------------------------------------------------------------------------
 
@@ -191,7 +152,7 @@ class WebSocket(asyncio.Protocol):
             self._refused(f"websocket request refused ({response.status_code})")
         self._frames.send_response(response)
 
-    def _take(self, frame: Frame, payloads: list[bytes]) -> bool:
+    def _take(self, frame: Frame) -> bool:
         """Take a frame's payload; False if the connection ends with it."""
         if self._frames.state is State.CONNECTING:  # it came with a request that was refused
             return False
@@ -205,7 +166,7 @@ class WebSocket(asyncio.Protocol):
             self._frames.fail(CloseCode.UNSUPPORTED_DATA, "MQTT is sent in binary frames")
             return False
         if frame.opcode is Opcode.BINARY or frame.opcode is Opcode.CONT:
-            payloads.append(bytes(frame.data))
+            self._payloads.append(bytes(frame.data))
         return True
 
     def send(self, payload: bytes) -> None:
@@ -221,7 +182,7 @@ class WebSocket(asyncio.Protocol):
         if self._frames.state is State.OPEN:
             self._frames.send_close(CloseCode.NORMAL_CLOSURE)
             self.flush()
-            self.hold_up(is_held_up=False)  # the answer has to be read
+            self.reading.hold_up(is_held_up=False)  # the answer has to be read
         elif self._frames.state is not State.CLOSING:
             self._end()
 
@@ -241,19 +202,3 @@ class WebSocket(asyncio.Protocol):
 
     def _refused(self, kind: str) -> None:
         self._refusals.count(kind, str(self._connection.peer))
-
-
-class _FramesTransport(LayerTransport):
-    """What the connection writes to; what it reads waits for frames as well."""
-
-    def __init__(self, below: asyncio.Transport, layer: WebSocket) -> None:
-        super().__init__(below, layer)
-        self._frames = layer
-
-    def pause_reading(self) -> None:
-        """Do not read for now."""
-        self._frames.hold_up(is_held_up=True)
-
-    def resume_reading(self) -> None:
-        """Read again."""
-        self._frames.hold_up(is_held_up=False)

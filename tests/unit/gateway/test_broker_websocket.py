@@ -31,6 +31,7 @@ from gateway.broker.listeners.websocket import (
     WebSocketRules,
 )
 from gateway.links.wire import LinkConnect
+from gateway.shares import paced_reading
 
 CONNECT = b"\x10\x0e\0\x04MQTT\x04\x02\0\0\0\x02ws"
 CONNACK = b"\x20\x02\0\0"
@@ -525,7 +526,7 @@ async def test_frames_without_end_leave_others_their_turns(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many frames a read brings, so many bytes of it are looked at in a turn."""
-    monkeypatch.setattr(websocket, "PART_S", -1.0)  # over when a piece is taken
+    monkeypatch.setattr(paced_reading, "PART_S", -1.0)  # over when a piece is taken
     core = bench.broker.core
     rules, refusals = WebSocketRules(), core.refusals
     connection = Connection(core.service)
@@ -543,8 +544,8 @@ async def test_frames_without_end_leave_others_their_turns(
         before = len(transport.written)
         await asyncio.sleep(0)
         turns += 1
-        assert len(transport.written) - before <= 2 * websocket.PIECE_BYTES
-    assert turns >= 2_000 * len(ping) // websocket.PIECE_BYTES
+        assert len(transport.written) - before <= 2 * paced_reading.PIECE_BYTES
+    assert turns >= 2_000 * len(ping) // paced_reading.PIECE_BYTES
     pong = Frame(Opcode.PONG, b"").serialize(mask=False)
     assert transport.written.count(pong) == 2_000
     server.connection_lost(None)
@@ -556,11 +557,11 @@ async def test_what_a_client_sent_before_it_went_is_given_up(bench: Bench) -> No
     transport = Slow()
     server.connection_made(transport)
     server.data_received(upgrade())
-    server.hold_up(is_held_up=True)
+    server.reading.hold_up(is_held_up=True)
     assert not transport.is_read
     server.data_received(Frame(Opcode.BINARY, CONNECT).serialize(mask=True))
     assert not core.service.output.traffic.connects
-    server.hold_up(is_held_up=False)
+    server.reading.hold_up(is_held_up=False)
     server.connection_lost(None)
     await asyncio.sleep(0)
     assert not core.service.output.traffic.connects
