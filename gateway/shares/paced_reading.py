@@ -1,6 +1,7 @@
 """What one connection's reads bring is handed on in turns, where a few bytes cost much.
 
-As long as anything is left of a read the socket is not read: who sends much is slowed by TCP.
+Between two turns others have as much time as the last one took. As long as anything is left of a
+read the socket is not read: who sends much is slowed by TCP.
 """
 
 from __future__ import annotations
@@ -59,25 +60,26 @@ class PacedReading:
     def _take_turn(self) -> None:
         self._next_turn = None
         now = asyncio.get_running_loop().time
-        until_s = now() + PART_S
+        begun_s = now()
         data, at, goes_on = self._unread, 0, True
         while at < len(data) and goes_on:
             goes_on = self._take(data[at : at + PIECE_BYTES])
             at += PIECE_BYTES
-            if now() > until_s:
+            if now() - begun_s > PART_S:
                 break
         self._unread = data[at:] if goes_on and self._transport is not None else b""
         self._turn_ends()
-        self._flow()
+        self._flow(now() - begun_s)
 
-    def _flow(self) -> None:
+    def _flow(self, pause_s: float = 0.0) -> None:
         if self._transport is None or self._transport.is_closing():
             return
         if (reads := not (self._unread or self._is_held_up)) is not self._reads:
             self._reads = reads
             (self._transport.resume_reading if reads else self._transport.pause_reading)()
         if self._unread and not self._is_held_up and self._next_turn is None:
-            self._next_turn = asyncio.get_running_loop().call_soon(self._take_turn)
+            loop = asyncio.get_running_loop()
+            self._next_turn = loop.call_later(pause_s, self._take_turn)
 
 
 class PacedTransport(LayerTransport):

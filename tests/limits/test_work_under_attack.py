@@ -18,6 +18,7 @@ import psutil
 import pytest
 from attacked_fleet import AttackedFleet, plain_address
 from attacking import Attack, attacking
+from mqtt_attackers import GREEDY, GREEDY_PASSWORD
 from victim import P99_MS, Figures, say
 from work_attackers import (
     ClientsProperties,
@@ -67,6 +68,7 @@ def attacks(fleet: AttackedFleet) -> dict[str, tuple[Any, ...]]:
         "PUBLISHes and SUBSCRIBEs of as many": (ClientsProperties, gateway.address, 8),
         "1,000 deep filters": (FilterSender, gateway.address, 10),
         "empty frames of a websocket": (EmptyFrames, at("ws")),
+        "a client's empty frames": (EmptyFrames, at("ws"), (GREEDY, GREEDY_PASSWORD)),
         "half requests at the console": (HalfRequests, at("console"), 100),
         "shared values in CBOR": (SharedValues, plain_address(gateway), 100, work.shared(300)),
     }
@@ -77,7 +79,7 @@ def attacks(fleet: AttackedFleet) -> dict[str, tuple[Any, ...]]:
     "name",
     [
         *("CONNECTs of 25,000 properties", "PUBLISHes and SUBSCRIBEs of as many"),
-        *("1,000 deep filters", "empty frames of a websocket"),
+        *("1,000 deep filters", "empty frames of a websocket", "a client's empty frames"),
         *("half requests at the console", "shared values in CBOR"),
     ],
 )

@@ -13,6 +13,10 @@ from raw_packets import V5, Kind, Packets
 
 EMPTY = (0x26, ("", ""))
 MANY = [EMPTY] * 25_000
+PACKETS = Packets(V5)
+ANYBODY = PACKETS.connect("anybody", props=MANY)
+PUBLISH = PACKETS.publish("greedy/t", b"", props=MANY)
+SUBSCRIBE = PACKETS.subscribe(1, ("greedy/t", 0), props=MANY)
 FETCH, ETCH_CBOR = 5, b"\x01\x42"
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -48,7 +52,7 @@ class StrangersProperties(Paced):
 
     def once(self) -> None:
         client = Client(self.address, Packets(V5))
-        client.send(client.packets.connect("anybody", props=MANY))
+        client.send(ANYBODY)
         self.seen[f"answered {client.expect(Kind.CONNACK).reason:#x}"] += 1
         client.close()
 
@@ -58,11 +62,7 @@ class ClientsProperties(Paced):
 
     def once(self) -> None:
         client = self.greedy()
-        packets = client.packets
-        if self.seen["ended"] % 2:
-            client.send(packets.publish("greedy/t", b"", props=MANY))
-        else:
-            client.send(packets.subscribe(1, ("greedy/t", 0), props=MANY))
+        client.send(PUBLISH if self.seen["ended"] % 2 else SUBSCRIBE)
         try:
             while client.receive().kind != Kind.DISCONNECT:
                 pass
@@ -93,26 +93,42 @@ class FilterSender(Paced):
 
 
 class EmptyFrames(Attacker):
-    """A websocket whose frames are pings without a byte, as fast as they are taken. Args: where."""
+    """A websocket whose frames are pings without a byte, as fast as they are taken.
 
-    def __init__(self, address: Address) -> None:
+    Args:
+        address: of the listener.
+        user: with which password; None for nobody, who is cut off and comes again.
+
+    """
+
+    def __init__(self, address: Address, user: tuple[str, bytes] | None = None) -> None:
         super().__init__()
-        self._socket = socket.create_connection(address, 5)
+        self._address = address
+        self._user = user
+        self._begin()
+
+    def _begin(self) -> None:
+        self._socket = socket.create_connection(self._address, 5)
         self._socket.sendall(
             b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             b"Sec-WebSocket-Protocol: mqtt\r\nSec-WebSocket-Version: 13\r\n"
             b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )
         assert b" 101 " in self._socket.recv(1_024)
-        self._address = address
+        if self._user is not None:
+            connect = Packets(V5).connect("greedy", username=self._user[0], password=self._user[1])
+            self._socket.sendall(b"\x82%c\0\0\0\0" % (0x80 | len(connect)) + connect)
+            assert self._socket.recv(1_024)
+        self.seen["opened"] += 1
 
     def step(self) -> bool:
         try:
             self._socket.sendall(b"\x89\x80\0\0\0\0" * 1_000)
-            self._socket.recv(1 << 16)
             self.seen["frames"] += 1_000
-        except OSError:  # it has not connected in time
-            self.__init__(self._address)  # type: ignore[misc]  # begin again
+            if not self._socket.recv(1 << 16):
+                self._begin()
+        except OSError:  # cut off
+            self._begin()
         return True
 
 

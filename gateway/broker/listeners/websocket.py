@@ -26,7 +26,7 @@ from gateway.shares.paced_reading import PacedReading, PacedTransport
 
 HANDSHAKE_BYTES_MAX: Final = 16 * 1024
 """An HTTP request of more is no request for a websocket."""
-EARLY_FRAMES_MAX: Final = 1_000
+EARLY_FRAMES_MAX: Final = 128
 """Before a client is accepted, who sends its CONNECT in one, or in some."""
 ANY_ORIGIN: Final = "*"
 _MQTT = Subprotocol("mqtt")
