@@ -39,7 +39,8 @@ _IF_NEW: Final = 1
 """Retain handling (section 3.8.3.1)."""
 _REFUSED_311: Final = 0x80
 FILTERS_AT_ONCE: Final = 64
-"""So many are dealt with before others have their turn."""
+"""So many are dealt with before others have their turn, for about as long as that took."""
+PAUSE_S: Final = 0.002
 LEVELS_OF_A_FILTER: Final = 16
 """On average, of as many filters as a packet may have: each level costs as a filter does."""
 _SUBSCRIBE: Final = 0x82
@@ -165,7 +166,7 @@ class Requests:
         reasons: list[int] = []
         for at in range(0, len(filters), FILTERS_AT_ONCE):
             reasons += self._remove(publisher.session, filters[at : at + FILTERS_AT_ONCE])
-            await asyncio.sleep(0)
+            await asyncio.sleep(PAUSE_S)
         return reasons
 
     def _remove(self, session: Session, filters: list[str]) -> list[int]:
@@ -191,7 +192,7 @@ class Requests:
         for at in range(0, len(requests), FILTERS_AT_ONCE):
             some = requests[at : at + FILTERS_AT_ONCE]
             if at:
-                await asyncio.sleep(0)
+                await asyncio.sleep(PAUSE_S)
                 verdicts = self._verdicts(publisher.session.client, some)
             decided = zip(some, await _decisions(verdicts), strict=True)
             self._grant(publisher, packet, decided, granted)

@@ -17,6 +17,7 @@ from mqtt_peer import EchoOnce
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.hooks import Client, Committed
 from gateway.broker.inbound.connection import Connection
+from gateway.broker.inbound.requests import FILTERS_AT_ONCE, PAUSE_S
 from gateway.broker.limits import Limits
 from gateway.links import wire
 from gateway.mqtt import (
@@ -773,3 +774,46 @@ async def test_a_second_connect_is_a_protocol_error_even_if_it_is_malformed(
     peer.writer.write(b"\x10" + bytes((len(body),)) + body)
     assert (await peer.next()).reason == ReasonCode.PROTOCOL_ERROR
     assert await peer.next() is None
+
+
+def filters(count: int) -> list[SubscriptionRequest]:
+    return [SubscriptionRequest(f"{'no' if n % 7 == 3 else 't'}/{n}", n % 3) for n in range(count)]
+
+
+async def test_many_filters_are_dealt_with_in_turns_and_answered_in_their_order(make: Make) -> None:
+    """Others are served between two turns, and what stands behind waits for the answer."""
+    bench = await make(may_subscribe=lambda client, topic_filter: topic_filter[0] == "t")
+    peer, other = await bench.connect("a"), await bench.connect("b")
+    asked = filters(15 * FILTERS_AT_ONCE)
+    bench.core.arriving.publish([Entry(f"t/{n}", b"r", 0, True) for n in range(len(asked))])
+    seen = {0}
+    peer.send(Subscribe(1, asked), PingReq())
+    while max(seen) < sum(one.filter[0] == "t" for one in asked):
+        await other.nothing_came()
+        seen.add(len(bench.core.subscriptions))
+    assert len(seen) > 2
+    suback = await peer.next()
+    refused = ReasonCode.NOT_AUTHORIZED
+    reasons = [refused if one.filter[0] == "n" else one.qos for one in asked]
+    assert suback.reasons == reasons
+    got = {(await peer.next()).topic for _ in range(len(reasons) - reasons.count(refused))}
+    assert got == {one.filter for one in asked if one.filter[0] == "t"}
+    assert isinstance(await peer.next(), PingResp)
+    peer.send(Unsubscribe(2, [one.filter for one in asked]), PingReq())
+    gone = [0x11 if reason == refused else 0 for reason in reasons]
+    assert (await peer.next()).reasons == gone
+    assert isinstance(await peer.next(), PingResp)
+    assert not len(bench.core.subscriptions)
+
+
+async def test_who_leaves_between_two_turns_leaves_no_filter_behind(make: Make) -> None:
+    bench = await make()
+    peer, other = await bench.connect("a"), await bench.connect("b")
+    peer.send(Subscribe(1, filters(5 * FILTERS_AT_ONCE)))
+    while not len(bench.core.subscriptions):
+        await other.nothing_came()
+    peer.writer.transport.abort()
+    while len(bench.core.subscriptions):
+        await other.nothing_came()
+    await asyncio.sleep(4 * PAUSE_S)
+    assert not len(bench.core.subscriptions)
