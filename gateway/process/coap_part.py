@@ -11,15 +11,51 @@ from gateway.broker.broker import GatewayBroker
 from gateway.coap.access import CoapAccess
 from gateway.coap.oscore.devices import OscoreDevices
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
-from gateway.coap.site import GatewaySite
+from gateway.coap.site import GatewaySite, SiteOwner
 from gateway.coap_topics.asker import CoapFace, TopicAsker
 from gateway.coap_topics.bridge import CoapBridge
 from gateway.coap_topics.private_delivery import PrivateDelivery
 from gateway.coap_topics.publications import Publications
 from gateway.configuration.addresses import Addresses
-from gateway.configuration.config import ConfigError
+from gateway.configuration.config import ConfigError, GatewaySettings
 from gateway.configuration.listener_sections import CoapSection
+from gateway.process.memory_budget import StoreLimits
+from gateway.signing.fleet_proof import FleetProof
 from gateway.state_folder import state
+from gateway.watched_tasks import WatchedTasks
+
+
+def owner(
+    settings: GatewaySettings,
+    epoch: int,
+    access: CoapAccess,
+    proof: FleetProof,
+    stores: StoreLimits,
+    watched: WatchedTasks,
+) -> SiteOwner:
+    """Say whose resources are served, and within which limits.
+
+    Args:
+        settings: the gateway's.
+        epoch: its boot epoch.
+        access: decides who may do what with them.
+        proof: has the seals of requests between gateways.
+        stores: what they may hold.
+        watched: begins anew what fails.
+
+    """
+    own = settings.gateway
+    return SiteOwner(
+        gateway_id=own.id,
+        place=own.place,
+        epoch=epoch,
+        access=access,
+        state_dir=own.state_dir,
+        seals=proof.remote_seals,
+        limits=settings.coap.queries.limits,
+        directory_limits=stores.directory,
+        watched=watched,
+    )
 
 
 async def recall(site: GatewaySite) -> None:

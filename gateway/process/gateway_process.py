@@ -23,7 +23,7 @@ from gateway.broker.data_plane import DataPlane
 from gateway.coap.access import CoapAccess
 from gateway.coap.oscore.devices import OscoreDevices
 from gateway.coap.server import CoapServer
-from gateway.coap.site import GatewaySite, SiteOwner
+from gateway.coap.site import GatewaySite
 from gateway.coap_topics.bridge import CoapBridge
 from gateway.configuration.addresses import Addresses
 from gateway.configuration.broker_settings import faults_of_broker, settings_of_broker
@@ -340,16 +340,8 @@ class GatewayProcess:
         self._oscore = OscoreDevices(own.state_dir)
         self._oscore.contexts = state.oscore_contexts(self._oscore, files.oscore)
         self._site = GatewaySite(
-            SiteOwner(
-                own.id,
-                own.place,
-                self._life.epoch,
-                access,
-                own.state_dir,
-                self._proof.remote_seals,
-                coap.queries.limits,
-                self._stores.directory,
-                self.watched,
+            coap_part.owner(
+                self._settings, self._life.epoch, access, self._proof, self._stores, self.watched
             ),
             MemberRoll(self._members, self._node),
             self._readings.sampler,
@@ -379,8 +371,6 @@ class GatewayProcess:
         listeners = self._addresses.at(ports) | self._console.listeners
         listeners_file.tell(state_dir, self._settings.gateway.id, listeners)
         self._stack.callback(listeners_file.remove, state_dir)
-
-    # -- the way of a message --------------------------------------------------------------------
 
     def _accept(self, entry: Entry) -> None:
         self._broker.accept(entry)

@@ -277,8 +277,6 @@ class Readings:
     def _publish_for_sensor(self, topic: str, payload: bytes) -> None:
         self._accept(Entry(topic, payload, qos=1))
 
-    # -- sensors that come and go ----------------------------------------------------------------
-
     def follow(self, follower: Callable[[Sequence[str], Sequence[Sensor]], None]) -> None:
         """Tell somebody of the names of sensors that have gone, and of those that have come."""
         self._followers.append(follower)
