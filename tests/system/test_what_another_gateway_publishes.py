@@ -158,7 +158,7 @@ class House:
             payload = b"1" if topic.endswith("/set") else mark.encode()
             self.thief.process._broker.accept(Entry(topic, payload, qos=qos, retain=retain))
         found: dict[str, set[str]] = defaultdict(set)
-        async for topic in until_mark(self.client):
+        async for topic in until_topic(self.client, MARK):
             found[topic].add("delivered")
         # They come one after the other, so all that begins with one has begun by the mark.
         await until(lambda: not self.victim.process._readings._commands._setting)
@@ -263,16 +263,16 @@ async def test_what_was_given_and_not_retained_is_retained_later_and_not_given_a
         # It compares what it has with the neighbour whose retained messages have changed.
         house.thief.process._broker.accept(Entry("new", b"x", qos=1, retain=True))
         await until(lambda: retention.get("campus/door"))
-        house.thief.process._broker.accept(Entry(MARK, b"x", qos=1))
-        assert [topic async for topic in until_mark(house.client)] == ["new"]
+        house.thief.process._broker.accept(Entry("last", b"x", qos=1))
+        assert [topic async for topic in until_topic(house.client, "last")] == ["new"]
     finally:
         await house.fleet.stop()
 
 
-async def until_mark(peer: Peer) -> AsyncIterator[str]:
-    """The topics of live messages before the mark."""
+async def until_topic(peer: Peer, last: str) -> AsyncIterator[str]:
+    """The topics of live messages before that on this one."""
     async for topic in delivered(peer):
-        if topic == MARK:
+        if topic == last:
             return
         yield topic
 

@@ -9,9 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mqtt_peer import Bench
 
+from gateway.broker.inbound.arriving import CLOSED
+from gateway.broker.limits import Limits
 from gateway.broker.outbound.message import plain_packets
 from gateway.mqtt import Publish, Version, decode, packet_end
 from tree_handler.batch import Row
+from tree_handler.retained.hybrid_clock import RetainedVersion
+from tree_handler.retained.message import VERSION, Retained
 
 KEY = ("gw-other", 3)
 CONTENT_TYPE, EXPIRY = 3, 2
@@ -105,3 +109,41 @@ def test_plain_packets_read_back(payloads: list[bytes], version: Version) -> Non
         assert end == len(packet)
         read = decode(packet[0], packet[body:end], version)
         assert read == Publish("a/b", payload, 0, False, False, None, {})
+
+
+async def test_what_a_limit_kept_from_being_retained_is_not_delivered_again_with_room() -> None:
+    bench = Bench(anonymous=True, limits=Limits(retained_messages=1))
+    await bench.start()
+    try:
+        core = bench.broker.core
+        peer = await bench.connect("reader")
+        await peer.subscribe("#", 0)
+        kept, over = (
+            ("kept", 1 | 4, b"x", {VERSION: (1, 0)}),
+            ("over", 1 | 4, b"x", {VERSION: (1, 1)}),
+        )
+        core.arriving.publish_batch([kept, over], KEY, 2)
+        assert [(await peer.next()).topic for _ in range(2)] == ["kept", "over"]
+        assert core.retention.get("over") is None
+        core.arriving.publish_batch([("kept", 1 | 4, b"", {VERSION: (2, 0)})], KEY, 3)
+        assert (await peer.next()).payload == b""
+        told = Retained("over", RetainedVersion(1, 1, *KEY), 2, 1, b"x", {}, None, None)
+        assert core.shared_retention.learn(told, 0.0, is_news=True)
+        assert core.retention.get("over") is not None
+        await peer.nothing_came()
+    finally:
+        await bench.stop()
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_what_another_gateway_publishes_where_nobody_may_is_not_delivered(
+    started: Bench, qos: int
+) -> None:
+    peer = await started.connect("reader")
+    await peer.subscribe("$SYS/#", 1)
+    batch = rows(
+        ("$SYS/x", qos, b"forged"), ("$SYS/y", qos | 4, b"forged"), ("$hedgerow/x", qos, b"")
+    )
+    started.broker.core.arriving.publish_batch(batch, KEY, 3 if qos else 0)
+    await peer.nothing_came()
+    assert started.counts[CLOSED] == 3
