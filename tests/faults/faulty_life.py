@@ -108,6 +108,7 @@ class Life(ABC):
         await asyncio.sleep(MENDED_S)
         await self.settle(400)
         await asyncio.sleep(REPAIRED_S)
+        await self.settle(400)
         last = [(one, self.publish(one, "a/1", 1)) for one in self.publishers]
         await self.settle(400)
         for one, payload in last:
@@ -154,7 +155,7 @@ class Life(ABC):
                 if client.connection is None:
                     client.open(self.world.network)
                     is_busy = True
-                is_busy |= client.read()
+                is_busy |= client.read() or client.connection is None
                 for topic_filter, qos in (("a/#", 2), ("a/+", 1)):
                     self._subscribe(client, topic_filter, qos)
             await asyncio.sleep(0.05)
