@@ -277,8 +277,7 @@ class MemoryLog:
 
     def kept_from(self) -> dict[Epoch, int]:
         lowest = {key: numbers.last + 1 for key, numbers in self.disk.have.items()}
-        for frame in self.frames:
-            header = batch.check(frame)
+        for _, _, header in self.disk.whole():
             if header.logged:
                 key = header.stream
                 lowest[key] = min(header.first, lowest.get(key, header.first))
