@@ -29,7 +29,7 @@ from gateway.mqtt import PingReq, PingResp, PubAck, Publish
 COUNT = 60
 SIZE = 600
 PAGE = 4_096
-DRAWN = 24
+DRAWN = 12
 LIMIT_S = 20
 
 Damage = Callable[[Path], object]
@@ -309,7 +309,7 @@ async def test_what_is_damaged_while_the_gateway_runs_is_given_in_its_order_when
     assert started.one.refusals(NO_LONGER_LOGGED) == 0
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("end", ENDS[:1])
 @pytest.mark.parametrize("where", ["oldest segment", "middle segment", "last sealed segment"])
 @pytest.mark.parametrize("kind", ["missing", "one bit"])
 async def test_where_messages_are_routed_own_ones_that_are_lost_are_told_and_hold_nothing_up(
