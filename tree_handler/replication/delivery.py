@@ -99,6 +99,8 @@ class OrderedDelivery:
                 if left != lost and not header.passed:
                     yield Deliver(frame, header, header.first)
                 self._lost[key] = left
+                if not left:
+                    del self._lost[key]
             return
         if header.first <= done + 1 and header.last == have.contiguous_from(done + 1):
             self._done[key] = header.last
