@@ -66,6 +66,10 @@ class LinkFormatError(ValueError):
         self.position = position
 
 
+class TooManyLinksError(LinkFormatError):
+    """A text has more links than are read."""
+
+
 class WebLink:
     """A target and its attributes, in order; nothing changes one.
 
@@ -135,7 +139,7 @@ def parse(
     at = _skip_space(text, 0)
     while at < len(text):
         if len(links) == max_links:
-            raise LinkFormatError(f"more than {max_links} links", at, text[at:])
+            raise TooManyLinksError(f"more than {max_links} links", at, text[at:])
         link, at = _link(text, at, max_attributes)
         links.append(link)
         if at == len(text):

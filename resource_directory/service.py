@@ -29,7 +29,7 @@ from resource_directory.exchange import (
     Fetch,
     SlowLookUp,
 )
-from resource_directory.link_format import LinkFormatError, WebLink
+from resource_directory.link_format import LinkFormatError, TooManyLinksError, WebLink
 from resource_directory.parameters import QueryParameters
 from resource_directory.payloads import ParsedPayloads
 from resource_directory.query import LookupQuery
@@ -366,6 +366,8 @@ def _no_such_method(_request: DirectoryRequest, _now: float) -> DirectoryAnswer:
 
 
 def _refusal(refused: DirectoryError | LinkFormatError) -> DirectoryAnswer:
+    if isinstance(refused, TooManyLinksError):
+        return _diagnosed(exchange.TOO_LARGE, refused.what)
     if isinstance(refused, LinkFormatError):
         return _diagnosed(exchange.BAD_REQUEST, str(refused))
     code = _CODES[type(refused)]

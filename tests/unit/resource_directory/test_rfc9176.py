@@ -312,10 +312,10 @@ def test_7_5_first_come_is_first_remembered_in_simple_registrations_too(peer: Pe
     assert peer.register("ep=node1") != location
 
 
-def test_an_endpoint_with_several_thousand_links_registers_in_one_body(peer: Peer) -> None:
-    links = b",".join(b'</s/%d>;rt="kind-%d";if=sensor' % (i, i) for i in range(5000))
+def test_an_endpoint_with_two_thousand_links_registers_in_one_body(peer: Peer) -> None:
+    links = b",".join(b'</s/%d>;rt="kind-%d";if=sensor' % (i, i) for i in range(2000))
     peer.register("ep=many&base=coap://h", links)
-    assert peer.links("/rd-lookup/res?rt=kind-4321").startswith("<coap://h/s/4321>")
+    assert peer.links("/rd-lookup/res?rt=kind-1234").startswith("<coap://h/s/1234>")
 
 
 def test_a_method_or_path_that_is_none_of_the_directorys_is_refused(peer: Peer) -> None:
