@@ -13,6 +13,7 @@ from raw_client import Client, ConnectionEndedError
 from raw_packets import Kind, Will, packet, properties, two
 
 QUOTA = 0x97
+EMPTY = (0x26, ("", ""))
 OVER = b"\x30\xff\xff\xff\x7f"
 """The start of a PUBLISH of 268,435,455 bytes, the longest there is."""
 
@@ -355,38 +356,33 @@ def test_properties_without_end_are_refused(start: Start) -> None:
     gateway.others_are_served()
 
 
-def test_small_properties_are_counted_before_it_is_known_whose_they_are(start: Start) -> None:
+def test_small_properties_are_counted_before_it_is_known_whose_they_are_and_behind_that(
+    start: Start,
+) -> None:
     gateway = start("")
     broker = gateway.broker(5)
+    packets = broker.packets
     stranger = broker.dial()
-    packet = broker.packets.connect(broker.client_id(), props=[(0x26, ("", ""))] * 25_000)
-    stranger.socket.sendall(packet)
+    stranger.socket.sendall(packets.connect(broker.client_id(), props=[EMPTY] * 25_000))
     assert stranger.socket.recv(64)[3] == QUOTA
     gateway.await_refusal("connection refused (quota_exceeded)")
     assert "CONNECT with more properties than: 64" in gateway.log()
-    gateway.others_are_served()
-
-
-@pytest.mark.parametrize("what", ["publish", "subscribe", "unsubscribe", "acknowledge"])
-def test_small_properties_of_a_client_are_counted(start: Start, what: str) -> None:
-    gateway = start("")
-    broker = gateway.broker(5)
-    few, many = ([(0x26, ("", ""))] * count for count in (512, 513))
-    packets = broker.packets
+    few, many = ([EMPTY] * count for count in (512, 513))
     made = {
-        "publish": lambda props: packets.publish("t", b"", props=props),
-        "subscribe": lambda props: packets.subscribe(1, ("t", 0), props=props),
-        "unsubscribe": lambda props: packets.unsubscribe(1, "t", props=props),
-        "acknowledge": lambda props: packet(0x40, two(1), b"\0", properties(props)),
-    }[what]
-    client = broker.connect()
-    client.send(made(few), packets.pingreq())
-    while client.receive().kind != Kind.PINGRESP:
-        pass
-    quietly(client, made(many))
-    client.expect_close(QUOTA)
-    gateway.await_refusal("protocol error (quota_exceeded)")
-    assert " with more properties than: 512" in gateway.log()
+        "PUBLISH": lambda props: packets.publish("t", b"", props=props),
+        "SUBSCRIBE": lambda props: packets.subscribe(1, ("t", 0), props=props),
+        "UNSUBSCRIBE": lambda props: packet(0xA2, two(1), properties(props), two(1), b"t"),
+        "PUBACK": lambda props: packet(0x40, two(1), b"\0", properties(props)),
+    }
+    for one in made.values():
+        client = broker.connect()
+        client.send(one(few), packets.pingreq())
+        while client.receive().kind != Kind.PINGRESP:
+            pass
+        quietly(client, one(many))
+        client.expect_close(QUOTA)
+    gateway.await_refusal("protocol error (quota_exceeded)", len(made))
+    assert "PUBLISH with more properties than: 512" in gateway.log()
     gateway.others_are_served()
 
 
