@@ -89,6 +89,7 @@ class AntiEntropy:
                 picture.kept_from[stream] = first
             else:
                 picture.kept_from.pop(stream, None)
+            state.may_have(stream)
         state.is_fresh = True
         state.rounds = max(1, state.rounds)
         ends = summary.completes and not state.is_complete
@@ -109,6 +110,11 @@ class AntiEntropy:
         for state in self._neighbours.values():
             for stream in streams:
                 state.forget(stream)
+
+    def lost(self, stream: Epoch) -> None:
+        """There is less of a stream here than there was."""
+        for state in self._neighbours.values():
+            state.may_have(stream)
 
     @property
     def is_being_told(self) -> bool:
@@ -142,6 +148,7 @@ class AntiEntropy:
         have = state.picture.have
         if header.stream in have or len(have) < MAX_TOLD_STREAMS:
             have.setdefault(header.stream, Intervals()).add(header.first, header.last)
+            state.may_have(header.stream)
             if state.asked is not None:
                 state.unproven.setdefault(header.stream, Intervals()).add(header.first, header.last)
 
@@ -195,11 +202,11 @@ class AntiEntropy:
             for other in self._neighbours.values()
             if other.asked is not None and now - other.begun_at < HELD_S and not other.is_silent
         ]
-        wanted = sorted(state.askable(), key=lambda row: _first_control(row[0]))
+        lacking = sorted(state.askable(self.have), key=lambda row: _first_control(row[0]))
         request = Request.of(
             (
-                (key, self._without(theirs, key, asked).without(state.put_off.get(key, _NOTHING)))
-                for key, theirs in wanted
+                (key, _without(wanted, key, asked).without(state.put_off.get(key, _NOTHING)))
+                for key, wanted in lacking
                 if self.is_flooded(key)
             ),
             MAX_REQUEST_NUMBERS,
@@ -208,13 +215,6 @@ class AntiEntropy:
             return []
         state.begins(request, now)
         return [SendRequest(link, request)]
-
-    def _without(self, theirs: Intervals, stream: Epoch, asked: list[Request]) -> Intervals:
-        wanted = theirs.without(self.have.get(stream, _NOTHING))
-        for request in asked:
-            if stream in request.wanted:
-                wanted = wanted.without(request.wanted[stream])
-        return wanted
 
     def ask_all(self, now: float) -> list[SendRequest]:
         """`ask` each neighbour."""
@@ -303,11 +303,7 @@ class AntiEntropy:
         """Whether neighbours said that they have what is lacking here."""
         return any(
             state.asked is not None
-            or any(
-                len(theirs.without(self.have.get(key, _NOTHING)))
-                for key, theirs in state.askable()
-                if self.is_flooded(key)
-            )
+            or any(self.is_flooded(stream) for stream, _ in state.askable(self.have))
             for state in self._neighbours.values()
             if not state.is_silent
         )
@@ -352,6 +348,14 @@ class AntiEntropy:
             for state in self._neighbours.values():
                 streams |= dict.fromkeys(state.picture.have)
         return [stream for stream in streams if self.is_flooded(stream)]
+
+
+def _without(wanted: Intervals, stream: Epoch, asked: list[Request]) -> Intervals:
+    """What is left of what is wanted of a stream when others are asked for some."""
+    for request in asked:
+        if stream in request.wanted:
+            wanted = wanted.without(request.wanted[stream])
+    return wanted
 
 
 def _first_control(stream: Epoch) -> bool:

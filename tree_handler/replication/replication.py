@@ -343,6 +343,7 @@ class Replication:
             self.have[stream] = have.without(numbers)
             self._delivery.lost(stream, numbers)
             self._telling.has_changed(stream)
+            self._neighbours.lost(stream)
 
     # -- what retained messages depend on ----------------------------------------------------
 

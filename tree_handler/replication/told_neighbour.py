@@ -52,6 +52,9 @@ class ToldNeighbour:
     """What it has sent of the last request."""
     unsent: dict[Epoch, Intervals] = field(default_factory=dict)
     """What it says that it has and did not send when it was asked."""
+    unlike: dict[Epoch, None] = field(default_factory=dict)
+    """Streams of which it may be able to send what is lacking here: of all others it can't. So
+    lives that are long over cost nothing each time it is looked for what is lacking."""
 
     doubted: dict[Epoch, Intervals] = field(default_factory=dict)
     """What was once `unsent`, before it told of it again."""
@@ -108,10 +111,19 @@ class ToldNeighbour:
             for stream, numbers in self.asked.wanted.items()
         )
 
-    def askable(self) -> Iterator[tuple[Epoch, Intervals]]:
-        """All that it is asked for, by stream."""
-        for stream in self.picture.have:
-            yield stream, self._believed(stream)
+    def askable(self, have: Mapping[Epoch, Intervals]) -> Iterator[tuple[Epoch, Intervals]]:
+        """All that is not among what is here and it can be asked for, by stream."""
+        for stream in list(self.unlike):
+            wanted = self._believed(stream).without(have.get(stream, _NOTHING))
+            if len(wanted):
+                yield stream, wanted
+            else:
+                del self.unlike[stream]
+
+    def may_have(self, stream: Epoch) -> None:
+        """It has told more of a stream, or there is less of it here."""
+        if stream in self.picture.have:
+            self.unlike[stream] = None
 
     def kept(self, stream: Epoch) -> Intervals:
         """What it can send of a stream."""
@@ -163,7 +175,9 @@ class ToldNeighbour:
         """It has not these, whatever it says."""
         self.false.setdefault(stream, Intervals()).update(numbers)
         if len(self.false) > MAX_FALSE_STREAMS:
-            del self.false[next(iter(self.false))]
+            believed_again = next(iter(self.false))
+            del self.false[believed_again]
+            self.may_have(believed_again)
 
     def forget(self, stream: Epoch) -> None:
         """The stream is over here."""
@@ -171,6 +185,7 @@ class ToldNeighbour:
         for told in (self.picture.have, self.unsent, self.doubted, self.false, *put_off):
             told.pop(stream, None)
         self.picture.kept_from.pop(stream, None)
+        self.unlike.pop(stream, None)
 
     def last_known(self, stream: Epoch) -> int:
         """The last number of a stream that it has, or had: where it must prove it, can send."""
