@@ -20,7 +20,8 @@ from tree_handler.errors import ProtocolError
 from tree_handler.replication.replication import Replication
 from tree_handler.retained.hybrid_clock import HybridClock, RetainedVersion, Stamp
 from tree_handler.retained.sync import RetainedSync
-from tree_handler.retained.versions import RetainedVersions, Tombstone
+from tree_handler.retained.tombstones import Tombstone
+from tree_handler.retained.versions import RetainedVersions
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.retained import RetainedOptions
 from tree_handler.simulation.runs import run, run_many

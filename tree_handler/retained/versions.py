@@ -2,8 +2,8 @@
 
 A last-writer-wins map: of two versions of a topic the greater one stays, so any order and any
 repetition of the same updates come to the same state. A deletion is an update as well, whose
-tombstone is kept for the retention, so that an older message can't bring the topic back. A
-message that expires leaves a tombstone of its own version.
+tombstone is kept (`tombstones`), so that an older message can't bring the topic back. A message
+that expires leaves a tombstone of its own version.
 
 The digest is a number for each of `BUCKETS` sets of topics: the exclusive or of a hash of each
 topic and version in it. It says nothing of whether the topic is alive, for the version decides
@@ -15,56 +15,33 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
-from heapq import heapify, heappop, heappush
-from math import inf
 
 import msgpack
 
 from tree_handler.retained.hybrid_clock import NEVER, RetainedVersion, Stamp
 from tree_handler.retained.proof import OWN, Signed, expired_proof
+from tree_handler.retained.tombstones import (
+    RETENTION_S,
+    TOMBSTONES_MAX,
+    Tombstone,
+    Tombstones,
+)
 
 BUCKETS = 256
 HASH_BYTES = 8
-RETENTION_S = 7 * 24 * 3600.0
-"""A tombstone is kept so long; who was away for longer may bring back what was deleted."""
-TOMBSTONES_MAX = 100_000
-TOMBSTONE_BYTES_MAX = 32 << 20
-"""Characters of their topics. Beyond either the oldest go early, which is counted."""
-_HEAP_SLACK = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Tombstone:
-    """A topic whose retained message was deleted or has expired.
-
-    Attributes:
-        version: of the deletion, or of the message that expired.
-        number: that message's number in its origin's stream; 0 if no log has it.
-        qos: of the deletion; None if the message expired.
-        since_s: since when, on the monotonic clock of this gateway. The age is what gateways tell
-            each other, so that a tombstone goes everywhere at about the same time.
-
-    """
-
-    version: RetainedVersion
-    number: int
-    qos: int | None
-    since_s: float
 
 
 class RetainedVersions:
     """The versions that one gateway has.
 
     Args:
-        retention_s: how long tombstones are kept.
-        tombstones_max: and how many of them.
+        retention_s: how long all tombstones are kept.
+        tombstones_max: how many of them at most.
         own_id: whose own versions need no proof to be kept; of nobody if it is not given.
 
     Attributes:
         changes: raised by each change.
-        dropped_early: tombstones that went before their time.
 
     """
 
@@ -76,21 +53,14 @@ class RetainedVersions:
     ) -> None:
         self._own_id = own_id
         self.changes = 0
-        self.dropped_early = 0
-        self._retention_s = retention_s
-        self._tombstones_max = tombstones_max
         self._live: dict[str, RetainedVersion] = {}
-        self._dead: dict[str, Tombstone] = {}
-        self._dead_bytes = 0
-        """Of their topics."""
+        self._dead = Tombstones(retention_s, tombstones_max)
         self._topics: list[set[str]] = [set() for _ in range(BUCKETS)]
         self._hashes = [0] * BUCKETS
         self._proofs: dict[str, bytes] = {}
         self._unproven = [0] * BUCKETS
         """Topics without a proof, by bucket."""
         self._newly_proven: set[str] = set()
-        self._ages: list[tuple[float, str]] = []
-        """A heap of tombstones by age; a topic that is in it and no longer dead is passed over."""
 
     # -- what is asked of it -------------------------------------------------------------------
 
@@ -103,10 +73,15 @@ class RetainedVersions:
         """How many topics are dead."""
         return len(self._dead)
 
+    @property
+    def dropped_early(self) -> int:
+        """How many tombstones went before their time."""
+        return self._dead.dropped_early
+
     def version(self, topic: str) -> RetainedVersion | None:
         """A topic's version; None if it was never retained, or so long ago that it is forgotten."""
         found = self._live.get(topic)
-        if found is None and (dead := self._dead.get(topic)) is not None:
+        if found is None and (dead := self.tombstone(topic)) is not None:
             return dead.version
         return found
 
@@ -117,7 +92,7 @@ class RetainedVersions:
 
     def tombstone(self, topic: str) -> Tombstone | None:
         """A topic's tombstone; None if it is alive or unknown."""
-        return self._dead.get(topic)
+        return self._dead.by_topic.get(topic)
 
     def is_live(self, topic: str) -> bool:
         """Whether a message is retained there."""
@@ -165,7 +140,7 @@ class RetainedVersions:
 
     def state(self) -> dict[str, RetainedVersion]:
         """All versions by topic."""
-        return self._live | {topic: dead.version for topic, dead in self._dead.items()}
+        return self._live | {topic: dead.version for topic, dead in self._dead.by_topic.items()}
 
     # -- changes -------------------------------------------------------------------------------
 
@@ -198,17 +173,15 @@ class RetainedVersions:
         """
         if not self.is_news(topic, tombstone.version):
             return False
-        if topic not in self._live and topic not in self._dead:
-            oldest_s = self._oldest_s() if self._is_over(1, len(topic)) else -inf
-            if tombstone.since_s <= max(oldest_s, now_s - self._retention_s):
-                return False
+        is_unknown = topic not in self._live and topic not in self._dead
+        if is_unknown and not self._dead.has_room_for(topic, tombstone, now_s):
+            return False
         self._lay(topic, tombstone, proof)
         return True
 
     def replace(self, topic: str, tombstone: Tombstone) -> None:
         """More is known of a tombstone; version and age are as they were."""
-        if topic in self._dead:
-            self._dead[topic] = tombstone
+        self._dead.replace(topic, tombstone)
 
     def expired(self, topic: str, now_s: float, had: Signed | None = None) -> None:
         """A topic's message is gone by itself; what it had proves that it could be."""
@@ -219,40 +192,16 @@ class RetainedVersions:
 
     def _lay(self, topic: str, tombstone: Tombstone, proof: bytes) -> None:
         self._take_out(topic)
-        self._dead[topic] = tombstone
-        self._dead_bytes += len(topic)
+        self._dead.lay(topic, tombstone)
         self._put_in(topic, tombstone.version, proof)
-        heappush(self._ages, (tombstone.since_s, topic))
-        if len(self._ages) > 2 * len(self._dead) + _HEAP_SLACK:
-            self._ages = [(dead.since_s, topic) for topic, dead in self._dead.items()]
-            heapify(self._ages)
-
-    def _is_over(self, more: int = 0, more_bytes: int = 0) -> bool:
-        """Return whether there are, or would be, too many tombstones, or their topics too long."""
-        is_long = self._dead_bytes + more_bytes > TOMBSTONE_BYTES_MAX
-        return is_long or len(self._dead) + more > self._tombstones_max
-
-    def _oldest_s(self) -> float:
-        while self._ages:
-            since_s, topic = self._ages[0]
-            dead = self._dead.get(topic)
-            if dead is not None and dead.since_s == since_s:
-                return since_s
-            heappop(self._ages)
-        return inf
 
     def expire(self, now_s: float, count_max: int = 5_000) -> list[str]:
-        """Forget tombstones that are past the retention or too many; say which topics.
+        """Forget tombstones of which there are too many; say which topics.
 
         To be called again and again: at most ``count_max`` go at a time.
         """
         gone: list[str] = []
-        while len(gone) < count_max and (since_s := self._oldest_s()) < inf:
-            is_old = now_s - since_s >= self._retention_s
-            if not is_old and not self._is_over():
-                break
-            self.dropped_early += not is_old
-            _, topic = heappop(self._ages)
+        while len(gone) < count_max and (topic := self._dead.next_to_go(now_s)) is not None:
             self._take_out(topic)
             gone.append(topic)
         return gone
@@ -260,10 +209,9 @@ class RetainedVersions:
     def _take_out(self, topic: str) -> None:
         version = self._live.pop(topic, None)
         if version is None:
-            dead = self._dead.pop(topic, None)
+            dead = self._dead.take_out(topic)
             if dead is None:
                 return
-            self._dead_bytes -= len(topic)
             version = dead.version
         bucket = bucket_of(topic)
         self._topics[bucket].discard(topic)

@@ -10,7 +10,8 @@ from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import Retained
-from tree_handler.retained.versions import RetainedVersions, Tombstone
+from tree_handler.retained.tombstones import Tombstone
+from tree_handler.retained.versions import RetainedVersions
 from tree_handler.simulation.disk import Disk
 
 LOG_BATCHES = 20

@@ -384,7 +384,10 @@ class Simulation:
         return edges
 
     def _redial(self, edge: Edge) -> None:
-        """Dial over an edge from either side now and then, where a gateway misses a link."""
+        """Dial over an edge from either side now and then, where a gateway misses a link; no more
+        when it was taken out."""
+        if edge not in self.network.edges:
+            return
         dialler_id, other_id = edge.ids if self._random.random() < 0.5 else edge.ids[::-1]
         dialler = self.gateways.get(dialler_id)
         if (

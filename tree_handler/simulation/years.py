@@ -213,6 +213,7 @@ class YearsSimulation(YearsFleet):
                 self._settle("the arrival")
                 self._stop(self.gateways[gateway_id])
                 self._identities.pop(gateway_id)
+                self._writes.leave(gateway_id)
                 self.network.edges = [e for e in self.network.edges if gateway_id not in e.ids]
                 break
         self._write_some(10.0)

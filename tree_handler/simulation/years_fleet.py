@@ -14,8 +14,8 @@ from tree_handler.simulation.years_traffic import YearsTraffic
 from tree_handler.spanning.spanning_tree import SpanningTree
 
 DAY_S: Final = 24 * 3600.0
-MOST_AWAY_S: Final = 5 * DAY_S
-"""Shorter than a deletion is remembered."""
+AWAY_S: Final = (0.0, 60.0, 3600.0, 3 * DAY_S, 60 * DAY_S)
+"""For so long a gateway may be away: some of it is longer than anything is kept for its sake."""
 PEACE_S: Final = 240.0
 """Within this time after it ended everything that happened must be over."""
 STILL_INTERVALS: Final = 6
@@ -127,8 +127,8 @@ class YearsFleet(Simulation):
         return {one for edge in self._edges_of(gateway_id) for one in edge.ids} - {gateway_id}
 
     def _some_time_s(self) -> float:
-        """A minute, an hour, some days."""
-        return self._random.choice((0.0, 60.0, 3600.0, self._random.uniform(0.5, 1) * MOST_AWAY_S))
+        """A minute, an hour, some days, some weeks."""
+        return self._random.choice(AWAY_S) * self._random.uniform(0.5, 1.5)
 
     def _cut_off(self, gateway_id: str) -> list[Edge]:
         edges = self._edges_of(gateway_id)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
-from tree_handler.replication.replication import Action, Look, Push, SendRequest, Serve
-from tree_handler.retained.hybrid_clock import RetainedVersion
-from tree_handler.retained.versions import RETENTION_S
+from tree_handler.batch import Epoch
+from tree_handler.replication.replication import Action, Forget, Look, Push, SendRequest, Serve
 from tree_handler.simulation.gateway import Start
 from tree_handler.simulation.retained_gateway import RetainedWitness
 from tree_handler.simulation.retained_liar import SealedRetainedGateway
@@ -34,18 +33,19 @@ class YearsDisk(RetainedDisk):
     stalled_until_s: float = 0.0
     buried_s: dict[str, float] = field(default_factory=dict)
 
-    def grow_old(self, virtual_s: float) -> list[tuple[str, RetainedVersion]]:
+    def grow_old(self, virtual_s: float) -> None:
         """Let the deletions be as old as they are for who starts now, by a clock that was known to
-        be right; forget those that are too old, and return them."""
-        forgotten = []
-        for topic, told in list(self.graves.items()):
-            age_s = virtual_s - self.buried_s.get(topic, virtual_s)
-            if age_s >= RETENTION_S:
-                forgotten.append((topic, told.version))
-                del self.graves[topic]
-            elif topic in self.buried_s:
+        be right."""
+        for topic, told in self.graves.items():
+            if topic in self.buried_s:
+                age_s = max(0.0, virtual_s - self.buried_s[topic])
                 self.graves[topic] = replace(told, dead_s=age_s)
-        return forgotten
+
+    def forget(self, streams: Iterable[Epoch]) -> None:
+        """Let go of what the log's index has of streams that are over, as a log does."""
+        for stream in streams:
+            self.have.pop(stream, None)
+            self.passed.pop(stream, None)
 
 
 class YearsGateway(SealedRetainedGateway):
@@ -74,10 +74,10 @@ class YearsGateway(SealedRetainedGateway):
         self.requests = 0
         super().__init__(start, disk, traffic, wall_us)
 
-    def expire(self) -> list[tuple[str, RetainedVersion]]:
-        """Forget the deletions that are old enough, and return them."""
-        now, versions, graves = self.now, self.store.versions, self.years_disk.graves
-        return [(topic, graves.pop(topic).version) for topic in versions.expire(now)]
+    def expire(self) -> None:
+        """Forget the deletions of which there are too many."""
+        for topic in self.store.versions.expire(self.now):
+            del self.years_disk.graves[topic]
 
     def stop(self, *, silently: bool) -> None:
         """See `Gateway`; what it knows of the age of deletions is on its disk."""
@@ -97,6 +97,9 @@ class YearsGateway(SealedRetainedGateway):
                         self._looked_in_vain(action)
                 case Serve() | Look() if self._is_before(self.years_disk.stalled_until_s):
                     self._clock.at(self.years_disk.stalled_until_s, partial(self._late, action))
+                case Forget(streams):
+                    self.years_disk.forget(streams)
+                    super()._replicate((action,))
                 case _:
                     self.requests += isinstance(action, SendRequest)
                     super()._replicate((action,))

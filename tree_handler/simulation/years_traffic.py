@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tree_handler.batch import CONTROL_PREFIX
 from tree_handler.intervals import Intervals
 from tree_handler.replication.replication import Lost
 from tree_handler.retained.hybrid_clock import RetainedVersion
-from tree_handler.retained.message import Retained
 from tree_handler.simulation.checks import component, linked, usable_paths
 from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, Start
@@ -26,6 +25,8 @@ LINKED_S = 10.0
 """Who linked longer ago than this is asked, and what it has is not lost."""
 STREAMS_OF_ONE = 3 * (KEPT_LIVES + 3)
 """Streams that may be known of one gateway: of clients, between gateways, and notes."""
+CONTENTS = 1_000
+"""So many that were written last may still be in a log."""
 LARGE = bytes(2_000_000)
 """What takes 40 s over a line of 50 kB/s."""
 
@@ -36,20 +37,18 @@ class YearsTraffic(RetainedTraffic):
 
     Attributes:
         members: all that ever were in the fleet.
-        deletions: the latest of each topic that there was, by version.
 
     """
 
     disks: dict[str, Disk] = field(default_factory=lambda: defaultdict(YearsDisk), init=False)
     members: set[str] = field(default_factory=set, init=False)
-    deletions: dict[str, RetainedVersion] = field(default_factory=dict, init=False)
 
     def gateway(self, start: Start) -> RetainedGateway:
         """See `SimulatedTraffic`."""
         gateway_id = start.tree.identity.gateway_id
         self.members.add(gateway_id)
         disk = self.years_disk(gateway_id)
-        self._forget(disk.grow_old(self.clock.now))
+        disk.grow_old(self.clock.now)
         return YearsGateway(start, disk, self, self.wall_us())
 
     def years_disk(self, gateway_id: str) -> YearsDisk:
@@ -73,35 +72,25 @@ class YearsTraffic(RetainedTraffic):
         version = gateway.write(topic, payload)
         if version is not None:
             self.contents[version] = payload
-            if not payload:
-                before = self.deletions.get(topic, version)
-                self.deletions[topic] = max(version, before)
         return version
 
     def expire(self, gateways: dict[str, Gateway]) -> None:
-        """Let gateways forget deletions that are a week old."""
+        """Let gateways forget deletions, and the simulation contents that nobody has any more."""
         for gateway in gateways.values():
             assert isinstance(gateway, YearsGateway)
-            self._forget(gateway.expire())
+            gateway.expire()
+        if len(self.contents) > 2 * CONTENTS:
+            disks = [self.disk(one) for one in self.disks]
+            told = [
+                one for disk in disks for one in (*disk.messages.values(), *disk.graves.values())
+            ]
+            latest = list(self.contents)[-CONTENTS:]
+            kept = {one.version for one in told}.union(latest)
+            self.contents = {one: text for one, text in self.contents.items() if one in kept}
 
-    def _forget(self, forgotten: Iterable[tuple[str, RetainedVersion]]) -> None:
-        """What was deleted is nobody's claim any more: by a clock that is right something may be
-        written now that is older than what one that was ahead had deleted."""
-        for topic, version in forgotten:
-            for disk in self.disks.values():
-                assert isinstance(disk, YearsDisk)
-                if (written := disk.written.get(topic)) is not None and written <= version:
-                    del disk.written[topic]
-
-    def given_as_news(self, gateway_id: str, told: Retained) -> None:
-        """See `RetainedTraffic`.
-
-        Of a topic that was deleted since, it is not asked: once that is forgotten, a log that is
-        older may bring the message again, or who has not forgotten it the deletion.
-        """
-        deletion = self.deletions.get(told.topic)
-        if deletion is None or deletion < told.version:
-            super().given_as_news(gateway_id, told)
+    def leave(self, gateway_id: str) -> None:
+        """A gateway has left for good, and its disk with it."""
+        del self.disks[gateway_id]
 
     def lost(self, gateway_id: str, network: Network, lost: Lost) -> None:
         """Check that nobody in reach has what a gateway gives up, readable or not (invariant 3)."""
@@ -153,14 +142,12 @@ class YearsTraffic(RetainedTraffic):
             assert isinstance(gateway, YearsGateway)
             has = gateway.store.versions.state()
             for topic, version in newest.items():
-                had = has.get(topic, self.deletions.get(topic))
-                if had is None or had < version:
+                if topic not in has or has[topic] < version:
                     yield f"{gateway_id} has {topic} {has.get(topic)}, not {version}"
-            live = {topic: version for topic, version in has.items() if self.contents[version]}
-            first = live if first is None else first
-            for topic in sorted(live.keys() | first.keys()):
-                if live.get(topic) != first.get(topic):
-                    yield f"{gateway_id} has {topic} {live.get(topic)}, not {first.get(topic)}"
+            first = has if first is None else first
+            for topic in sorted(has.keys() | first.keys()):
+                if has.get(topic) != first.get(topic):
+                    yield f"{gateway_id} has {topic} {has.get(topic)}, not {first.get(topic)}"
             for topic, version in has.items():
                 told = gateway.store.told(topic, gateway.now)
                 if told is None or told.payload != self.contents[version]:

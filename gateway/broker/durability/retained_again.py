@@ -13,7 +13,7 @@ from gateway.broker.retained.neighbours import grave_of, message_of
 from gateway.broker.retained.retention import Retention
 from tree_handler.errors import ProtocolError
 from tree_handler.retained.message import Retained
-from tree_handler.retained.versions import Tombstone
+from tree_handler.retained.tombstones import Tombstone
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from gateway.broker.sessions.places import Places
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
 from tree_handler.batch import Entry
-from tree_handler.retained.versions import Tombstone
+from tree_handler.retained.tombstones import Tombstone
 
 
 class Cursor(NamedTuple):

@@ -13,7 +13,8 @@ from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import PacketError
 from tree_handler.batch import Entry
 from tree_handler.retained.message import VERSION, Retained
-from tree_handler.retained.versions import RetainedVersions, Tombstone
+from tree_handler.retained.tombstones import Tombstone
+from tree_handler.retained.versions import RetainedVersions
 
 
 class SharedRetention:

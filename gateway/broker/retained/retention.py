@@ -25,7 +25,8 @@ from gateway.policy.origins import OriginRules
 from tree_handler.retained.hybrid_clock import HybridClock, RetainedVersion
 from tree_handler.retained.left_to_log import PUT_OFF_MAX
 from tree_handler.retained.message import VERSION
-from tree_handler.retained.versions import RetainedVersions, Tombstone
+from tree_handler.retained.tombstones import Tombstone
+from tree_handler.retained.versions import RetainedVersions
 
 
 class Retention:

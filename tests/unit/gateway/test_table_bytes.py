@@ -13,9 +13,10 @@ from gateway.broker.outbound.routes import Grant, Route, Target
 from gateway.broker.sessions.session import Session
 from gateway.broker.topics import routes
 from gateway.broker.topics.routes import RouteCache
-from tree_handler.retained import versions
+from tree_handler.retained import tombstones
 from tree_handler.retained.hybrid_clock import RetainedVersion
-from tree_handler.retained.versions import RetainedVersions, Tombstone
+from tree_handler.retained.tombstones import Tombstone
+from tree_handler.retained.versions import RetainedVersions
 
 LONG = "x" * 4_000
 
@@ -67,7 +68,7 @@ def test_a_route_tells_what_it_takes_with_its_receivers() -> None:
 
 
 def test_deleted_topics_that_are_long_are_remembered_within_as_many_bytes() -> None:
-    many = versions.TOMBSTONE_BYTES_MAX // len(LONG) * 2
+    many = tombstones.BYTES_MAX // len(LONG) * 2
     made = RetainedVersions(retention_s=1e9)
     for number in range(many):
         version = RetainedVersion(1_000 + number, 0, "gw", 1)
@@ -77,4 +78,4 @@ def test_deleted_topics_that_are_long_are_remembered_within_as_many_bytes() -> N
     assert gone[0] == f"0{LONG}"
     held = many - len(gone)
     assert made.tombstones == held
-    assert held * len(LONG) <= versions.TOMBSTONE_BYTES_MAX < (held + 2) * (len(LONG) + 5)
+    assert held * len(LONG) <= tombstones.BYTES_MAX < (held + 2) * (len(LONG) + 5)

@@ -28,7 +28,8 @@ from tree_handler.retained.sync import (
 )
 from tree_handler.retained.sync_state import LATE_AGAIN_S, REFUSED_AGAIN_S, SendRetained
 from tree_handler.retained.sync_wire import ASK_TOPICS
-from tree_handler.retained.versions import RetainedVersions, Tombstone
+from tree_handler.retained.tombstones import Tombstone
+from tree_handler.retained.versions import RetainedVersions
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
 
 
@@ -502,6 +503,28 @@ def test_tombstones_beyond_their_number_are_not_fetched_again_and_again() -> Non
     pair.run(60)
     said = len(pair.sent)
     pair.run(3600)
+    assert len(pair.sent) == said
+
+
+def test_old_tombstones_of_which_each_side_has_others_end_the_same_and_then_it_is_still() -> None:
+    pair = Pair()
+    for at, store in enumerate(pair.stores):
+        store.versions = RetainedVersions(tombstones_max=30)
+        pair.sides[at] = RetainedSync(store, pair.logs[at])
+    year_s = 365 * 24 * 3600.0
+    for at in range(6):
+        store = pair.stores[at % 2]
+        store.put(f"t/{at}", RetainedVersion(1, at, "a", 1), b"", -year_s)
+    for _ in range(10):
+        for store in pair.stores:
+            store.versions.expire(pair.now)
+        pair.up()
+        pair.run(60)
+    one, other = (store.versions.state() for store in pair.stores)
+    assert one == other
+    assert sorted(one) == ["t/3", "t/4", "t/5"]
+    said = len(pair.sent)
+    pair.run(24 * 3600)
     assert len(pair.sent) == said
 
 

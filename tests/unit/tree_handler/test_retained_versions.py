@@ -8,12 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.retained.hybrid_clock import RetainedVersion
-from tree_handler.retained.versions import (
-    RetainedVersions,
-    Tombstone,
-    bucket_of,
-    differing,
-)
+from tree_handler.retained.tombstones import Tombstone
+from tree_handler.retained.versions import RetainedVersions, bucket_of, differing
 
 versions = st.builds(
     RetainedVersion, st.integers(0, 5), st.integers(0, 3), st.sampled_from("abc"), st.integers(1, 2)
@@ -86,8 +82,8 @@ def test_an_older_message_does_not_bring_a_deleted_topic_back() -> None:
     assert found.tombstones == 1
 
 
-def test_a_tombstone_is_kept_for_the_retention_and_no_longer() -> None:
-    found = RetainedVersions(retention_s=100.0)
+def test_a_tombstone_without_room_for_old_ones_is_kept_for_the_retention_and_no_longer() -> None:
+    found = RetainedVersions(retention_s=100.0, tombstones_max=9)
     found.bury("t", grave(RetainedVersion(1, 0, "a", 1), since_s=5.0), 5.0)
     assert found.expire(104.9) == []
     assert found.expire(105.0) == ["t"]
@@ -128,4 +124,4 @@ def test_a_topic_deleted_and_set_over_and_over_does_not_fill_the_memory() -> Non
         found.set("t", RetainedVersion(at, 0, "a", 1))
         found.bury("t", grave(RetainedVersion(at, 1, "a", 1), since_s=float(at)), float(at))
     assert len(found) == 1
-    assert len(found._ages) < 200
+    assert len(found._dead._ages) < 200
