@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,13 +13,20 @@ from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Action, SendRequest
 from tree_handler.replication.anti_entropy import AntiEntropy
+from tree_handler.replication.forgetting import Forgetting
 from tree_handler.replication.repair import SearchId
+from tree_handler.replication.replication import Replication
 from tree_handler.replication.search import Searches
+from tree_handler.replication.telling import Telling
 from tree_handler.replication.told_neighbour import ToldNeighbour
-from tree_handler.retained import sync
+from tree_handler.retained import sync, tombstones
 from tree_handler.retained.sync_state import SyncLink
 from tree_handler.simulation.runs import run
-from tree_handler.simulation.years import HAPPENINGS, YearsOptions
+from tree_handler.simulation.years import HAPPENINGS, YearsOptions, YearsSimulation
+from tree_handler.simulation.years_gateway import YearsGateway
+from tree_handler.spanning.agreement import Agreements
+from tree_handler.spanning.bpdu import Kind
+from tree_handler.spanning.neighbour import Neighbour
 
 SMALL = replace(YearsOptions.drawn(1, 6), weeks=2)
 
@@ -89,6 +97,98 @@ def test_an_answer_that_is_dropped_because_it_is_late_is_found(
     monkeypatch.setattr(SyncLink, "is_late", lambda *_: None)
     found = violations(replace(SMALL, happening="slow"))
     assert any("lacks once/" in what for what in found)
+
+
+def _tell_without_stopping(self: Agreements, neighbour: Neighbour) -> None:
+    self._say(neighbour, Kind.LEAVE, neighbour.asked)
+    self._reset(neighbour)
+
+
+def _put_off_for_good(self: ToldNeighbour, at_least_s: float, now: float) -> None:
+    self.put_off |= self.unproven
+    self.put_off_until = math.inf
+
+
+@pytest.mark.parametrize(
+    ("options", "broken", "found"),
+    [
+        pytest.param(
+            replace(SMALL, happening="restart", weeks=6),
+            {(Agreements, "leave"): _tell_without_stopping},
+            "1: live ring",
+            id="a ring of links",
+        ),
+        pytest.param(
+            replace(SMALL, happening="restart"),
+            {(AntiEntropy, "ask"): lambda *_: [], (AntiEntropy, "lacks"): lambda *_: None},
+            "that others have",
+            id="a message that some lack",
+        ),
+        pytest.param(
+            replace(SMALL, happening="renew"),
+            {
+                (ToldNeighbour, "puts_off"): _put_off_for_good,
+                (AntiEntropy, "ask_anew"): lambda *_: [],
+            },
+            "that others have",
+            id="what was refused before its key came and is not asked for again",
+        ),
+        pytest.param(
+            replace(SMALL, happening="busy"),
+            {
+                (Replication, "handed_out"): lambda *_: 1 << 60,
+                (Replication, "is_catching_up"): lambda *_: False,
+            },
+            "that clients had as news",
+            id="a message that clients get twice",
+        ),
+        pytest.param(
+            replace(SMALL, happening="still"),
+            {(Telling, "has_news_for"): lambda *_: True},
+            "messages are sent, 240 s after",
+            id="a still fleet that goes on talking",
+        ),
+        pytest.param(
+            replace(SMALL, gateways=3, weeks=9, happening="power_cut"),
+            {(Forgetting, "notes"): lambda *_: []},
+            "streams of gw-",
+            id="lives that are never forgotten",
+        ),
+    ],
+)
+def test_each_check_of_the_years_finds_what_it_is_for(
+    options: YearsOptions,
+    broken: dict[tuple[type, str], Callable[..., object]],
+    found: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for (of, name), instead in broken.items():
+        monkeypatch.setattr(of, name, instead)
+    assert any(found in what for what in violations(options))
+
+
+def test_a_table_that_nothing_makes_smaller_is_found_wherever_it_is() -> None:
+    simulation = YearsSimulation(SMALL)
+    simulation.start_all()
+    simulation.clock.run(30.0)
+    gateway = simulation.gateways["gw-1"]
+    assert isinstance(gateway, YearsGateway)
+    simulation._writes.check_tables(simulation.gateways)
+    assert simulation.checks.violations == []
+    gateway.replication._telling._told.update(dict.fromkeys(range(100, 200), 0))
+    simulation._writes.check_tables(simulation.gateways)
+    assert [one.what for one in simulation.checks.violations] == [
+        f"gw-1 keeps {100 + len(gateway.ends)} items in replication._forgetting.telling._told,"
+        " at most 28 are due"
+    ]
+
+
+def test_a_deletion_that_is_forgotten_while_a_gateway_is_away_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tombstones, "LASTING_SHARE", 10**9)
+    found = violations(replace(SMALL, happening="long_away"))
+    assert any("once/" in what and ", not " in what for what in found)
 
 
 def test_the_command_lives_through_years_and_says_how_to_do_it_again(

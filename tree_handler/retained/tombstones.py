@@ -21,7 +21,7 @@ RETENTION_S: Final = 7 * 24 * 3600.0
 TOMBSTONES_MAX: Final = 100_000
 BYTES_MAX: Final = 32 << 20
 """Characters of their topics. Beyond either some go early, which is counted."""
-LASTING_SHARE: Final = 10
+LASTING_SHARE = 10
 """Of what may be kept, so many parts are one that may be older than the retention."""
 _HEAP_SLACK: Final = 64
 

@@ -1,4 +1,4 @@
-"""How large the tables of a core are: all that can be reached from it, by the way that leads there.
+"""How large the tables of cores are: all that can be reached from them, by the way there.
 
 A core that runs for years may only keep what is bounded by what lives, so whoever checks that wants
 all its tables, those of tomorrow too: they are found by a walk over attributes and not by a list.
@@ -7,7 +7,7 @@ all its tables, those of tomorrow too: they are found by a walk over attributes 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 _OURS: Final = "tree_handler."
@@ -16,22 +16,22 @@ _TABLES: Final = (dict, list, set, frozenset, deque)
 _LEAVES: Final = (str, bytes, int, float, type(None))
 
 
-def table_sizes(name: str, core: object) -> dict[str, int]:
-    """Return how many items the tables of a core have: of those at the same place, the most.
+def table_sizes(cores: Mapping[str, object]) -> dict[str, int]:
+    """Return how many items the tables of cores have: of those at the same place, the most.
 
     Args:
-        name: of the core; where all ways begin.
-        core: an object of a class of this package. What it has of other packages, and of the
-            simulation, is not looked into.
+        cores: objects of classes of this package, by name. What they have of other packages, and
+            of the simulation, is not looked into.
 
     Returns:
-        By the way, as ``replication.have[]._firsts``: the attributes, and ``[]`` for any item.
+        By the way, as ``replication.have[]._firsts``: the attributes, and ``[]`` for any item. What
+        several ways lead to counts for one of them, from the first core from which one does.
 
     """
     found: dict[str, int] = {}
     seen: set[int] = set()
     names: dict[type, tuple[str, ...]] = {}
-    left: list[tuple[str, object]] = [(name, core)]
+    left: list[tuple[str, object]] = list(cores.items())[::-1]
     while left:
         way, value = left.pop()
         if isinstance(value, _LEAVES) or id(value) in seen:

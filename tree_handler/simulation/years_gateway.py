@@ -9,13 +9,17 @@ from typing import ClassVar
 
 from tree_handler.batch import Epoch
 from tree_handler.replication.replication import Action, Forget, Look, Push, SendRequest, Serve
+from tree_handler.seal import Seals
 from tree_handler.simulation.gateway import Start
-from tree_handler.simulation.retained_gateway import RetainedWitness
-from tree_handler.simulation.retained_liar import SealedRetainedGateway
+from tree_handler.simulation.lying import TREE
+from tree_handler.simulation.network import End
+from tree_handler.simulation.retained_gateway import RetainedGateway, RetainedWitness
 from tree_handler.simulation.retained_store import RetainedDisk
+from tree_handler.simulation.years_keys import Key, KnownKeys, KnownKeysRing, RenewedSigner
 
 ORIGIN_GONE_S = 24 * 3600.0
 KEPT_LIVES = 4
+KEYS_COME_LATE_S = 3.0
 
 
 @dataclass(slots=True)
@@ -26,12 +30,14 @@ class YearsDisk(RetainedDisk):
         unreadable_until_s: until this virtual time reading fails.
         stalled_until_s: until then what is read comes late.
         buried_s: when each deletion was made, as the last life knew it.
+        keys: its own key, and those of others.
 
     """
 
     unreadable_until_s: float = 0.0
     stalled_until_s: float = 0.0
     buried_s: dict[str, float] = field(default_factory=dict)
+    keys: KnownKeys = field(default_factory=KnownKeys)
 
     def grow_old(self, virtual_s: float) -> None:
         """Let the deletions be as old as they are for who starts now, by a clock that was known to
@@ -48,7 +54,14 @@ class YearsDisk(RetainedDisk):
             self.passed.pop(stream, None)
 
 
-class YearsGateway(SealedRetainedGateway):
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """What a neighbour is told of keys."""
+
+    keys: tuple[Key, ...]
+
+
+class YearsGateway(RetainedGateway):
     """One life of such a gateway.
 
     Args:
@@ -72,7 +85,55 @@ class YearsGateway(SealedRetainedGateway):
     ) -> None:
         self.years_disk = disk
         self.requests = 0
+        disk.keys.add((start.tree.identity.gateway_id, disk.keys.own))
         super().__init__(start, disk, traffic, wall_us)
+
+    def seals(self) -> Seals | None:
+        """See `ReplicatingGateway`."""
+        keys = self.years_disk.keys
+        return Seals(RenewedSigner(self.gateway_id, keys), KnownKeysRing(keys), TREE)
+
+    def set_clock(self, wall_at_0_us: int) -> None:
+        """Let its wall clock be set: to what would have been this at the beginning."""
+        self._wall_at_0_us = wall_at_0_us
+
+    def renew_key(self) -> None:
+        """Have another key, and tell the neighbours."""
+        self._tell_keys((self.years_disk.keys.renew(self.gateway_id),), self.ends.values())
+
+    def link_up(self, end: End) -> None:
+        """See `Gateway`; each tells the other which keys it knows."""
+        super().link_up(end)
+        if end.link in self.ends:
+            self._tell_keys(tuple(self.years_disk.keys), (end,))
+
+    def take(self, end: End, message: object) -> None:
+        """See `Gateway`; what is new goes on to the other neighbours."""
+        if not isinstance(message, _Keys):
+            super().take(end, message)
+        elif new := tuple(key for key in message.keys if self.years_disk.keys.add(key)):
+            self._tell_keys(new, [one for one in self.ends.values() if one is not end])
+            self._replicate(self.replication.repair.ask_anew(self.now))
+
+    def _tell_keys(self, keys: tuple[Key, ...], ends: Iterable[End]) -> None:
+        """Tell of keys, rather behind what was signed with them."""
+        for end in ends:
+            later = partial(self._say_of_life, end.link, _Keys(keys))
+            self._clock.at(self._clock.now + KEYS_COME_LATE_S, later)
+
+    def _say_of_life(self, link: int, message: object) -> None:
+        if self.alive:
+            self._say(link, message)
+
+    def cores(self) -> dict[str, object]:
+        """What runs on a gateway in production too, and remembers something."""
+        return {
+            "tree": self.tree,
+            "replication": self.replication,
+            "versions": self.store.versions,
+            "clock": self._hybrid,
+            "sync": self._sync,
+        }
 
     def expire(self) -> None:
         """Forget the deletions of which there are too many."""
