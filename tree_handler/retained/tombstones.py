@@ -23,7 +23,7 @@ BYTES_MAX: Final = 32 << 20
 """Characters of their topics. Beyond either some go early, which is counted."""
 LASTING_SHARE = 10
 """Of what may be kept, so many parts are one that may be older than the retention."""
-_HEAP_SLACK: Final = 64
+_HEAP_SLACK: Final = 16
 
 
 @dataclass(frozen=True, slots=True)

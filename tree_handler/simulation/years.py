@@ -147,6 +147,11 @@ class YearsSimulation(YearsFleet):
         """Live through the years, week by week."""
         self.traffic.begin(self.gateways, self.clock.now)
         self._settle("the first start")
+        for gateway_id in sorted(self.gateways):  # what nobody ever writes again
+            self._writes.write(
+                self.gateways[gateway_id], f"for-years/{gateway_id}", b"written once"
+            )
+        self._pass(10.0)
         kinds, weights = list(HAPPENINGS), list(HAPPENINGS.values())
         for week in range(1, self._weeks + 1):
             kind = self._only or self._random.choices(kinds, weights)[0]

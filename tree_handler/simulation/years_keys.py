@@ -2,7 +2,8 @@
 
 A gateway's key is a number that grows. Others know the latest few of each gateway, as far as they
 were told; whoever knows a key knows by its gateway's statement all that it had before, and believes
-those for what may have been kept.
+those for what may have been kept. In `gateway.signing` a statement names the last four: what that
+costs who joins after very many changes of a key, `docs/retained.md` says.
 """
 
 from __future__ import annotations
