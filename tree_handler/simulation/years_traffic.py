@@ -157,7 +157,8 @@ class YearsTraffic(RetainedTraffic):
     def check_tables(self, gateways: dict[str, Gateway]) -> None:
         """Check that what a gateway knows is bounded by who there is (invariant 6)."""
         topics = {topic for one in self.disks for topic in self._topics_of(one)}
-        lives = WhatLives(len(self.disks), len(self.members), len(topics))
+        living = sum(disk.boot_epoch is not None for disk in self.disks.values())
+        lives = WhatLives(living, len(self.members), len(topics))
         for gateway in gateways.values():
             assert isinstance(gateway, YearsGateway)
             for what in too_large(gateway, lives):
