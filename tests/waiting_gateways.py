@@ -14,10 +14,10 @@ from tree_host import KEY, Listener, until
 
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.durable import Durable
-from gateway.broker.durability.lasting_clock import LastingClock
 from gateway.broker.durability.opening import open_store
 from gateway.broker.hooks import Hooks
 from gateway.broker.inbound.connection import Connection
+from gateway.lasting_clock import LastingClock
 from gateway.links.clock_part import ClockFile, ClockPart
 from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address

@@ -15,7 +15,6 @@ from gateway.broker.access.plugins import PluginHost, Plugins
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
-from gateway.broker.durability.lasting_clock import LastingClock
 from gateway.broker.durability.opening import open_store
 from gateway.broker.hooks import Demand, Events, Hooks, Links, PrivateTopics, Tree
 from gateway.broker.limits import Limits, counted_refusals
@@ -23,6 +22,7 @@ from gateway.broker.listeners.listener import Listener, Listeners
 from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.broker.outbound.message import Message
 from gateway.broker.statistics.sys_topics import SysTopics
+from gateway.lasting_clock import LastingClock
 from gateway.mqtt import PacketError
 from gateway.policy.origins import OriginRules
 from gateway.steady_clock import steady_clock

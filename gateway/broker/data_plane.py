@@ -47,10 +47,8 @@ from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.broker.sessions.wills import Wills
 from gateway.broker.statistics.traffic import Traffic
-from gateway.broker.tasks import Tasks
 from gateway.broker.topics.routes import RouteCache
 from gateway.broker.topics.subscriptions import SubscriptionTree
-from gateway.broker.turns import Turns
 from gateway.broker.upkeep import SWEEP_S, TURN_S, Upkeep
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
@@ -59,6 +57,8 @@ from gateway.repeating import Repeating
 from gateway.shares.log_room import LogRoom
 from gateway.shares.user_rates import UserRates
 from gateway.shares.user_turns import UserTurns
+from gateway.tasks import Tasks
+from gateway.turns import Turns
 
 
 class DataPlane:

@@ -10,9 +10,9 @@ from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.hooks import TopicPermissions
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.wills import Wills
-from gateway.broker.tasks import Tasks
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
+from gateway.tasks import Tasks
 
 
 class LeftWills:

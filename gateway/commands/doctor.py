@@ -67,8 +67,8 @@ def run(options: argparse.Namespace, file: Path) -> int:
 
 
 def _examined(options: argparse.Namespace, file: Path) -> Any:
-    from gateway.broker.durability.lasting_clock import KernelClocks  # noqa: PLC0415
     from gateway.commands import check  # noqa: PLC0415
+    from gateway.lasting_clock import KernelClocks  # noqa: PLC0415
     from gateway.status.doctor import Examined  # noqa: PLC0415
 
     try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.configuration.config import TreeSection
+from gateway.configuration.config import ConfigError, TreeSection
 from gateway.links.discovery import DiscoveryError, Group, MulticastDiscovery
 from gateway.links.neighbours import Address, Neighbours
 from gateway.links.node import TreeNode
@@ -103,14 +103,18 @@ class Attachment:
             port: the one it takes links at; 0 for a node that accepts none.
 
         Raises:
-            DiscoveryError: the multicast group can't be joined.
+            ConfigError: the multicast group can't be joined.
 
         """
         self._own = own = Announcement(self._tree.name, self._own_id, self._boot_epoch, host, port)
         self._node.listens_at(port)
         if self._tree.dial_back:
             self._node.dials_back(self.neighbours)
-        await self._find_by(await self._joined(own, _Ways.of(self._tree)))
+        try:
+            found_by = await self._joined(own, _Ways.of(self._tree))
+        except DiscoveryError as error:
+            raise ConfigError("tree.discovery_interface", str(error)) from error
+        await self._find_by(found_by)
         for neighbour in self._tree.neighbours:
             self.neighbours.add_static(Address.parse(neighbour))
 

@@ -32,7 +32,6 @@ from gateway.credentials.expiry import ExpiryWatch
 from gateway.event_log.client_log import ClientLog
 from gateway.fleet_status import publishing
 from gateway.fleet_status.own_status import OwnStatus
-from gateway.links.discovery import DiscoveryError
 from gateway.links.handshake import Credentials
 from gateway.links.link_admission import LinkAdmission
 from gateway.links.link_tls import LinkTls
@@ -183,10 +182,7 @@ class GatewayProcess:
         await self._console.start(self._settings, files, core, self._node, self._routed, edge)
         self._stack.push_async_callback(self._console.stop)
         self._use(files)
-        try:
-            await self._attachment.start(self._addresses.own, self._link_port())
-        except DiscoveryError as error:
-            raise ConfigError("tree.discovery_interface", str(error)) from error
+        await self._attachment.start(self._addresses.own, self._link_port())
         self._members.publish(self._node, self._record())
         self._start_readings()
         self._say_status()

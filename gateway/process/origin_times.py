@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.broker.broker import Memory
-from gateway.broker.durability.lasting_clock import KernelClocks, LastingClock
+from gateway.lasting_clock import KernelClocks, LastingClock
 from gateway.links.clock_part import ClockFile, ClockPart
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart

@@ -20,11 +20,11 @@ from virtual_loop import VirtualLoop
 
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.durable import Durable
-from gateway.broker.durability.lasting_clock import LastingClock
 from gateway.broker.durability.opening import open_store
 from gateway.broker.durability.store import StoreError
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import NO_LONGER_LOGGED
+from gateway.lasting_clock import LastingClock
 from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address, Neighbours
 from gateway.links.node import TreeNode

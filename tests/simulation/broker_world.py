@@ -25,7 +25,6 @@ from surroundings import hooks
 
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.durable import Durable
-from gateway.broker.durability.lasting_clock import LastingClock
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.sparing import Needed
 from gateway.broker.durability.store import Store, StoreError
@@ -34,6 +33,7 @@ from gateway.broker.hooks import Events, Verdict
 from gateway.broker.limits import NO_LONGER_LOGGED, Limits
 from gateway.broker.sessions import backlog
 from gateway.broker.sessions.backlog import HEAD_BYTES
+from gateway.lasting_clock import LastingClock
 from gateway.mqtt import Version
 from tree_handler.batch import Entry, Epoch
 from tree_handler.intervals import Intervals

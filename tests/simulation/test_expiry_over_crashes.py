@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from broker_world import Wire, World
 
 from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S
-from gateway.broker.durability.lasting_clock import STEP_S, KernelClocks, LastingClock
 from gateway.broker.inbound.connection import Connection
+from gateway.lasting_clock import STEP_S, KernelClocks, LastingClock
 from gateway.mqtt import (
     Connect,
     Disconnect,

@@ -1,6 +1,6 @@
 """What the product has under way by itself: a failure of one item ends none of it.
 
-Tasks that go on go through `gateway.watched_tasks` or `gateway.broker.tasks`, and timers that ring
+Tasks that go on go through `gateway.watched_tasks` or `gateway.tasks`, and timers that ring
 again through `gateway.repeating` or `gateway.due_timer`. All others stand here, with the reason why
 a failure of theirs stops nothing but what it was about.
 """
@@ -20,7 +20,7 @@ BEGINS = frozenset(
 MECHANISMS = frozenset(
     (
         "gateway/watched_tasks.py",
-        "gateway/broker/tasks.py",
+        "gateway/tasks.py",
         "gateway/repeating.py",
         "gateway/due_timer.py",
         "gateway/timers.py",

@@ -18,13 +18,13 @@ from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.durability import Durability
 from gateway.broker.durability.history import History
 from gateway.broker.durability.journal import Journal
-from gateway.broker.durability.lasting_clock import STEP_S, LastingClock
 from gateway.broker.durability.reading_back import ReadingBack, Spared
 from gateway.broker.durability.standing_wills import SavedWill, StandingWills, WillsAgain
 from gateway.broker.hooks import Client
 from gateway.broker.inbound.accepted import Accepted
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.sessions.session import Session
+from gateway.lasting_clock import STEP_S, LastingClock
 from gateway.mqtt import Will
 from tree_handler.batch import Epoch
 from tree_handler.origin_clocks import OriginClocks, stamp

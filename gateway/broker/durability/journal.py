@@ -28,10 +28,10 @@ from typing import Any, Final
 import msgpack
 import msgspec
 
-from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Wanted
 from gateway.broker.sessions.subscription import Subscription
+from gateway.lasting_clock import Mark
 from tree_handler.batch import Epoch, Ref
 
 

@@ -25,7 +25,6 @@ from gateway.broker.durability.journal import (
     JournalError,
     Operation,
 )
-from gateway.broker.durability.lasting_clock import Dating
 from gateway.broker.durability.lives import Lives
 from gateway.broker.durability.lost_places import take_out
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
@@ -35,6 +34,7 @@ from gateway.broker.durability.sessions_again import Restorable, SessionsAgain
 from gateway.broker.durability.standing_wills import SavedWill, WillsAgain
 from gateway.broker.outbound.message import EXPIRY, LearntMessage, Message
 from gateway.broker.sessions.session import Session
+from gateway.lasting_clock import Dating
 from gateway.mqtt import PacketError
 from tree_handler import batch
 from tree_handler.batch import MAX_NUMBER, Entry, Epoch, Header, Ref

@@ -19,7 +19,6 @@ import msgpack
 from mypy_extensions import mypyc_attr
 
 from gateway.broker.durability import packed, saved_places, spared
-from gateway.broker.durability.lasting_clock import Mark
 from gateway.broker.durability.saved import (
     Checkpoint,
     SavedDelivery,
@@ -34,6 +33,7 @@ from gateway.broker.durability.tables import FORMAT, SWEEP, TABLES
 from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.sessions.subscription import Subscription
+from gateway.lasting_clock import Mark
 from tree_handler.batch import Entry, Epoch, Ref
 from tree_handler.intervals import Intervals
 from tree_handler.retained.hybrid_clock import RetainedVersion

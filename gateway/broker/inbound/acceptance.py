@@ -24,10 +24,10 @@ from gateway.broker.outbound.outlet import Outlet
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.due_will import DueWill
 from gateway.broker.sessions.session import Session
-from gateway.broker.turns import Turns
 from gateway.log.errors import PartlyTakenError
 from gateway.mqtt import ReasonCode
 from gateway.shares.log_room import LogRoom
+from gateway.turns import Turns
 from tree_handler.batch import Row, cut
 from tree_handler.entry import accepted_at
 

@@ -22,10 +22,10 @@ from gateway.broker.limits import Limits
 from gateway.broker.listeners.half_open import keep_watch
 from gateway.broker.outbound.channel import Channel, Output
 from gateway.broker.sessions.registry import Sessions
-from gateway.broker.turns import Turns
 from gateway.mqtt import PacketError, Scanner
 from gateway.shares.user_rates import UserRates
 from gateway.shares.user_turns import UserTurns
+from gateway.turns import Turns
 
 PORTION: Final = 64
 """PUBLISHes and acknowledgements between two looks at the clock."""

@@ -13,7 +13,6 @@ from gateway.broker.inbound.admission import Admission
 from gateway.broker.inbound.connections import Connections
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.statistics.traffic import Traffic
-from gateway.broker.tasks import Tasks
 from gateway.mqtt import (
     Connect,
     PacketError,
@@ -23,6 +22,7 @@ from gateway.mqtt import (
     body_at,
     decode,
 )
+from gateway.tasks import Tasks
 
 _CONNECT: Final = 0x10
 

@@ -14,9 +14,9 @@ from typing import Final, Protocol
 from gateway.broker.limits import NOT_TOLD, TOO_LARGE, UNREAD, Limits
 from gateway.broker.outbound.aliases import OutgoingAliases
 from gateway.broker.statistics.traffic import Traffic
-from gateway.broker.turns import Turns
 from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import Version
+from gateway.turns import Turns
 
 _PACKET_TOO_LARGE: Final = b"\xe0\x01\x95"
 """DISCONNECT of 5.0, with its reason code alone."""

@@ -19,8 +19,8 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from gateway.broker.durability.lasting_clock import LastingClock, Mark
 from gateway.kept_file import KeptFile, is_at_fault
+from gateway.lasting_clock import LastingClock, Mark
 from gateway.replaced_file import replace
 from resource_directory import journal
 from resource_directory.errors import DirectoryError
