@@ -336,12 +336,14 @@ class Replication:
 
     def lost(self, stream: Epoch, numbers: Intervals) -> None:
         """The log can't read these any more: neighbours are asked for them, and what they bring is
-        logged and handed out once more. Of its present life a gateway asks nobody."""
+        logged, and handed out once more if it is clients'. Of its present life a gateway asks
+        nobody."""
         have = self.have.get(stream)
         is_own = stream[0].removeprefix(CONTROL_PREFIX) == self.origin and stream[1] == self.epoch
         if have is not None and not is_own:
             self.have[stream] = have.without(numbers)
-            self._delivery.lost(stream, numbers)
+            if self.is_clients(stream):
+                self._delivery.lost(stream, numbers)
             self._telling.has_changed(stream)
             self._neighbours.lost(stream)
 

@@ -159,6 +159,19 @@ def test_what_the_log_loses_while_it_runs_is_asked_for_and_handed_out_once_more(
     assert len(gateway.got) == 9
 
 
+def test_a_word_to_gateways_that_the_log_loses_is_asked_for_and_not_acted_on_again() -> None:
+    gateway = Gateway()
+    row = [("$hedgerow/x", 1, b"")]
+    flags = Flags.LOGGED | Flags.CONTROL
+    made = batch.make("other", 2, 1, row, flags=flags, origin_time_us=0)
+    gateway.take(made)
+    assert len(gateway.control) == 1
+    gateway.core.lost(made[1].stream, Intervals([(1, 1)]))
+    gateway.take(made)
+    assert gateway.core.covered(made[1].stream) == Intervals([(1, 1)])
+    assert len(gateway.control) == 1
+
+
 def test_who_is_alone_for_a_day_waits_for_nobody_and_hands_out_what_is_behind_a_gap() -> None:
     gateway = Gateway(begins(3, {}), message(3, 1), message(3, 4, 2))
     gateway.do(gateway.core.repair.link_down(1, 0.0))
