@@ -420,7 +420,7 @@ async def page(address: str, path: str, name: str = "", local: str = "127.0.0.1"
     reader, writer = await asyncio.open_connection(host, int(port), local_addr=(local, 0))
     proof = base64.b64encode(name.encode() + b":" + PASSWORD).decode()
     field = f"Authorization: Basic {proof}\r\n" if name else ""
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n{field}\r\n".encode())
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{field}\r\n".encode())
     async with asyncio.timeout(LIMIT_S):
         answer = await reader.read()
     writer.close()

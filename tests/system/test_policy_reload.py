@@ -93,7 +93,7 @@ name = "yard/camera"
         assert address is not None
         host, _, port = address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         async with asyncio.timeout(LIMIT_S):
             answer = await reader.read()
         writer.close()

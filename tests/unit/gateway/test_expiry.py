@@ -152,7 +152,7 @@ async def metrics(gateway: FleetGateway) -> str:
     where = json.loads((gateway.folder / "state" / "listeners.json").read_text())["console"]
     host, _, port = where.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     async with asyncio.timeout(20):
         answer = await reader.read()
     writer.close()
