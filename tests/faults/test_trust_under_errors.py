@@ -23,7 +23,7 @@ import pytest
 from authority import Authority as FleetAuthority
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from failing_calls import FAULTS, FailingCalls, Fault
+from failing_calls import OF_DISK, FailingCalls, Fault
 from fleet_gateway import FleetGateway, until
 
 from gateway.access import changes, in_use
@@ -51,7 +51,7 @@ DRAWN = 6
 WHAT = "access.password_file changed"
 AGAIN = "the trail begins again, changes before are not known"
 """Where the file itself is at fault that says what was before: it is set aside."""
-OF_THE_DISK = [fault for fault in FAULTS if fault.place == "disk" and not fault.is_partial]
+OF_THE_DISK = [fault for fault in OF_DISK if fault.number and not fault.is_partial]
 OPEN = io.open
 """As it is before calls fail."""
 
@@ -636,7 +636,7 @@ async def test_a_start_leaves_out_nothing_that_it_could_not_read_for_a_moment(
     for number in numbers:
         await guarded.gateway.stop()
         calls.failed.clear()
-        calls.fail(number, next(one for one in FAULTS if one.name == "EMFILE-once"))
+        calls.fail(number, next(one for one in OF_DISK if one.name == "EMFILE-once"))
         try:
             await guarded.gateway.start(neighbours=["127.0.0.1:1"])
         except (config.ConfigError, OSError):
