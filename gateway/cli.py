@@ -200,6 +200,10 @@ class _Parser(argparse.ArgumentParser):
         finally:
             self._is_among_words = False
 
+    def _parse_optional(self, arg_string: str) -> Any:
+        """As argparse does, but ``-/-/gw-north/pump`` is a topic, and no option."""
+        return None if arg_string.startswith("-/") else super()._parse_optional(arg_string)
+
     def error(self, message: str) -> NoReturn:
         """One line, where argparse would print its usage as well."""
         self.exit(EXIT_WRONG_USE, f"{self.prog}: {message} (see {self.prog} --help)\n")

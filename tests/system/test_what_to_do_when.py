@@ -23,6 +23,8 @@ import fleet_keys
 import pytest
 from ports import free_port
 
+from tree_handler.members.place import Place
+
 PAGE = Path(__file__).parents[2] / "docs" / "what-to-do-when.md"
 HEDGEROW = (sys.executable, "-m", "gateway.cli")
 LIMIT_S = 60.0
@@ -259,6 +261,10 @@ def test_a_gateway_that_is_silent_is_told_by_what_the_page_quotes(fleet: Fleet) 
 def test_a_client_that_is_refused_is_told_by_what_the_page_quotes(fleet: Fleet) -> None:
     north, _, south = fleet.all
     south.change('client_certificate = "optional"', 'client_certificate = "required"')
+    pump = 'type = "switch"\nname = "pump"\ninterval_s = 3600.0\n'
+    north.change(
+        "[[sensors]]\n", f"[home_assistant]\ndiscovery = true\n[[sensors]]\n{pump}[[sensors]]\n"
+    )
     passwords = north.folder / "passwords"
     add = [*HEDGEROW, "passwd", "--file", str(passwords), "alice"]
     subprocess.run(add, input=b"open sesame\n", check=True, capture_output=True, timeout=LIMIT_S)
@@ -303,19 +309,36 @@ def test_a_client_that_is_refused_is_told_by_what_the_page_quotes(fleet: Fleet) 
     said = fleet.publish("--config", north.config, *writes, topic="campus/lamp")
     assert said[0] == 0, said
 
-    # REFUSED 4: `TLS handshake failed`
+    # REFUSED 4: `gw-south may not command that`
+    until(lambda: north.is_linked_to(south), lambda: north.log)
+    own_topics = Place("", "").prefix(NORTH)
+    at_south = ("--host", "127.0.0.1", "--port", str(south.mqtt), "-u", "operator")
+    as_operator = (*at_south, "--password-file", fleet.folder / "operator.password")
+    said = fleet.publish(*as_operator, topic=f"{own_topics}/pump/set")
+    assert said[0] == 0, said
+    north.says(quoted(REFUSED, 4))
+
+    # REFUSED 5: `message not retained: not that gateway's topic`
+    assert fleet.publish(*as_operator, "-r", topic=f"{own_topics}/note")[0] == 0
+    north.says(quoted(REFUSED, 5))
+    policy.write_text(policy.read_text() + f'[vouch]\n"{SOUTH}" = ["operator"]\n')
+    north.reload()
+    assert fleet.publish(*as_operator, topic=f"{own_topics}/pump/set")[0] == 0
+    until(lambda: hedgerow("get", "pump", "--config", north.config)[1].strip().endswith("1"))
+
+    # REFUSED 6: `TLS handshake failed`
     fleet_keys.issue(fleet.folder / "other", "stranger")
     at_north = ("--host", "127.0.0.1", "--port", str(north.mqtts), "-u", "alice")
     strange = ("--cafile", fleet.folder / "other" / "ca.pem", "--password-file", secret)
     assert fleet.publish(*at_north, *strange)[0] == 1
-    north.says(quoted(REFUSED, 4))
+    north.says(quoted(REFUSED, 6))
     at_south = ("--host", "127.0.0.1", "--port", str(south.mqtts), "-u", "operator")
     own = ("--cafile", south.folder / "tls" / "ca.pem", "--password-file", guess)
-    before = south.log.count(quoted(REFUSED, 4))
+    before = south.log.count(quoted(REFUSED, 6))
     assert fleet.publish(*at_south, *own)[0] == 1
-    until(lambda: south.log.count(quoted(REFUSED, 4)) > before, lambda: south.log)
+    until(lambda: south.log.count(quoted(REFUSED, 6)) > before, lambda: south.log)
 
-    # REFUSED 5: nothing
+    # REFUSED 7: nothing
     before_it = north.log
     assert fleet.publish("--host", "127.0.0.1", "--port", str(free_port()))[0] == 1
     assert "127.0.0.1)" not in north.log.removeprefix(before_it)

@@ -30,16 +30,19 @@ MECHANISMS = frozenset(
 REASONS: dict[str, tuple[str, ...]] = {
     "it is one request's, one connection's or one item's, and ends with it": (
         "cloud_ingest/dashboard/api.py:Api._in_thread",
+        "cloud_ingest/dashboard/connections.py:_Connection.connection_made",
         "gateway/coap/remote/gathering.py:GatheredAnswer._grow",
         "gateway/coap/remote/gathering.py:GatheredAnswer.begin",
         "gateway/coap/rendering.py:Renderings.begin",
         "gateway/commands/many_resources.py:answers",
+        "gateway/console/server.py:_Connection._begin_answer",
         "gateway/console/server.py:_Connection._serve",
         "gateway/console/server.py:_Connection.accepted",
         "gateway/demo/story.py:_Story._publish",
         "gateway/enrolment/service.py:EnrolmentService._begin",
         "gateway/shares/password_checks.py:PasswordChecks.run",
         "gateway/process/readings.py:Readings._keep",
+        "gateway/shares/paced_reading.py:PacedReading._flow",
     ),
     "who waits for it is given its failure": (
         "cloud_ingest/collector/from_kafka.py:_aside",
@@ -90,7 +93,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "cloud_ingest/collector/from_broker.py:BrokerCollector._one_connection",
         "cloud_ingest/collector/from_broker.py:BrokerCollector._store",
         "dtls/client_transport.py:Association._pump",
-        "gateway/access/in_use.py:AccessInUse._goes_by_lists",
+        "gateway/access/in_use.py:AccessInUse._begin",
         "gateway/broker/access/amqtt_plugins.py:_Events._tell",
         "gateway/coap/directory/fleet_lookup.py:FleetLookUps._go_on",
         "gateway/fleet_status/publishing.py:StatusPublishing.handle_timer",

@@ -44,3 +44,17 @@ def test_what_is_no_command_is_refused_all_the_same(line: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         command_line().parse_args(line)
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        (["get", "-/-/gw-north/pump"], "target"),
+        (["pub", "-m", "1", "-t", "-/-/gw-north/pump"], "topic"),
+        (["sub", "--topic", "-/-/gw-north/pump"], "topic"),
+    ],
+)
+def test_what_a_gateway_without_a_place_publishes_is_named_as_any_topic(
+    line: list[str], field: str
+) -> None:
+    assert "-/-/gw-north/pump" in str(vars(command_line().parse_args(line))[field])
