@@ -47,7 +47,6 @@ class Server:
 
     def __init__(self, models: Models, entrance: Entrance, tls: ssl.SSLContext | None) -> None:
         self._models = models
-        self._tls = tls
         self.browsers = ListeningBrowsers()
         """Who is told of changes."""
         self._api = Api(models, entrance, self.browsers, tls is not None)
@@ -61,7 +60,7 @@ class Server:
         self._runner = web.AppRunner(
             app, access_log=None, keepalive_timeout=KEEP_ALIVE_S, shutdown_timeout=END_S
         )
-        self._connections = BrowserConnections()
+        self._connections = BrowserConnections(tls)
         self._server: asyncio.Server | None = None
         self._following: asyncio.Task[None] | None = None
 
@@ -80,9 +79,7 @@ class Server:
 
         """
         await self._runner.setup()
-        self._server = await asyncio.get_running_loop().create_server(
-            self._accept, host, port, ssl=self._tls
-        )
+        self._server = await asyncio.get_running_loop().create_server(self._accept, host, port)
         self._following = asyncio.create_task(self._follow())
         return int(self._server.sockets[0].getsockname()[1])
 

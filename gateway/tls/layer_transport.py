@@ -49,6 +49,10 @@ class LayerTransport(asyncio.Transport):
         """Carry another protocol from now on."""
         self._layer.carried = cast(asyncio.Protocol, protocol)
 
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        """What is carried."""
+        return self._layer.carried
+
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """When the carried protocol is told to pause."""
         self.below.set_write_buffer_limits(high, low)

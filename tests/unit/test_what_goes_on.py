@@ -30,7 +30,7 @@ MECHANISMS = frozenset(
 REASONS: dict[str, tuple[str, ...]] = {
     "it is one request's, one connection's or one item's, and ends with it": (
         "cloud_ingest/dashboard/api.py:Api._in_thread",
-        "cloud_ingest/dashboard/connections.py:_Connection.connection_made",
+        "cloud_ingest/dashboard/connections.py:_Connection.accepted",
         "gateway/coap/remote/gathering.py:GatheredAnswer._grow",
         "gateway/coap/remote/gathering.py:GatheredAnswer.begin",
         "gateway/coap/rendering.py:Renderings.begin",

@@ -3,11 +3,15 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from authority import Authority
 from dashboard_server import LIMIT_S, Served, Visitor, complete, dashboard, visitor
 from synthetic_tables import Fleet, put, write_readings
 
@@ -212,6 +216,59 @@ async def test_half_requests_keep_nobody_from_the_page(
             assert await events.content.readline() == b"retry: 3000\n"
             for writer in writers:
                 writer.close()
+
+
+@asynccontextmanager
+async def over_tls(folder: Path) -> AsyncIterator[tuple[Served, Visitor]]:
+    """A dashboard over HTTPS, and one who trusts it."""
+    authority = Authority(folder)
+    own = authority.issue("dashboard", is_server=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(own.certificate, own.key)
+    async with dashboard(folder / "tables", has_users=True, tls=context) as served:
+        trusts = aiohttp.TCPConnector(ssl=authority.client_context(None))
+        async with aiohttp.ClientSession(connector=trusts) as session:
+            yield served, Visitor(session, served.base.replace("127.0.0.1", "localhost"))
+
+
+@pytest.mark.parametrize("begun", [b"", b"\x16\x03\x01\x02\x00\x01"])
+async def test_who_begins_no_handshake_or_half_of_one_keeps_nobody_from_the_page(
+    tmp_path: Path, begun: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "CONNECTIONS_MAX", 12)
+    monkeypatch.setattr(connections, "CONNECTIONS_PER_ADDRESS", 8)
+    async with over_tls(tmp_path) as (served, olga):
+        silent = []
+        for _ in range(20):
+            silent.append(await asyncio.open_connection("127.0.0.1", served.port))
+            silent[-1][1].write(begun)
+        for reader, _ in silent[:12]:
+            with contextlib.suppress(ConnectionResetError):
+                async with asyncio.timeout(LIMIT_S):
+                    assert await reader.read() == b""
+        assert await olga.log_in("olga") == 200
+        for _ in range(3):  # over the connection of before
+            assert (await olga.get("me"))[0] == 200
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_who_does_not_end_a_handshake_is_closed_in_time_and_who_has_asked_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_S", 1.0)
+    async with over_tls(tmp_path) as (served, olga), AsyncExitStack() as stack:
+        assert await olga.log_in("olga") == 200
+        listening = olga.session.get(f"https://localhost:{served.port}/api/events")
+        events = await stack.enter_async_context(listening)
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        with contextlib.suppress(ConnectionResetError):
+            async with asyncio.timeout(LIMIT_S):
+                assert await reader.read() == b""
+        writer.close()
+        assert await events.content.readline() == b"retry: 3000\n"
+        assert not events.content.at_eof()
+        assert (await olga.get("me"))[1]["user"] == "olga"
 
 
 async def test_half_a_request_and_half_a_body_are_closed_in_time(
