@@ -14,6 +14,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgpack
@@ -36,6 +37,8 @@ _NO_RECORD = (
 """What a record raises whose checksum is right and whose content is not."""
 
 ClockMark = tuple[int, ...]
+Failed = Callable[[Registration, Exception], None]
+"""Is told of a registration that has no record, and why."""
 
 
 def registered(registration: Registration) -> bytes:
@@ -211,27 +214,37 @@ class RegistrationJournal:
         self._waiting.clear()
         self._has_news = False
 
-    def take(self, registry: Registry, limit: int) -> list[bytes]:
+    def take(self, registry: Registry, limit: int, failed: Failed) -> list[bytes]:
         """The records of at most ``limit`` of the registrations that are noted."""
         records: list[bytes] = []
-        while self._waiting and len(records) < limit:
-            location = next(iter(self._waiting))
+        for location in list(islice(self._waiting, limit)):
             is_changed = self._waiting.pop(location)
             standing = registry.at(location)
             if standing is None:
                 records.append(removed(location))
+            elif is_changed:
+                records += _records_of(standing, failed)
             else:
-                records.append(registered(standing) if is_changed else renewed(standing))
+                records.append(renewed(standing))
         self._has_news = self._has_news and bool(self._waiting)
         return records
 
 
-def all_of(registry: Registry, locations: Iterable[str]) -> Iterator[bytes]:
+def all_of(registry: Registry, locations: Iterable[str], failed: Failed) -> Iterator[bytes]:
     """The records of those registrations that are still there."""
     for location in locations:
         standing = registry.at(location)
         if standing is not None:
-            yield registered(standing)
+            yield from _records_of(standing, failed)
+
+
+def _records_of(standing: Registration, failed: Failed) -> tuple[bytes, ...]:
+    """The record of one; none if it has none, whatever the reason: others have theirs."""
+    try:
+        return (registered(standing),)
+    except Exception as error:
+        failed(standing, error)
+        return ()
 
 
 def _record(content: list[Any]) -> bytes:

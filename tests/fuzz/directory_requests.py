@@ -19,7 +19,7 @@ from resource_directory.exchange import DirectoryAnswer, DirectoryRequest, Fetch
 from resource_directory.journal import RegistrationJournal
 from resource_directory.link_format import LinkFormatError, parse, serialise
 from resource_directory.query import LookupQuery
-from resource_directory.registration import MAX_LIFETIME_S
+from resource_directory.registration import MAX_LIFETIME_S, Registration
 from resource_directory.registry import Registry
 from resource_directory.search import LinkSearch
 from resource_directory.service import DirectoryService
@@ -125,7 +125,7 @@ def _requests(data: bytes) -> None:
         service.take_changed()
         now += (how >> 5) * 20.0
         registry.expire(now)
-    kept = journal.read(changes.take(registry, 1_000))
+    kept = journal.read(changes.take(registry, 1_000, _unexpected))
     assert kept.places.keys() == {one.location for one in registry.registrations()}
     end = now + MAX_LIFETIME_S + 1
     while registry.expire(end):
@@ -144,6 +144,10 @@ def _answer(
         answer = service.go_on(answer) or answer
     assert isinstance(answer, DirectoryAnswer)
     return answer
+
+
+def _unexpected(_registration: Registration, error: Exception) -> None:
+    raise error
 
 
 def _check_answer(answer: DirectoryAnswer) -> None:

@@ -25,6 +25,7 @@ from gateway.replaced_file import replace
 from resource_directory import journal
 from resource_directory.errors import DirectoryError
 from resource_directory.journal import KeptRecords, RegistrationJournal
+from resource_directory.registration import Registration
 from resource_directory.registry import Registry
 
 NAME = "resource-directory"
@@ -154,6 +155,9 @@ class DirectoryFile:
             if not self._is_failing:
                 _log.error("resource directory: %s: %s", self._path, error.strerror)
             self._must_rewrite = self._is_failing = True
+        except Exception:
+            self._must_rewrite = True  # what was noted is noted no more
+            raise
         else:
             self._is_failing = False
 
@@ -194,7 +198,7 @@ class DirectoryFile:
     async def _append(self) -> None:
         pieces: list[bytes] = []
         while len(self._changes):
-            pieces += self._changes.take(self._registry, AT_ONCE)
+            pieces += self._changes.take(self._registry, AT_ONCE, _not_kept)
             await asyncio.sleep(0)
         data = b"".join((*pieces, self._mark()))
         await asyncio.to_thread(_append, self._path, data)
@@ -206,7 +210,7 @@ class DirectoryFile:
         pieces: list[bytes] = []
         locations = iter([one.location for one in self._registry.registrations()])
         while slice_ := list(islice(locations, AT_ONCE)):
-            pieces += journal.all_of(self._registry, slice_)
+            pieces += journal.all_of(self._registry, slice_, _not_kept)
             await asyncio.sleep(0)
         data = b"".join((*pieces, self._mark()))
         await asyncio.to_thread(replace, self._path, data, is_durable=True, mode=0o600)
@@ -217,6 +221,11 @@ class DirectoryFile:
     def _mark(self) -> bytes:
         self._written_at = time.monotonic()
         return journal.clocks(tuple(map(int, self._clock.mark())))
+
+
+def _not_kept(registration: Registration, error: Exception) -> None:
+    told = registration.endpoint, _WITHOUT
+    _log.error("resource directory: %r is not kept (%s)", *told, exc_info=error)
 
 
 def _append(path: Path, data: bytes) -> None:

@@ -13,11 +13,13 @@ import pytest
 from unreadable_files import Unreadable
 
 from gateway.coap.directory import file as directory_file
-from gateway.coap.directory.file import NAME
+from gateway.coap.directory.file import NAME, DirectoryFile
 from gateway.coap.directory.own import GatewayDirectory
+from gateway.lasting_clock import LastingClock
+from resource_directory.journal import RegistrationJournal
 from resource_directory.link_format import parse
 from resource_directory.query import LookupQuery
-from resource_directory.registry import RegistryLimits
+from resource_directory.registry import Registry, RegistryLimits
 from tree_handler.retained.hybrid_clock import EARLIEST_US
 
 LINKS = parse('</t>;rt="temperature"')
@@ -167,6 +169,53 @@ async def test_a_disk_that_takes_nothing_stops_nobody_and_is_caught_up_with(
             await asyncio.sleep(0.001)
     assert caplog.text.count("No such file") == 1
     async with life(folder, 2, clocks) as directory:
+        assert names(directory) == ["n"]
+
+
+async def test_a_registration_that_has_no_record_costs_others_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(directory_file, "WRITE_S", 0.001)
+    clocks = MachineClocks()
+    for epoch in (1, 2):  # the file is made, then appended to
+        async with life(tmp_path, epoch, clocks) as directory:
+            for name, owner in (("a", "psk:a"), ("bad", "\udc80"), (f"z{epoch}", "psk:a")):
+                directory.registry.register(
+                    name, LINKS, directory.now(), base="coap://h", owner=owner
+                )
+            while "'bad' is not kept" not in caplog.text:
+                await asyncio.sleep(0.001)
+            caplog.clear()
+    async with life(tmp_path, 3, clocks) as directory:
+        assert names(directory) == ["a", "z1", "z2"]
+
+
+@dataclass
+class ClocksThatFail(MachineClocks):
+    """Clocks that raise while they are bad, once what changed has been taken to be written."""
+
+    is_bad: bool = False
+
+    def is_synchronised(self) -> bool:
+        if self.is_bad:
+            raise ValueError("bad clock")
+        return self.is_right
+
+
+async def test_what_a_write_that_failed_had_taken_is_written_by_the_next(tmp_path: Path) -> None:
+    clocks, changes = ClocksThatFail(), RegistrationJournal()
+    clock = LastingClock(clocks, 1)
+    registry = Registry("/rd/1-", listeners=(changes,))
+    file = DirectoryFile(tmp_path / NAME, registry, changes, clock)
+    await file.recall()
+    await file.write()
+    registry.register("n", LINKS, clock.now_us() / 1e6, base="coap://h")
+    clocks.is_bad = True
+    with pytest.raises(ValueError, match="bad clock"):
+        await file.write()
+    clocks.is_bad = False
+    await file.write()
+    async with life(tmp_path, 2, MachineClocks()) as directory:
         assert names(directory) == ["n"]
 
 

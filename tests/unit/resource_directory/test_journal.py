@@ -22,6 +22,10 @@ def read_again(data: bytes) -> dict[str, Registration]:
     return {one.location: one for one in kept.registrations(lambda at, n: data[at : at + n])}
 
 
+def unexpected(_registration: Registration, error: Exception) -> None:
+    raise error
+
+
 class Kept:
     """A registry and the bytes of its journal."""
 
@@ -45,7 +49,7 @@ class Kept:
         ).location
 
     def write(self) -> None:
-        written = self.changes.take(self.registry, 1000)
+        written = self.changes.take(self.registry, 1000, unexpected)
         self.pieces += written
         self.data += b"".join(written)
 
