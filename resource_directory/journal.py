@@ -42,8 +42,13 @@ Failed = Callable[[Registration, Exception], None]
 
 
 def registered(registration: Registration) -> bytes:
-    """The record of a registration."""
-    return _record(
+    """The record of a registration.
+
+    Raises:
+        ValueError: it is longer than records are read.
+
+    """
+    record = _record(
         [
             _REGISTERED,
             registration.location,
@@ -58,6 +63,9 @@ def registered(registration: Registration) -> bytes:
             serialise(registration.links),
         ]
     )
+    if len(record) > _MAX_BYTES:
+        raise ValueError(f"a record of {len(record)} bytes, over {_MAX_BYTES}")
+    return record
 
 
 def renewed(registration: Registration) -> bytes:
@@ -102,6 +110,8 @@ class KeptRecords:
         lost_bytes: how many bytes were no whole record.
         is_damaged: whether they are none that a write that did not end can have left: there is a
             record behind them, or none at all.
+        unreadable: locations of records whose body was not given, or says nothing that a
+            registration may say.
 
     """
 
@@ -110,22 +120,26 @@ class KeptRecords:
     records: int = field(default_factory=int)
     lost_bytes: int = field(default_factory=int)
     is_damaged: bool = field(default_factory=bool)
+    unreadable: list[str] = field(default_factory=list)
 
     def registrations(
         self, body: Callable[[int, int], bytes], now: float = -math.inf
     ) -> Iterator[Registration]:
-        """Read those that last, one after the other; what can't be read is left out.
+        """Read those that last, one after the other; what can't be read is `unreadable`.
 
         Args:
             body: gives what stands from a byte on, so many bytes.
             now: those that have ended by then are passed over.
 
         """
-        for place in self.places.values():
+        self.unreadable.clear()
+        for location, place in self.places.items():
             if place.expires_at <= now:
                 continue
             made = _read_registration(body(place.at, place.length))
-            if made is not None:
+            if made is None:
+                self.unreadable.append(location)
+            else:
                 made.expires_at = place.expires_at
                 yield made
 
@@ -321,5 +335,6 @@ def _registration(fields: tuple[Any, ...]) -> Registration:
         expires_at=_time(expires_at),
         owner=None if owner is None else str(owner),
         attributes=attributes,
-        links=tuple(parse(links)),
+        # How many there may be the registry says, which takes it up or tells that it does not.
+        links=tuple(parse(links, max_bytes=_MAX_BYTES, max_links=_MAX_BYTES)),
     )

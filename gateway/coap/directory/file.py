@@ -189,6 +189,7 @@ class DirectoryFile:
             if number % AT_ONCE == AT_ONCE - 1:
                 await asyncio.sleep(0)
         self._changes.clear()
+        left_out += [f"{location}: its record can't be read" for location in recovered.unreadable]
         if left_out:
             what = "resource directory: %d registrations are left out (%s), the first is %s"
             _log.error(what, len(left_out), _WITHOUT, left_out[0])

@@ -16,8 +16,9 @@ from gateway.coap.directory import file as directory_file
 from gateway.coap.directory.file import NAME, DirectoryFile
 from gateway.coap.directory.own import GatewayDirectory
 from gateway.lasting_clock import LastingClock
+from resource_directory import journal
 from resource_directory.journal import RegistrationJournal
-from resource_directory.link_format import parse
+from resource_directory.link_format import WebLink, parse
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry, RegistryLimits
 from tree_handler.retained.hybrid_clock import EARLIEST_US
@@ -323,6 +324,45 @@ async def test_a_start_with_less_memory_leaves_out_what_does_not_fit_and_says_so
     assert [one.levelname for one in caplog.records] == ["ERROR"]
     assert "25 registrations are left out" in caplog.text
     assert "the first is e25: full at a size of" in caplog.text
+
+
+async def test_more_links_than_are_usual_come_back_where_the_configuration_allows_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clocks, more = MachineClocks(), RegistryLimits(links_per_registration=20_000)
+    links = [WebLink(f"{number:05d}") for number in range(10_001)]
+    directory = GatewayDirectory(tmp_path, 1, more, clocks=clocks)
+    await directory.recall()
+    for name in ("large", "small"):
+        given = links if name == "large" else LINKS
+        directory.registry.register(name, given, directory.now(), base="coap://h")
+    directory.start()
+    await directory.stop()
+    again = GatewayDirectory(tmp_path, 2, more, clocks=clocks)
+    await again.recall()
+    assert names(again) == ["large", "small"]
+    assert not caplog.records
+    fewer = GatewayDirectory(tmp_path, 3, clocks=clocks)
+    await fewer.recall()
+    assert names(fewer) == ["small"]
+    assert "1 registrations are left out" in caplog.text
+
+
+async def test_a_record_that_says_no_registration_is_told_as_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clocks = MachineClocks()
+    async with life(tmp_path, 1, clocks) as directory:
+        register(directory, "a")
+        location = register(directory, "b")
+        standing = directory.registry.get(location, directory.now())
+    fields = [location, "b", "", "coap://h", True, 1000, standing.expires_at, "psk:a", [], "[/t]"]
+    with (tmp_path / NAME).open("ab") as file:
+        file.write(journal._record([0, *fields]))
+    async with life(tmp_path, 2, clocks) as directory:
+        assert names(directory) == ["a"]
+    assert "1 registrations are left out" in caplog.text
+    assert f"the first is {location}: its record can't be read" in caplog.text
 
 
 async def test_a_file_is_never_in_memory_as_a_whole(

@@ -10,7 +10,7 @@ from resource_directory import journal
 from resource_directory.journal import RegistrationJournal
 from resource_directory.link_format import WebLink, parse
 from resource_directory.registration import Registration
-from resource_directory.registry import Registry
+from resource_directory.registry import Registry, RegistryLimits
 
 LINKS = parse('</t>;rt="temp \\"core\\"";obs,<coap://x/y>;anchor="/t";title="käse"')
 names = st.sampled_from(["a", "b", "c"])
@@ -102,6 +102,15 @@ def test_a_renewal_an_update_and_a_removal_come_back() -> None:
     again = kept.again()
     assert list(again) == [renewed, changed]
     assert (again[renewed].expires_at, again[changed].links) == (150.0, ())
+
+
+def test_a_registration_too_large_to_be_read_again_has_no_record_and_is_told() -> None:
+    told_of: list[str] = []
+    registry = Registry(limits=RegistryLimits(size_per_registration=1 << 30))
+    links = [WebLink("a" * (1 << 20)) for _ in range(8)]
+    location = registry.register("large", links, 0.0, base="coap://h").location
+    records = journal.all_of(registry, [location], lambda one, _error: told_of.append(one.endpoint))
+    assert (list(records), told_of) == ([], ["large"])
 
 
 def test_what_changed_often_is_written_once() -> None:
