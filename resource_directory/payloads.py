@@ -6,8 +6,10 @@ from typing import Final
 
 from resource_directory.link_format import WebLink, parse
 
-MAX_PAYLOAD_BYTES: Final = 128 << 10
-"""Of a registration: two thousand links."""
+PAYLOAD_BYTES: Final = 128 << 10
+"""A registration's payload may have at least these, however few links it may have."""
+LINK_BYTES: Final = 64
+"""And so many for each of its links."""
 PARSED_MAX: Final = 256
 PARSED_BYTES: Final = 2_048
 """So many payloads, and of such a size, are remembered with their links."""
@@ -23,6 +25,8 @@ class ParsedPayloads:
 
     def __init__(self, links_max: int) -> None:
         self._links_max = links_max
+        self.bytes_max = max(PAYLOAD_BYTES, LINK_BYTES * links_max)
+        """In one of them."""
         self._links: dict[bytes, tuple[WebLink, ...]] = {}
 
     def links(self, payload: bytes) -> tuple[WebLink, ...]:
@@ -34,7 +38,7 @@ class ParsedPayloads:
         """
         found = self._links.get(payload)
         if found is None:
-            found = tuple(parse(payload, max_bytes=MAX_PAYLOAD_BYTES, max_links=self._links_max))
+            found = tuple(parse(payload, max_bytes=self.bytes_max, max_links=self._links_max))
             if len(self._links) >= PARSED_MAX:
                 self._links.clear()
             if len(payload) <= PARSED_BYTES:

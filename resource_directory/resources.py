@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from aiocoap import Code, Message, error, resource
 
 from resource_directory.exchange import DirectoryRequest, Fetch, SlowLookUp
-from resource_directory.payloads import MAX_PAYLOAD_BYTES
 from resource_directory.service import (
     DISCOVERY,
     ENDPOINTS,
@@ -53,14 +52,15 @@ class ResourceDirectory:
 
         """
         described = {link.href: dict(link.attributes) for link in DISCOVERY}
+        asked = self.respond, self.service.payload_bytes_max
         for path in (REGISTER, RESOURCES, ENDPOINTS):
             attributes = described["/" + "/".join(path)]
             if not are_observed:
                 attributes.pop("obs", None)
             if scopes and path != REGISTER:
                 attributes["scope"] = scopes
-            site.add_resource(path, _Interface(self.respond, path, attributes))
-        site.add_resource(REGISTER, _Registrations(self.respond, REGISTER))
+            site.add_resource(path, _Interface(*asked, path, attributes))
+        site.add_resource(REGISTER, _Registrations(*asked, REGISTER))
 
     async def respond(self, request: Message, path: tuple[str, ...]) -> Message:
         """Have the service answer an aiocoap request.
@@ -103,11 +103,13 @@ class _Interface(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
     def __init__(
         self,
         respond: Respond,
+        bytes_max: int,
         path: tuple[str, ...],
         attributes: dict[str, str | None] | None = None,
     ) -> None:
         super().__init__()
         self._respond = respond
+        self._bytes_max = bytes_max
         self._path = path
         self._attributes = attributes
 
@@ -117,8 +119,8 @@ class _Interface(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
 
     async def needs_blockwise_assembly(self, request: Message) -> bool:
         block = request.opt.block1
-        if block is not None and block.start + len(request.payload) > MAX_PAYLOAD_BYTES:
-            raise error.RequestEntityTooLarge(f"more than {MAX_PAYLOAD_BYTES} bytes")
+        if block is not None and block.start + len(request.payload) > self._bytes_max:
+            raise error.RequestEntityTooLarge(f"more than {self._bytes_max} bytes")
         return True
 
     async def render(self, request: Message) -> Message:

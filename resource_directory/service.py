@@ -121,6 +121,11 @@ class DirectoryService:
             exchange.DELETE: self._remove,
         }
 
+    @property
+    def payload_bytes_max(self) -> int:
+        """How long a registration's payload may be."""
+        return self._parsed.bytes_max
+
     def serves(self, path: tuple[str, ...]) -> bool:
         """Whether a path is one of the directory's."""
         return path in self._interfaces or path == SIMPLE or path[:1] == REGISTER

@@ -37,7 +37,7 @@ from gateway.mqtt.primitives import encode_length, frame
 from gateway.mqtt.properties import BYTES_MAX as PROPERTIES_BYTES
 from gateway.sensors import senml
 from gateway.shares.paced_reading import PIECE_BYTES
-from resource_directory.payloads import MAX_PAYLOAD_BYTES, ParsedPayloads
+from resource_directory.payloads import ParsedPayloads
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry, RegistryLimits
 from tree_handler import batch
@@ -317,7 +317,7 @@ _COAP: dict[str, Parser] = {
     "links of a registration": Parser(
         _registered,
         CLIENT,
-        MAX_PAYLOAD_BYTES,
+        ParsedPayloads(LINKS).bytes_max,
         {
             "apart": lambda size: b", ".join([b"<a>"] * LINKS),
             "empty": _links(b"<>"),

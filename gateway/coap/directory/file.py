@@ -46,6 +46,7 @@ PIECE_BYTES = 1 << 20
 READS = 3
 """A disk that gives nothing is asked so often: it may fail once."""
 
+_ROOM = "limits are those of [coap.directory], less where there is little memory"
 _WITHOUT = "endpoints that are missing register again when their lifetime ends, at the latest"
 
 _log = logging.getLogger(__name__)
@@ -191,8 +192,8 @@ class DirectoryFile:
         self._changes.clear()
         left_out += [f"{location}: its record can't be read" for location in recovered.unreadable]
         if left_out:
-            what = "resource directory: %d registrations are left out (%s), the first is %s"
-            _log.error(what, len(left_out), _WITHOUT, left_out[0])
+            what = "resource directory: %d registrations are left out (%s; %s), the first is %s"
+            _log.error(what, len(left_out), _ROOM, _WITHOUT, left_out[0])
         if len(self._registry):
             _log.info("resource directory: %d registrations go on", len(self._registry))
 
