@@ -133,6 +133,7 @@ class _Connection(asyncio.Protocol):
         self._console = console
         self._exchange = HttpExchange()
         self._is_asked = False
+        self._begun_s = 0.0
         self._answering: asyncio.Task[None] | None = None
         self._raw: asyncio.Transport | None = None
         self._transport: asyncio.Transport | None = None
@@ -144,7 +145,9 @@ class _Connection(asyncio.Protocol):
         if not self._console.opened(self):
             transport.abort()
             return False
-        self._deadline = asyncio.get_running_loop().call_later(HEAD_S, self.abort)
+        loop = asyncio.get_running_loop()
+        self._begun_s = loop.time()
+        self._deadline = loop.call_at(self._begun_s + HEAD_S, self.abort)
         return True
 
     @property
@@ -191,8 +194,8 @@ class _Connection(asyncio.Protocol):
         self._is_asked = True
         if self._deadline is not None:
             self._deadline.cancel()
-            left_s = TIME_S - HEAD_S
-            self._deadline = asyncio.get_running_loop().call_later(left_s, self.abort)
+            loop = asyncio.get_running_loop()
+            self._deadline = loop.call_at(self._begun_s + TIME_S, self.abort)
 
     def _serve(self, request: HttpRequest, host: str) -> None:
         refusal = self._console.refusal(request, host, self._certificate)

@@ -175,6 +175,28 @@ class TestListener:
         with contextlib.suppress(ConnectionResetError):
             assert await ask(port, GET[:-1]) == b""
 
+    async def test_an_answer_has_what_is_left_of_the_time_since_the_connection(
+        self, port: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(server, "HEAD_S", 60.0)
+        monkeypatch.setattr(server, "TIME_S", 60.0)
+        monkeypatch.setattr(Console, "page", lambda *_: Page(CONTENT_TYPE, bytes(16 << 20)))
+        assert len(await ask(port, GET)) > 16 << 20
+
+    async def test_an_answer_that_nobody_reads_is_cut_in_time(
+        self, console: Console, port: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(server, "HEAD_S", 0.1)
+        monkeypatch.setattr(server, "TIME_S", 0.1)
+        monkeypatch.setattr(Console, "page", lambda *_: Page(CONTENT_TYPE, bytes(64 << 20)))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+        writer.write(GET)
+        async with asyncio.timeout(20):
+            await reader.readexactly(1)
+            while console._open:
+                await asyncio.sleep(0.01)
+        writer.close()
+
 
 class TestExposition:
     def test_labels_and_help_are_escaped_as_a_parser_reads_them(self) -> None:
