@@ -2,8 +2,8 @@
 
 Who is on this machine needs no proof. Others name a user of the password file and its password
 (Basic, RFC 7617), which TLS hides on the way unless only this machine reaches the console; or they
-show a certificate there. Who gives no proof has to ask for this machine, and by no name that could
-be another site's: else a page of that site would read here what its visitor may.
+show a certificate there. Who is shown a page without proof has to ask for this machine, and by no
+name that could be another site's: else a page of that site would read here what its visitor may.
 """
 
 from __future__ import annotations
@@ -96,10 +96,11 @@ class Visitors:
         return self._verified(self._passwords, request, host, *named)
 
     def _of_nameless(self, request: HttpRequest, host: str) -> Refusal:
-        if not names_this_machine(request.host, self._names):
-            return HTTPStatus.MISDIRECTED_REQUEST
         kind = LOCAL if host.removeprefix("::ffff:") in ("127.0.0.1", "::1") else STRANGER
-        return self._decided(self._policy.principal(kind), request)
+        refusal = self._decided(self._policy.principal(kind), request)
+        if refusal is None and not names_this_machine(request.host, self._names):
+            return HTTPStatus.MISDIRECTED_REQUEST
+        return refusal  # a browser that is to name its user has to be answered 401
 
     async def _verified(
         self, passwords: Passwords, request: HttpRequest, host: str, user: str, password: bytes

@@ -277,6 +277,16 @@ def test_a_page_whose_name_was_made_to_point_here_reads_nothing(host: str, is_se
     assert door.refusal(HttpRequest("GET", "/healthz", host=host), HERE) is OK
 
 
+@pytest.mark.parametrize("host", ["gw.example", "192.0.2.7", "gw.elsewhere.example:9641"])
+async def test_who_gives_no_proof_is_asked_for_it_by_whatever_name_it_came(host: str) -> None:
+    # A browser names its user only after a 401.
+    door = Visitors(policy(), PASSWORDS, Limits(), ["gw.example"])
+    nameless = HttpRequest("GET", "/metrics", host=host)
+    assert await answered(door, nameless) is HTTPStatus.UNAUTHORIZED
+    proven = HttpRequest("GET", "/metrics", request(user="alice").authorization, host)
+    assert await answered(door, proven) is OK
+
+
 async def test_who_gives_proof_asks_by_any_name() -> None:
     asked = request(user="alice")
     proven = HttpRequest("GET", "/metrics", asked.authorization, "gw.elsewhere.example")
