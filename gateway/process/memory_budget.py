@@ -26,10 +26,7 @@ _STORES: Final = (
     *("subscriptions_bytes", "retained_bytes", "all_wills_bytes", "all_buffers_bytes"),
     "all_queues_bytes",
 )
-_OF_ONE: Final = (
-    *("subscriptions_bytes_per_user", "retained_bytes_per_user"),
-    "queue_bytes",
-)
+_OF_ONE: Final = ("subscriptions_bytes_per_user", "retained_bytes_per_user", "queue_bytes")
 """What one user or session has of those."""
 
 
@@ -58,7 +55,9 @@ class StoreLimits:
 
     def scaled(self, part: float) -> StoreLimits:
         """Return so large a part of each limit that counts bytes, from 0 to 1."""
-        broker = {name: _of(getattr(self.broker, name), part) for name in (*_STORES, *_OF_ONE)}
+        broker = {name: _of(getattr(self.broker, name), part) for name in _STORES}
+        for name in _OF_ONE:
+            broker[name] = _of_one(getattr(self.broker, name), part, self.broker.packet_bytes)
         directory, coap = self.directory, self.coap
         bodies = _of_quota(coap.shares.held_bytes, part, coap.bodies.body_bytes)
         return StoreLimits(
@@ -90,11 +89,13 @@ def _of(size_bytes: int, part: float) -> int:
     return max(1, int(size_bytes * part)) if size_bytes else 0
 
 
+def _of_one(size_bytes: int, part: float, least: int) -> int:
+    """A part of a size, in which what was ever of use to one still fits: a message, or a body."""
+    return min(size_bytes, max(least, _of(size_bytes, part)))
+
+
 def _of_quota(quota: Quota, part: float, least: int) -> Quota:
     """A part of each of a quota's sizes, but what one body takes is left to everybody."""
-    sizes = {
-        name: min(size, max(least, _of(size, part)))
-        for name in ("host", "strangers", "principal", "everybody")
-        for size in (getattr(quota, name),)
-    }
+    names = ("host", "strangers", "principal", "everybody")
+    sizes = {name: _of_one(getattr(quota, name), part, least) for name in names}
     return replace(quota, **sizes)

@@ -122,12 +122,23 @@ def test_each_store_and_each_user_have_their_part_of_less(memory_bytes: int) -> 
     for name in ("size", "size_per_owner", "size_per_registration"):
         assert getattr(after, name) == int(getattr(before, name) * part), name
     for name in (
-        *("retained_bytes", "retained_bytes_per_user", "all_queues_bytes", "queue_bytes"),
+        *("retained_bytes", "retained_bytes_per_user", "all_queues_bytes"),
         *("subscriptions_bytes", "subscriptions_bytes_per_user", "all_buffers_bytes"),
     ):
         assert getattr(fitted.broker, name) == int(getattr(CONFIGURED.broker, name) * part), name
     assert fitted.broker.packet_bytes == CONFIGURED.broker.packet_bytes
     assert fitted.coap.shares.held_bytes.host == DEFAULT_LIMITS.bodies.body_bytes
+
+
+@pytest.mark.parametrize("name", ["queue_bytes", "retained_bytes_per_user"])
+@given(memory_bytes=st.integers(128 * MIB, 2048 * MIB), configured=st.integers(0, 16 * MIB))
+def test_the_longest_message_that_one_may_keep_it_may_keep_with_less_memory(
+    name: str, memory_bytes: int, configured: int
+) -> None:
+    limits = replace(Limits(), **{name: configured})
+    fitted, part = fitting(replace(CONFIGURED, broker=limits), memory_bytes)
+    least = min(configured, limits.packet_bytes)
+    assert getattr(fitted.broker, name) == max(least, int(configured * part))
 
 
 def test_who_configures_a_store_larger_gives_it_a_larger_share() -> None:
