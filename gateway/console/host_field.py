@@ -22,11 +22,16 @@ def names_this_machine(host_field: str, names: Collection[str] = ()) -> bool:
     name, _, port = host_field.rpartition(":")
     if not name or not port.isdecimal():
         name = host_field
-    name = name.strip("[]").removesuffix(".").lower()
-    if name in ("", _OWN) or name in names:
+    name = _folded(name.strip("[]"))
+    if name in ("", _OWN) or name in map(_folded, names):
         return True
     try:
         ipaddress.ip_address(name)
     except ValueError:
         return False
     return True  # nobody makes an address point elsewhere
+
+
+def _folded(name: str) -> str:
+    """A name as it is compared with others: case and the root's dot say nothing."""
+    return name.removesuffix(".").lower()

@@ -287,6 +287,14 @@ async def test_who_gives_no_proof_is_asked_for_it_by_whatever_name_it_came(host:
     assert await answered(door, proven) is OK
 
 
+@pytest.mark.parametrize("name", ["GW-North.Local", "gw-north.local.", "GW-NORTH.local."])
+@pytest.mark.parametrize("host", ["gw-north.local:9641", "Gw-North.local", "gw-north.local."])
+def test_a_name_of_the_configuration_is_met_in_whatever_case_and_form(name: str, host: str) -> None:
+    section = ConsoleSection(names=[name])
+    door = Visitors(policy(), PASSWORDS, Limits(), section.names)
+    assert door.refusal(HttpRequest("GET", "/metrics", host=host), HERE) is OK
+
+
 async def test_who_gives_proof_asks_by_any_name() -> None:
     asked = request(user="alice")
     proven = HttpRequest("GET", "/metrics", asked.authorization, "gw.elsewhere.example")
