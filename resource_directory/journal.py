@@ -203,6 +203,8 @@ class RegistrationJournal:
     def __init__(self) -> None:
         self._waiting: dict[str, bool] = {}
         """Locations, and whether more than the end has changed."""
+        self._left_out: dict[tuple[str, str], str] = {}
+        """Locations by name: they have records, and there was no room for them at the start."""
         self._has_news = False
 
     def __len__(self) -> int:
@@ -218,10 +220,17 @@ class RegistrationJournal:
         for registration in (before, after):
             if registration is not None:
                 self._waiting[registration.location] = self._has_news = True
+        if after is not None and self._left_out:
+            replaced = self._left_out.pop((after.endpoint, after.sector), after.location)
+            self._waiting[replaced] = True
 
     def renewed(self, registration: Registration) -> None:
         """Note a renewal."""
         self._waiting.setdefault(registration.location, False)
+
+    def left_out(self, registration: Registration) -> None:
+        """A record's registration was not taken up; it is over when its endpoint registers."""
+        self._left_out[registration.endpoint, registration.sector] = registration.location
 
     def clear(self) -> None:
         """Forget what is noted: the file has it."""

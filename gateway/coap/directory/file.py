@@ -181,19 +181,23 @@ class DirectoryFile:
                 Mark(lasting_us, epoch, boot, boot_us, wall_us, bool(is_synchronised))
             )
         now = self._clock.now_us() / 1e6
-        left_out: list[str] = []
+        left_out, first = 0, ""
         for number, registration in enumerate(recovered.registrations(body, now)):
             try:
                 self._registry.restore(registration)
             except DirectoryError as error:
-                left_out.append(f"{registration.endpoint}: {error}")
+                self._changes.left_out(registration)
+                left_out += 1
+                first = first or f"{registration.endpoint}: {error}"
             if number % AT_ONCE == AT_ONCE - 1:
                 await asyncio.sleep(0)
         self._changes.clear()
-        left_out += [f"{location}: its record can't be read" for location in recovered.unreadable]
+        for location in recovered.unreadable:
+            left_out += 1
+            first = first or f"{location}: its record can't be read"
         if left_out:
             what = "resource directory: %d registrations are left out (%s; %s), the first is %s"
-            _log.error(what, len(left_out), _ROOM, _WITHOUT, left_out[0])
+            _log.error(what, left_out, _ROOM, _WITHOUT, first)
         if len(self._registry):
             _log.info("resource directory: %d registrations go on", len(self._registry))
 

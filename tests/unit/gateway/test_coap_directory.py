@@ -326,6 +326,43 @@ async def test_a_start_with_less_memory_leaves_out_what_does_not_fit_and_says_so
     assert "the first is e25: full at a size of" in caplog.text
 
 
+@pytest.mark.parametrize("is_removed", [True, False])
+async def test_what_was_left_out_does_not_come_back_once_its_endpoint_has_said_more(
+    tmp_path: Path, is_removed: bool
+) -> None:
+    clocks = MachineClocks()
+    async with life(tmp_path, 1, clocks) as directory:
+        first, old = register(directory, "first"), register(directory, "node")
+    less = GatewayDirectory(tmp_path, 2, RegistryLimits(registrations=1), clocks=clocks)
+    await less.recall()
+    less.start()
+    assert names(less) == ["first"]
+    less.registry.remove(first, less.now(), owner="psk:a")
+    new = register(less, "node")
+    if is_removed:
+        less.registry.remove(new, less.now(), owner="psk:a")
+    await less.stop()
+    async with life(tmp_path, 3, clocks) as directory:
+        assert directory.registry.at(old) is None
+        assert names(directory) == ([] if is_removed else ["node"])
+
+
+async def test_what_was_left_out_comes_back_with_more_memory_if_nobody_said_more(
+    tmp_path: Path,
+) -> None:
+    clocks = MachineClocks()
+    async with life(tmp_path, 1, clocks) as directory:
+        register(directory, "first")
+        register(directory, "node")
+    less = GatewayDirectory(tmp_path, 2, RegistryLimits(registrations=1), clocks=clocks)
+    await less.recall()
+    less.start()
+    register(less, "first", lifetime_s=2000)
+    await less.stop()
+    async with life(tmp_path, 3, clocks) as directory:
+        assert sorted(str(name) for name in names(directory)) == ["first", "node"]
+
+
 async def test_more_links_than_are_usual_come_back_where_the_configuration_allows_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
