@@ -19,6 +19,7 @@ from gateway.certificates.issued import IssuedCertificate
 from gateway.enrolment import requests
 from gateway.enrolment.requests import EnrolmentRequestError, TrustedNow
 from gateway.enrolment.tokens import TokenBook, TokenError
+from gateway.signing.keys import PublicKey
 
 FAILURES_AT_ONCE = 10
 FAILURES_PER_S = 0.1
@@ -124,20 +125,30 @@ class EnrolmentDesk:
             grant = self._book.spend(name, secret, fingerprint, self._wall_clock())
         except TokenError as error:
             raise RefusedRequestError(HTTPStatus.FORBIDDEN, str(error)) from error
-        issued = self._authority.certify(
-            grant.name,
-            key,
-            grant.addresses,
-            roles=grant.roles,
-            days=grant.days,
-            serial=int(grant.serial, 16),
-            who=f"token of {name} from {asker.address}",
-        )
+        if grant.serial:
+            issued = self._authority.certify(
+                grant.name,
+                key,
+                grant.addresses,
+                roles=grant.roles,
+                days=grant.days,
+                serial=int(grant.serial, 16),
+                who=f"token of {name} from {asker.address}",
+            )
+        else:
+            issued = self._given_before(name, key)
         if not issued.is_valid(forms.now()):
             why = "its certificate is not valid any more: it takes a new token"
             raise RefusedRequestError(HTTPStatus.FORBIDDEN, why)
         _log.info("%s is enrolled from %s", name, asker.address)
         return self._trust(issued)
+
+    def _given_before(self, name: str, key: PublicKey) -> IssuedCertificate:
+        """The newest certificate that a name has for a key."""
+        for one in reversed(self._authority.issued()):
+            if one.name == name and one.certificate.public_key() == key:
+                return one
+        raise RefusedRequestError(HTTPStatus.FORBIDDEN, "the token has been used: take a new one")
 
     def _renew(self, body: bytes, asker: Asker) -> TrustedNow:
         key = requests.key_of(requests.text_of(requests.read_object(body), "request"))

@@ -104,7 +104,8 @@ class TokenGrant:
         until_s: when the token ends, in seconds since 1970.
         hashed: SHA-256 of its secret.
         used_by: the fingerprint of the key that it was used for; empty before.
-        serial: the number of the certificate that it is good for, in hexadecimal; likewise.
+        serial: the number of the certificate that it is good for, in hexadecimal; likewise, and
+            where a release that kept none noted the use.
 
     """
 
@@ -168,7 +169,8 @@ class TokenBook:
         """Use a token for a key; again for the same key only.
 
         Who did not hear the answer may ask again, and proves then that it has the same key. It is
-        given the certificate of the same number then, and never one of another token.
+        given the certificate of the same number then, and never one of another token. A token that
+        a release before noted as used has no number: what it gave is for the caller to find.
 
         Args:
             name: who says to be enrolled.
@@ -192,10 +194,11 @@ class TokenBook:
                 raise TokenError("no token of that name, or it has ended")
             if grant.used_by and not hmac.compare_digest(grant.used_by, key.hex()):
                 raise TokenError("the token has been used")
-            serial = grant.serial or f"{x509.random_serial_number():x}"
+            if grant.used_by:
+                return grant
+            serial = f"{x509.random_serial_number():x}"
             used = replace(grant, used_by=key.hex(), serial=serial)
-            if used != grant:
-                self._write({**grants, name: used})
+            self._write({**grants, name: used})
         return used
 
     def take_back(self, name: str, now_s: float) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import json
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -21,7 +22,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from gateway.certificates import authority_folder, founding, private_keys
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority
-from gateway.enrolment import desk, requests, service
+from gateway.certificates.issued import IssuedIndex
+from gateway.enrolment import desk, requests, service, tokens
 from gateway.enrolment.client import EnrolmentClient, ServiceError, vouched_by
 from gateway.enrolment.desk import EnrolmentDesk
 from gateway.enrolment.following import FollowedFiles, TrustFollower, is_due
@@ -107,6 +109,30 @@ async def test_a_token_is_good_once(fleet: Fleet) -> None:
     fleet.authority.revoke(["gw-a"])
     with pytest.raises(ServiceError, match="not valid any more"):
         await fleet.enrol(token, key)
+
+
+async def test_a_token_that_a_release_before_noted_as_used_gives_no_second_certificate(
+    fleet: Fleet,
+) -> None:
+    def as_before() -> None:
+        """The book as a release wrote it that kept no numbers."""
+        book = fleet.authority.folder / tokens.BOOK
+        found = json.loads(book.read_bytes())
+        for one in found:
+            del one["serial"]
+        book.write_text(json.dumps(found))
+
+    token, key = fleet.token("gw-a"), private_keys.make("p256")
+    first = await fleet.enrol(token, key)
+    as_before()
+    assert (await fleet.enrol(token, key)).certificate == first.certificate
+    fleet.authority.revoke(["gw-a"])
+    with pytest.raises(ServiceError, match="not valid any more"):
+        await fleet.enrol(token, key)
+    authority_folder.write_index(fleet.authority.folder, IssuedIndex())
+    with pytest.raises(ServiceError, match="the token has been used"):
+        await fleet.enrol(token, key)
+    assert not any(one.name == "gw-a" for one in fleet.authority.issued())
 
 
 @pytest.mark.parametrize("has_ended", [False, True])
