@@ -27,11 +27,15 @@ DAYS = 730
 """For so long the certificates of gateways are valid, and the list of what is revoked."""
 GATEWAY = ("gateway",)
 
-__all__ = ["DAYS", "Authority", "AuthorityError", "NotIssuedError"]
+__all__ = ["DAYS", "Authority", "AuthorityError", "NotIssuedError", "NotNotedError"]
 
 
 class NotIssuedError(AuthorityError):
     """What was asked for does not fit to what has been issued; nothing is changed."""
+
+
+class NotNotedError(AuthorityError):
+    """What takes a right away is done, and the audit trail can't tell of it."""
 
 
 @dataclass(slots=True)
@@ -41,13 +45,15 @@ class OpenedAuthority:
     Attributes:
         keys: of the authorities that are trusted, the one that issues first.
         index: what has been issued.
-        notes: changes for the audit trail.
+        notes: changes that give a right, for the audit trail.
+        taken: those that take one away, likewise.
 
     """
 
     keys: list[CertifyingKey]
     index: IssuedIndex
     notes: list[tuple[str, x509.Certificate, str | None]] = field(default_factory=list)
+    taken: list[tuple[str, x509.Certificate]] = field(default_factory=list)
 
     @property
     def issuing(self) -> CertifyingKey:
@@ -55,8 +61,12 @@ class OpenedAuthority:
         return self.keys[0]
 
     def note(self, what: str, certificate: x509.Certificate, who: str | None = None) -> None:
-        """Have a change in the audit trail once it is made."""
+        """Have a change that gives a right in the audit trail before it is made."""
         self.notes.append((what, certificate, who))
+
+    def note_taken(self, what: str, certificate: x509.Certificate) -> None:
+        """Have a change that takes a right away in the audit trail once it is made."""
+        self.taken.append((what, certificate))
 
 
 class Authority:
@@ -238,6 +248,7 @@ class Authority:
 
         Raises:
             NotIssuedError: a name has no certificate.
+            NotNotedError: all is revoked, and the audit trail does not tell of it.
             AuthorityError: a file of the authority can't be used.
             OSError: a file can't be read or written.
 
@@ -254,7 +265,7 @@ class Authority:
                 chosen.update(of_name)
             revoked = opened.index.revoke(chosen, forms.now())
             for one in revoked:
-                opened.note("certificate revoked", one.certificate)
+                opened.note_taken("certificate revoked", one.certificate)
         return revoked
 
     def forget(self, name: str, kept: Collection[IssuedCertificate]) -> None:
@@ -265,6 +276,7 @@ class Authority:
             kept: what had been issued before. That stays: what is revoked of it, too.
 
         Raises:
+            NotNotedError: it is taken back, and the audit trail does not tell of it.
             AuthorityError: a file of the authority can't be used.
             OSError: a file can't be written.
 
@@ -277,7 +289,7 @@ class Authority:
                 opened.index.issued = [one for one in issued if one not in gone]
                 files.remove(self.folder, name)
             for one in gone:
-                opened.note("certificate taken back", one.certificate)
+                opened.note_taken("certificate taken back", one.certificate)
 
     @contextlib.contextmanager
     def opened(self, list_days: int | None = None) -> Iterator[OpenedAuthority]:
@@ -288,6 +300,7 @@ class Authority:
                 that are there are old, or of before a crash.
 
         Raises:
+            NotNotedError: all is written but what the audit trail says of it.
             AuthorityError: a file can't be used.
             OSError: a file can't be read or written.
 
@@ -314,6 +327,7 @@ class Authority:
             if list_days is not None or is_behind:
                 days = list_days or DAYS
                 files.write_revoked(self.folder, opened.index, opened.keys, days)
+            self._note_taken(opened.taken)
 
     def _certificate(
         self,
@@ -340,6 +354,18 @@ class Authority:
 
     def _none(self, name: str) -> str:
         return f"{name!r} has no certificate here: {self.folder / name}.pem"
+
+    def _note_taken(self, taken: Iterable[tuple[str, x509.Certificate]]) -> None:
+        lacking, why = list[str](), ""
+        for what, certificate in taken:
+            try:
+                self._noted(what, certificate)
+            except OSError as error:
+                one, why = IssuedCertificate(certificate), error.strerror or str(error)
+                lacking.append(f"{what}: {one.name} {one.serial}")
+        if lacking:
+            where = self.folder / files.AUDIT
+            raise NotNotedError(f"{'; '.join(lacking)}: done, but not noted: {where}: {why}")
 
     def _noted(self, what: str, certificate: x509.Certificate, who: str | None = None) -> None:
         one = IssuedCertificate(certificate)

@@ -109,6 +109,7 @@ def end_roll_over(authority: Authority, *, is_forced: bool = False) -> x509.Cert
     Raises:
         NotIssuedError: there is no roll-over, or the newest certificate of somebody is one of the
             authority before.
+        NotNotedError: it is ended, and the audit trail does not tell of it.
         AuthorityError: a file can't be used.
         OSError: a file can't be written.
 
@@ -130,5 +131,5 @@ def end_roll_over(authority: Authority, *, is_forced: bool = False) -> x509.Cert
             raise NotIssuedError(f"{why}, to be renewed first: {', '.join(left)}")
         files.write_authorities(authority.folder, kept, [issuing.key], authority.password)
         del opened.keys[1:]
-        opened.note("roll-over ended", issuing.certificate)
+        opened.note_taken("roll-over ended", issuing.certificate)
     return issuing.certificate

@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from gateway import replaced_file
 from gateway.certificates import authority_folder, founding, private_keys
 from gateway.certificates import x509_forms as forms
-from gateway.certificates.authority import Authority, AuthorityError, NotIssuedError
+from gateway.certificates.authority import Authority, AuthorityError, NotIssuedError, NotNotedError
 from gateway.event_log.audit import AuditTrail
 from gateway.tls.certificates import identify
 
@@ -368,6 +368,35 @@ def test_nobody_gets_a_certificate_of_which_the_trail_does_not_tell(
         with pytest.raises(OSError, match="No space left"):
             authority.issue("gw-a")
     assert authority.issued() == before
+
+
+def test_what_is_revoked_is_revoked_though_the_trail_can_not_tell_of_it(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority.issue("gw-a")
+    authority.issue("gw-b")
+    with monkeypatch.context() as patched:
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        patched.setattr(AuditTrail, "append", Mock(side_effect=full))
+        with pytest.raises(NotNotedError, match=r"gw-a \w+; .*gw-b \w+: done, .*No space left"):
+            authority.revoke(["gw-a", "gw-b"])
+    stolen = [one for one in authority.issued() if one.name in {"gw-a", "gw-b"}]
+    assert all(one.revoked for one in stolen)
+    assert revoked(authority) == {one.certificate.serial_number for one in stolen}
+
+
+def test_a_roll_over_ends_though_the_trail_can_not_tell_of_it(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh = founding.begin_roll_over(authority)
+    number = list_number(authority)
+    with monkeypatch.context() as patched:
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        patched.setattr(AuditTrail, "append", Mock(side_effect=full))
+        with pytest.raises(NotNotedError, match="roll-over ended"):
+            founding.end_roll_over(authority)
+    assert authority.trusted() == [fresh]
+    assert list_number(authority) > number
 
 
 def test_a_key_that_can_not_be_read_for_a_moment_is_not_taken_for_another_one(
