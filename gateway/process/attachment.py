@@ -14,6 +14,7 @@ from gateway.configuration.config import ConfigError, TreeSection
 from gateway.links.discovery import DiscoveryError, Group, MulticastDiscovery
 from gateway.links.neighbours import Address, Neighbours
 from gateway.links.node import TreeNode
+from gateway.printable import said
 from tree_handler.discovery import Announcement, Discovery
 
 if TYPE_CHECKING:
@@ -62,12 +63,25 @@ class _Finding:
             await self.listed.start()
 
     async def stop(self) -> None:
+        """Stop it all; what fails of DNS-SD is logged."""
         for discovery in self.groups:
             await discovery.stop()
         self.groups = []
+        await self._unlist()
+
+    async def without_list(self) -> None:
+        """Go on by multicast alone, since DNS-SD does not work."""
+        self.ways = replace(self.ways, dns_sd=())
+        await self._unlist()
+
+    async def _unlist(self) -> None:
         listed, self.listed = self.listed, None
-        if listed is not None:
+        if listed is None:
+            return
+        try:
             await listed.stop()
+        except Exception as error:  # zeroconf's are of no other kind
+            _log.error("DNS-SD did not stop in order: %s", said(error))
 
 
 class Attachment:
@@ -79,17 +93,25 @@ class Attachment:
         own_id: the node's gateway id.
         key: the tree's key.
         boot_epoch: the node's boot epoch.
+        tell: called with what does not work now, and why; with nothing for why when it does.
 
     """
 
     def __init__(
-        self, node: TreeNode, tree: TreeSection, own_id: str, key: bytes, boot_epoch: int
+        self,
+        node: TreeNode,
+        tree: TreeSection,
+        own_id: str,
+        key: bytes,
+        boot_epoch: int,
+        tell: Callable[[str, str], None] = lambda what, why: None,
     ) -> None:
         self._node = node
         self._tree = tree
         self._own_id = own_id
         self._key = key
         self._boot_epoch = boot_epoch
+        self._tell = tell
         self.neighbours = Neighbours(own_id, node.dial, node.is_linked)
         self._own: Announcement | None = None
         self._finding = _Finding()
@@ -154,9 +176,13 @@ class Attachment:
             self.neighbours.add_static(address)
         try:
             await self._find_by(fresh)
-        except OSError as error:  # it was all ready: the next reload tries it again
-            self._finding.ways = replace(fresh.ways, dns_sd=())
-            _log.error("no neighbours are found by DNS-SD: %s", error)
+        except Exception as error:  # zeroconf's are of no other kind
+            # All else goes by what was read, and the next reload tries this again.
+            await self._finding.without_list()
+            _log.error("no neighbours are found by DNS-SD: %s", said(error))
+            self._tell("DNS-SD", said(error))
+        else:
+            self._tell("DNS-SD", "")
 
     async def _joined(self, own: Announcement, ways: _Ways) -> _Finding:
         """Have all ready to find neighbours, which begins in `_find_by`."""

@@ -156,7 +156,9 @@ class GatewayProcess:
         self._watch = MemberWatch(self._node, self._members, self._settings.tree)
         self._node.add_part(self._watch)
         self._broker = await self._start_broker(files)
-        self._attachment = Attachment(self._node, self._settings.tree, own.id, key, epoch)
+        self._attachment = Attachment(
+            self._node, self._settings.tree, own.id, key, epoch, self.watched.tell
+        )
         self._stack.push_async_callback(self._attachment.stop)
         owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed
         core = self._broker.core

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import fleet_keys
 import pytest
+import zeroconf
 from fleet_gateway import Fleet, FleetGateway, until
 
 from gateway.certificates import private_keys
 from gateway.configuration import config
 from gateway.configuration.config import ConfigError
 from gateway.enrolment import following
+from gateway.links import dns_sd
 from gateway.process import reloading, service
 from gateway.status.doctor import Examined, Weight, findings
 
@@ -56,6 +58,39 @@ async def test_a_part_that_can_not_go_by_what_is_read_keeps_all_others_from_it_t
         ]
     await gateway.process.reload()
     assert dialled(gateway) == {"127.0.0.1:2"}
+    assert gateway.process.status()["failing"] == {}
+
+
+async def test_a_reload_whose_dns_sd_can_not_begin_is_whole_but_for_that_and_the_next_one_tries(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing:
+        """Zeroconf's errors are plain exceptions, when it stops too."""
+
+        begun = 0
+
+        def __init__(self, *_: object) -> None:
+            pass
+
+        async def start(self) -> None:
+            Failing.begun += 1
+            raise zeroconf.EventLoopBlocked
+
+        async def stop(self) -> None:
+            raise zeroconf.NotRunningException
+
+    monkeypatch.setattr(dns_sd, "DnsSd", Failing)
+    gateway = fleet.gateway("gw", tls=False)
+    await gateway.start(neighbours=["127.0.0.1:1"])
+    gateway.write(neighbours=["127.0.0.1:2"], dns_sd=True, discovery_interface="127.0.0.1")
+    for begun in (1, 2):
+        await gateway.process.reload()
+        assert Failing.begun == begun
+        assert dialled(gateway) == {"127.0.0.1:2"}
+        assert gateway.process.status()["failing"] == {"DNS-SD": "EventLoopBlocked: "}
+    gateway.write(neighbours=["127.0.0.1:3"])
+    await gateway.process.reload()
+    assert dialled(gateway) == {"127.0.0.1:3"}
     assert gateway.process.status()["failing"] == {}
 
 
