@@ -71,6 +71,8 @@ class AccessInUse:
         self._retry: asyncio.TimerHandle | None = None
         self._noting = threading.Lock()
         self._notes: set[asyncio.Task[None]] = set()
+        self._later: asyncio.Task[None] | None = None
+        self._unnoted_by = ""
         faces.proof.tells_of_revocations(self.revoked)
 
     def follow(self, settings: GatewaySettings, files: AccessFiles) -> None:
@@ -124,25 +126,30 @@ class AccessInUse:
     async def note(self, who: str) -> None:
         """Have what has changed in the audit trail, and lists on the disk.
 
-        What can't be written is tried again, while others go on.
+        What can't be written is tried again, while others go on: all of it at once, as made by who
+        came last.
 
         Args:
             who: made it read: ``start``, ``reload``, a neighbour or the clock.
 
         """
         if not await asyncio.to_thread(self._note, who):
-            self._begin(self._note_later(who))
+            self._unnoted_by = who
+            if self._later is None or self._later.done():
+                self._later = self._begin(self._note_later())
 
-    async def _note_later(self, who: str) -> None:
-        is_noted = False
-        while not is_noted:
+    async def _note_later(self) -> None:
+        while self._unnoted_by:
             await asyncio.sleep(NOTE_AGAIN_S)
-            is_noted = await asyncio.to_thread(self._note, who)
+            who, self._unnoted_by = self._unnoted_by, ""
+            if not await asyncio.to_thread(self._note, who):
+                self._unnoted_by = self._unnoted_by or who
 
-    def _begin(self, noting: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, noting: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(noting, name="audit")
         self._notes.add(task)
         task.add_done_callback(self._notes.discard)
+        return task
 
     def _note(self, who: str) -> bool:
         """Note it, and return whether all is: waits for the disk, in any thread."""

@@ -14,6 +14,7 @@ import pytest
 import zeroconf
 from fleet_gateway import Fleet, FleetGateway, until
 
+from gateway.access import in_use
 from gateway.certificates import private_keys
 from gateway.configuration import config
 from gateway.configuration.config import ConfigError
@@ -109,6 +110,34 @@ async def test_who_is_found_in_another_way_is_not_dialled_before_that_way_is_gon
     async with attachment.changing(near.read().tree) as change:
         await change()
     await until(lambda: near.links == {"far"})
+
+
+async def test_what_a_full_disk_does_not_take_is_tried_again_once_however_often_it_is_read(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full, noted = "No space left on device", list[str]()
+
+    def note(_settings: object, who: str) -> str:
+        noted.append(who)
+        return full
+
+    def waiting() -> int:
+        return sum(task.get_name() == "audit" for task in asyncio.all_tasks())
+
+    gateway = fleet.gateway("gw", tls=False)
+    await gateway.start()
+    monkeypatch.setattr(in_use.state, "note_access", note)
+    monkeypatch.setattr(in_use, "NOTE_AGAIN_S", 0.01)
+    for _ in range(5):
+        await gateway.process.reload()
+    await gateway.process._access.note("a neighbour")
+    assert waiting() == 1
+    tried = len(noted)
+    await until(lambda: len(noted) > tried + 2)
+    assert noted[-1] == "a neighbour"
+    full = ""
+    await until(lambda: not waiting())
+    assert gateway.process.status()["failing"] == {}
 
 
 async def test_whoever_follows_the_fleet_shows_the_key_that_the_gateway_has_now(
