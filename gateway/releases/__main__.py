@@ -21,7 +21,7 @@ from pathlib import Path
 from .asking import OwnListeners
 from .folder import ReleaseFolder
 from .guard import ReleaseGuard
-from .trial import RESTARTS, TrialError
+from .trial import ServiceEnds, TrialError
 
 ROOT = Path("/opt/hedgerow")
 CONFIG = Path("/etc/hedgerow/hedgerow.toml")
@@ -31,6 +31,7 @@ UNIT = "hedgerow.service"
 GUARD_UNIT = "hedgerow-trial.service"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _SYSTEMCTL_S = 30.0
+_RESTARTS, _STATE, _SINCE = "NRestarts", "ActiveState", "StateChangeTimestampMonotonic"
 
 
 class SystemdService:
@@ -40,22 +41,23 @@ class SystemdService:
         """The kernel's."""
         return _BOOT_ID.read_text().strip()
 
-    def restarts(self) -> int | None:
-        """``NRestarts``; None where systemd does not say.
+    def ends(self) -> ServiceEnds | None:
+        """What it says of how the service ended; None where it does not say.
 
-        One that is not started again, since it ended as a wrong configuration has it end
-        (``RestartPreventExitStatus``), has ended as often as it takes.
+        ``failed`` is one that is not started again, since it ended as a wrong configuration has it
+        end (``RestartPreventExitStatus``): `ServiceEnds.failed_at` is when, in microseconds.
         """
+        asked = [f"--property={name}" for name in (_RESTARTS, _STATE, _SINCE)]
         try:
-            told = self._systemctl("show", "--property=NRestarts", "--property=ActiveState", UNIT)
+            told = self._systemctl("show", *asked, UNIT)
         except OSError as error:
             sys.stderr.write(f"releases: {error}\n")
             return None
         of = dict(line.partition("=")[::2] for line in told.splitlines())
-        count = of.get("NRestarts", "")
-        if not count.isdigit():
+        count, since = of.get(_RESTARTS, ""), of.get(_SINCE, "")
+        if not count.isdigit() or not since.isdigit():
             return None
-        return int(count) + (RESTARTS if of.get("ActiveState") == "failed" else 0)
+        return ServiceEnds(int(count), int(since) if of.get(_STATE) == "failed" else None)
 
     def restart(self) -> None:
         """Have it started again, and wait for nothing.

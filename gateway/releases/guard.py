@@ -19,7 +19,7 @@ from typing import Protocol
 from . import trial as trials
 from .asking import ListenersOnTrial
 from .folder import ReleaseFolder
-from .trial import Trial, TrialError
+from .trial import ServiceEnds, Trial, TrialError
 
 LOOK_S = 2.0
 """How often the service is looked at."""
@@ -33,8 +33,8 @@ class GuardedService(Protocol):
     def boot_id(self) -> str:
         """What tells one boot from another."""
 
-    def restarts(self) -> int | None:
-        """How often systemd has started it again, counted from some moment; None if unknown."""
+    def ends(self) -> ServiceEnds | None:
+        """What systemd says of how it ended; None if it says nothing."""
 
     def restart(self) -> None:
         """Have it started again, and wait for nothing.
@@ -109,8 +109,8 @@ class ReleaseGuard:
         with self._folder.locked():
             opened, current = self._folder.trial(), self._folder.current()
             boot_id, schemes = self._service.boot_id(), self._listeners.schemes()
-            restarts = self._service.restarts()
-            trial = trials.begun(current, release, within_s, boot_id, opened, schemes, restarts)
+            ends = self._service.ends()
+            trial = trials.begun(current, release, within_s, boot_id, opened, schemes, ends)
             if not self._folder.is_whole(release):
                 raise TrialError(f"{release} is not installed")
             try:
@@ -197,8 +197,8 @@ class ReleaseGuard:
             seen.kept_s = seen.looked_s = now_s
         assert seen.trial is not None
         passed_s, seen.looked_s = now_s - seen.looked_s, now_s
-        boot_id, restarts = self._service.boot_id(), self._service.restarts()
-        seen.trial = trials.passed(seen.trial, passed_s, boot_id, restarts)
+        boot_id, ends = self._service.boot_id(), self._service.ends()
+        seen.trial = trials.passed(seen.trial, passed_s, boot_id, ends)
         if seen.trial.why:
             self._return(seen.trial, lambda: self._restart_once(seen))
             return True

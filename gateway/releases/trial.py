@@ -23,6 +23,21 @@ class TrialError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceEnds:
+    """What systemd says of how the service ended.
+
+    Attributes:
+        restarts: how often it was started again, counted from some moment.
+        failed_at: what tells when it ended so that it is not started again, in this boot; None
+            while it has not.
+
+    """
+
+    restarts: int
+    failed_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """A trial that is open.
 
@@ -37,6 +52,7 @@ class Trial:
         restarts: systemd's count of restarts as it was seen last; None if it was not seen yet. It
             goes on from what was before the trial, and may begin anew at any start.
         ends: how often the service was started again in this trial, since the last boot.
+        failed_at: when the service had failed as it was seen last; likewise.
 
     """
 
@@ -49,6 +65,7 @@ class Trial:
     schemes: tuple[str, ...] = ()
     restarts: int | None = None
     ends: int = 0
+    failed_at: int | None = None
 
 
 def begun(
@@ -58,7 +75,7 @@ def begun(
     boot_id: str,
     opened: Trial | None,
     schemes: Sequence[str] = (),
-    restarts: int | None = None,
+    told: ServiceEnds | None = None,
 ) -> Trial:
     """A trial of a release.
 
@@ -72,7 +89,7 @@ def begun(
         boot_id: of this boot.
         opened: the trial that is open; None if none is.
         schemes: of the listeners of the release that runs.
-        restarts: systemd's count so far; None if it does not say.
+        told: by systemd of the service so far; None if it does not say.
 
     Raises:
         TrialError: it runs already, and not on trial; or is what an open trial goes back to.
@@ -85,26 +102,34 @@ def begun(
     before = current
     if opened is not None:
         before, schemes = opened.before, opened.schemes
-    return Trial(release, before, within_s, BOOTS, boot_id, "", tuple(schemes), restarts)
+    trial = Trial(release, before, within_s, BOOTS, boot_id, "", tuple(schemes))
+    if told is None:
+        return trial
+    return replace(trial, restarts=told.restarts, failed_at=told.failed_at)
 
 
-def passed(trial: Trial, seconds: float, boot_id: str, restarts: int | None) -> Trial:
+def passed(trial: Trial, seconds: float, boot_id: str, told: ServiceEnds | None) -> Trial:
     """The trial after some time.
 
     Args:
         trial: as it was.
         seconds: that passed.
         boot_id: of this boot.
-        restarts: systemd's count; None if it does not say.
+        told: by systemd of the service; None if it does not say.
 
     """
     is_same_boot = boot_id == trial.boot_id
     boots_left = trial.boots_left - (not is_same_boot)
-    seen, ends = (trial.restarts, trial.ends) if is_same_boot else (0, 0)
-    if restarts is not None:
+    since = trial if is_same_boot else replace(trial, restarts=0, ends=0, failed_at=None)
+    seen, ends, failed_at = since.restarts, since.ends, since.failed_at
+    if told is not None:
         if seen is not None:
-            ends += restarts - seen if restarts >= seen else restarts
-        seen = restarts
+            ends += told.restarts - seen if told.restarts >= seen else told.restarts
+            # One that is not started again has ended as often as it takes. The one before the
+            # trial may have: that failure counts for nothing.
+            if told.failed_at not in (None, failed_at):
+                ends += RESTARTS
+        seen, failed_at = told.restarts, told.failed_at
     left_s = trial.left_s - max(0.0, seconds)
     why = trial.why
     if not why and boots_left < 0:
@@ -121,6 +146,7 @@ def passed(trial: Trial, seconds: float, boot_id: str, restarts: int | None) -> 
         why=why,
         restarts=seen,
         ends=ends,
+        failed_at=failed_at,
     )
 
 
@@ -175,11 +201,14 @@ def decode(data: bytes) -> Trial:
     schemes = told.get("schemes", [])
     if not isinstance(schemes, list) or not all(isinstance(one, str) for one in schemes):
         raise TrialError(f"schemes: {schemes!r}")
-    restarts, ends = told.get("restarts"), told.get("ends", 0)
-    if type(restarts) not in (int, NoneType) or type(ends) is not int:
-        raise TrialError(f"restarts, ends: {restarts!r}, {ends!r}")
+    restarts, ends, failed_at = told.get("restarts"), told.get("ends", 0), told.get("failed_at")
+    if (
+        any(type(one) not in (int, NoneType) for one in (restarts, failed_at))
+        or type(ends) is not int
+    ):
+        raise TrialError(f"restarts, ends, failed_at: {restarts!r}, {ends!r}, {failed_at!r}")
     known = {name: told[name] for name in _FIELDS}
-    return Trial(**known, schemes=tuple(schemes), restarts=restarts, ends=ends)
+    return Trial(**known, schemes=tuple(schemes), restarts=restarts, ends=ends, failed_at=failed_at)
 
 
 _FIELDS: dict[str, type | tuple[type, ...]] = {

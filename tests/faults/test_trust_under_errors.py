@@ -41,7 +41,7 @@ from gateway.enrolment.tokens import TokenBook, TokenGrant
 from gateway.event_log.audit import AuditTrail
 from gateway.releases.folder import ReleaseFolder
 from gateway.releases.guard import ReleaseGuard
-from gateway.releases.trial import TrialError
+from gateway.releases.trial import ServiceEnds, TrialError
 from gateway.signing.keys import PrivateKey
 from gateway.state_folder.identity import next_boot_epoch
 from gateway.state_folder.life import GatewayLife, Renewals
@@ -324,8 +324,8 @@ class Machine:
     def boot_id(self) -> str:
         return "boot"
 
-    def restarts(self) -> int:
-        return 7  # of before
+    def ends(self) -> ServiceEnds:
+        return ServiceEnds(7, failed_at=1)  # of before
 
     def restart(self) -> None:
         self.starts += 1

@@ -34,7 +34,7 @@ from gateway.releases.answers import (
 )
 from gateway.releases.asking import OwnListeners
 from gateway.releases.folder import ReleaseFolder
-from gateway.releases.trial import RESTARTS
+from gateway.releases.trial import ServiceEnds
 from gateway.releases.websocket_questions import BYE, FramedMqttQuestion, UpgradeQuestion
 
 MQTT, COAP = ListenerOnTrial("mqtt", "127.0.0.1", 1883), ListenerOnTrial("coap", "::1", 5683)
@@ -347,20 +347,22 @@ def test_the_command_does_not_confirm_a_release_that_does_not_answer(
 
 
 @pytest.mark.parametrize(
-    ("told", "ends"),
+    ("count", "state", "ends"),
     [
-        ("NRestarts=0\nActiveState=active\n", 0),
-        ("NRestarts=2\nActiveState=activating\n", 2),
+        ("0", "active", ServiceEnds(0)),
+        ("2", "activating", ServiceEnds(2)),
         # A configuration that is wrong: systemd does not start it again.
-        ("NRestarts=0\nActiveState=failed\n", RESTARTS),
-        ("", None),
+        ("0", "failed", ServiceEnds(0, failed_at=73_104_611)),
+        ("", "", None),
     ],
 )
-def test_a_service_that_is_not_started_again_has_ended_as_often_as_it_takes(
-    told: str, ends: int | None
+def test_a_service_that_is_not_started_again_has_failed_at_a_moment(
+    count: str, state: str, ends: ServiceEnds | None
 ) -> None:
     class Told(command.SystemdService):
         def _systemctl(self, *arguments: str) -> str:
-            return told
+            return (
+                f"NRestarts={count}\nActiveState={state}\nStateChangeTimestampMonotonic=73104611\n"
+            )
 
-    assert Told().restarts() == ends
+    assert Told().ends() == ends

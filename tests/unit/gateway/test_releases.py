@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from gateway.releases import trial as trials
 from gateway.releases.folder import ReleaseFolder
 from gateway.releases.guard import ReleaseGuard
-from gateway.releases.trial import BOOTS, RESTARTS, Trial, TrialError
+from gateway.releases.trial import BOOTS, RESTARTS, ServiceEnds, Trial, TrialError
 
 OLD, NEW, NEWER = "1-old", "2-new", "3-newer"
+ENDS = st.none() | st.builds(ServiceEnds, st.integers(0, 5), st.none() | st.integers(0, 2))
 
 
 class PowerCutError(BaseException):
@@ -31,14 +32,15 @@ class Machine:
     def __init__(self) -> None:
         self.boots = 0
         self.starts = 0
-        self.ends = 0
+        self.restarts = 0
+        self.failed_at: int | None = None
         self.guards = 0
 
     def boot_id(self) -> str:
         return f"boot-{self.boots}"
 
-    def restarts(self) -> int:
-        return self.ends
+    def ends(self) -> ServiceEnds:
+        return ServiceEnds(self.restarts, self.failed_at)
 
     def restart(self) -> None:
         self.starts += 1
@@ -134,26 +136,26 @@ def test_one_whose_service_ends_again_and_again_goes_back_at_once(folder: Releas
     guard.try_release(NEW, 3600)
 
     def another_end(_seconds: float) -> None:
-        machine.ends += 1
+        machine.restarts += 1
 
     guard.watch(another_end)
     assert folder.current() == OLD
-    assert machine.ends == RESTARTS
+    assert machine.restarts == RESTARTS
 
 
 def test_how_often_its_service_ended_before_the_trial_counts_for_nothing(
     folder: ReleaseFolder,
 ) -> None:
     guard = guard_of(folder, machine := Machine())
-    machine.ends = RESTARTS + 3  # of before
+    machine.restarts = RESTARTS + 3  # of before
     guard.try_release(NEW, 3600)
     looks: list[str] = []
 
     def look(_seconds: float) -> None:
         looks.append(folder.current())
         # systemd begins to count anew when it carries out the restart, which takes a while.
-        machine.ends = (
-            machine.ends if len(looks) < 3 else 0 if len(looks) == 3 else machine.ends + 1
+        machine.restarts = (
+            machine.restarts if len(looks) < 3 else 0 if len(looks) == 3 else machine.restarts + 1
         )
 
     guard.watch(look)
@@ -162,13 +164,38 @@ def test_how_often_its_service_ended_before_the_trial_counts_for_nothing(
     assert (folder.last() or {})["why"] == f"its service ended {RESTARTS} times"
 
 
+def test_one_that_fails_as_the_one_before_had_failed_goes_back_at_once(
+    folder: ReleaseFolder,
+) -> None:
+    guard = guard_of(folder, machine := Machine())
+    machine.failed_at = 5_000_000  # of before
+    guard.try_release(NEW, 3600)
+    looks: list[str] = []
+
+    def look(_seconds: float) -> None:
+        looks.append(folder.current())
+        if len(looks) == 2:  # it was started, and ended again, between two looks
+            machine.failed_at = 9_000_000
+
+    guard.watch(look)
+    assert looks == [NEW, NEW]
+    assert folder.current() == OLD
+
+
+def test_one_that_has_failed_since_a_boot_goes_back() -> None:
+    trial = trials.begun(OLD, NEW, 60, "boot", None, told=ServiceEnds(0, failed_at=5))
+    assert not trials.passed(trial, 0.0, "boot", ServiceEnds(0, failed_at=5)).why
+    assert trials.passed(trial, 0.0, "another boot", ServiceEnds(0, failed_at=5)).why
+
+
 def test_a_count_that_systemd_does_not_tell_at_the_beginning_begins_when_it_does() -> None:
-    trial = trials.begun(OLD, NEW, 60, "boot", None, restarts=None)
-    for told, ends in ((None, 0), (9, 0), (None, 0), (10, 1), (0, 1), (2, 3)):
+    trial = trials.begun(OLD, NEW, 60, "boot", None)
+    for count, ends in ((None, 0), (9, 0), (None, 0), (10, 1), (0, 1), (2, 3)):
+        told = None if count is None else ServiceEnds(count)
         trial = trials.passed(trial, 0.0, "boot", told)
         assert (trial.ends, trial.why) == (ends, "")
     trial = trials.passed(trial, 0.0, "another boot", None)
-    assert trials.passed(trial, 0.0, "another boot", 3).ends == 3
+    assert trials.passed(trial, 0.0, "another boot", ServiceEnds(3)).ends == 3
 
 
 class FullFolder(ReleaseFolder):
@@ -188,7 +215,7 @@ def test_on_a_full_disk_a_bad_release_goes_back_and_what_is_not_noted_is_told(
     guard_of(folder, machine := Machine()).try_release(NEW, 3600)
 
     def another_end(_seconds: float) -> None:
-        machine.ends += 1
+        machine.restarts += 1
 
     guard_of(FullFolder(folder.path), machine).watch(another_end)
     assert (folder.current(), folder.trial(), machine.starts) == (OLD, None, 2)
@@ -249,7 +276,7 @@ def test_a_trial_whose_file_is_damaged_meanwhile_goes_on_as_it_was_read(
 
     def damage(_seconds: float) -> None:
         (folder.path / "trial.json").write_bytes(b"\0")
-        machine.ends += 1
+        machine.restarts += 1
 
     guard.watch(damage)
     assert (folder.current(), folder.trial()) == (OLD, None)
@@ -367,18 +394,14 @@ def test_a_power_cut_at_any_step_leaves_a_release_that_is_whole_and_a_way_back(
 
 
 @given(
-    st.lists(
-        st.tuples(
-            st.floats(0, 100), st.integers(0, 6).map(lambda boot: f"boot-{boot}"), st.integers(0, 5)
-        )
-    )
+    st.lists(st.tuples(st.floats(0, 100), st.integers(0, 6).map(lambda boot: f"boot-{boot}"), ENDS))
 )
 def test_a_trial_never_comes_to_life_again_and_no_time_is_given_back(
-    looks: list[tuple[float, str, int]],
+    looks: list[tuple[float, str, ServiceEnds | None]],
 ) -> None:
     trial = trials.begun(OLD, NEW, 200, "boot-0", None, ["mqtt"])
-    for seconds, boot_id, restarts in looks:
-        after = trials.passed(trial, seconds, boot_id, restarts)
+    for seconds, boot_id, told in looks:
+        after = trials.passed(trial, seconds, boot_id, told)
         assert after.left_s <= trial.left_s
         assert after.boots_left <= trial.boots_left
         assert not trial.why or after.why == trial.why
