@@ -41,6 +41,7 @@ class Losses:
     origin_gone_s: float
     _stuck: dict[Epoch, float] = field(default_factory=dict)
     """Since when something of a stream is missing that no neighbour can send."""
+    _alone_since: float = math.inf
     _next_search: float = 0.0
     _ended_at: float = math.inf
     """When the search ended whose result is let settle."""
@@ -49,6 +50,10 @@ class Losses:
     def due_at(self) -> float:
         """When `give_up` may have something to give up; infinity for not before it is fed."""
         return self._ended_at + self.interval_s / 2
+
+    def accompanied(self) -> None:
+        """A neighbour is there: who was alone begins to count anew when it has gone."""
+        self._alone_since = math.inf
 
     def seek(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
         """Ask everybody within reach for what no neighbour can send.
@@ -77,14 +82,15 @@ class Losses:
         ]
 
     def alone(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
-        """Note as lost what is missing while there was no neighbour for so long that it counts as
-        gone; the arguments are those of `seek`."""
+        """Note as lost what is missing when there was no neighbour for so long that it counts as
+        gone, and something of the stream was missing as long; the arguments are those of `seek`."""
         self.start_over()
+        self._alone_since = min(self._alone_since, now)
         self._stuck = {key: self._stuck.get(key, now) for key in missing}
         return [
             note
             for stream, left in missing.items()
-            if now - self._stuck[stream] >= self.origin_gone_s
+            if now - max(self._alone_since, self._stuck[stream]) >= self.origin_gone_s
             for note in self._notes(stream, left)
         ]
 

@@ -144,6 +144,7 @@ class Repairing:
         self._flooding.link_up(link)
         self._telling.link_up(link)
         self._neighbours.link_up(link)
+        self._losses.accompanied()
         self._next_repair = min(self._next_repair, now + self._interval_s)
         return [*self._telling.tell(link), *self._searches.link_up(link)]
 

@@ -9,6 +9,7 @@ from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
 from tree_handler.replication.delivery import Deliver, DeliverLogged
+from tree_handler.replication.repair import Summary
 from tree_handler.replication.replication import Action, Append, RepairSettings, Replication
 
 OWN = "gw-1"
@@ -183,6 +184,31 @@ def test_who_is_alone_for_a_day_waits_for_nobody_and_hands_out_what_is_behind_a_
     assert gateway.core.counters.lost == 2
     gateway.do(gateway.core.repair.handle_timer(DAY_S + 20.0))
     assert gateway.core.counters.lost == 2
+
+
+def test_what_a_neighbour_could_send_until_it_went_is_waited_for_a_day_though_more_is_missing() -> (
+    None
+):
+    """And what was missing before that, since who links anew may have both."""
+    gateway = Gateway(begins(3, {}), message(3, 1), message(3, 3))
+    repair = gateway.core.repair
+    gateway.do(repair.handle_timer(0.0))  # nobody has the second
+    late = DAY_S - 60.0
+    gateway.take(message(3, 6))
+    theirs = Summary({(OWN, 3): Intervals([(3, 6)])}, completes=True)
+    gateway.do(repair.receive_summary(1, theirs, late))
+    gateway.do(repair.handle_timer(late))
+    gateway.do(repair.link_down(1, late + 1.0))
+    for now in (late + 10.0, DAY_S + 10.0, DAY_S + late - 10.0):
+        gateway.do(repair.handle_timer(now))
+    gateway.do(repair.link_up(1, DAY_S + late))  # for a moment, between two rounds
+    gateway.do(repair.link_down(1, DAY_S + late + 1.0))
+    for now in (DAY_S + late + 20.0, 2 * DAY_S + late):
+        gateway.do(repair.handle_timer(now))
+    assert gateway.core.counters.lost == 0
+    gateway.do(repair.handle_timer(2 * DAY_S + late + 20.0))
+    assert gateway.core.counters.lost == 3
+    assert gateway.got == [(3, 3), (3, 6)]
 
 
 def test_what_comes_of_a_life_whose_own_word_is_forgotten_waits_for_that_no_more() -> None:
