@@ -73,23 +73,25 @@ class Summary:
         part = cls()
         found = [part]
         count = ranges = 0
-        for name, epochs in over:
-            if count == MAX_SUMMARY_ROWS:
-                found.append(part := cls())
-                count = ranges = 0
-            part.over[name] = Intervals(epochs)
-            count += 1
-            ranges += len(epochs)
-        for stream, numbers, kept_from in rows:
+
+        def take(numbers: Intervals) -> Intervals:
+            nonlocal part, count, ranges
             told = Intervals(list(numbers)[:MAX_RANGES])
             if count == MAX_SUMMARY_ROWS or ranges + len(told) > MAX_RANGES:
                 found.append(part := cls())
                 count = ranges = 0
+            count += 1
+            ranges += len(told)
+            return told
+
+        for name, epochs in over:
+            told = take(epochs)
+            part.over[name] = told
+        for stream, numbers, kept_from in rows:
+            told = take(numbers)
             part.have[stream] = told
             if kept_from > 1:
                 part.kept_from[stream] = kept_from
-            count += 1
-            ranges += len(told)
         part.completes = completes
         return found
 

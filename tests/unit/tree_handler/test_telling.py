@@ -12,7 +12,7 @@ from tree_handler import batch
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.replication import repair
+from tree_handler.replication import epochs_over, repair
 from tree_handler.replication.actions import Append, SendRequest, SendSummary
 from tree_handler.replication.anti_entropy import MAX_TOLD_STREAMS, AntiEntropy
 from tree_handler.replication.repair import MAX_RANGES, MAX_SUMMARY_ROWS, Summary
@@ -108,6 +108,22 @@ def test_no_part_of_a_summary_is_over_a_limit_however_many_ranges_there_are() ->
     parts = Summary.parts(((key, n, 1) for key, n in have.items()), (), completes=True)
     told = [Summary.decode(part.encode()) for part in parts]
     assert [sum(map(len, part.have.values())) for part in told] == [MAX_RANGES, MAX_RANGES]
+
+
+def test_lives_that_are_over_are_cut_as_numbers_are_and_share_the_limit_with_them() -> None:
+    """Of each origin of an old fleet there are as many ranges as can be remembered."""
+    lives = Intervals((n, n) for n in range(1, 2 * epochs_over.MAX_RANGES, 2))
+    over = {f"gw-{n}": lives for n in range(400)}
+    torn = Intervals((n, n) for n in range(1, MAX_RANGES, 2))
+    rows = [(("a", 1), torn, 2), (("b", 1), torn, 1)]
+    parts = Summary.parts(rows, over.items(), completes=True)
+    told = [Summary.decode(part.encode()) for part in parts]
+    ranges = [sum(map(len, [*one.over.values(), *one.have.values()])) for one in told]
+    assert all(count <= MAX_RANGES for count in ranges)
+    assert [name for one in told for name in one.over] == list(over)
+    assert all(epochs == lives for one in told for epochs in one.over.values())
+    assert [key for one in told for key in one.have] == [("a", 1), ("b", 1)]
+    assert [one.completes for one in told] == [False] * (len(told) - 1) + [True]
 
 
 def test_a_summary_over_a_limit_breaks_the_protocol() -> None:
