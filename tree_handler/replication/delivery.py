@@ -61,8 +61,9 @@ class OrderedDelivery:
         return self._done.get(key, 0)
 
     def skip(self, stream: Epoch, have: Intervals) -> None:
-        """A batch of this gateway's own: its clients have it from the broker directly."""
-        self._done[stream] = have.contiguous_from(1)
+        """A batch of this gateway's own: its clients have it from the broker directly, and had what
+        the log has lost since."""
+        self._done[stream] = have.contiguous_from(self._done.get(stream, 0) + 1)
 
     def forget(self, streams: Iterable[Epoch]) -> None:
         """All of these was handed out, and nothing more comes."""

@@ -173,6 +173,19 @@ def test_a_word_to_gateways_that_the_log_loses_is_asked_for_and_not_acted_on_aga
     assert len(gateway.control) == 1
 
 
+def test_what_own_clients_had_stays_handed_out_when_the_log_loses_a_part_of_it() -> None:
+    gateway = Gateway()
+    own = (OWN, NOW)
+    for _ in range(5):
+        gateway.do(gateway.core.publish([("t", 1, b"")], Flags.LOGGED, 0))
+    # As where the log tells the core: it reads what the log has, which is less then.
+    gateway.core.have[own] = gateway.core.have[own].without(Intervals([(2, 2)]))
+    gateway.core.lost(own, Intervals([(2, 2)]))
+    assert gateway.core.handed_out(own) == 5
+    gateway.do(gateway.core.publish([("t", 1, b"")], Flags.LOGGED, 0))
+    assert gateway.core.handed_out(own) == 6
+
+
 def test_who_is_alone_for_a_day_waits_for_nobody_and_hands_out_what_is_behind_a_gap() -> None:
     gateway = Gateway(begins(3, {}), message(3, 1), message(3, 4, 2))
     gateway.do(gateway.core.repair.link_down(1, 0.0))
