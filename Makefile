@@ -2,10 +2,11 @@
 .PHONY: help demo test quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels bench soak clean
 .DEFAULT_GOAL := help
 
-# SEED=N replays the order of a run of CI, which prints it; without it modules run as they stand.
+# SEED=N replays what a run of CI drew, which prints it: the order, and what tests draw themselves.
+# Without it modules run as they stand, and draw by seed 1. --seed is known where a path is named.
 SEED ?=
-ORDER = $(if $(SEED),--random-order-seed=$(SEED))
-PYTEST = .venv/bin/python -m pytest $(ORDER)
+DRAWN = $(if $(SEED),--random-order-seed=$(SEED) --seed=$(SEED))
+PYTEST = .venv/bin/python -m pytest $(DRAWN)
 BESIDE = -n $(or $(WORKERS),logical) --dist loadscope --no-loadscope-reorder
 # Another build of the same sources, where `make compiled` has made one: `make test` runs these
 # slices on it too, without this folder's own sources on the path. CI makes one beside the checks, and
@@ -36,10 +37,10 @@ test: ## all checks and tests
 		echo "Running unit, conformance and simulation tests on the compiled build"; \
 		mkdir -p .pytest_cache; \
 		HEDGEROW_BUILD=compiled PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= \
-			$(ORDER) $(BESIDE) -m "not alone" $(ON_ONE_BUILD) --ignore $(UNCOMPILED) \
+			$(DRAWN) $(BESIDE) -m "not alone" $(ON_ONE_BUILD) --ignore $(UNCOMPILED) \
 			--note-passed $(PASSED) && \
 		HEDGEROW_BUILD=compiled PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= \
-			$(ORDER) $(BESIDE) -m "not alone and not slow" $(ON_BOTH_BUILDS) || exit; fi
+			$(DRAWN) $(BESIDE) -m "not alone and not slow" $(ON_BOTH_BUILDS) || exit; fi
 	@echo "Running all other tests (several minutes; real processes, and Spark once)"
 	@$(PYTEST) $(BESIDE) -m "not alone" tests $(if $(CI),--passed-before $(PASSED))
 
@@ -64,7 +65,7 @@ compiled: ## what mypyc makes of the hot packages, in .venv-compiled (needs gcc;
 
 check-then-alone: check
 	@echo "Running the tests that run beside no other"
-	@$(PYTEST) -m alone
+	@$(PYTEST) -m alone tests
 
 # It takes only the time that checks and tests leave: those that run alone mostly wait for a silent neighbour.
 compiled-in-ci:

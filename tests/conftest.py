@@ -178,11 +178,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(message)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say by what seed that was drawn which failed."""
+    if terminalreporter.stats.keys() & {"failed", "error"}:
+        seed = terminalreporter.config.getoption("--seed")
+        terminalreporter.write_line(f"What tests draw was drawn by --seed {seed}")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--soak`` makes the long checks long."""
     parser.addoption("--soak", action="store_true", help="run long checks in full length")
     parser.addoption("--note-passed", type=Path, help="write down which tests passed, in this file")
     parser.addoption("--passed-before", type=Path, help="leave out the tests that this file names")
-    parser.addoption("--seed", type=int, default=1, help="of the tests that kill a broker")
+    parser.addoption("--seed", type=int, default=1, help="of what tests draw")
     parser.addoption("--chaos-s", type=float, default=None, help="how long the chaos goes on")
     parser.addoption("--chaos-mode", choices=MODES, default=None, help="the tree's mode in it")
