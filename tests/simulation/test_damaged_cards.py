@@ -92,6 +92,11 @@ class Cast:
         self.world.at_start = how
         await crash(self.world)
 
+    async def come_on(self) -> None:
+        """What was held up is tried again."""
+        self.world.core.upkeep.sweep(self.world.core.now())
+        await settle(self.world, self.subscriber)
+
     async def come_back(self) -> None:
         """The neighbour is there again, and so is the subscriber."""
         self.world.link()
@@ -314,8 +319,7 @@ async def test_what_the_log_loses_while_it_runs_reaches_who_waits_in_its_order_a
     world.repair()
     for _ in range(2):
         world.ahead_s += backlog.PAUSE_MAX_S
-        world.core.upkeep.sweep(world.core.now())
-        await settle(world, cast.subscriber)
+        await cast.come_on()
     assert cast.got() == cast.published
     await crash(world)
     await cast.come_back()
@@ -341,10 +345,44 @@ async def test_what_nobody_brings_back_is_dropped_after_a_while_and_keeps_nothin
     assert cast.got() == cast.published[:10]
     for _ in range(3):
         world.ahead_s += reading_back.AWAITED_S
-        world.core.upkeep.sweep(world.core.now())
-        await settle(world, cast.subscriber)
+        await cast.come_on()
     assert cast.got() == [*cast.published[:10], *cast.published[11:]]
     assert world.core.refusals.counts[NO_LONGER_LOGGED] == 1
+
+
+@QOS
+@pytest.mark.parametrize("again", [20, 11], ids=["elsewhere", "next to it"])
+async def test_a_second_loss_of_the_same_life_is_waited_for_as_the_first(
+    world: NeighbouredWorld, qos: int, again: int
+) -> None:
+    cast = Cast(world, is_away=True, qos=qos, size=backlog.HEAD_BYTES // 5)
+    await cast.begin()
+    await cast.publish()
+    world.link()
+    world.cut()
+    await crash(world)
+    at = [i for i, frame in enumerate(world.disk.frames) if batch.check(frame).clients]
+    stream = (NAME, world.epoch - 1)
+
+    def lose(index: int) -> None:
+        world.disk.damage(at[index], 1)
+        world.side.core.lost(stream, Intervals([(index + 1, index + 1)]))
+
+    lose(10)
+    await settle(world, cast.subscriber)
+    assert cast.got() == cast.published[:10]
+    world.link()
+    world.repair()
+    world.ahead_s += reading_back.AWAITED_S + 1
+    lose(again)
+    world.ahead_s += backlog.PAUSE_MAX_S / 10
+    await cast.come_on()
+    assert cast.got() == cast.published[:again]
+    world.repair()
+    for _ in range(3):
+        world.ahead_s += backlog.PAUSE_MAX_S / 3
+        await cast.come_on()
+    assert cast.got() == cast.published
 
 
 STEPS = 150

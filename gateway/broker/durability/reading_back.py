@@ -16,7 +16,7 @@ from gateway.event_log.counted_lines import CountedLines
 from gateway.log.errors import LogError
 from gateway.mqtt import PacketError
 from tree_handler import batch
-from tree_handler.batch import Entry, Epoch, Header, Ref
+from tree_handler.batch import MAX_NUMBER, Entry, Epoch, Header, Ref
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
 
@@ -25,7 +25,7 @@ PIECE_BYTES: Final = 64 << 10
 NUMBERS_MAX: Final = 1_024
 AWAITED_S: Final = 30.0
 AGAIN_S: Final = 600.0
-"""A stream of which the log has lost some is waited for so long, and again after so long."""
+"""What the log has lost is waited for so long since it was missed, and again after so long."""
 UNREADABLE: Final = "messages that wait in the log can't be read now; they keep their places"
 
 _log = logging.getLogger(__name__)
@@ -67,7 +67,8 @@ class ReadingBack:
         self._numbers = 64
         """How many were about `PIECE_BYTES` last."""
         self._failures = CountedLines(_log, now)
-        self._awaited: dict[Epoch, float] = {}
+        self._missed: dict[Epoch, dict[tuple[int, int], float]] = {}
+        """When each range that the log lacks was first missed, by stream."""
 
     def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
         """Read some of what waits: see `sessions.logged`."""
@@ -97,7 +98,7 @@ class ReadingBack:
             until = max(until, header.last)
         until = self._add_spared(key, first, min(until, last), found)
         numbers = (n for gap in stated.missing(first, until) for n in range(gap[0], gap[1] + 1))
-        awaited = (n for n in numbers if n not in found and self._is_awaited(key, n))
+        awaited = self._awaited(key, [n for n in numbers if n not in found])
         until = min(until, next(awaited, until + 1) - 1)
         if until < first and self.waits:
             raise LogError(f"{key[0]}/{key[1]} {first} can't be read, and may be again")
@@ -108,13 +109,25 @@ class ReadingBack:
             self._numbers = min(NUMBERS_MAX, self._numbers * 2)
         return found, until
 
-    def _is_awaited(self, key: Epoch, number: int) -> bool:
-        """Return whether a message may be there again, and is waited for since it was missed."""
-        if not self._history.lacks(key, number, number):
-            return self.has((key, number))  # it could be read after all
+    def _awaited(self, key: Epoch, numbers: list[int]) -> Iterator[int]:
+        """Those of some numbers, which could not be read, that may be there again: for each range
+        that is lost there is a time of its own, and one that came back and is lost again is new."""
+        before = self._missed.pop(key, {})
+        if not (numbers or before):
+            return
         now_s = self._now()
-        self._awaited = {k: s for k, s in self._awaited.items() if now_s - s < AGAIN_S}
-        return now_s - self._awaited.setdefault(key, now_s) < AWAITED_S
+        before = {part: since_s for part, since_s in before.items() if now_s - since_s < AGAIN_S}
+        lacking = self._history.lacks(key, 1, MAX_NUMBER)
+        missed = {part: before.get(part, now_s) for part in lacking if numbers or part in before}
+        recent = (one for one in self._missed.items() if now_s - max(one[1].values()) < AGAIN_S)
+        self._missed = dict(recent)
+        if missed:
+            self._missed[key] = missed
+        awaited = Intervals(part for part in missed if now_s - missed[part] < AWAITED_S)
+        lost = Intervals(lacking)
+        for number in numbers:
+            if number in awaited or (number not in lost and self.has((key, number))):
+                yield number
 
     def _add_spared(self, key: Epoch, first: int, until: int, found: dict[int, Message]) -> int:
         """Add what was put by; the number up to which that is all."""
