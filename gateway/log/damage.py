@@ -30,7 +30,7 @@ class Damage:
         inner: the log's notes.
 
     Attributes:
-        segments: those in which damage was met, and where.
+        segments: those in which damage was met, and which bytes of them.
         unknown: those of them whose index may still tell of what can't be read any more.
         bytes: that held no whole batch, and that are not read or are missing; beginnings of
             batches that a kill left, and that were cut off, are not among them.
@@ -39,25 +39,33 @@ class Damage:
     """
 
     def __init__(self, inner: InnerStarts) -> None:
-        self.segments: dict[Path, set[int]] = {}
+        self.segments: dict[Path, Intervals] = {}
         self.unknown: set[Path] = set()
         self.bytes = 0
         self.messages = 0
         self._inner = inner
 
-    def note(self, path: Path, at: int, why: str) -> None:
-        """Something at this position can't be read."""
-        known = self.segments.setdefault(path, set())
-        if not known:
+    def note(self, path: Path, at: int, why: str, end: int = 0) -> None:
+        """Something can't be read from a position on, up to another if that is known."""
+        known = self.segments.get(path)
+        if known is None:
             _log.error("%s: damaged at byte %d (%s): what can't be read is skipped", path, at, why)
-        if at not in known:
-            known.add(at)
+        last = max(at, end - 1)
+        if known is None or not known.covers(at, last):
+            grown = Intervals(known or ())  # it is read in threads too
+            grown.add(at, last)
+            self.segments[path] = grown
             self.unknown.add(path)
+
+    def look_anew(self, path: Path) -> None:
+        """A segment is looked through: what is known of it is what is met from now on."""
+        if path in self.segments:
+            self.segments[path] = Intervals()
 
     def missed(self, path: Path, at: int, length: int, why: str) -> None:
         """So many bytes were there, and are not any more."""
         self.bytes += length
-        self.note(path, at, why)
+        self.note(path, at, why, at + length)
 
     def lost(self, numbers: dict[Epoch, Intervals]) -> None:
         """These messages can't be read any more."""
@@ -151,7 +159,7 @@ class Damage:
         the part, header). What is damaged is named and passed over."""
         for found in self.walked(path, data, start):
             if isinstance(found, DamagedBytes):
-                self.note(path, start + found.at, found.why)
+                self.note(path, start + found.at, found.why, start + found.end)
             else:
                 yield found
 

@@ -293,9 +293,10 @@ def surveyed(segment: Segment, damage: Damage) -> dict[Epoch, Intervals]:
         OSError: it can't be read.
 
     """
+    damage.look_anew(segment.path)
     now = _read(segment.path, damage, length=segment.length).segment
     lost = missing(segment.holds, now.holds)
-    segment.holds, segment.control = now.holds, now.control
+    segment.holds, segment.control, segment.pages = now.holds, now.control, now.pages
     index = _index(segment.path)
     if lost and index is not None:
         changed = replace(index, control=segment.control, holds=segment.holds)

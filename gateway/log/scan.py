@@ -55,8 +55,8 @@ def _read(
                 numbers = [(header.first, header.last)]
                 if header.numbered and header.stream == key and meet(ranges, numbers):
                     yield data[at : at + header.end], header
-        if learnt is not None:  # it was read as a whole, and is sealed
-            segment.pages = learnt
+        if learnt is not None and segment.path not in damage.segments:
+            segment.pages = learnt  # it was read as a whole, and is sealed
 
 
 def in_sequence(

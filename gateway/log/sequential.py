@@ -60,7 +60,7 @@ def _walk(
         if isinstance(one, DamagedBytes):
             if one.end == len(data) and not is_rest:
                 break
-            damage.note(path, start + one.at, one.why)
+            damage.note(path, start + one.at, one.why, start + one.end)
             length = one.end
         else:
             at, header = one

@@ -329,19 +329,45 @@ def test_a_block_that_the_disk_stops_giving_while_the_log_is_open_costs_what_sto
     log.close()
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
+@pytest.mark.parametrize("how", ["by number", "in a piece"])
 def test_damage_is_looked_for_again_where_more_of_a_segment_is_damaged_later(
+    tmp_path: Path, order: tuple[int, ...], how: str
+) -> None:
+    paths = filled(tmp_path, [make(n) for n in range(1, 41)])
+    held = [header for _, header in read_by_itself(paths[1])]
+    log = opened(tmp_path)
+
+    def read() -> list[int]:
+        if how == "by number":
+            return numbers(log)
+        found, _ = log.reading_on(int(paths[1].stem), 1 << 20)()
+        return [header.first for _, header in found]
+
+    for which in order:
+        number = held[which].first
+        flip(paths[1], sum(header.end for header in held[:which]) + 20)
+        assert number not in read()
+        assert log.survey() == {OURS: Intervals([(number, number)])}
+        assert not log.survey()
+        read()
+        assert log.survey() is None
+    log.close()
+
+
+def test_bytes_that_were_bad_for_a_moment_are_looked_for_when_they_are_bad_again(
     tmp_path: Path,
 ) -> None:
     paths = filled(tmp_path, [make(n) for n in range(1, 41)])
-    first, second = (header.first for _, header in list(read_by_itself(paths[1]))[:2])
+    first = next(read_by_itself(paths[1]))[1].first
     log = opened(tmp_path)
-    for at, number in ((0, first), (len(make(first)[0]), second)):
-        flip(paths[1], at + 20)
-        assert number not in numbers(log)
-        assert log.survey() == {OURS: Intervals([(number, number)])}
-        assert not log.survey()
-        numbers(log)
-        assert log.survey() is None
+    flip(paths[1], 20)
+    assert first not in numbers(log)
+    flip(paths[1], 20)
+    assert log.survey() == {}
+    flip(paths[1], 20)
+    assert first not in numbers(log)
+    assert log.survey() == {OURS: Intervals([(first, first)])}
     log.close()
 
 
