@@ -7,6 +7,7 @@ a template, and before that an address could be a command for the controller.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import subprocess
 import sys
@@ -57,6 +58,10 @@ options:
     description: Seconds to wait for the answer.
     type: float
     default: 10.0
+  allow_loopback:
+    description: Whether members may be on this machine, as those of a trial on one machine are.
+    type: bool
+    default: false
 """
 GRACE_S = 10.0
 OLDEST = (2, 19)
@@ -106,6 +111,12 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # Ansible is 
             if member.id in TAKEN:
                 self.display.warning(f"a member is left out: no host may be called {member.id}")
                 continue
+            if not may_be_reached(member.address, allow_loopback=self.get_option("allow_loopback")):
+                self.display.warning(
+                    f"a member is left out: {member.id} says that it is at {member.address}, which"
+                    " is no other machine (allow_loopback, if it is a gateway on this one)"
+                )
+                continue
             yield member
 
     def _told(self) -> Any:
@@ -143,6 +154,27 @@ def refuse_older(version: str) -> None:
         needed = ".".join(map(str, OLDEST))
         why = f"this is {version}, which takes what gateways say of themselves for templates"
         raise AnsibleParserError(f"hedgerow inventory: needs ansible-core {needed} or later: {why}")
+
+
+def may_be_reached(address: str, *, allow_loopback: bool) -> bool:
+    """Whether playbooks may be carried out at an address that a member says is its own.
+
+    This machine has a server of its own there, with keys that the operator's agent opens.
+
+    Args:
+        address: as `ListedMember` takes it.
+        allow_loopback: whether it may be this machine's.
+
+    """
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        name = address.lower().removesuffix(".")
+        is_loopback = name.rpartition(".")[2] == "localhost" or name == "localhost.localdomain"
+        return allow_loopback or not is_loopback
+    if isinstance(ip, ipaddress.IPv6Address):
+        ip = ip.ipv4_mapped or ip
+    return not (ip.is_unspecified or ip.is_multicast or (ip.is_loopback and not allow_loopback))
 
 
 def groups_of(member: ListedMember) -> list[str]:

@@ -64,6 +64,7 @@ def test_a_member_that_is_none_is_told_of_left_out_and_never_carried_out(tmp_pat
         {**MEMBERS[0], "id": template},
         {**MEMBERS[1], "group": template},
         {**MEMBERS[1], "domain": "x" * 300},
+        {**MEMBERS[0], "address": "127.0.0.1"},
         {**MEMBERS[0], "address": {"__ansible_unsafe": "10.0.0.1"}},
         *({**MEMBERS[0], "id": name} for name in ("localhost", "all", "ungrouped", "gateways")),
         *("gw", None, 7, {}, []),
@@ -100,6 +101,30 @@ def test_an_ansible_that_makes_templates_of_what_members_say_is_refused_in_one_l
         plugin().refuse_older(version)
     assert f"needs ansible-core 2.19 or later: this is {version}" in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"),
+        *("localhost", "LocalHost.", "gw.localhost", "localhost.localdomain"),
+    ],
+)
+def test_a_member_on_this_machine_is_reached_only_where_the_operator_says_so(address: str) -> None:
+    assert not plugin().may_be_reached(address, allow_loopback=False)
+    assert plugin().may_be_reached(address, allow_loopback=True)
+
+
+@pytest.mark.parametrize(
+    "address", ["0.0.0.0", "::", "::ffff:0.0.0.0", "224.0.0.1", "ff02::1", "::ffff:224.0.0.1"]
+)
+def test_what_is_the_address_of_no_machine_is_never_reached(address: str) -> None:
+    assert not plugin().may_be_reached(address, allow_loopback=True)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "2001:db8::1", "gw-a.local", "localhost.example"])
+def test_a_member_elsewhere_is_reached(address: str) -> None:
+    assert plugin().may_be_reached(address, allow_loopback=False)
 
 
 @pytest.mark.parametrize("version", ["2.19.0", "2.19.0b1", "2.20.1", "3.0"])
