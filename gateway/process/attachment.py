@@ -174,15 +174,15 @@ class Attachment:
             self.neighbours.remove_static(address)
         for address in after - before:
             self.neighbours.add_static(address)
+        why = ""
         try:
             await self._find_by(fresh)
         except Exception as error:  # zeroconf's are of no other kind
-            # All else goes by what was read, and the next reload tries this again.
+            why = said(error)
+        self._tell("DNS-SD", why)
+        if why:  # all else goes by what was read, and the next reload tries this again
+            _log.error("no neighbours are found by DNS-SD: %s", why)
             await self._finding.without_list()
-            _log.error("no neighbours are found by DNS-SD: %s", said(error))
-            self._tell("DNS-SD", said(error))
-        else:
-            self._tell("DNS-SD", "")
 
     async def _joined(self, own: Announcement, ways: _Ways) -> _Finding:
         """Have all ready to find neighbours, which begins in `_find_by`."""
