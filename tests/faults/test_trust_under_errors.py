@@ -88,9 +88,9 @@ def draw(pytestconfig: pytest.Config) -> Callable[[int], list[int]]:
     return drawn
 
 
-async def _at_once(work: Callable[..., Any], *arguments: Any) -> Any:
+async def _at_once(work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """Work that a thread would do, so that the order of calls is always the same."""
-    return work(*arguments)
+    return work(*arguments, **named)
 
 
 Draw = Callable[[int], list[int]]
