@@ -28,6 +28,7 @@ OF_DESCRIPTORS = ("write", "fsync", "fdatasync", "ftruncate", "dup", "fchmod")
 """Functions of `os` whose first argument is a descriptor."""
 STATEMENTS = "sqlite"
 _readlink = os.readlink
+_open = io.open
 _MOVES = frozenset(("rename", "replace"))
 _SYNCS = frozenset(("fsync", "fdatasync"))
 
@@ -114,38 +115,65 @@ OF_DIALLING = (
 
 
 class Disk:
-    """What of the log's segments has reached the device.
+    """What of the log's segments, and of small files that are written anew, is on the device.
 
     A sync that fails leaves pages behind that the kernel takes for written: no later sync of the
-    same file brings them to the device.
+    same file brings them to the device. Of SQLite's files all is there, and no file that was
+    removed comes back.
     """
 
     def __init__(self) -> None:
         self._synced: dict[str, int] = {}
         self._holes: dict[str, list[tuple[int, int]]] = {}
+        self._small: set[str] = set()
+        self._old: dict[str, bytes | None] = {}
+        """What stood there, if anything, when the names of the folder were last forced."""
 
     def synced(self, path: str, size: int, *, has_failed: bool) -> None:
-        """Take note of a sync of a file, which had this size when it began."""
+        """Take note of a sync of a file, which had this size when it began, or of a folder."""
         before = self._synced.get(path, 0)
         if has_failed and size > before:
             self._holes.setdefault(path, []).append((before, size))
         self._synced[path] = max(before, size)
+        if not has_failed:
+            for name in [one for one in self._old if str(Path(one).parent) == path]:
+                del self._old[name]
 
-    def renamed(self, path: str, to: str) -> None:
-        """Take note that another file stands in the place of one."""
+    def renamed(self, path: str, to: str, replaced: bytes | None) -> None:
+        """Take note that another file stands in the place of one that had this content."""
         self._holes.pop(to, None)
         self._synced[to] = self._synced.pop(path, 0)
         if path in self._holes:
             self._holes[to] = self._holes.pop(path)
+        if not to.endswith(".log"):
+            self._small.add(to)
+            self._old.setdefault(to, replaced)
 
     def cut_power(self, folder: Path) -> None:
-        """Leave of each segment what the device has."""
-        for path in folder.glob("log/*.log"):
-            data = bytearray(path.read_bytes()[: self._synced.get(str(path), 0)])
+        """Leave of each file what the device has: of a new one nothing before its first sync, and
+        the old one where the new one's name was not forced."""
+        small = {Path(name) for name in self._small if Path(name).is_relative_to(folder)}
+        for path in [*folder.glob("log/*.log"), *(one for one in small if one.is_file())]:
+            whole = path.read_bytes()
+            data = bytearray(whole[: self._synced.get(str(path), 0)])
             for begin, end in self._holes.pop(str(path), []):
                 data[begin:end] = bytes(len(data[begin:end]))
-            path.write_bytes(data)
-            self._synced[str(path)] = len(data)
+            old = self._old.pop(str(path), whole) if data == whole else data
+            if old is None:
+                path.unlink()
+                continue
+            path.write_bytes(old)
+            self._synced[str(path)] = len(old)
+        self._old = {name: old for name, old in self._old.items() if Path(name) not in small}
+
+
+def _content(path: str) -> bytes | None:
+    """Return what a file has, by a call that is not counted."""
+    try:
+        with _open(path, "rb") as file:
+            return bytes(file.read())
+    except OSError:
+        return None
 
 
 class FailingCalls:
@@ -185,7 +213,7 @@ class FailingCalls:
         self._from, self._fault = self.counts[fault.place] + number, fault
 
     def cut_power(self, folder: Path) -> None:
-        """Take from the segments of a log what no sync has forced to the disk."""
+        """Take from a log, and from small files, what no sync has forced to the disk."""
         fault, self._fault = self._fault, None
         self._disk.cut_power(folder)
         self._fault = fault
@@ -225,9 +253,11 @@ class FailingCalls:
         def reach(path: Any, *more: Any, **options: Any) -> Any:
             if self._is_meant(path) and (fault := self._on_disk(name)) is not None:
                 raise OSError(fault.number, os.strerror(fault.number), str(path))
+            if name not in _MOVES or not self._is_meant(path):
+                return call(path, *more, **options)
+            replaced = _content(to := os.fspath(more[0]))
             done = call(path, *more, **options)
-            if name in _MOVES and self._is_meant(path):
-                self._disk.renamed(os.fspath(path), os.fspath(more[0]))
+            self._disk.renamed(os.fspath(path), to, replaced)
             return done
 
         return reach
