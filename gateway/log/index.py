@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgpack
@@ -30,6 +30,7 @@ class SegmentIndex:
         control: where its batches between gateways start.
         holds: numbers in it, by stream.
         ever: all numbers that the log had up to its end.
+        lost: of them, what damage took, as releases before the log's `trimmed` noted it.
 
     """
 
@@ -38,10 +39,13 @@ class SegmentIndex:
     control: list[int]
     holds: dict[Epoch, Intervals]
     ever: Numbers
+    lost: Numbers = field(default_factory=dict)
 
     def pack(self) -> bytes:
         """Make the bytes of the file."""
-        numbers = pack_numbers(self.holds), pack_numbers(self.ever)
+        numbers = [pack_numbers(self.holds), pack_numbers(self.ever)]
+        if self.lost:
+            numbers.append(pack_numbers(self.lost))
         packed: bytes = msgpack.packb([self.start, self.length, self.control, *numbers])
         # It is not synced: after a power cut a part of it may be zeros.
         return zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") + packed
@@ -58,8 +62,9 @@ class SegmentIndex:
         if zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") != data[:_CRC_BYTES]:
             raise ValueError("index")
         try:
-            start, length, control, holds_packed, ever_packed, *_ = msgpack.unpackb(packed)
+            start, length, control, holds_packed, ever_packed, *more = msgpack.unpackb(packed)
             holds, ever = unpack_numbers(holds_packed), unpack_numbers(ever_packed)
+            lost = unpack_numbers(more[0]) if more else {}
             if any(not 0 <= at < length for at in control):
                 raise ValueError("index")
         except (TypeError, msgpack.UnpackException) as error:
@@ -67,4 +72,4 @@ class SegmentIndex:
         for stream, numbers in holds.items():
             if any(ever.get(stream, _NOTHING).missing(*part) for part in numbers):
                 raise ValueError("index")
-        return SegmentIndex(start, length, control, holds, ever)
+        return SegmentIndex(start, length, control, holds, ever, lost)

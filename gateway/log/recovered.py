@@ -57,13 +57,17 @@ def numbers_of(
 
 
 def assumed_trimmed(found: Sequence[Loaded]) -> Numbers:
-    """Return what the oldest index tells, and no segment up to it held."""
+    """Return what the oldest index tells, and no segment up to it held: but for what that index or
+    the newest one knows to be lost, as those of releases do that noted no deletions."""
     held: Numbers = {}
     for one in found:
         _add(held, one.segment.holds)
         if one.index is not None:
             _add(held, one.index.holds)
-            return missing(one.index.ever, held)
+            _add(held, one.index.lost)
+            told = missing(one.index.ever, held)
+            newest = next(other.index for other in reversed(found) if other.index is not None)
+            return missing(told, missing(told, newest.ever))
     return {}
 
 

@@ -11,11 +11,14 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gateway import replaced_file
+from gateway.log.index import SUFFIX, SegmentIndex
+from gateway.log.loading import missing
 from gateway.log.message_log import MessageLog
 from gateway.log.trimmed import FILE_NAME
 from tree_handler import batch
@@ -70,6 +73,10 @@ def flip(path: Path, at: int) -> None:
     data = bytearray(path.read_bytes())
     data[at] ^= 1
     path.write_bytes(data)
+
+
+def indexed(path: Path) -> SegmentIndex:
+    return SegmentIndex.unpack(path.with_suffix(SUFFIX).read_bytes())
 
 
 def lose(path: Path, what: str) -> None:
@@ -232,6 +239,39 @@ def test_without_the_note_what_is_behind_the_oldest_segment_is_lost_all_the_same
     log = opened(tmp_path)
     assert (lacking(log), log.lost_messages) == (lost, len(lost))
     log.close()
+
+
+@TRIMMED
+@pytest.mark.parametrize("which", [0, 2])
+@pytest.mark.parametrize("is_noted", [True, False], ids=["its index", "the newest index"])
+def test_what_a_log_without_the_note_says_that_it_lost_is_not_taken_for_deleted(
+    tmp_path: Path, is_trimmed: bool, which: int, is_noted: bool
+) -> None:
+    """So a release that kept no note left it, before or after the next segment was sealed."""
+    filled(tmp_path, is_trimmed=is_trimmed)
+    path = segments(tmp_path)[which]
+    lost = held(path)[0]
+    flip(path, 20)
+    numbers = {OURS: Intervals([(lost, lost)])}
+    index = indexed(path)
+    holds = missing(index.holds, numbers)
+    told = replace(index, holds=holds, lost=numbers if is_noted else {})
+    path.with_suffix(SUFFIX).write_bytes(told.pack())
+    if not is_noted:
+        newest = segments(tmp_path)[-2]
+        told = replace(indexed(newest), ever=missing(indexed(newest).ever, numbers))
+        newest.with_suffix(SUFFIX).write_bytes(told.pack())
+    (tmp_path / FILE_NAME).unlink(missing_ok=True)
+    for _ in range(2):
+        log = opened(tmp_path)
+        assert lacking(log) == [lost]
+        log.close()
+    log = opened(tmp_path)
+    log.append(*make(lost))  # a neighbour had it
+    log.close()
+    again = opened(tmp_path)
+    assert (lacking(again), again.lost_messages) == ([], 0)
+    again.close()
 
 
 def test_a_disk_that_is_too_full_for_the_note_gets_room_and_nothing_counts_as_lost(
