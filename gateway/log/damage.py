@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from gateway.kept_file import is_at_fault
 from gateway.log.errors import LogError
@@ -19,6 +20,8 @@ from tree_handler.intervals import Intervals
 
 MAX_TOLD = 20
 """Ranges of lost numbers that one line names."""
+
+_NONE: Final = frozenset[int]()
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +44,8 @@ class Damage:
     def __init__(self, inner: InnerStarts) -> None:
         self.segments: dict[Path, Intervals] = {}
         self.unknown: set[Path] = set()
+        self._refused: dict[Path, set[int]] = {}
+        """Blocks that the disk did not give, by where they begin: a card takes long to say so."""
         self.bytes = 0
         self.messages = 0
         self._inner = inner
@@ -58,9 +63,16 @@ class Damage:
             self.unknown.add(path)
 
     def look_anew(self, path: Path) -> None:
-        """A segment is looked through: what is known of it is what is met from now on."""
+        """A segment is looked through, or written again: what is known of it is met from now on."""
         if path in self.segments:
             self.segments[path] = Intervals()
+        self._refused.pop(path, None)
+
+    def trimmed(self, path: Path) -> None:
+        """There is no such segment any more."""
+        self.segments.pop(path, None)
+        self.unknown.discard(path)
+        self._refused.pop(path, None)
 
     def missed(self, path: Path, at: int, length: int, why: str) -> None:
         """So many bytes were there, and are not any more."""
@@ -90,16 +102,14 @@ class Damage:
             OSError: it can't be read now.
 
         """
-        try:
-            return path.read_bytes(), True
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
-            self.note(path, 0, str(error))
-        with path.open("rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            blocks = [_block(file.fileno(), at) for at in range(0, size, BLOCK_BYTES)]
-        return b"".join(blocks)[:size], False
+        if path not in self._refused:
+            try:
+                return path.read_bytes(), True
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                self.note(path, 0, str(error))
+        return self._around(path, 0, path.stat().st_size), False
 
     def part(self, path: Path, start: int, end: int) -> bytes:
         """A part of a segment, likewise.
@@ -109,16 +119,34 @@ class Damage:
 
         """
         try:
-            with path.open("rb", buffering=0) as file:
-                return os.pread(file.fileno(), end - start, start)
+            if self._refused.get(path, _NONE).isdisjoint(_blocks(start, end)):
+                try:
+                    with path.open("rb", buffering=0) as file:
+                        return os.pread(file.fileno(), end - start, start)
+                except OSError as error:
+                    if error.errno != errno.EIO:
+                        raise
+                    self.note(path, start, str(error))
+            return self._around(path, start, end)
         except OSError as error:
-            failure = error
-        try:
-            if failure.errno == errno.EIO:
-                return self.whole(path)[0][start:end]
-        except OSError as error:
-            failure = error
-        raise LogError(f"{path}: {failure.strerror}") from failure
+            raise LogError(f"{path}: {error.strerror}") from error
+
+    def _around(self, path: Path, start: int, end: int) -> bytes:
+        """A part, block by block; one that the disk refuses is asked for again in a survey."""
+        refused = self._refused.setdefault(path, set())
+        pieces: list[bytes] = []
+        with path.open("rb", buffering=0) as file:
+            end = min(end, os.fstat(file.fileno()).st_size)
+            for at in _blocks(start, end):
+                piece = b""
+                if at not in refused:
+                    try:
+                        piece = os.pread(file.fileno(), BLOCK_BYTES, at)
+                    except OSError:
+                        refused.add(at)
+                pieces.append(piece.ljust(BLOCK_BYTES, b"\0"))
+        skipped = start % BLOCK_BYTES
+        return b"".join(pieces)[skipped : skipped + max(0, end - start)]
 
     def checked(self, path: Path, data: bytes, at: int, start: int = 0) -> Header | None:
         """The header of a batch in a part of a segment; None where it is damaged."""
@@ -164,11 +192,9 @@ class Damage:
                 yield found
 
 
-def _block(fd: int, at: int) -> bytes:
-    try:
-        return os.pread(fd, BLOCK_BYTES, at).ljust(BLOCK_BYTES, b"\0")
-    except OSError:
-        return bytes(BLOCK_BYTES)
+def _blocks(start: int, end: int) -> range:
+    """Where the blocks begin that hold any of these bytes."""
+    return range(start - start % BLOCK_BYTES, end, BLOCK_BYTES)
 
 
 def _ranges(numbers: dict[Epoch, Intervals]) -> list[str]:

@@ -296,7 +296,7 @@ class MessageLog(ReadableLog):
                     raise
                 break
             del self._segments[0]
-            self._damage.segments.pop(oldest.path, None)
+            self._damage.trimmed(oldest.path)
         self._inner.trimmed(self._segments[0].start)
         return True
 

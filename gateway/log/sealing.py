@@ -135,6 +135,7 @@ class Sealing:
         """Write what the kernel still has of it to other blocks; what it has lost is told."""
         path = segment.path
         data = path.read_bytes()[: segment.length]
+        self._damage.look_anew(path)
         for _ in self._damage.readable(path, data):
             pass
         replaced_file.replace(path, data, is_durable=True, mode=0o600)

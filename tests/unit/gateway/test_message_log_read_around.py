@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gateway.log import inner_starts
 from gateway.log.message_log import MessageLog
+from gateway.log.pages import PAGE_BYTES
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags, Header
 from tree_handler.batch_walk import BLOCK_BYTES
@@ -326,6 +327,77 @@ def test_a_block_that_the_disk_stops_giving_while_the_log_is_open_costs_what_sto
             if n not in found:  # a neighbour has it
                 log.append(*frames[n - 1])
         assert sorted(numbers(log)) == list(range(1, 41))
+    log.close()
+
+
+class FailingBlocks:
+    """A disk that does not give some blocks of a file.
+
+    Attributes:
+        reads: how often it was asked for any of the file.
+        refusals: how often it refused.
+
+    """
+
+    def __init__(self, path: Path, bad: range, patched: pytest.MonkeyPatch) -> None:
+        self.reads = self.refusals = 0
+        self.bad = bad
+        whole, piece = Path.read_bytes, os.pread
+
+        def refuse(at: int, end: int) -> None:
+            self.reads += 1
+            if self.bad and at < self.bad.stop and self.bad.start < end:
+                self.refusals += 1
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        def read_bytes(one: Path) -> bytes:
+            if one == path:
+                refuse(0, one.stat().st_size)
+            return whole(one)
+
+        def pread(fd: int, count: int, at: int) -> bytes:
+            if Path(f"/proc/self/fd/{fd}").readlink() == path:
+                refuse(at, at + count)
+            return piece(fd, count, at)
+
+        patched.setattr(Path, "read_bytes", read_bytes)
+        patched.setattr(os, "pread", pread)
+
+
+def test_a_block_that_the_disk_refuses_costs_a_look_at_what_is_read_and_is_not_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = opened(tmp_path, 1 << 20)
+    for n in range(1, 401):
+        log.append(*make(n, bytes([n % 256]) * 1_000))
+    (path,) = tmp_path.glob("*.log")
+    disk = FailingBlocks(path, range(4 * BLOCK_BYTES, 6 * BLOCK_BYTES), monkeypatch)
+    found = [header.first for _, header in log.read(OURS, Intervals([(1, 4)]))]
+    assert found == [1, 2, 3, 4]
+    assert (disk.reads, disk.refusals) == (1 + PAGE_BYTES // BLOCK_BYTES + 1, 1 + 2)
+    disk.reads = disk.refusals = 0
+    assert [header.first for _, header in log.read(OURS, Intervals([(390, 390)]))] == [390]
+    assert (disk.reads, disk.refusals) == (1, 0), "it is in another page"
+    assert log.survey()
+    disk.refusals = 0
+    for _ in range(3):
+        assert [header.first for _, header in log.read(OURS, Intervals([(1, 4)]))] == found
+        assert len(list(log.read_from(0))) == log.have[OURS].count()
+    assert disk.refusals == 0
+    log.close()
+
+
+def test_blocks_that_the_disk_refused_for_a_moment_are_asked_for_once_more_before_they_are_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path, [make(n, bytes([n]) * 1_000) for n in range(1, 101)], 1 << 16)
+    path = min(tmp_path.glob("*.log"))
+    log = opened(tmp_path, 1 << 16)
+    disk = FailingBlocks(path, range(BLOCK_BYTES, 2 * BLOCK_BYTES), monkeypatch)
+    assert len(numbers(log)) < 100
+    disk.bad = range(0)
+    assert log.survey() == {}
+    assert numbers(log) == list(range(1, 101))
     log.close()
 
 
