@@ -189,7 +189,7 @@ class Durable(Durability):
     @property
     def numbers_messages(self) -> bool:
         """See `Durability`."""
-        return self.journal.has_sessions
+        return self.journal.next_session > 1
 
     def was_refused(self) -> None:
         """See `Durability`."""

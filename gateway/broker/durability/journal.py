@@ -239,11 +239,6 @@ class Journal:
         """Whether there is nothing to write."""
         return not (self._events or self.touched or self._publishers or self.precedes)
 
-    @property
-    def has_sessions(self) -> bool:
-        """Whether there is, or was, a durable session."""
-        return self.next_session > 1
-
     # -- events --------------------------------------------------------------------------------
 
     def open(self) -> SessionRecord:

@@ -153,9 +153,8 @@ class Requests:
 
         def answer(reasons: list[int] | None) -> None:
             reasons = reasons or [ReasonCode.UNSPECIFIED_ERROR] * len(filters)
-            publisher.channel.send(
-                encode(UnsubAck(packet.packet_id, reasons, {}), publisher.version)
-            )
+            unsuback = UnsubAck(packet.packet_id, reasons, {})
+            publisher.channel.send(encode(unsuback, publisher.version))
 
         if len(filters) <= FILTERS_AT_ONCE:
             answer(self._remove(publisher.session, filters))

@@ -32,11 +32,6 @@ class TopicIndex(Generic[K]):
         """Topics that start with ``$``, which no leading wildcard matches."""
 
     @property
-    def set_count(self) -> int:
-        """Sets in memory; none are left when no key is."""
-        return len(self._by_level) + len(self._by_depth) + bool(self._dollar)
-
-    @property
     def holds_dollar(self) -> bool:
         """Whether a topic that starts with ``$`` is among them."""
         return bool(self._dollar)
