@@ -29,13 +29,13 @@ class Disk:
 
     Attributes:
         fails: how many syncs to come fail.
-        lost: files whose bytes the disk does not have; a new file of that name is another.
+        lost: names and numbers of files whose bytes the disk does not have.
 
     """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.fails = 0
-        self.lost: set[int] = set()
+        self.lost: set[tuple[str, int]] = set()
         self._real = os.fdatasync, os.fsync
         patch.setattr(os, "fdatasync", lambda fd: self._sync(fd, 0))
         patch.setattr(os, "fsync", lambda fd: self._sync(fd, 1))
@@ -43,16 +43,18 @@ class Disk:
     def _sync(self, fd: int, which: int) -> None:
         if self.fails:
             self.fails -= 1
-            if Path(f"/proc/self/fd/{fd}").readlink().suffix == ".log":
-                self.lost.add(os.fstat(fd).st_ino)
+            path = Path(f"/proc/self/fd/{fd}").readlink()
+            if path.suffix == ".log":
+                self.lost.add((path.name, os.fstat(fd).st_ino))
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         self._real[which](fd)
         if which:  # the one number may be used again for a file that was written anew
-            self.lost.discard(os.fstat(fd).st_ino)
+            number = os.fstat(fd).st_ino
+            self.lost = {one for one in self.lost if one[1] != number}
 
     def power_cut(self, folder: Path) -> None:
         for path in folder.glob("*.log"):
-            if path.stat().st_ino in self.lost:
+            if (path.name, path.stat().st_ino) in self.lost:
                 path.write_bytes(bytes(path.stat().st_size))
 
 
