@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from gateway.kept_file import is_at_fault
 from gateway.log.errors import LogError
@@ -20,8 +19,6 @@ from tree_handler.intervals import Intervals
 
 MAX_TOLD = 20
 """Ranges of lost numbers that one line names."""
-
-_NONE: Final = frozenset[int]()
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +68,6 @@ class Damage:
     def trimmed(self, path: Path) -> None:
         """There is no such segment any more."""
         self.segments.pop(path, None)
-        self.unknown.discard(path)
         self._refused.pop(path, None)
 
     def missed(self, path: Path, at: int, length: int, why: str) -> None:
@@ -87,13 +83,9 @@ class Damage:
         self.messages += count
         told = _ranges(numbers)
         named = ", ".join(told[:MAX_TOLD])
-        more = f" and {len(told) - MAX_TOLD} more ranges" if len(told) > MAX_TOLD else ""
-        _log.error(
-            "damage cost the log %d messages: %s%s; who may have them is asked",
-            count,
-            named,
-            more,
-        )
+        if len(told) > MAX_TOLD:
+            named += f" and {len(told) - MAX_TOLD} more ranges"
+        _log.error("damage cost the log %d messages: %s; who may have them is asked", count, named)
 
     def whole(self, path: Path) -> tuple[bytes, bool]:
         """A segment, with zeros for blocks that the disk does not give; whether it gave all.
@@ -119,7 +111,8 @@ class Damage:
 
         """
         try:
-            if self._refused.get(path, _NONE).isdisjoint(_blocks(start, end)):
+            blocks = range(start - start % BLOCK_BYTES, end, BLOCK_BYTES)
+            if self._refused.get(path, set()).isdisjoint(blocks):
                 try:
                     with path.open("rb", buffering=0) as file:
                         return os.pread(file.fileno(), end - start, start)
@@ -135,26 +128,17 @@ class Damage:
         """A part, block by block; one that the disk refuses is asked for again in a survey."""
         refused = self._refused.setdefault(path, set())
         pieces: list[bytes] = []
+        skipped = start % BLOCK_BYTES
         with path.open("rb", buffering=0) as file:
             end = min(end, os.fstat(file.fileno()).st_size)
-            for at in _blocks(start, end):
-                piece = b""
-                if at not in refused:
-                    try:
-                        piece = os.pread(file.fileno(), BLOCK_BYTES, at)
-                    except OSError:
-                        refused.add(at)
+            for at in range(start - skipped, end, BLOCK_BYTES):
+                try:
+                    piece = b"" if at in refused else os.pread(file.fileno(), BLOCK_BYTES, at)
+                except OSError:
+                    refused.add(at)
+                    piece = b""
                 pieces.append(piece.ljust(BLOCK_BYTES, b"\0"))
-        skipped = start % BLOCK_BYTES
         return b"".join(pieces)[skipped : skipped + max(0, end - start)]
-
-    def checked(self, path: Path, data: bytes, at: int, start: int = 0) -> Header | None:
-        """The header of a batch in a part of a segment; None where it is damaged."""
-        try:
-            return batch.check(data, at)
-        except BatchError as error:
-            self.note(path, start + at, str(error))
-            return None
 
     def batches_at(self, path: Path, positions: list[int]) -> Iterator[tuple[bytes, Header]]:
         """Read the batches that start at these positions; what is damaged is passed over.
@@ -173,7 +157,11 @@ class Damage:
             self.note(path, 0, str(error))
             return
         for at in positions:
-            if (header := self.checked(path, data, at)) is not None:
+            try:
+                header = batch.check(data, at)
+            except BatchError as damaged:
+                self.note(path, at, str(damaged))
+            else:
                 yield data[at : at + header.end], header
 
     def walked(
@@ -190,11 +178,6 @@ class Damage:
                 self.note(path, start + found.at, found.why, start + found.end)
             else:
                 yield found
-
-
-def _blocks(start: int, end: int) -> range:
-    """Where the blocks begin that hold any of these bytes."""
-    return range(start - start % BLOCK_BYTES, end, BLOCK_BYTES)
 
 
 def _ranges(numbers: dict[Epoch, Intervals]) -> list[str]:

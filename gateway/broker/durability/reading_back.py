@@ -119,8 +119,7 @@ class ReadingBack:
         before = {part: since_s for part, since_s in before.items() if now_s - since_s < AGAIN_S}
         lacking = self._history.lacks(key, 1, MAX_NUMBER)
         missed = {part: before.get(part, now_s) for part in lacking if numbers or part in before}
-        recent = (one for one in self._missed.items() if now_s - max(one[1].values()) < AGAIN_S)
-        self._missed = dict(recent)
+        self._missed = {k: s for k, s in self._missed.items() if now_s - max(s.values()) < AGAIN_S}
         if missed:
             self._missed[key] = missed
         awaited = Intervals(part for part in missed if now_s - missed[part] < AWAITED_S)
