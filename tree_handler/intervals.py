@@ -95,6 +95,13 @@ class Intervals:
                 left.add(*gap)
         return left
 
+    def may_meet(self, other: Intervals) -> bool:
+        """Whether a number may be in this set and in ``other``, at a glance: they are not one
+        behind the other."""
+        if not (self._firsts and other._firsts):
+            return False
+        return self._firsts[0] <= other._lasts[-1] and other._firsts[0] <= self._lasts[-1]
+
     def common(self, other: Intervals) -> Intervals:
         """What is in this set and in ``other``."""
         return self.without(self.without(other))

@@ -33,7 +33,7 @@ from gateway.log.going import GoingSegments
 from gateway.log.histogram import DurationHistogram
 from gateway.log.index import SUFFIX
 from gateway.log.loading import Loaded
-from gateway.log.readable_log import ReadableLog
+from gateway.log.readable_log import ReadableLog, only_in
 from gateway.log.recovered import assumed_trimmed, numbers_of
 from gateway.log.sealing import Sealing
 from gateway.log.segment import Segment
@@ -282,11 +282,11 @@ class MessageLog(ReadableLog):
             OSError: none went, for the oldest can't be deleted.
 
         """
-        going = self._segments[: self._beyond_bytes()]
+        count = self._beyond_bytes()
+        going, kept = self._segments[:count], self._segments[count:]
         if not going:
             return False
-        count = len(going)
-        self._trimmed.goes(self._segments[count].start, self._oldest_alone(count))
+        self._trimmed.goes(kept[0].start, only_in(going, kept))
         for oldest in going:
             try:
                 oldest.path.with_suffix(SUFFIX).unlink(missing_ok=True)

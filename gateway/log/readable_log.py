@@ -152,14 +152,6 @@ class ReadableLog:
         self._damage.lost(lost)
         return lost
 
-    def _oldest_alone(self, count: int) -> dict[Epoch, Intervals]:
-        """The numbers that so many of the oldest segments hold, and no other."""
-        held: dict[Epoch, Intervals] = {}
-        for one in self._segments[:count]:
-            for key, numbers in one.holds.items():
-                held.setdefault(key, Intervals()).update(numbers)
-        return _not_in(self._segments[count:], held)
-
     def ends_early(self, missing_bytes: int) -> None:
         """Somebody knows that the log went on for so much more: it is told and counted."""
         newest = self._newest
@@ -181,10 +173,23 @@ class ReadableLog:
         return self._segments[-1]
 
 
+def only_in(going: Iterable[Segment], kept: Iterable[Segment]) -> dict[Epoch, Intervals]:
+    """Return the numbers that some segments hold, and no other."""
+    held: dict[Epoch, Intervals] = {}
+    for one in going:
+        for key, numbers in one.holds.items():
+            held.setdefault(key, Intervals()).update(numbers)
+    return _not_in(kept, held)
+
+
 def _not_in(segments: Iterable[Segment], numbers: dict[Epoch, Intervals]) -> dict[Epoch, Intervals]:
     """Return what none of these segments holds."""
-    held: dict[Epoch, Intervals] = {}
+    left = dict(numbers)
     for one in segments:
-        for key in numbers.keys() & one.holds.keys():
-            held.setdefault(key, Intervals()).update(one.holds[key])
-    return loading.missing(numbers, held)
+        if not left:
+            break
+        for key in [k for k in left if k in one.holds and left[k].may_meet(one.holds[k])]:
+            left[key] = left[key].without(one.holds[key])
+            if not left[key]:
+                del left[key]
+    return left

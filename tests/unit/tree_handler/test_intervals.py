@@ -74,3 +74,13 @@ def test_a_run_without_gaps_costs_one_range() -> None:
 def test_an_empty_range_is_refused() -> None:
     with pytest.raises(ValueError, match=r"5\.\.4"):
         Intervals([(5, 4)])
+
+
+@given(ranges, ranges)
+def test_sets_may_meet_unless_one_is_behind_the_other(
+    one: list[tuple[int, int]], other: list[tuple[int, int]]
+) -> None:
+    ours, theirs = numbers(one), numbers(other)
+    is_apart = not (ours and theirs) or max(ours) < min(theirs) or max(theirs) < min(ours)
+    assert Intervals(one).may_meet(Intervals(other)) == (not is_apart)
+    assert not (Intervals(one).common(Intervals(other)) and is_apart)

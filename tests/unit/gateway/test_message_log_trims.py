@@ -1,0 +1,57 @@
+"""What goes with the oldest segments, and stands nowhere else, is told without a look at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.log.readable_log import only_in
+from gateway.log.segment import Segment
+from tree_handler.batch import Epoch
+from tree_handler.intervals import Intervals
+
+STREAMS: tuple[Epoch, ...] = ("gw", 1), ("gw", 2), ("other", 1)
+SETS = st.sets(st.integers(1, 20), min_size=1)
+HOLDS = st.fixed_dictionaries({}, optional=dict.fromkeys(STREAMS, SETS))
+Held = dict[Epoch, set[int]]
+
+
+class NoLook(dict[Epoch, Intervals]):
+    """What a segment holds that nobody needs to ask."""
+
+    def __contains__(self, key: object) -> bool:
+        raise AssertionError(key)
+
+    def __getitem__(self, key: Epoch) -> Intervals:
+        raise AssertionError(key)
+
+
+def ranges(held: Held) -> dict[Epoch, Intervals]:
+    return {key: Intervals((n, n) for n in numbers) for key, numbers in held.items()}
+
+
+def segment(holds: dict[Epoch, Intervals]) -> Segment:
+    return Segment(Path("0.log"), 0, holds=holds)
+
+
+@given(going=st.lists(HOLDS, max_size=3), kept=st.lists(HOLDS, max_size=4))
+def test_only_what_no_kept_segment_holds_goes(going: list[Held], kept: list[Held]) -> None:
+    found = only_in([segment(ranges(one)) for one in going], [segment(ranges(one)) for one in kept])
+    expected: Held = {}
+    for key in STREAMS:
+        numbers = {n for one in going for n in one.get(key, set())}
+        if left := numbers.difference(*(one.get(key, set()) for one in kept)):
+            expected[key] = left
+    assert found == ranges(expected)
+
+
+@pytest.mark.parametrize("copies", [[(1, 9)], [(1, 4), (5, 9)]], ids=str)
+def test_no_segment_is_asked_behind_that_where_the_last_is_found(
+    copies: list[tuple[int, int]],
+) -> None:
+    going = [segment({STREAMS[0]: Intervals([(1, 9)])})]
+    kept = [segment({STREAMS[0]: Intervals([copy])}) for copy in copies]
+    assert only_in(going, [*kept, segment(NoLook({STREAMS[0]: Intervals([(1, 9)])}))]) == {}
