@@ -43,9 +43,7 @@ class SegmentIndex:
 
     def pack(self) -> bytes:
         """Make the bytes of the file."""
-        numbers = [pack_numbers(self.holds), pack_numbers(self.ever)]
-        if self.lost:
-            numbers.append(pack_numbers(self.lost))
+        numbers = [pack_numbers(one) for one in (self.holds, self.ever, self.lost)]
         packed: bytes = msgpack.packb([self.start, self.length, self.control, *numbers])
         # It is not synced: after a power cut a part of it may be zeros.
         return zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") + packed
