@@ -52,7 +52,7 @@ class Clocks(Protocol):
         """The wall clock less one that nobody sets, in seconds; asked for each batch."""
 
     def is_synchronised(self) -> bool:
-        """Whether the wall clock is known to be right."""
+        """Return whether the wall clock is known to be right."""
 
 
 class KernelClocks:
@@ -75,7 +75,7 @@ class KernelClocks:
         return time.time() - time.monotonic()
 
     def is_synchronised(self) -> bool:
-        """Whether a time service keeps the wall clock right, by adjtimex(2)."""
+        """Return whether a time service keeps the wall clock right, by adjtimex(2)."""
         nothing_to_change = ctypes.create_string_buffer(_TIMEX_BYTES)
         return 0 <= int(self._adjtimex(nothing_to_change)) < _TIME_ERROR
 

@@ -297,7 +297,7 @@ def _field(body: dict[str, Any], name: str) -> str:
 
 
 def _is_utf8(text: str) -> bool:
-    """Whether it has no half of a surrogate pair, which JSON can say and nothing else."""
+    """Return whether it has no half of a surrogate pair, which JSON can say and nothing else."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -38,7 +38,7 @@ def read_place(payload: bytes, gateway: str) -> tuple[str, str]:
 
 
 def is_column(name: str) -> bool:
-    """Whether a domain or group may stand in a table; earlier versions let any text pass."""
+    """Return whether a domain or group may stand in a table; earlier versions let any text pass."""
     if name in (NO_PLACE, UNKNOWN_PLACE):
         return True
     try:

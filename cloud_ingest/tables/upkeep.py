@@ -121,7 +121,8 @@ def _move_unnamed(store: TableStore, table: DeltaTable) -> None:
     for domain in sorted(name for name in domains if name is not None and not is_column(name)):
         _log.warning(
             "%s: rows of the domain %r, which is no name, are of an unknown place from now on",
-            *(store.uri, domain[:SHOWN]),
+            store.uri,
+            domain[:SHOWN],
         )
         with synced(store, table):
             where = f"domain = {_literal(domain)}"

@@ -306,7 +306,7 @@ def _staged(folder: Path, one: IssuedCertificate) -> Path:
 
 
 def _fits(key_file: Path, certificate: x509.Certificate) -> bool:
-    """Whether a key is that of a certificate: one that can't be read now is no other one.
+    """Return whether a key is that of a certificate: one that can't be read now is no other one.
 
     Raises:
         OSError: it can't be read.

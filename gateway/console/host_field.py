@@ -12,7 +12,7 @@ _OWN = "localhost"
 
 
 def names_this_machine(host_field: str, names: Collection[str] = ()) -> bool:
-    """Whether the Host of a request is no other site's.
+    """Return whether the Host of a request is no other site's.
 
     Args:
         host_field: its value; empty for none, which no browser sends.

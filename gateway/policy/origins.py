@@ -53,7 +53,7 @@ class OriginRules:
         self._decided.clear()
 
     def may_command(self, origin: str, topic: str) -> bool:
-        """Whether a message may set something here.
+        """Return whether a message may set something here.
 
         Args:
             origin: the gateway that it came into the tree by.

@@ -43,7 +43,7 @@ class Renewals:
         self._rate = RateLimit(1 / AGAIN_S, AT_ONCE)
 
     def are_over(self) -> bool:
-        """Whether too many lives have ended so, for now."""
+        """Return whether too many lives have ended so, for now."""
         return self._rate.is_over("", self._clock())
 
     def start_again(self) -> None:

@@ -191,7 +191,7 @@ class SystemGuard:
         self._carry_out(trials.begun(running, trial))
 
     def _carry_out(self, steps: tuple[Step, ...]) -> bool:
-        """Whether the Pi restarts.
+        """Return whether the Pi restarts.
 
         Raises:
             OSError: something can't be written. A system that has failed is left all the same: only

@@ -33,7 +33,7 @@ class GatewaySocket(socket.socket):
         fault = self.network.reached("accept")
         if fault is not None and fault.number != errno.ECONNABORTED:
             raise fault.error()
-        descriptor, _ = self._accept()  # type: ignore[attr-defined]
+        descriptor, _ = self._accept()  # type: ignore[attr-defined]  # asked of _socket
         taken = self.network.made(descriptor)
         if fault is not None:
             taken.close()
@@ -94,7 +94,7 @@ class Network:
         self._calls = calls
         self._loop = loop
         self._sockets: set[GatewaySocket] = set()
-        loop.create_connection = self._dial  # type: ignore[method-assign,assignment]
+        loop.create_connection = self._dial  # type: ignore[method-assign,assignment]  # in its place
 
     async def listen(self, port: int, factory: Callable[[], asyncio.Protocol]) -> None:
         """Have a gateway listen."""
@@ -117,11 +117,11 @@ class Network:
 
     def kill(self, process: object) -> None:
         """End the connections of a process, as its end does; it is dead already."""
-        transports = self._loop._transports  # type: ignore[attr-defined]
+        transports = self._loop._transports  # type: ignore[attr-defined]  # has no type
         for one in [one for one in self._sockets if one.process is process]:
             transport = transports.get(one.fileno())
             if transport is None:
-                self._loop._remove_reader(one.fileno())  # type: ignore[attr-defined]
+                self._loop._remove_reader(one.fileno())  # type: ignore[attr-defined]  # has no type
             else:
                 if isinstance(link := transport.get_protocol(), Link):
                     link.connection_lost(None)  # tasks wait for that, even when they are cancelled

@@ -140,8 +140,8 @@ class FaultyGateway:
     async def _start(self) -> bool:
         threads = self._world.threads
         self.log = MessageLog(self._folder / "log", segment_bytes=SEGMENT_BYTES, max_bytes=1 << 20)
-        self.log._syncing = LockInTurn(threads)  # type: ignore[assignment]
-        self.log._inner._writing = LockInTurn(threads)  # type: ignore[assignment]
+        self.log._syncing = LockInTurn(threads)  # type: ignore[assignment]  # in its place
+        self.log._inner._writing = LockInTurn(threads)  # type: ignore[assignment]  # likewise
         try:
             epoch = next_boot_epoch(self._folder)
             self.log.open()
@@ -150,7 +150,7 @@ class FaultyGateway:
             assert isinstance(error, LogError | StoreError | OSError), repr(error)
             self.lines.append(str(error))
             return False
-        self.store._one_call = LockInTurn(threads)  # type: ignore[assignment]
+        self.store._one_call = LockInTurn(threads)  # type: ignore[assignment]  # likewise
         try:
             self._make(epoch)
             self.core.recover(self._durable, self._history, self.store, saved)

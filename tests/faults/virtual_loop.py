@@ -109,7 +109,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def kill(self, process: object) -> None:
         """Let nothing of a process go on, nor begin."""
         self._dead.append(process)
-        for handle in [*self._scheduled, *self._ready]:  # type: ignore[attr-defined]
+        for handle in [*self._scheduled, *self._ready]:  # type: ignore[attr-defined]  # have no types
             # A task has to meet that it is cancelled.
             is_task = isinstance(getattr(handle._callback, "__self__", None), asyncio.Task)
             if handle._context.get(_PROCESS) is process and not is_task:

@@ -41,7 +41,12 @@ def filled(path: Path) -> int:
         while True:
             name = f"device-{owner}-{held}"
             made = registry.register(
-                *(name, LINKS, 0.0), base=f"coap://{name}", lifetime_s=90_000, owner=f"psk:{owner}"
+                name,
+                LINKS,
+                0.0,
+                base=f"coap://{name}",
+                lifetime_s=90_000,
+                owner=f"psk:{owner}",
             )
             made.expires_at = now + 90_000
             held += made.held

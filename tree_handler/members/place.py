@@ -38,7 +38,7 @@ def check_name(what: str, value: object) -> str:
 
 
 def is_name(value: str) -> bool:
-    """Whether a text may name a gateway, a domain or a group."""
+    """Return whether a text may name a gateway, a domain or a group."""
     return _NAME.fullmatch(value) is not None
 
 
@@ -64,7 +64,7 @@ def check_address(what: str, value: object, *, may_have_zone: bool = False) -> s
 
 
 def is_host_name(value: str) -> bool:
-    """Whether a text may be a host name (RFC 1123, section 2.1).
+    """Return whether a text may be a host name (RFC 1123, section 2.1).
 
     A last label of digits is an address that was mistyped, or is to be taken for one.
     """

@@ -77,7 +77,7 @@ def wanted_of(what: str, rows: object, room: RangeRoom) -> dict[Epoch, Intervals
 
 
 def is_number(value: object, most: int = MAX_NUMBER) -> bool:
-    """Whether it is a number of a message."""
+    """Return whether it is a number of a message."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= most
 
 

@@ -55,7 +55,7 @@ class RetainedSource(Protocol):
         """What a neighbour is told of a topic, but for its proof; None for nothing."""
 
     def may_speak(self, retained: Retained) -> bool:
-        """Whether who published it may have it retained here."""
+        """Return whether who published it may have it retained here."""
 
     def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
         """Take a newer version, and give it to subscribers if it is news; False over a limit."""

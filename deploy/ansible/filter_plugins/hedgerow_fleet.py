@@ -84,7 +84,7 @@ def usable(statuses: Mapping[str, Status]) -> dict[str, Status]:
 
 
 def is_status(told: object) -> bool:
-    """Whether something is a status as far as the order goes by it."""
+    """Return whether something is a status as far as the order goes by it."""
     if not isinstance(told, Mapping) or not isinstance(told.get("id"), str):
         return False
     neighbours, hops = told.get("neighbours"), told.get("hops") or 0

@@ -157,7 +157,7 @@ def refuse_older(version: str) -> None:
 
 
 def may_be_reached(address: str, *, allow_loopback: bool) -> bool:
-    """Whether playbooks may be carried out at an address that a member says is its own.
+    """Return whether playbooks may be carried out at an address that a member says is its own.
 
     This machine has a server of its own there, with keys that the operator's agent opens.
 
