@@ -23,8 +23,10 @@ from xdist.scheduler import LoadScopeScheduling
 from gateway import event_loop
 from gateway.configuration.config import MODES
 
-# How long one example takes says something of the machine, not of the code.
-settings.register_profile("hedgerow", deadline=None)
+# How long one example takes says something of the machine, not of the code. Each run draws other
+# examples; those of many commits are as good as many of one.
+settings.register_profile("hedgerow", deadline=None, max_examples=50)
+settings.register_profile("soak", deadline=None, max_examples=500)
 settings.load_profile("hedgerow")
 # What tests share, which no package holds under --import-mode=importlib.
 sys.path.insert(0, str(Path(__file__).parent))
@@ -65,7 +67,7 @@ LONG = {
 
 def together(nodeid: str) -> str:
     """What a test stays with: its module, for its fixtures' sake, or a group of several."""
-    module = nodeid.partition("::")[0]
+    module = _module_of(nodeid)
     return GROUPS.get(Path(module).name, module)
 
 
@@ -98,9 +100,8 @@ def pytest_collection_modifyitems(
         _leave_out(config, items, _with_mark(items, "deploy"))
     if not config.option.soak:
         _leave_out(config, items, _with_mark(items, "soak"))
-    if (passed := config.option.passed_before) is not None:
-        before = set(passed.read_text().splitlines()) if passed.exists() else set()
-        _leave_out(config, items, [item for item in items if item.nodeid in before])
+    before = config.stash[PASSED_BEFORE]
+    _leave_out(config, items, [item for item in items if item.nodeid in before])
     yield
     items.sort(key=lambda item: {together(item.nodeid), item.path.name}.isdisjoint(LONG))
 
@@ -119,24 +120,49 @@ def _leave_out(
 
 
 class Passed:
-    """Writes down which tests passed, for a run on another build that need not repeat them."""
+    """Writes down which tests passed, for a run on another build that need not repeat them.
+
+    A module of which all passed has its own name there too: nobody need import it again.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._names: list[str] = []
+        self._names: set[str] = set()
+        self._open_modules: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" and report.passed:
-            self._names.append(report.nodeid)
+            self._names.add(report.nodeid)
+        elif not report.passed:  # skipped, or failed in its own call or around it
+            self._open_modules.add(_module_of(report.nodeid))
 
     def pytest_sessionfinish(self) -> None:
-        self._file.write_text("".join(f"{name}\n" for name in sorted(self._names)))
+        modules = {_module_of(name) for name in self._names} - self._open_modules
+        self._file.write_text("".join(f"{name}\n" for name in sorted(self._names | modules)))
+
+
+def _module_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+PASSED_BEFORE = pytest.StashKey[set[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register what writes down; of several workers it is the one that hears of all."""
+    if config.option.soak:
+        settings.load_profile("soak")
     if (file := config.option.note_passed) is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Passed(file))
+    before = config.option.passed_before
+    names = before.read_text().splitlines() if before is not None and before.exists() else []
+    config.stash[PASSED_BEFORE] = set(names)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a module all of whose tests passed before; other plug-ins have their say too."""
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    return True if name in config.stash[PASSED_BEFORE] else None
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -55,7 +55,7 @@ async def test_a_broker_that_is_killed_anywhere_keeps_every_promise(
     sync: bool, pytestconfig: pytest.Config
 ) -> None:
     crashes = acknowledged = trimmed = spared = 0
-    for seed in range(2_000 if pytestconfig.getoption("--soak") else 40):
+    for seed in range(2_000 if pytestconfig.getoption("--soak") else 24):
         world = await run(seed, sync=sync)
         assert world.broken() == [], f"seed {seed}, sync {sync}"
         crashes += world.crashes

@@ -102,7 +102,7 @@ class AGroupOfCollectors(RuleBasedStateMachine):
         assert [group.copies(header) for header in new] == [1] * len(new)
 
 
-AGroupOfCollectors.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
+AGroupOfCollectors.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestAGroupOfCollectors = AGroupOfCollectors.TestCase
 
 

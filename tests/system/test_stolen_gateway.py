@@ -77,8 +77,9 @@ def kept(gateway: FleetGateway) -> list[dict[str, Any]]:
 
 
 def connections(gateway: FleetGateway) -> dict[str, str]:
-    """Its links, by neighbour: a link that was made anew has another address."""
-    return {one.peer_id: one.address for one in gateway.process._node.links.values()}
+    """Its links with the honest, by neighbour: a link that was made anew has another address."""
+    links = gateway.process._node.links.values()
+    return {one.peer_id: one.address for one in links if one.peer_id != THIEF}
 
 
 async def begin(fleet: Fleet, mode: str, thief_capability: float) -> list[FleetGateway]:
