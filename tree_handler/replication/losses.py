@@ -16,11 +16,13 @@ from tree_handler.batch import CONTROL_PREFIX, Epoch, Flags
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Action, Append
 from tree_handler.replication.own_batches import parts
-from tree_handler.replication.repair import Request
+from tree_handler.replication.repair import Request, Sought
 from tree_handler.replication.search import Searches
 
 MAX_SOUGHT_NUMBERS: Final = 1_000_000
 """In one search."""
+MAX_FOLLOW_UPS: Final = 100
+"""As many as a log with a gap behind each number needs for `MAX_SOUGHT_NUMBERS`."""
 
 
 @dataclass(slots=True)
@@ -42,6 +44,12 @@ class Losses:
     _stuck: dict[Epoch, float] = field(default_factory=dict)
     """Since when something of a stream is missing that no neighbour can send."""
     _alone_since: float = math.inf
+    _sought: dict[Epoch, Intervals] = field(default_factory=dict)
+    """Numbers that the last search was for, whether or not they had room in it."""
+    _unsaid: dict[Epoch, Intervals] = field(default_factory=dict)
+    """Those of them of which its answer said nothing."""
+    _follow_ups: int = 0
+    """Searches in a row that asked for what the one before said nothing of."""
     _next_search: float = 0.0
     _ended_at: float = math.inf
     """When the search ended whose result is let settle."""
@@ -68,10 +76,32 @@ class Losses:
         if not missing or now < self._next_search or is_seeking:
             return []
         self._next_search = now + self.interval_s
-        longest = sorted(missing.items(), key=self._stuck_since)
+        unsaid = {
+            key: left.common(missing.get(key, _NOTHING)) for key, left in self._unsaid.items()
+        }
+        wanted = {key: left for key, left in unsaid.items() if len(left)} or dict(missing)
+        longest = sorted(wanted.items(), key=self._stuck_since)
+        self._sought, self._unsaid = wanted, {}
         actions = self.searches.begin(Request.of(longest, MAX_SOUGHT_NUMBERS).wanted, now)
         self.heard(now)
         return actions
+
+    def _follow_up(self, result: Sought) -> None:
+        """Seek next what an answer says nothing of: it names no more ranges than it may.
+
+        As long as each says something, and for so many searches as may be needed: else who never
+        says anything of some would keep all else from being sought.
+        """
+        self._follow_ups += 1
+        unsaid = {
+            key: asked.without(result.left.get(key, _NOTHING))
+            for key, asked in self._sought.items()
+        }
+        has_said = any(map(len, result.left.values()))
+        if has_said and self._follow_ups <= MAX_FOLLOW_UPS and any(map(len, unsaid.values())):
+            self._unsaid = unsaid
+        else:
+            self._follow_ups = 0
 
     def give_up(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
         """Note as lost what nobody within reach has; the arguments are those of `seek`."""
@@ -115,6 +145,8 @@ class Losses:
         if self.searches.result is None:
             self._ended_at = math.inf
         else:
+            if self._ended_at == math.inf:
+                self._follow_up(self.searches.result)
             self._ended_at = min(self._ended_at, now)
 
     def start_over(self) -> None:

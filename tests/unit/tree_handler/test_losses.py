@@ -90,3 +90,29 @@ def test_what_is_missing_for_longer_than_its_origin_may_be_away_is_given_up() ->
     gateway = Gateway()
     assert not gateway.look(0.0)
     assert gateway.look(DAY_S)
+
+
+def test_what_an_answer_says_nothing_of_is_asked_for_next_and_alone() -> None:
+    """A torn log leaves more ranges than an answer may name."""
+    gateway = Gateway()
+    silent = ("origin-b", 1)  # nobody ever says anything of it
+    missing = {STREAM: Intervals([(1, 30)]), silent: Intervals([(5, 6)])}
+    named = Intervals([(1, 10)])
+    asked: list[Mapping[Epoch, Intervals]] = []
+    for now in range(0, 3_600, 5):
+        for action in gateway.losses.seek(missing, float(now)):
+            assert isinstance(action, SendSeek)
+            seek = action.seek
+            asked.append(seek.wanted)
+            left = {STREAM: seek.wanted.get(STREAM, Intervals()).common(named)}
+            first = named.last % 30 + 1
+            named = Intervals([(first, first + 9)])
+            sought = Sought(seek.number, left, frozenset(), complete=True)
+            gateway.searches.receive_sought(1, sought)
+            gateway.losses.heard(float(now))
+        assert not gateway.losses.give_up(missing, float(now))
+    assert asked[0] == missing
+    assert asked[1] == missing | {STREAM: Intervals([(11, 30)])}
+    assert asked[2] == missing | {STREAM: Intervals([(21, 30)])}
+    assert asked[3] == {silent: missing[silent]}
+    assert asked[4] == missing
