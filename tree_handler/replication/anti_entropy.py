@@ -316,7 +316,7 @@ class AntiEntropy:
         return sum(numbers.count() for _, numbers in self._lacking(state, kept))
 
     def out_of_reach(self, expected: Mapping[Epoch, int]) -> dict[Epoch, Intervals]:
-        """What is missing here and no neighbour can send; nothing while one is telling.
+        """What is missing here and no neighbour can send, as far as they have told.
 
         Where batches are sealed, what is behind the last proven number is not missing: that there
         is more, or was, is what somebody says.
@@ -326,8 +326,6 @@ class AntiEntropy:
 
         """
         found: dict[Epoch, Intervals] = {}
-        if self.is_being_told:
-            return found
         for stream in self._streams(expected):
             have = self.have.get(stream, _NOTHING)
             last = max(have.last, expected.get(stream, 0))

@@ -18,6 +18,7 @@ from tree_handler.replication.actions import Action, Append
 from tree_handler.replication.own_batches import parts
 from tree_handler.replication.repair import Request, Sought
 from tree_handler.replication.search import Searches
+from tree_handler.replication.stuck import StuckSince
 
 MAX_SOUGHT_NUMBERS: Final = 1_000_000
 """In one search."""
@@ -41,8 +42,7 @@ class Losses:
     covered: Callable[[Epoch], Intervals]
     interval_s: float
     origin_gone_s: float
-    _stuck: dict[Epoch, float] = field(default_factory=dict)
-    """Since when something of a stream is missing that no neighbour can send."""
+    _stuck: StuckSince = field(init=False)
     _alone_since: float = math.inf
     _sought: dict[Epoch, Intervals] = field(default_factory=dict)
     """Numbers that the last search was for, whether or not they had room in it."""
@@ -50,9 +50,13 @@ class Losses:
     """Those of them of which its answer said nothing."""
     _follow_ups: int = 0
     """Searches in a row that asked for what the one before said nothing of."""
+    _sought_at: float = -math.inf
     _next_search: float = 0.0
     _ended_at: float = math.inf
     """When the search ended whose result is let settle."""
+
+    def __post_init__(self) -> None:
+        self._stuck = StuckSince(self.origin_gone_s)
 
     @property
     def due_at(self) -> float:
@@ -71,11 +75,12 @@ class Losses:
             now: monotonic time in seconds.
 
         """
-        self._stuck = {key: self._stuck.get(key, now) for key in missing}
+        if self._stuck.follow(missing, now):  # it does not wait for what is long sought in vain
+            self._next_search = min(self._next_search, self._sought_at + self.interval_s)
         is_seeking = self.searches.is_seeking or self.searches.result is not None
         if not missing or now < self._next_search or is_seeking:
             return []
-        self._next_search = now + self.interval_s
+        self._sought_at, self._next_search = now, now + self.interval_s
         unsaid = {
             key: left.common(missing.get(key, _NOTHING)) for key, left in self._unsaid.items()
         }
@@ -112,16 +117,17 @@ class Losses:
         ]
 
     def alone(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
-        """Note as lost what is missing when there was no neighbour for so long that it counts as
-        gone, and something of the stream was missing as long; the arguments are those of `seek`."""
+        """Note as lost what is missing for as long as there was no neighbour, if that is so long
+        that it counts as gone; the arguments are those of `seek`."""
         self.start_over()
         self._alone_since = min(self._alone_since, now)
-        self._stuck = {key: self._stuck.get(key, now) for key in missing}
+        self._stuck.follow(missing, now)
+        if now - self._alone_since < self.origin_gone_s:
+            return []
         return [
             note
-            for stream, left in missing.items()
-            if now - max(self._alone_since, self._stuck[stream]) >= self.origin_gone_s
-            for note in self._notes(stream, left)
+            for stream in missing
+            for note in self._notes(stream, self._stuck.for_long(stream, now))
         ]
 
     def of_nobody(self, streams: Iterable[Epoch]) -> list[Action]:
@@ -155,7 +161,7 @@ class Losses:
         self._ended_at = math.inf
 
     def _stuck_since(self, row: tuple[Epoch, Intervals]) -> float:
-        return self._stuck[row[0]]
+        return self._stuck.since(row[0])
 
     def _given_up(self, now: float) -> Iterator[tuple[Epoch, Intervals]]:
         """What a search found nowhere, if its origin was asked or is long gone."""
@@ -165,16 +171,16 @@ class Losses:
             return
         self.start_over()
         for key, left in result.left.items():
-            stuck_s = now - self._stuck.get(key, now)
             denied = self.searches.denied(result, key)
-            was_asked = key[0].removeprefix(CONTROL_PREFIX) in result.origins
+            certain = left.common(self._stuck.for_long(key, now))
             if denied is not None:
-                was_asked = len(left.common(denied)) > 0
-            if stuck_s >= self.origin_gone_s:
-                yield key, left
-            elif was_asked:
-                yield key, left if denied is None else left.common(denied)
+                certain.update(left.common(denied))
+            elif key[0].removeprefix(CONTROL_PREFIX) in result.origins:
+                certain = left
+            if len(certain):
+                yield key, certain
             else:  # each search asks everybody; who was away for long may stay away
+                stuck_s = max(0.0, now - self._stuck.since(key))
                 wait_s = max(self.interval_s, min(stuck_s, self.origin_gone_s / 8))
                 self._next_search = max(self._next_search, ended_at + wait_s)
 

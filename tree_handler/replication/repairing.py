@@ -229,7 +229,8 @@ class Repairing:
         """Send summaries to neighbours that have not been told the latest; repeat requests."""
         if now < self._next_repair:
             is_due = now >= self._losses.due_at
-            return self._losses.give_up(self._missing(), now) if is_due else []
+            missing = self._missing() if is_due else None
+            return [] if missing is None else self._losses.give_up(missing, now)
         self._next_repair = now + self._interval_s
         actions = self._flooding.flood_all(self._own.unsaid())
         if not self._floods_clients:
@@ -242,6 +243,8 @@ class Repairing:
         actions += self._searches.handle_timer(now)
         actions += self._openings.of_all(now)
         missing = self._missing()
+        if missing is None:
+            return actions
         if not self._flooding:
             return [*actions, *self._losses.alone(missing, now)]
         lost = self._losses.give_up(missing, now)
@@ -253,7 +256,11 @@ class Repairing:
         origin, epoch = self._own.origin, self._own.epoch
         return [one for one in self._telling.have if one[0] == origin and one[1] != epoch]
 
-    def _missing(self) -> dict[Epoch, Intervals]:
+    def _missing(self) -> dict[Epoch, Intervals] | None:
+        """What no neighbour can send; None while one has not told all that it can."""
+        if self._neighbours.is_being_told:
+            self._losses.start_over()  # it may know of more than who was asked
+            return None
         return self._neighbours.out_of_reach(self._order.expected())
 
     @property
