@@ -191,9 +191,7 @@ class AntiEntropy:
     def ask(self, link: int, now: float) -> list[SendRequest]:
         """Ask a neighbour for what is lacking here and was not asked of another."""
         state = self._neighbours[link]
-        if state.asked is not None or not state.is_complete:
-            return []
-        if state.is_silent and now < state.ask_again_at:
+        if not state.may_be_asked(now):
             return []
         if now >= state.put_off_until:
             state.put_off.clear()
@@ -246,14 +244,16 @@ class AntiEntropy:
             return []
         asked, state.asked = state.asked, None
         state.puts_off(2 * self.timeout_s, now)
-        was_refused = False
+        was_refused = has_come = False
         for stream, ranges in asked.wanted.items():
             left = ranges.without(self.have.get(stream, _NOTHING))
+            has_come |= left != ranges
             came = state.came.get(stream, _NOTHING)
             was_refused |= len(left.common(came)) > 0
             unsent = left.without(came)
             if len(unsent):  # trimmed meanwhile, as its next summary will say, or damaged
                 state.did_not_send(stream, unsent)
+        state.has_answered(self.timeout_s, now, with_something=has_come or was_refused)
         # What this gateway's own log refused is asked for again by and by, not at once.
         return [] if was_refused else self.ask(link, now)
 

@@ -15,8 +15,13 @@ MAX_TELLING_ROUNDS: Final = 3
 MAX_UNANSWERED: Final = 3
 """A neighbour that leaves so many requests unanswered counts as silent: what it says that it has
 counts for nothing until any sign of an answer comes, and it is asked ever more seldom."""
+MAX_FRUITLESS: Final = 3
+"""A neighbour that says so many times in a row that this was all, and has sent nothing of what it
+says that it has, is asked ever more seldom too: who says that it has all numbers that there can be
+would be asked for some after the others without an end, as fast as the link carries it."""
 ASKED_AGAIN_MAX_S: Final = 600.0
-"""A silent neighbour is asked again after so long at most: it may have been slow, or asleep."""
+"""A silent or fruitless neighbour is asked again after so long at most: it may have been slow, or
+asleep."""
 MAX_LATE: Final = 100
 """Answers that are known to be on their way when their requests have been given up."""
 MAX_FALSE_STREAMS: Final = 1_000
@@ -63,7 +68,9 @@ class ToldNeighbour:
     unanswered: int = 0
     """Requests in a row of which nothing came."""
     ask_again_at: float = 0.0
-    """When it is asked next, while it is silent."""
+    """When it is asked next, while it is silent or fruitless."""
+    fruitless: int = 0
+    """Requests in a row that it says to have answered, and that brought nothing."""
     late: int = 0
     """Requests that were given up and that it may still say to have answered."""
     was_late: bool = False
@@ -99,8 +106,21 @@ class ToldNeighbour:
         if self.must_prove and not self.came:
             self.unanswered += 1
         if self.is_silent:
-            doublings = min(self.unanswered - MAX_UNANSWERED + 1, 32)
-            self.ask_again_at = now + min(timeout_s * 2**doublings, ASKED_AGAIN_MAX_S)
+            self._ask_later(timeout_s, self.unanswered - MAX_UNANSWERED + 1, now)
+
+    def has_answered(self, timeout_s: float, now: float, *, with_something: bool) -> None:
+        """It says that this was all of the request."""
+        self.fruitless = 0 if with_something else self.fruitless + 1
+        if self.fruitless >= MAX_FRUITLESS:
+            self._ask_later(timeout_s, self.fruitless - MAX_FRUITLESS, now)
+
+    def may_be_asked(self, now: float) -> bool:
+        """Return whether it has told all, has nothing to answer, and it is time."""
+        is_left = self.is_silent or self.fruitless >= MAX_FRUITLESS
+        return self.asked is None and self.is_complete and (not is_left or now >= self.ask_again_at)
+
+    def _ask_later(self, timeout_s: float, doublings: int, now: float) -> None:
+        self.ask_again_at = now + min(timeout_s * 2 ** min(doublings, 32), ASKED_AGAIN_MAX_S)
 
     def lacks_of_request(self, have: Mapping[Epoch, Intervals]) -> bool:
         """Return whether anything that it was asked for has not come, nor is among what is here."""
