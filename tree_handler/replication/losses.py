@@ -42,7 +42,7 @@ class Losses:
     covered: Callable[[Epoch], Intervals]
     interval_s: float
     origin_gone_s: float
-    _stuck: StuckSince = field(init=False)
+    _stuck: StuckSince = field(default_factory=StuckSince)
     _alone_since: float = math.inf
     _sought: dict[Epoch, Intervals] = field(default_factory=dict)
     """Numbers that the last search was for, whether or not they had room in it."""
@@ -54,9 +54,6 @@ class Losses:
     _next_search: float = 0.0
     _ended_at: float = math.inf
     """When the search ended whose result is let settle."""
-
-    def __post_init__(self) -> None:
-        self._stuck = StuckSince(self.origin_gone_s)
 
     @property
     def due_at(self) -> float:
@@ -75,7 +72,9 @@ class Losses:
             now: monotonic time in seconds.
 
         """
-        if self._stuck.follow(missing, now):  # it does not wait for what is long sought in vain
+        if self._stuck.follow(
+            missing, now, self.origin_gone_s
+        ):  # it does not wait for what is long sought in vain
             self._next_search = min(self._next_search, self._sought_at + self.interval_s)
         is_seeking = self.searches.is_seeking or self.searches.result is not None
         if not missing or now < self._next_search or is_seeking:
@@ -121,13 +120,13 @@ class Losses:
         that it counts as gone; the arguments are those of `seek`."""
         self.start_over()
         self._alone_since = min(self._alone_since, now)
-        self._stuck.follow(missing, now)
+        self._stuck.follow(missing, now, self.origin_gone_s)
         if now - self._alone_since < self.origin_gone_s:
             return []
         return [
             note
             for stream in missing
-            for note in self._notes(stream, self._stuck.for_long(stream, now))
+            for note in self._notes(stream, self._stuck.for_long(stream, now, self.origin_gone_s))
         ]
 
     def of_nobody(self, streams: Iterable[Epoch]) -> list[Action]:
@@ -172,7 +171,7 @@ class Losses:
         self.start_over()
         for key, left in result.left.items():
             denied = self.searches.denied(result, key)
-            certain = left.common(self._stuck.for_long(key, now))
+            certain = left.common(self._stuck.for_long(key, now, self.origin_gone_s))
             if denied is not None:
                 certain.update(left.common(denied))
             elif key[0].removeprefix(CONTROL_PREFIX) in result.origins:

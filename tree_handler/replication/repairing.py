@@ -234,7 +234,7 @@ class Repairing:
         self._next_repair = now + self._interval_s
         actions = self._flooding.flood_all(self._own.unsaid())
         if not self._floods_clients:
-            actions += self._losses.of_nobody(self._own_earlier())
+            actions += self._losses.of_nobody(self._own_lives())
         # A full link is told when it has been sent all: else it would ask for what comes.
         for link in self._flooding.with_room():
             if self._telling.has_news_for(link):
@@ -250,11 +250,10 @@ class Repairing:
         lost = self._losses.give_up(missing, now)
         return [*actions, *(lost or self._losses.seek(missing, now))]
 
-    def _own_earlier(self) -> list[Epoch]:
-        """Streams of this gateway's clients in its earlier lives: where messages are routed, nobody
-        else is asked for them."""
-        origin, epoch = self._own.origin, self._own.epoch
-        return [one for one in self._telling.have if one[0] == origin and one[1] != epoch]
+    def _own_lives(self) -> list[Epoch]:
+        """Streams of this gateway's clients: where messages are routed, nobody else is asked for
+        them."""
+        return [one for one in self._telling.have if one[0] == self._own.origin]
 
     def _missing(self) -> dict[Epoch, Intervals] | None:
         """What no neighbour can send; None while one has not told all that it can."""

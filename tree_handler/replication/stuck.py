@@ -33,18 +33,15 @@ class _Step:
 class StuckSince:
     """What is missing, and since when.
 
-    Args:
-        long_s: what is missing for so long is missing for long; that is all that is known of it.
-
+    What is missing for ``long_s`` seconds is missing for long, and that is all that is known of it.
     """
 
-    long_s: float
     _steps: dict[Epoch, list[_Step]] = field(default_factory=dict)
     """Of each stream, the earliest first."""
     _seen: dict[Epoch, Intervals] = field(default_factory=dict)
     """What was missing at the last look."""
 
-    def follow(self, missing: Mapping[Epoch, Intervals], now: float) -> bool:
+    def follow(self, missing: Mapping[Epoch, Intervals], now: float, long_s: float) -> bool:
         """So much is missing now; return whether any of it was not before.
 
         What is given is kept: it must not change any more.
@@ -56,10 +53,10 @@ class StuckSince:
             if seen.get(stream) == numbers:  # as nearly always
                 found[stream] = self._steps[stream]
                 continue
-            steps, new = self._still(stream, numbers, now)
+            steps, new = self._still(stream, numbers, now - long_s)
             if len(new):
                 is_new = True
-                self._add(steps, new, now)
+                self._add(steps, new, now, long_s)
             found[stream] = steps
         self._steps = found
         return is_new
@@ -69,16 +66,16 @@ class StuckSince:
         steps = self._steps.get(stream)
         return steps[0].last_at if steps else math.inf
 
-    def for_long(self, stream: Epoch, now: float) -> Intervals:
+    def for_long(self, stream: Epoch, now: float, long_s: float) -> Intervals:
         """Return the numbers that are missing for long."""
         found = Intervals()
         for step in self._steps.get(stream, ()):
-            if now - step.last_at >= self.long_s:
+            if now - step.last_at >= long_s:
                 found.update(step.numbers)
         return found
 
     def _still(
-        self, stream: Epoch, numbers: Intervals, now: float
+        self, stream: Epoch, numbers: Intervals, long_ago: float
     ) -> tuple[list[_Step], Intervals]:
         """Return the steps of what is missing still, and what is so for the first time."""
         steps: list[_Step] = []
@@ -88,15 +85,15 @@ class StuckSince:
             left = step.numbers.common(numbers)
             if not len(left):
                 continue
-            if steps and now - step.last_at >= self.long_s:  # then the one before is, too
+            if steps and step.last_at <= long_ago:  # then the one before is, too
                 steps[-1].numbers.update(left)
                 steps[-1].last_at = step.last_at
             else:
                 steps.append(_Step(step.number, step.last_at, left))
         return steps, new
 
-    def _add(self, steps: list[_Step], new: Intervals, now: float) -> None:
-        number = math.floor(now * STEPS / self.long_s) if self.long_s else 0
+    def _add(self, steps: list[_Step], new: Intervals, now: float, long_s: float) -> None:
+        number = math.floor(now * STEPS / long_s) if long_s else 0
         if not steps or steps[-1].number != number:
             steps.append(_Step(number, now, Intervals()))
         steps[-1].numbers.update(new)

@@ -153,14 +153,14 @@ def test_who_is_alone_gives_up_what_is_missing_for_long_and_nothing_younger() ->
 
 
 def test_however_many_gaps_come_each_is_given_up_in_its_time_and_few_rows_are_kept() -> None:
-    stuck = StuckSince(DAY_S)
+    stuck = StuckSince()
     missing = Intervals()
     for at in range(400):
         missing.add(2 * at + 1, 2 * at + 1)
-        stuck.follow({STREAM: Intervals(list(missing))}, at * 500.0)
+        stuck.follow({STREAM: Intervals(list(missing))}, at * 500.0, DAY_S)
         assert len(stuck._steps[STREAM]) <= STEPS + 2
     now = 399 * 500.0
-    gone = stuck.for_long(STREAM, now)
+    gone = stuck.for_long(STREAM, now, DAY_S)
     known = [2 * at + 1 for at in range(400) if now - at * 500.0 >= DAY_S]
     assert all(number in known for number, _ in gone)
     assert gone.count() >= len(known) - DAY_S / STEPS / 500.0 - 1
