@@ -340,6 +340,29 @@ class AntiEntropy:
                 found[stream] = missing
         return found
 
+    def said_to_be_of(self) -> list[Epoch]:
+        """The streams of which neighbours say that there was something behind all that came."""
+        said = (
+            stream for state in self._neighbours.values() for stream in state.says_more(self.have)
+        )
+        return [
+            stream
+            for stream in dict.fromkeys(said)
+            if self.is_flooded(stream) and not is_over(self.have, stream)
+        ]
+
+    def said_to_be(self, streams: Iterable[Epoch], most: int) -> dict[Epoch, Intervals]:
+        """What that is, and none of them can send: of each stream the first numbers."""
+        found: dict[Epoch, Intervals] = {}
+        for stream in streams:
+            said = Intervals()
+            for state in self._neighbours.values():
+                said.update(state.says(stream, self.have.get(stream, _NOTHING)))
+            for theirs in self.can_send(stream):
+                said = said.without(theirs)
+            found |= Request.of([(stream, said)], most).wanted
+        return found
+
     def _streams(self, expected: Iterable[Epoch]) -> list[Epoch]:
         streams = dict.fromkeys((*self.have, *expected))
         if not self.must_prove:

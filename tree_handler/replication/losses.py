@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Flags
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Action, Append
+from tree_handler.replication.hearsay import Hearsay
 from tree_handler.replication.own_batches import parts
 from tree_handler.replication.repair import Request, Sought
 from tree_handler.replication.search import Searches
@@ -43,6 +45,7 @@ class Losses:
     interval_s: float
     origin_gone_s: float
     _stuck: StuckSince = field(default_factory=StuckSince)
+    _hearsay: Hearsay = field(init=False)
     _alone_since: float = math.inf
     _sought: dict[Epoch, Intervals] = field(default_factory=dict)
     """Numbers that the last search was for, whether or not they had room in it."""
@@ -55,6 +58,9 @@ class Losses:
     _ended_at: float = math.inf
     """When the search ended whose result is let settle."""
 
+    def __post_init__(self) -> None:
+        self._hearsay = Hearsay(self.interval_s, self.origin_gone_s)
+
     @property
     def due_at(self) -> float:
         """When `give_up` may have something to give up; infinity for not before it is fed."""
@@ -64,20 +70,29 @@ class Losses:
         """A neighbour is there: who was alone begins to count anew when it has gone."""
         self._alone_since = math.inf
 
-    def seek(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
+    def due_of(self, said: Iterable[Epoch], now: float) -> list[Epoch]:
+        """Return of which streams it is time to seek what neighbours say without a proof."""
+        return self._hearsay.due(said, now)
+
+    def seek(
+        self,
+        missing: Mapping[Epoch, Intervals],
+        now: float,
+        said: Mapping[Epoch, Intervals] = MappingProxyType({}),
+    ) -> list[Action]:
         """Ask everybody within reach for what no neighbour can send.
 
         Args:
             missing: what is not here and no neighbour can send, by stream.
             now: monotonic time in seconds.
+            said: what may never have been: it is sought, and not given up.
 
         """
-        if self._stuck.follow(
-            missing, now, self.origin_gone_s
-        ):  # it does not wait for what is long sought in vain
+        is_new = self._stuck.follow(missing, now, self.origin_gone_s)
+        if is_new or said:  # it does not wait for what is long sought in vain
             self._next_search = min(self._next_search, self._sought_at + self.interval_s)
         is_seeking = self.searches.is_seeking or self.searches.result is not None
-        if not missing or now < self._next_search or is_seeking:
+        if not (missing or said) or now < self._next_search or is_seeking:
             return []
         self._sought_at, self._next_search = now, now + self.interval_s
         unsaid = {
@@ -85,6 +100,8 @@ class Losses:
         }
         wanted = {key: left for key, left in unsaid.items() if len(left)} or dict(missing)
         longest = sorted(wanted.items(), key=self._stuck_since)
+        longest += said.items()
+        self._hearsay.sought(said, now)
         self._sought, self._unsaid = wanted, {}
         actions = self.searches.begin(Request.of(longest, MAX_SOUGHT_NUMBERS).wanted, now)
         self.heard(now)

@@ -20,6 +20,7 @@ from tree_handler.replication.counters import Counters
 from tree_handler.replication.epoch_order import EpochOrder
 from tree_handler.replication.epochs_over import KEPT_LIVES
 from tree_handler.replication.flooding import Flooding
+from tree_handler.replication.hearsay import MAX_NUMBERS
 from tree_handler.replication.losses import Losses
 from tree_handler.replication.openings import Openings
 from tree_handler.replication.own_batches import OwnBatches
@@ -248,7 +249,11 @@ class Repairing:
         if not self._flooding:
             return [*actions, *self._losses.alone(missing, now)]
         lost = self._losses.give_up(missing, now)
-        return [*actions, *(lost or self._losses.seek(missing, now))]
+        return [*actions, *(lost or self._seek(missing, now))]
+
+    def _seek(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
+        due = self._losses.due_of(self._neighbours.said_to_be_of(), now)
+        return self._losses.seek(missing, now, self._neighbours.said_to_be(due, MAX_NUMBERS))
 
     def _own_lives(self) -> list[Epoch]:
         """Streams of this gateway's clients: where messages are routed, nobody else is asked for

@@ -8,7 +8,7 @@ from typing import Final
 
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
-from tree_handler.replication.repair import Request, Summary
+from tree_handler.replication.repair import Request, Summary, kept_from
 
 MAX_TELLING_ROUNDS: Final = 3
 """A neighbour that has begun to tell what it has is waited for so long."""
@@ -26,6 +26,9 @@ MAX_LATE: Final = 100
 """Answers that are known to be on their way when their requests have been given up."""
 MAX_FALSE_STREAMS: Final = 1_000
 """Of one neighbour; beyond it the oldest is believed again."""
+MAX_BEYOND: Final = 1_000
+"""Streams of which one neighbour may say what it can neither send nor prove; of more the oldest is
+not sought."""
 PUT_OFF_MAX_S: Final = 60.0
 """For so long at most it is not asked again for what nobody could prove when it sent it."""
 
@@ -60,6 +63,10 @@ class ToldNeighbour:
     unlike: dict[Epoch, None] = field(default_factory=dict)
     """Streams of which it may be able to send what is lacking here: of all others it can't. So
     lives that are long over cost nothing each time it is looked for what is lacking."""
+
+    beyond: dict[Epoch, None] = field(default_factory=dict)
+    """Streams of which it may say that it has, or had, more than came here, where it must prove
+    it."""
 
     doubted: dict[Epoch, Intervals] = field(default_factory=dict)
     """What was once `unsent`, before it told of it again."""
@@ -144,6 +151,25 @@ class ToldNeighbour:
         """It has told more of a stream, or there is less of it here."""
         if stream in self.picture.have:
             self.unlike[stream] = None
+            if self.must_prove:
+                self.beyond[stream] = None
+                if len(self.beyond) > MAX_BEYOND:
+                    del self.beyond[next(iter(self.beyond))]
+
+    def says_more(self, have: Mapping[Epoch, Intervals]) -> Iterator[Epoch]:
+        """The streams of which it says that it has or had something behind all that came here."""
+        told = self.picture.have
+        for stream in list(self.beyond):
+            if stream in told and told[stream].last > have.get(stream, _NOTHING).last:
+                yield stream
+            else:
+                del self.beyond[stream]
+
+    def says(self, stream: Epoch, have: Intervals) -> Intervals:
+        """What that is, but for what it was found out not to have."""
+        said = kept_from(self.picture.have.get(stream, _NOTHING), have.last + 1)
+        false = self.false.get(stream)
+        return said if false is None else said.without(false)
 
     def kept(self, stream: Epoch) -> Intervals:
         """What it can send of a stream."""
@@ -206,6 +232,7 @@ class ToldNeighbour:
             told.pop(stream, None)
         self.picture.kept_from.pop(stream, None)
         self.unlike.pop(stream, None)
+        self.beyond.pop(stream, None)
 
     def last_known(self, stream: Epoch) -> int:
         """The last number of a stream that it has, or had: where it must prove it, can send."""
