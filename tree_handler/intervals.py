@@ -10,6 +10,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
+_FEW_OF = 16
+"""A set of so many times fewer ranges is taken out one by one."""
+
 
 class Intervals:
     """Whole numbers as sorted, disjoint, closed ranges ``first..last``.
@@ -90,10 +93,31 @@ class Intervals:
     def without(self, other: Intervals) -> Intervals:
         """What is in this set and not in ``other``."""
         left = Intervals()
+        if len(other) * _FEW_OF < len(self):  # a batch of what a torn log lacks
+            left._firsts, left._lasts = self._firsts[:], self._lasts[:]
+            for first, last in other:
+                left._take_out(first, last)
+            return left
         for first, last in self:
             for gap in other.missing(first, last):
                 left.add(*gap)
         return left
+
+    def _take_out(self, first: int, last: int) -> None:
+        """Take out every number of ``first..last``."""
+        firsts, lasts = self._firsts, self._lasts
+        left = bisect_right(lasts, first - 1)
+        right = bisect_right(firsts, last)
+        if left >= right:
+            return
+        lowest, highest = firsts[left], lasts[right - 1]
+        stays: list[tuple[int, int]] = []
+        if lowest < first:
+            stays.append((lowest, first - 1))
+        if highest > last:
+            stays.append((last + 1, highest))
+        firsts[left:right] = [one for one, _ in stays]
+        lasts[left:right] = [one for _, one in stays]
 
     def may_meet(self, other: Intervals) -> bool:
         """Whether a number may be in this set and in ``other``, at a glance: they are not one
@@ -104,7 +128,14 @@ class Intervals:
 
     def common(self, other: Intervals) -> Intervals:
         """What is in this set and in ``other``."""
-        return self.without(self.without(other))
+        few, many = (self, other) if len(self) < len(other) else (other, self)
+        found = Intervals()
+        for first, last in few:
+            for i in range(bisect_right(many._lasts, first - 1), len(many._firsts)):
+                if many._firsts[i] > last:
+                    break
+                found.add(max(first, many._firsts[i]), min(last, many._lasts[i]))
+        return found
 
     def contiguous_from(self, first: int) -> int:
         """The last number of the unbroken run that starts at ``first`` (``first - 1`` if none)."""

@@ -62,6 +62,15 @@ class KeyRing(Protocol):
 
         """
 
+    def knows_key(
+        self, gateway_id: str, signature: bytes, late_s: float = 0.0, life: int = 0
+    ) -> bool:
+        """Return whether the key that a signature names is one by which `verify` would decide.
+
+        The signature itself is not looked at, so this costs little. The arguments are those of
+        `verify`.
+        """
+
 
 MAX_SIGNATURE_BYTES: Final = 255
 """So that one byte says how long a signature is."""

@@ -226,6 +226,8 @@ class MessageLog(ReadableLog):
             if had is None:
                 had = self.have[key] = Intervals()
             had.add(header.first, header.last)
+            if self._lowest is not None:
+                self._lowest.note(segment.start, key, header.first)
 
     def sync(self) -> None:
         """Force to the disk all that was appended before."""
@@ -296,6 +298,8 @@ class MessageLog(ReadableLog):
                     raise
                 break
             del self._segments[0]
+            if self._lowest is not None:
+                self._lowest.gone(oldest)
             self._damage.trimmed(oldest.path)
         self._inner.trimmed(self._segments[0].start)
         return True

@@ -9,6 +9,7 @@ from gateway.log import loading, scan
 from gateway.log.damage import Damage
 from gateway.log.errors import LogError
 from gateway.log.inner_starts import InnerStarts
+from gateway.log.lowest import LowestNumbers
 from gateway.log.segment import Segment
 from gateway.log.sequential import read_piece
 from tree_handler.batch import Epoch, Header
@@ -30,6 +31,8 @@ class ReadableLog:
         messages, and of those that it states as passed over. Not of streams that are over, and
         not what damage has cost it."""
         self._segments: list[Segment] = []
+        self._lowest: LowestNumbers | None = None
+        """None until it is asked for: a start reads indexes, and a survey finds less."""
         self._inner = InnerStarts(folder)
         self._damage = Damage(self._inner)
 
@@ -88,11 +91,12 @@ class ReadableLog:
 
     def kept_from(self) -> dict[Epoch, int]:
         """The lowest logged number still here, by stream; beyond the last if none."""
-        lowest = {key: numbers.last + 1 for key, numbers in self.have.items()}
-        for segment in self._segments:
-            for key, numbers in segment.holds.items():
-                first = next(iter(numbers))[0]
-                lowest[key] = min(first, lowest.get(key, first))
+        if self._lowest is None:
+            self._lowest = LowestNumbers(self._segments)
+        lowest = self._lowest.of_all()
+        for key, numbers in self.have.items():
+            if key not in lowest:
+                lowest[key] = numbers.last + 1
         return lowest
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
@@ -146,6 +150,7 @@ class ReadableLog:
             held = loading.surveyed(segment, self._damage)
         except OSError as error:
             raise LogError(f"{segment.path}: {error.strerror}") from error
+        self._lowest = None
         lost = _not_in(self._segments, held)
         for key in lost.keys() & self.have.keys():
             self.have[key] = self.have[key].without(lost[key])

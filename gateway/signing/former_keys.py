@@ -234,15 +234,24 @@ class FormerKeys:
 
         """
         verdict = Verdict.UNKNOWN
-        for one in self._named.get(gateway_id, {}).get(signature[:NAME_BYTES], ()):
-            if life > one.last_life or one.until_s < since_s:
-                continue
-            if digest_of(one.key) in self._taken_back:
-                continue
-            if has_signed(one.key, message, signature):
+        for key in self._keys_of(gateway_id, signature, since_s, life):
+            if has_signed(key, message, signature):
                 return Verdict.PROVEN
             verdict = Verdict.FORGED
         return verdict
+
+    def names(self, gateway_id: str, signature: bytes, *, since_s: float, life: int) -> bool:
+        """Return whether `verify` would find a former key that a signature names."""
+        return any(self._keys_of(gateway_id, signature, since_s, life))
+
+    def _keys_of(
+        self, gateway_id: str, signature: bytes, since_s: float, life: int
+    ) -> Iterator[PublicKey]:
+        for one in self._named.get(gateway_id, {}).get(signature[:NAME_BYTES], ()):
+            if life > one.last_life or one.until_s < since_s:
+                continue
+            if digest_of(one.key) not in self._taken_back:
+                yield one.key
 
     def _forget(self, gateway_id: str) -> None:
         stated = self._stated.pop(gateway_id, None)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gateway.signing.former_keys import FormerKeys, KeyStatement, digest_of
-from gateway.signing.keys import NAME_BYTES, has_signed, name_of
+from gateway.signing.keys import NAME_BYTES, PublicKey, has_signed, name_of
 from gateway.signing.trust import (
     Chain,
     RevokedCertificateError,
@@ -139,16 +139,28 @@ class CertificateRing:
         since_s = self._now_s - late_s
         return self.former.verify(gateway_id, message, signature, since_s=since_s, life=life)
 
+    def knows_key(
+        self, gateway_id: str, signature: bytes, late_s: float = 0.0, life: int = 0
+    ) -> bool:
+        """See `tree_handler.proof.KeyRing`."""
+        if any(self._keys_of(gateway_id, signature, late_s)):
+            return True
+        since_s = self._now_s - late_s
+        return life > 0 and self.former.names(gateway_id, signature, since_s=since_s, life=life)
+
     def _verify(self, gateway_id: str, message: bytes, signature: bytes, late_s: float) -> Verdict:
-        named = self._named.get(gateway_id, {}).get(signature[:NAME_BYTES], ())
         verdict = Verdict.UNKNOWN
-        for vouched in named:
-            if not vouched.from_s <= self._now_s <= vouched.until_s + late_s:
-                continue
-            if has_signed(vouched.key, message, signature):
+        for key in self._keys_of(gateway_id, signature, late_s):
+            if has_signed(key, message, signature):
                 return Verdict.PROVEN
             verdict = Verdict.FORGED
         return verdict
+
+    def _keys_of(self, gateway_id: str, signature: bytes, late_s: float) -> Iterator[PublicKey]:
+        """The keys of a gateway that count now and may have made a signature."""
+        for vouched in self._named.get(gateway_id, {}).get(signature[:NAME_BYTES], ()):
+            if vouched.from_s <= self._now_s <= vouched.until_s + late_s:
+                yield vouched.key
 
     def _has_stated(self, gateway_id: str, message: bytes, signature: bytes) -> bool:
         return bool(self._verify(gateway_id, message, signature, math.inf))

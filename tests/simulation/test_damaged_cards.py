@@ -298,13 +298,15 @@ async def test_only_what_comes_for_the_first_time_is_named_so_that_an_actuator_h
 
 @AWAY
 @QOS
+@pytest.mark.parametrize("of_now", [True, False], ids=["of this life", "of the one before"])
 async def test_what_the_log_loses_while_it_runs_reaches_who_waits_in_its_order_and_once(
-    world: NeighbouredWorld, is_away: bool, qos: int
+    world: NeighbouredWorld, is_away: bool, qos: int, of_now: bool
 ) -> None:
     cast = Cast(world, is_away=is_away, qos=qos, size=backlog.HEAD_BYTES // 5)
     await cast.begin()
     await cast.publish()
-    await crash(world)  # of its present life a gateway asks nobody
+    if not of_now:
+        await crash(world)
     frames = world.disk.frames
     at = [i for i, frame in enumerate(frames) if batch.check(frame).clients]
     for first in at[10], at[20]:
@@ -325,6 +327,34 @@ async def test_what_the_log_loses_while_it_runs_reaches_who_waits_in_its_order_a
     await cast.come_back()
     assert cast.first_got() == cast.published
     assert qos == 1 or not cast.doubled()
+
+
+@QOS
+async def test_what_the_present_life_has_lost_costs_no_number_that_is_given_next(
+    world: NeighbouredWorld, qos: int
+) -> None:
+    """Nobody has it: it is given up, and what is published next follows what came last."""
+    cast = Cast(world, is_away=True, qos=qos, size=backlog.HEAD_BYTES // 5)
+    await cast.begin()
+    world.cut()
+    await cast.publish()
+    at = [i for i, frame in enumerate(world.disk.frames) if batch.check(frame).clients]
+    world.disk.damage(at[10], 1)
+    next_number = world.side.core.next_logged
+    world.side.core.lost((NAME, world.epoch), Intervals([(11, 11)]))
+    world.link()
+    world.repair()
+    assert [(one.first, one.last) for one in world.side.told] == [(11, 11)]
+    assert world.side.core.next_logged >= next_number
+    await cast.publish(5)
+    there = [one for _, _, one in world.disk.whole() if one.clients and not one.passed]
+    logged = [one.first for one in there if one.stream == (NAME, world.epoch)]
+    assert len(set(logged)) == len(logged)
+    for _ in range(3):
+        world.ahead_s += reading_back.AWAITED_S
+        await cast.come_back()
+        await cast.come_on()
+    assert cast.got() == [*cast.published[:10], *cast.published[11:]]
 
 
 @QOS

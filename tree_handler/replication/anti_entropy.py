@@ -191,9 +191,7 @@ class AntiEntropy:
     def ask(self, link: int, now: float) -> list[SendRequest]:
         """Ask a neighbour for what is lacking here and was not asked of another."""
         state = self._neighbours[link]
-        if state.asked is not None or not state.is_complete:
-            return []
-        if state.is_silent and now < state.ask_again_at:
+        if not state.may_be_asked(now):
             return []
         if now >= state.put_off_until:
             state.put_off.clear()
@@ -246,14 +244,16 @@ class AntiEntropy:
             return []
         asked, state.asked = state.asked, None
         state.puts_off(2 * self.timeout_s, now)
-        was_refused = False
+        was_refused = has_come = False
         for stream, ranges in asked.wanted.items():
             left = ranges.without(self.have.get(stream, _NOTHING))
+            has_come |= left != ranges
             came = state.came.get(stream, _NOTHING)
             was_refused |= len(left.common(came)) > 0
             unsent = left.without(came)
             if len(unsent):  # trimmed meanwhile, as its next summary will say, or damaged
                 state.did_not_send(stream, unsent)
+        state.has_answered(self.timeout_s, now, with_something=has_come or was_refused)
         # What this gateway's own log refused is asked for again by and by, not at once.
         return [] if was_refused else self.ask(link, now)
 
@@ -316,7 +316,7 @@ class AntiEntropy:
         return sum(numbers.count() for _, numbers in self._lacking(state, kept))
 
     def out_of_reach(self, expected: Mapping[Epoch, int]) -> dict[Epoch, Intervals]:
-        """What is missing here and no neighbour can send; nothing while one is telling.
+        """What is missing here and no neighbour can send, as far as they have told.
 
         Where batches are sealed, what is behind the last proven number is not missing: that there
         is more, or was, is what somebody says.
@@ -326,8 +326,6 @@ class AntiEntropy:
 
         """
         found: dict[Epoch, Intervals] = {}
-        if self.is_being_told:
-            return found
         for stream in self._streams(expected):
             have = self.have.get(stream, _NOTHING)
             last = max(have.last, expected.get(stream, 0))
@@ -340,6 +338,29 @@ class AntiEntropy:
                 missing = missing.without(theirs)
             if len(missing):
                 found[stream] = missing
+        return found
+
+    def said_to_be_of(self) -> list[Epoch]:
+        """The streams of which neighbours say that there was something behind all that came."""
+        said = (
+            stream for state in self._neighbours.values() for stream in state.says_more(self.have)
+        )
+        return [
+            stream
+            for stream in dict.fromkeys(said)
+            if self.is_flooded(stream) and not is_over(self.have, stream)
+        ]
+
+    def said_to_be(self, streams: Iterable[Epoch], most: int) -> dict[Epoch, Intervals]:
+        """What that is, and none of them can send: of each stream the first numbers."""
+        found: dict[Epoch, Intervals] = {}
+        for stream in streams:
+            said = Intervals()
+            for state in self._neighbours.values():
+                said.update(state.says(stream, self.have.get(stream, _NOTHING)))
+            for theirs in self.can_send(stream):
+                said = said.without(theirs)
+            found |= Request.of([(stream, said)], most).wanted
         return found
 
     def _streams(self, expected: Iterable[Epoch]) -> list[Epoch]:

@@ -99,7 +99,7 @@ class Arrivals:
             self.counters.received += header.count
             sent = self.flooding.flood(frame, header, source)
             return [*sent, Deliver(frame, header, header.first)]
-        if self.own.is_own(header):
+        if self.own.is_own(header) and not self._has_lost(header):
             # Nobody else numbers for this epoch: a second gateway runs under this id.
             self.counters.malformed += 1
             raise ProtocolError("batch of this gateway's own epoch that it never made", str(header))
@@ -139,6 +139,12 @@ class Arrivals:
             return self.own.is_own(header) or self._unlogged.is_known(header)
         have = self.have.get(header.stream)
         return is_over(self.have, header.stream) if have is None else known(have, header)
+
+    def _has_lost(self, header: Header) -> bool:
+        """Return whether it is one of this epoch that the log had."""
+        have = self.have.get(header.stream)
+        is_here = have is not None and have.covers(header.first, header.last)
+        return self.own.has_made(header) and not is_here
 
     def _has_room(self, header: Header) -> bool:
         have = self.have.get(header.stream)

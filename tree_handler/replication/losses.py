@@ -9,18 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Flags
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Action, Append
+from tree_handler.replication.hearsay import Hearsay
 from tree_handler.replication.own_batches import parts
-from tree_handler.replication.repair import Request
+from tree_handler.replication.repair import Request, Sought
 from tree_handler.replication.search import Searches
+from tree_handler.replication.stuck import StuckSince
 
 MAX_SOUGHT_NUMBERS: Final = 1_000_000
 """In one search."""
+MAX_FOLLOW_UPS: Final = 100
+"""As many as a log with a gap behind each number needs for `MAX_SOUGHT_NUMBERS`."""
 
 
 @dataclass(slots=True)
@@ -39,12 +44,22 @@ class Losses:
     covered: Callable[[Epoch], Intervals]
     interval_s: float
     origin_gone_s: float
-    _stuck: dict[Epoch, float] = field(default_factory=dict)
-    """Since when something of a stream is missing that no neighbour can send."""
+    _stuck: StuckSince = field(default_factory=StuckSince)
+    _hearsay: Hearsay = field(init=False)
     _alone_since: float = math.inf
+    _sought: dict[Epoch, Intervals] = field(default_factory=dict)
+    """Numbers that the last search was for, whether or not they had room in it."""
+    _unsaid: dict[Epoch, Intervals] = field(default_factory=dict)
+    """Those of them of which its answer said nothing."""
+    _follow_ups: int = 0
+    """Searches in a row that asked for what the one before said nothing of."""
+    _sought_at: float = -math.inf
     _next_search: float = 0.0
     _ended_at: float = math.inf
     """When the search ended whose result is let settle."""
+
+    def __post_init__(self) -> None:
+        self._hearsay = Hearsay(self.interval_s, self.origin_gone_s)
 
     @property
     def due_at(self) -> float:
@@ -55,23 +70,59 @@ class Losses:
         """A neighbour is there: who was alone begins to count anew when it has gone."""
         self._alone_since = math.inf
 
-    def seek(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
+    def due_of(self, said: Iterable[Epoch], now: float) -> list[Epoch]:
+        """Return of which streams it is time to seek what neighbours say without a proof."""
+        return self._hearsay.due(said, now)
+
+    def seek(
+        self,
+        missing: Mapping[Epoch, Intervals],
+        now: float,
+        said: Mapping[Epoch, Intervals] = MappingProxyType({}),
+    ) -> list[Action]:
         """Ask everybody within reach for what no neighbour can send.
 
         Args:
             missing: what is not here and no neighbour can send, by stream.
             now: monotonic time in seconds.
+            said: what may never have been: it is sought, and not given up.
 
         """
-        self._stuck = {key: self._stuck.get(key, now) for key in missing}
+        is_new = self._stuck.follow(missing, now, self.origin_gone_s)
+        if is_new or said:  # it does not wait for what is long sought in vain
+            self._next_search = min(self._next_search, self._sought_at + self.interval_s)
         is_seeking = self.searches.is_seeking or self.searches.result is not None
-        if not missing or now < self._next_search or is_seeking:
+        if not (missing or said) or now < self._next_search or is_seeking:
             return []
-        self._next_search = now + self.interval_s
-        longest = sorted(missing.items(), key=self._stuck_since)
+        self._sought_at, self._next_search = now, now + self.interval_s
+        unsaid = {
+            key: left.common(missing.get(key, _NOTHING)) for key, left in self._unsaid.items()
+        }
+        wanted = {key: left for key, left in unsaid.items() if len(left)} or dict(missing)
+        longest = sorted(wanted.items(), key=self._stuck_since)
+        longest += said.items()
+        self._hearsay.sought(said, now)
+        self._sought, self._unsaid = wanted, {}
         actions = self.searches.begin(Request.of(longest, MAX_SOUGHT_NUMBERS).wanted, now)
         self.heard(now)
         return actions
+
+    def _follow_up(self, result: Sought) -> None:
+        """Seek next what an answer says nothing of: it names no more ranges than it may.
+
+        As long as each says something, and for so many searches as may be needed: else who never
+        says anything of some would keep all else from being sought.
+        """
+        self._follow_ups += 1
+        unsaid = {
+            key: asked.without(result.left.get(key, _NOTHING))
+            for key, asked in self._sought.items()
+        }
+        has_said = any(map(len, result.left.values()))
+        if has_said and self._follow_ups <= MAX_FOLLOW_UPS and any(map(len, unsaid.values())):
+            self._unsaid = unsaid
+        else:
+            self._follow_ups = 0
 
     def give_up(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
         """Note as lost what nobody within reach has; the arguments are those of `seek`."""
@@ -82,16 +133,17 @@ class Losses:
         ]
 
     def alone(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
-        """Note as lost what is missing when there was no neighbour for so long that it counts as
-        gone, and something of the stream was missing as long; the arguments are those of `seek`."""
+        """Note as lost what is missing for as long as there was no neighbour, if that is so long
+        that it counts as gone; the arguments are those of `seek`."""
         self.start_over()
         self._alone_since = min(self._alone_since, now)
-        self._stuck = {key: self._stuck.get(key, now) for key in missing}
+        self._stuck.follow(missing, now, self.origin_gone_s)
+        if now - self._alone_since < self.origin_gone_s:
+            return []
         return [
             note
-            for stream, left in missing.items()
-            if now - max(self._alone_since, self._stuck[stream]) >= self.origin_gone_s
-            for note in self._notes(stream, left)
+            for stream in missing
+            for note in self._notes(stream, self._stuck.for_long(stream, now, self.origin_gone_s))
         ]
 
     def of_nobody(self, streams: Iterable[Epoch]) -> list[Action]:
@@ -115,6 +167,8 @@ class Losses:
         if self.searches.result is None:
             self._ended_at = math.inf
         else:
+            if self._ended_at == math.inf:
+                self._follow_up(self.searches.result)
             self._ended_at = min(self._ended_at, now)
 
     def start_over(self) -> None:
@@ -123,7 +177,7 @@ class Losses:
         self._ended_at = math.inf
 
     def _stuck_since(self, row: tuple[Epoch, Intervals]) -> float:
-        return self._stuck[row[0]]
+        return self._stuck.since(row[0])
 
     def _given_up(self, now: float) -> Iterator[tuple[Epoch, Intervals]]:
         """What a search found nowhere, if its origin was asked or is long gone."""
@@ -133,16 +187,16 @@ class Losses:
             return
         self.start_over()
         for key, left in result.left.items():
-            stuck_s = now - self._stuck.get(key, now)
             denied = self.searches.denied(result, key)
-            was_asked = key[0].removeprefix(CONTROL_PREFIX) in result.origins
+            certain = left.common(self._stuck.for_long(key, now, self.origin_gone_s))
             if denied is not None:
-                was_asked = len(left.common(denied)) > 0
-            if stuck_s >= self.origin_gone_s:
-                yield key, left
-            elif was_asked:
-                yield key, left if denied is None else left.common(denied)
+                certain.update(left.common(denied))
+            elif key[0].removeprefix(CONTROL_PREFIX) in result.origins:
+                certain = left
+            if len(certain):
+                yield key, certain
             else:  # each search asks everybody; who was away for long may stay away
+                stuck_s = max(0.0, now - self._stuck.since(key))
                 wait_s = max(self.interval_s, min(stuck_s, self.origin_gone_s / 8))
                 self._next_search = max(self._next_search, ended_at + wait_s)
 

@@ -42,6 +42,12 @@ class OwnBatches:
         """Whether this gateway made a batch in this epoch."""
         return header.origin == self.origin and header.epoch == self.epoch
 
+    def has_made(self, header: Header) -> bool:
+        """Whether it is one of this epoch whose numbers were given before: the log has lost it, and
+        somebody brings it back or says that it is lost."""
+        kind = Flags.LOGGED | header.flags & Flags.CONTROL
+        return self.is_own(header) and header.numbered and header.last < self._next.get(kind, 1)
+
     @property
     def next_logged(self) -> int:
         """The number that the next logged message of this gateway's clients gets."""

@@ -39,6 +39,18 @@ def rows_of(numbers: Mapping[Epoch, Intervals]) -> list[list[Any]]:
     return [[*stream, list(ranges)] for stream, ranges in numbers.items()]
 
 
+def within_limits(numbers: Mapping[Epoch, Intervals]) -> dict[Epoch, Intervals]:
+    """Take the first of these numbers: as many ranges and streams as one message may have."""
+    found: dict[Epoch, Intervals] = {}
+    room = MAX_RANGES
+    for stream, ranges in numbers.items():
+        if not room or len(found) == MAX_STREAMS:
+            break
+        found[stream] = ranges if len(ranges) <= room else Intervals(list(ranges)[:room])
+        room -= len(found[stream])
+    return found
+
+
 class RangeRoom:
     """How many ranges and streams a message may still have; each costs the same wherever it stands.
 
@@ -50,6 +62,14 @@ class RangeRoom:
     def __init__(self, what: str) -> None:
         self._what = what
         self._left = ROOM
+
+    def has(self, numbers: Mapping[Epoch, Intervals]) -> bool:
+        """Return whether there is room for these; if so it is taken."""
+        count = len(numbers) + sum(map(len, numbers.values()))
+        if count > self._left:
+            return False
+        self._left -= count
+        return True
 
     def take(self, count: int) -> None:
         """Raise ProtocolError where these are too many."""

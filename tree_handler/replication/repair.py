@@ -29,6 +29,7 @@ from tree_handler.replication.ranges_wire import (
     stream_of,
     unpacked,
     wanted_of,
+    within_limits,
 )
 
 ONE_BEHIND: Final = MAX_NUMBER + 1
@@ -245,7 +246,7 @@ class Denial:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What was found nowhere behind whoever answers.
+    """What was found nowhere behind whoever answers; of what it does not name it says nothing.
 
     Attributes:
         number: of the search.
@@ -261,6 +262,23 @@ class Sought:
     origins: frozenset[str]
     complete: bool
     denials: tuple[Denial, ...] = ()
+
+    @classmethod
+    def fitting(
+        cls,
+        number: SearchId,
+        left: Mapping[Epoch, Intervals],
+        origins: frozenset[str],
+        *,
+        complete: bool,
+        denials: Iterable[Denial] = (),
+    ) -> Sought:
+        """Make an answer that names as many numbers as it may; it says nothing of the others."""
+        named = within_limits(left)
+        room = RangeRoom("sought ranges")
+        room.has(named)
+        said = tuple(denial for denial in denials if room.has(denial.lacks))
+        return cls(number, named, origins, complete, said)
 
     def encode(self) -> bytes:
         """The wire form."""

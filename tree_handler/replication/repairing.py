@@ -20,6 +20,7 @@ from tree_handler.replication.counters import Counters
 from tree_handler.replication.epoch_order import EpochOrder
 from tree_handler.replication.epochs_over import KEPT_LIVES
 from tree_handler.replication.flooding import Flooding
+from tree_handler.replication.hearsay import MAX_NUMBERS
 from tree_handler.replication.losses import Losses
 from tree_handler.replication.openings import Openings
 from tree_handler.replication.own_batches import OwnBatches
@@ -229,11 +230,12 @@ class Repairing:
         """Send summaries to neighbours that have not been told the latest; repeat requests."""
         if now < self._next_repair:
             is_due = now >= self._losses.due_at
-            return self._losses.give_up(self._missing(), now) if is_due else []
+            missing = self._missing() if is_due else None
+            return [] if missing is None else self._losses.give_up(missing, now)
         self._next_repair = now + self._interval_s
         actions = self._flooding.flood_all(self._own.unsaid())
         if not self._floods_clients:
-            actions += self._losses.of_nobody(self._own_earlier())
+            actions += self._losses.of_nobody(self._own_lives())
         # A full link is told when it has been sent all: else it would ask for what comes.
         for link in self._flooding.with_room():
             if self._telling.has_news_for(link):
@@ -242,18 +244,27 @@ class Repairing:
         actions += self._searches.handle_timer(now)
         actions += self._openings.of_all(now)
         missing = self._missing()
+        if missing is None:
+            return actions
         if not self._flooding:
             return [*actions, *self._losses.alone(missing, now)]
         lost = self._losses.give_up(missing, now)
-        return [*actions, *(lost or self._losses.seek(missing, now))]
+        return [*actions, *(lost or self._seek(missing, now))]
 
-    def _own_earlier(self) -> list[Epoch]:
-        """Streams of this gateway's clients in its earlier lives: where messages are routed, nobody
-        else is asked for them."""
-        origin, epoch = self._own.origin, self._own.epoch
-        return [one for one in self._telling.have if one[0] == origin and one[1] != epoch]
+    def _seek(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
+        due = self._losses.due_of(self._neighbours.said_to_be_of(), now)
+        return self._losses.seek(missing, now, self._neighbours.said_to_be(due, MAX_NUMBERS))
 
-    def _missing(self) -> dict[Epoch, Intervals]:
+    def _own_lives(self) -> list[Epoch]:
+        """Streams of this gateway's clients: where messages are routed, nobody else is asked for
+        them."""
+        return [one for one in self._telling.have if one[0] == self._own.origin]
+
+    def _missing(self) -> dict[Epoch, Intervals] | None:
+        """What no neighbour can send; None while one has not told all that it can."""
+        if self._neighbours.is_being_told:
+            self._losses.start_over()  # it may know of more than who was asked
+            return None
         return self._neighbours.out_of_reach(self._order.expected())
 
     @property

@@ -185,7 +185,7 @@ class Replication:
         telling.version = telling.changed[key] = telling.version + 1
         if telling.kept_from.get(key, 0) > header.first:  # it came after later ones had gone
             telling.kept_from[key] = header.first
-        if self._own.is_own(header):
+        if self._own.is_own(header) and not self._own.has_made(header):
             self._own.accepted(header)
             self.counters.published += header.count
             self._delivery.skip(key, have)
@@ -202,7 +202,7 @@ class Replication:
             actions.append(replace(lost, why=why) if why else lost)
         elif not header.passed:
             self.counters.received += header.count
-        if header.control:
+        if header.control and not self._own.is_own(header):
             self._order.read(done.frame, header)
         if header.control and header.origin == self.origin:  # its own word to other gateways
             self._delivery.skip(key, have)
@@ -336,11 +336,10 @@ class Replication:
 
     def lost(self, stream: Epoch, numbers: Intervals) -> None:
         """The log can't read these any more: neighbours are asked for them, and what they bring is
-        logged, and handed out once more if it is clients'. Of its present life a gateway asks
-        nobody."""
+        logged, and handed out once more if it is clients'. Those of its present life too: which
+        number it gives next does not depend on what the log has."""
         have = self.have.get(stream)
-        is_own = stream[0].removeprefix(CONTROL_PREFIX) == self.origin and stream[1] == self.epoch
-        if have is not None and not is_own:
+        if have is not None:
             self.have[stream] = have.without(numbers)
             if self.is_clients(stream):
                 self._delivery.lost(stream, numbers)

@@ -7,6 +7,10 @@ over any graph each link carries a search twice, and what comes back to the seek
 nowhere, unless a link failed meanwhile, time ran out, somebody had too much to do, or could not
 read its log: then the answer says that it is not complete, and proves nothing.
 
+A log with many gaps may leave more ranges of what is sought than one message may have
+(`ranges_wire.MAX_RANGES`). The first of them are asked for, and told as left; of the others nothing
+is certain, and the seeker asks for them in its next search.
+
 What is found is sent as repair along the way by which the search came. Whoever links to a gateway
 that has answered, or is about to, is asked too, for as long as the seeker lets the answer settle:
 what the newcomer has comes by the same way, and nobody waits for it. Each number is asked of a
@@ -23,6 +27,7 @@ from typing import Final
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Action, Look, SendRepair, SendSeek, SendSought
+from tree_handler.replication.ranges_wire import within_limits
 from tree_handler.replication.repair import MAX_DENIALS, Denial, SearchId, Seek, Sought
 from tree_handler.seal import Seals
 
@@ -189,18 +194,22 @@ class Searches:
                 parents[search.parent] = None
         return [SendRepair(parent, frame) for parent in parents]
 
-    def link_up(self, link: int) -> list[SendSeek]:
+    def link_up(self, link: int) -> list[Action]:
         """There is somebody whom the searches that are not over have not asked."""
         self._links.add(link)
         asked: Wanted = {}
-        seeks = []
+        seeks: list[Action] = []
+        too_many: list[SearchId] = []
         for number, search in chain(self._active.items(), self._answered.items()):
             wanted = _present(_less(search.left, asked))
             if wanted:
-                seeks.append(SendSeek(link, Seek(number, wanted)))
-                for key, numbers in wanted.items():
+                asking = within_limits(wanted)
+                if asking != wanted:
+                    too_many.append(number)
+                seeks.append(SendSeek(link, Seek(number, asking)))
+                for key, numbers in asking.items():
                     asked.setdefault(key, Intervals()).update(numbers)
-        return seeks
+        return [*seeks, *(action for number in too_many for action in self._unsettled(number))]
 
     def link_down(self, link: int) -> list[Action]:
         """Who was asked over this link will not answer; who asked needs no answer."""
@@ -264,6 +273,7 @@ class Searches:
             search.denials[self._own] = Denial(self._own, own, seal)
 
     def _pass_on(self, number: SearchId, search: _Search) -> list[Action]:
+        search.left = within_limits(_present(search.left))
         self._deny(number, search)
         wanted = _present(search.left)
         if wanted:
@@ -277,10 +287,13 @@ class Searches:
             return []
         del self._active[number]
         self._settle(number, search)
-        left = _present(search.left)
-        denials = tuple(search.denials.values())
-        origins = frozenset(search.origins)
-        answer = Sought(number, left, origins, complete=search.complete, denials=denials)
+        answer = Sought.fitting(
+            number,
+            _present(search.left),
+            frozenset(search.origins),
+            complete=search.complete,
+            denials=search.denials.values(),
+        )
         if search.parent is None:
             self.result = answer
             return []
@@ -306,7 +319,7 @@ class Searches:
         if number in self._active:
             return []
         if search.parent is not None:
-            answer = Sought(number, search.left, frozenset(), complete=False)
+            answer = Sought.fitting(number, search.left, frozenset(), complete=False)
             return [SendSought(search.parent, answer)]
         if self.result is not None and self.result.number == number:
             self.result = None

@@ -8,19 +8,27 @@ from typing import Final
 
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
-from tree_handler.replication.repair import Request, Summary
+from tree_handler.replication.repair import Request, Summary, kept_from
 
 MAX_TELLING_ROUNDS: Final = 3
 """A neighbour that has begun to tell what it has is waited for so long."""
 MAX_UNANSWERED: Final = 3
 """A neighbour that leaves so many requests unanswered counts as silent: what it says that it has
 counts for nothing until any sign of an answer comes, and it is asked ever more seldom."""
+MAX_FRUITLESS: Final = 3
+"""A neighbour that says so many times in a row that this was all, and has sent nothing of what it
+says that it has, is asked ever more seldom too: who says that it has all numbers that there can be
+would be asked for some after the others without an end, as fast as the link carries it."""
 ASKED_AGAIN_MAX_S: Final = 600.0
-"""A silent neighbour is asked again after so long at most: it may have been slow, or asleep."""
+"""A silent or fruitless neighbour is asked again after so long at most: it may have been slow, or
+asleep."""
 MAX_LATE: Final = 100
 """Answers that are known to be on their way when their requests have been given up."""
 MAX_FALSE_STREAMS: Final = 1_000
 """Of one neighbour; beyond it the oldest is believed again."""
+MAX_BEYOND: Final = 1_000
+"""Streams of which one neighbour may say what it can neither send nor prove; of more the oldest is
+not sought."""
 PUT_OFF_MAX_S: Final = 60.0
 """For so long at most it is not asked again for what nobody could prove when it sent it."""
 
@@ -56,6 +64,10 @@ class ToldNeighbour:
     """Streams of which it may be able to send what is lacking here: of all others it can't. So
     lives that are long over cost nothing each time it is looked for what is lacking."""
 
+    beyond: dict[Epoch, None] = field(default_factory=dict)
+    """Streams of which it may say that it has, or had, more than came here, where it must prove
+    it."""
+
     doubted: dict[Epoch, Intervals] = field(default_factory=dict)
     """What was once `unsent`, before it told of it again."""
     false: dict[Epoch, Intervals] = field(default_factory=dict)
@@ -63,7 +75,9 @@ class ToldNeighbour:
     unanswered: int = 0
     """Requests in a row of which nothing came."""
     ask_again_at: float = 0.0
-    """When it is asked next, while it is silent."""
+    """When it is asked next, while it is silent or fruitless."""
+    fruitless: int = 0
+    """Requests in a row that it says to have answered, and that brought nothing."""
     late: int = 0
     """Requests that were given up and that it may still say to have answered."""
     was_late: bool = False
@@ -99,8 +113,21 @@ class ToldNeighbour:
         if self.must_prove and not self.came:
             self.unanswered += 1
         if self.is_silent:
-            doublings = min(self.unanswered - MAX_UNANSWERED + 1, 32)
-            self.ask_again_at = now + min(timeout_s * 2**doublings, ASKED_AGAIN_MAX_S)
+            self._ask_later(timeout_s, self.unanswered - MAX_UNANSWERED + 1, now)
+
+    def has_answered(self, timeout_s: float, now: float, *, with_something: bool) -> None:
+        """It says that this was all of the request."""
+        self.fruitless = 0 if with_something else self.fruitless + 1
+        if self.fruitless >= MAX_FRUITLESS:
+            self._ask_later(timeout_s, self.fruitless - MAX_FRUITLESS, now)
+
+    def may_be_asked(self, now: float) -> bool:
+        """Return whether it has told all, has nothing to answer, and it is time."""
+        is_left = self.is_silent or self.fruitless >= MAX_FRUITLESS
+        return self.asked is None and self.is_complete and (not is_left or now >= self.ask_again_at)
+
+    def _ask_later(self, timeout_s: float, doublings: int, now: float) -> None:
+        self.ask_again_at = now + min(timeout_s * 2 ** min(doublings, 32), ASKED_AGAIN_MAX_S)
 
     def lacks_of_request(self, have: Mapping[Epoch, Intervals]) -> bool:
         """Return whether anything that it was asked for has not come, nor is among what is here."""
@@ -124,6 +151,25 @@ class ToldNeighbour:
         """It has told more of a stream, or there is less of it here."""
         if stream in self.picture.have:
             self.unlike[stream] = None
+            if self.must_prove:
+                self.beyond[stream] = None
+                if len(self.beyond) > MAX_BEYOND:
+                    del self.beyond[next(iter(self.beyond))]
+
+    def says_more(self, have: Mapping[Epoch, Intervals]) -> Iterator[Epoch]:
+        """The streams of which it says that it has or had something behind all that came here."""
+        told = self.picture.have
+        for stream in list(self.beyond):
+            if stream in told and told[stream].last > have.get(stream, _NOTHING).last:
+                yield stream
+            else:
+                del self.beyond[stream]
+
+    def says(self, stream: Epoch, have: Intervals) -> Intervals:
+        """What that is, but for what it was found out not to have."""
+        said = kept_from(self.picture.have.get(stream, _NOTHING), have.last + 1)
+        false = self.false.get(stream)
+        return said if false is None else said.without(false)
 
     def kept(self, stream: Epoch) -> Intervals:
         """What it can send of a stream."""
@@ -186,6 +232,7 @@ class ToldNeighbour:
             told.pop(stream, None)
         self.picture.kept_from.pop(stream, None)
         self.unlike.pop(stream, None)
+        self.beyond.pop(stream, None)
 
     def last_known(self, stream: Epoch) -> int:
         """The last number of a stream that it has, or had: where it must prove it, can send."""

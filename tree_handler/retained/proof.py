@@ -177,6 +177,15 @@ class RetainedProofs:
             root = _node(beside, root) if is_left else _node(root, beside)
         return self._verify(told.stream, root, proof.signature)
 
+    def can_check(self, version: RetainedVersion, proof: bytes) -> bool:
+        """Return whether the key that a proof names counts now; what it proves is not looked at."""
+        try:
+            signature = _Proof.of(proof).signature
+        except ProtocolError:
+            return False
+        ring, life = self._ring, version.epoch
+        return ring.knows_key(version.origin, signature, RETAINED_LATE_S, life)
+
     def _verify(self, stream: Epoch, root: bytes, signature: bytes) -> Verdict:
         origin, epoch = stream
         known = (origin, epoch, root, signature)

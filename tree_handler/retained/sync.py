@@ -27,7 +27,7 @@ While the log is catching up nothing is compared, for a time: most of what diffe
 Where gateways sign, each message goes with a proof of its origin (`proof`), and nothing is taken
 without one. What is here without a proof, of a release that had none, is kept and told to nobody
 who would not take it; neighbours are asked for proofs, which begin at the origin, who signs
-whatever is its own.
+whatever is its own. So they are where the key of a proof is known no more (`kept_proofs`).
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from typing import Any
 
 from tree_handler.errors import ProtocolError
 from tree_handler.proof import Verdict
+from tree_handler.retained.kept_proofs import KeptProofs
 from tree_handler.retained.left_to_log import LeftToLog
 from tree_handler.retained.message import Retained
 from tree_handler.retained.proof import OWN, RetainedProofs
 from tree_handler.retained.sync_state import (
-    PROOFS_AGAIN_MAX_S,
     UNKNOWN_AGAIN_MAX_S,
     Log,
     RefusedRetained,
@@ -115,6 +115,7 @@ class RetainedSync:
         self._links: dict[int, SyncLink] = {}
         self._session: SyncSession | None = None
         self._left = LeftToLog(store, log)
+        self._kept = None if proofs is None else KeptProofs(store.versions, proofs)
         self._seen_changes = -1
         self._changed_at = -inf
         self._behind_since: float | None = None
@@ -149,7 +150,7 @@ class RetainedSync:
         kind, *fields = unpack(payload)
         match kind:
             case SyncKind.ROOT:
-                state.differs = digest_of(fields[0], HASH_BYTES) != self._versions.root()
+                state.told_root(digest_of(fields[0], HASH_BYTES), self._versions.root())
                 self._look_at = min(self._look_at, now + POLL_S)
                 return []
             case SyncKind.DIGEST:
@@ -198,6 +199,9 @@ class RetainedSync:
         for link in self._left.look_again(now):
             if (told := self._links.get(link)) is not None:
                 told.differs = True
+        if self._kept is not None and self._kept.look():
+            for state in self._links.values():
+                state.may_have_proofs()
         has_settled = now - self._changed_at >= self._settle_s
         return [
             action
@@ -230,8 +234,7 @@ class RetainedSync:
         buckets = self._versions.unproven
         if not buckets:
             return []
-        state.proofs_at = now + state.proofs_wait_s
-        state.proofs_wait_s = min(2 * state.proofs_wait_s, PROOFS_AGAIN_MAX_S)
+        state.asks_for_proofs(now)
         self._session = SyncSession(link, buckets, now, seeks_proofs=True)
         return [self._ask(self._session, START, now)]
 
@@ -281,7 +284,7 @@ class RetainedSync:
                 until = last
                 break
             last = (bucket, topic)
-            if self._proofs is None or self._versions.proof(topic):
+            if self._proofs is None or not self._versions.lacks_proof(topic):
                 listed.append((topic, *version))
         wants = Wants(not session.refused, self._proofs is not None).field()
         fields = (session.buckets, after, until, wants, listed)
@@ -338,8 +341,11 @@ class RetainedSync:
 
     def _take_proof(self, retained: Retained) -> None:
         topic, version, proofs = retained.topic, retained.version, self._proofs
-        is_lacking = self._versions.version(topic) == version and not self._versions.proof(topic)
-        if proofs is not None and is_lacking and proofs.check(retained):
+        if self._versions.version(topic) != version or not self._versions.lacks_proof(topic):
+            return
+        # What was believed once is not looked at again, though its key may be forgotten by now.
+        can_check = proofs is not None and proofs.can_check(version, retained.proof)
+        if proofs is not None and can_check and proofs.check(retained):
             self.counters.proven += self._versions.prove(topic, version, retained.proof)
 
     def _is_believed(self, link: int, retained: Retained, now: float) -> bool:

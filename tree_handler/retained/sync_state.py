@@ -17,6 +17,8 @@ from tree_handler.retained.versions import RetainedVersions
 PROOFS_AGAIN_S = 60.0
 """A neighbour is asked again for proofs after so long, then after twice as long, and so on."""
 PROOFS_AGAIN_MAX_S = 86_400.0
+PROOFS_SOON_S: Final = 10.0
+"""But after so long if there is a reason: it has learnt some, or more are lacking here."""
 UNKNOWN_AGAIN_S = 2.0
 """What was signed by a key that is not known is asked for again after so long, then after twice as
 long, and so on: its certificate may be on its way."""
@@ -104,6 +106,8 @@ class SyncLink:
         digest: its digest, until it is compared.
         proofs_at: from then on it is asked for proofs that are lacking here.
         proofs_wait_s: and after that so long not again.
+        proofs_asked_at: when it was asked for them last.
+        root: what it told last.
         again_at: what it told and could not be taken is asked for again then.
         again_wait_s: and after that so long not again.
         late: what was asked and given up, and is not answered yet; answers come in this order.
@@ -118,11 +122,29 @@ class SyncLink:
     digest: bytes | None = None
     proofs_at: float = -inf
     proofs_wait_s: float = PROOFS_AGAIN_S
+    proofs_asked_at: float = -inf
+    root: bytes = b""
     again_at: float = inf
     again_wait_s: float = UNKNOWN_AGAIN_S
     late: deque[SyncSession] = field(default_factory=deque)
     late_until: float = inf
     late_wait_s: float = LATE_AGAIN_S
+
+    def told_root(self, root: bytes, own: bytes) -> None:
+        """It tells its root; the same one again where it has learnt what proves something."""
+        self.differs = root != own
+        if root == self.root:
+            self.may_have_proofs()
+        self.root = root
+
+    def may_have_proofs(self) -> None:
+        """Ask it soon for proofs: it may have some that it had not when it was asked last."""
+        self.proofs_at = min(self.proofs_at, self.proofs_asked_at + PROOFS_SOON_S)
+
+    def asks_for_proofs(self, now: float) -> None:
+        """It is asked for proofs now."""
+        self.proofs_asked_at, self.proofs_at = now, now + self.proofs_wait_s
+        self.proofs_wait_s = min(2 * self.proofs_wait_s, PROOFS_AGAIN_MAX_S)
 
     def is_late(self, session: SyncSession, now: float) -> None:
         """It has not answered in time: others are asked, and it is compared with again later."""

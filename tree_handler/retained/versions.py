@@ -59,7 +59,8 @@ class RetainedVersions:
         self._hashes = [0] * BUCKETS
         self._proofs: dict[str, bytes] = {}
         self._unproven = [0] * BUCKETS
-        """Topics without a proof, by bucket."""
+        """Topics without a proof or with one in doubt, by bucket."""
+        self._doubted: set[str] = set()
         self._newly_proven: set[str] = set()
 
     # -- what is asked of it -------------------------------------------------------------------
@@ -107,6 +108,14 @@ class RetainedVersions:
         """What proves a topic's version (`retained.proof`): nothing, or `OWN` for an own one."""
         return self._proofs.get(topic, b"")
 
+    def lacks_proof(self, topic: str) -> bool:
+        """Return whether there is no proof of a topic's version, or none that can be checked."""
+        return topic not in self._proofs or topic in self._doubted
+
+    def proven_by_others(self) -> list[str]:
+        """The topics that have a proof of another gateway."""
+        return [topic for topic, proof in self._proofs.items() if proof != OWN]
+
     def saved_proofs(self, topics: Iterable[str]) -> dict[str, bytes | None]:
         """What a checkpoint has to say of proofs: of these topics, and of those proven since.
 
@@ -135,7 +144,7 @@ class RetainedVersions:
 
     @property
     def unproven(self) -> list[int]:
-        """The buckets with topics without a proof."""
+        """The buckets with topics without a proof, or with one that can't be checked."""
         return [bucket for bucket, count in enumerate(self._unproven) if count]
 
     def state(self) -> dict[str, RetainedVersion]:
@@ -158,13 +167,26 @@ class RetainedVersions:
 
         It is a change that neighbours are told of: they may have refused it without a proof.
         """
-        if not proof or topic in self._proofs or self.version(topic) != version:
+        if not proof or not self.lacks_proof(topic) or self.version(topic) != version:
             return False
+        self._doubted.discard(topic)
         self._proofs[topic] = proof
         self._unproven[bucket_of(topic)] -= 1
         self._newly_proven.add(topic)
         self.changes += 1
         return True
+
+    def doubt(self, topic: str, *, is_doubted: bool) -> bool:
+        """What proves a topic can't be checked now, or can be again; return whether it is a new
+        doubt."""
+        if topic not in self._proofs or is_doubted == (topic in self._doubted):
+            return False
+        if is_doubted:
+            self._doubted.add(topic)
+        else:
+            self._doubted.remove(topic)
+        self._unproven[bucket_of(topic)] += 1 if is_doubted else -1
+        return is_doubted
 
     def bury(self, topic: str, tombstone: Tombstone, now_s: float, proof: bytes = b"") -> bool:
         """A topic's message is deleted; whether that was news, though there may be nothing here.
@@ -216,8 +238,10 @@ class RetainedVersions:
         bucket = bucket_of(topic)
         self._topics[bucket].discard(topic)
         self._hashes[bucket] ^= _hash(topic, version)
-        if self._proofs.pop(topic, None) is None:
+        if self.lacks_proof(topic):
             self._unproven[bucket] -= 1
+        self._proofs.pop(topic, None)
+        self._doubted.discard(topic)
         self.changes += 1
 
     def _put_in(self, topic: str, version: RetainedVersion, proof: bytes) -> None:

@@ -12,12 +12,8 @@ happens (7); within a stated time all have what any of them has accepted, and re
 was deleted included (3); nobody gives up what somebody in reach has, readable or not (3); what was
 lacking is asked for when a neighbour had been late (3). Each quarter, that tables are bounded by
 who there is (6, `years_tables`). And at every instant, that no links form a ring (1) and that
-nothing is given to clients twice (4). Three things are not asked:
+nothing is given to clients twice (4). Two things are not asked:
 
-- What is behind all that a gateway has of an origin, and that its neighbours' logs have dropped,
-  though a log farther off has it. Where batches are sealed, that there was more is then what
-  somebody says and can't prove, and it is searched for when the origin says more. That is a
-  weakness and stands among those of `docs/trust.md`.
 - What a gateway has that linked less than `years_traffic.LINKED_S` before another gave it up: the
   news that it is there was on its way.
 - Whether what is kept of gateways that have gone for good is forgotten: some rows of each stay,

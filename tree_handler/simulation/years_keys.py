@@ -1,9 +1,8 @@
 """Keys that are renewed for years, and how the news of them spreads: a model of `gateway.signing`.
 
 A gateway's key is a number that grows. Others know the latest few of each gateway, as far as they
-were told; whoever knows a key knows by its gateway's statement all that it had before, and believes
-those for what may have been kept. In `gateway.signing` a statement names the last four: what that
-costs who joins after very many changes of a key, `docs/retained.md` says.
+were told; whoever knows a key knows by its gateway's statement the last few that it had before, and
+believes those for what may have been kept.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from tree_handler.proof import Verdict
@@ -18,6 +18,8 @@ from tree_handler.simulation.model_keys import ModelRing, ModelSigner
 
 MAX_KEYS: Final = 8
 """Of one gateway; with more the first is forgotten."""
+MAX_FORMER: Final = 4
+"""Keys in a gateway's statement: those before the latest."""
 
 Key = tuple[str, int]
 """Whose it is, and which one."""
@@ -61,7 +63,9 @@ class KnownKeys:
         of = self._of.get(gateway_id, set())
         if not for_what_was_kept:
             return sorted(of, reverse=True)
-        return range(max(of, default=-1), -1, -1)
+        last = max(of, default=-1)
+        stated = range(max(0, last - MAX_FORMER), last)
+        return sorted(of.union(stated), reverse=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +84,19 @@ class KnownKeysRing:
     ) -> Verdict:
         """See `tree_handler.proof.KeyRing`."""
         for number in self.known.that_count(gateway_id, for_what_was_kept=life > 0):
+            if not signature.startswith(_name_of(gateway_id, number)):
+                continue
             verdict = ModelRing(fleet=_fleet(number)).verify(gateway_id, message, signature)
             if verdict is not Verdict.UNKNOWN:
                 return verdict
         return Verdict.UNKNOWN
+
+    def knows_key(
+        self, gateway_id: str, signature: bytes, late_s: float = 0.0, life: int = 0
+    ) -> bool:
+        """See `tree_handler.proof.KeyRing`."""
+        numbers = self.known.that_count(gateway_id, for_what_was_kept=life > 0)
+        return any(signature.startswith(_name_of(gateway_id, number)) for number in numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +109,11 @@ class RenewedSigner:
     def sign(self, message: bytes) -> bytes:
         """See `tree_handler.proof.Signer`."""
         return ModelSigner(self.gateway_id, _fleet(self.known.own)).sign(message)
+
+
+@lru_cache(maxsize=10_000)
+def _name_of(gateway_id: str, number: int) -> bytes:
+    return ModelSigner(gateway_id, _fleet(number)).name
 
 
 def _fleet(number: int) -> str:

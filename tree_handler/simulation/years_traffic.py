@@ -109,25 +109,18 @@ class YearsTraffic(RetainedTraffic):
         while left:
             reach = sorted(component(min(left), paths.__getitem__))
             left.difference_update(reach)
-            yield from self._not_covered(reach, paths)
+            yield from self._not_covered(reach)
             yield from self._not_alike(reach, gateways)
 
-    def _not_covered(self, reach: list[str], paths: dict[str, set[str]]) -> Iterator[str]:
-        """Return what is in a log and a gateway can know of.
-
-        What is behind all that it has, and that its neighbours have dropped, it hears of when the
-        origin says more: until then there is no proof that it was.
-        """
+    def _not_covered(self, reach: list[str]) -> Iterator[str]:
+        """Return what is in a log within reach and a gateway lacks."""
         for origin in reach:
             stream = (origin, self.disks[origin].boot_epoch or 0)
             held = {one: self.disks[one].holds()[stream] for one in reach}
             for gateway_id in reach:
                 have = self.disks[gateway_id].have[stream]
-                known = Intervals([(1, have.last)]) if have.last else Intervals()
-                for neighbour in paths[gateway_id]:
-                    known.update(held[neighbour])
                 for numbers in held.values():
-                    if len(lacks := numbers.without(have).common(known)):
+                    if len(lacks := numbers.without(have)):
                         yield f"{gateway_id} lacks {stream} {lacks} that others have"
                         break
 

@@ -265,3 +265,22 @@ def test_a_row_that_is_none_is_refused(fleet: Fleet) -> None:
         made = replace(KeyStatement.make("gw-a", 1, (), signer), body=body)
         with pytest.raises(UntrustedError, match="statement of former keys"):
             KeyStatement.of(replace(made, signature=signer.sign(made.message)).data)
+
+
+@pytest.mark.parametrize("life", [0, LIFE, LIFE + 1])
+def test_a_key_is_known_where_what_it_signed_is_decided(fleet: Fleet, life: int) -> None:
+    signature = fleet.a_key.signer.sign(b"kept")
+    fleet.roll_over()
+    ring = fleet.newcomer()
+
+    def is_known() -> bool:
+        is_decided = ring.verify("gw-a", b"kept", signature, LATE_S, life) is not Verdict.UNKNOWN
+        assert ring.knows_key("gw-a", signature, LATE_S, life) is is_decided
+        return is_decided
+
+    assert not is_known()
+    ring.take_statement(fleet.stated())
+    assert is_known() is (life == LIFE)
+    ring.follow_trust(trust(fleet.old, fleet.new))
+    ring.add(own(fleet.before).chain)
+    assert is_known()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.log.lowest import LowestNumbers
 from gateway.log.readable_log import only_in
 from gateway.log.segment import Segment
 from tree_handler.batch import Epoch
@@ -55,3 +56,36 @@ def test_no_segment_is_asked_behind_that_where_the_last_is_found(
     going = [segment({STREAMS[0]: Intervals([(1, 9)])})]
     kept = [segment({STREAMS[0]: Intervals([copy])}) for copy in copies]
     assert only_in(going, [*kept, segment(NoLook({STREAMS[0]: Intervals([(1, 9)])}))]) == {}
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(STREAMS), st.integers(1, 20)),  # a number comes
+        st.sampled_from(["roll", "trim"]),
+    ),
+    max_size=40,
+)
+
+
+@given(before=st.lists(HOLDS, max_size=3), steps=STEPS)
+def test_the_lowest_numbers_that_are_kept_are_those_of_a_look_into_each_segment(
+    before: list[Held], steps: list[tuple[Epoch, int] | str]
+) -> None:
+    segments = [Segment(Path(), at, holds=ranges(one)) for at, one in enumerate([*before, {}])]
+    lowest = LowestNumbers(segments)
+    for step in steps:
+        if step == "roll":
+            segments.append(Segment(Path(), segments[-1].start + 1))
+        elif step == "trim":
+            if len(segments) > 1:
+                lowest.gone(segments.pop(0))
+        elif isinstance(step, tuple):
+            stream, number = step
+            segments[-1].holds.setdefault(stream, Intervals()).add(number, number)
+            lowest.note(segments[-1].start, stream, number)
+        expected = {
+            stream: min(next(iter(one.holds[stream]))[0] for one in segments if stream in one.holds)
+            for stream in STREAMS
+            if any(stream in one.holds for one in segments)
+        }
+        assert lowest.of_all() == expected

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tree_handler import batch
-from tree_handler.batch import Epoch, Flags
+from tree_handler.batch import MAX_NUMBER, Epoch, Flags
 from tree_handler.intervals import Intervals
-from tree_handler.replication.anti_entropy import AntiEntropy
+from tree_handler.replication.anti_entropy import MAX_REQUEST_NUMBERS, AntiEntropy
 from tree_handler.replication.repair import Summary
+from tree_handler.replication.told_neighbour import MAX_FRUITLESS
 
 STREAM = ("origin", 1)
 TIMEOUT_S = 5.0
@@ -172,3 +173,28 @@ def test_a_word_that_never_comes_makes_none_wait_longer_than_a_request_may_take(
     assert neighbours.ask_all(12.0)
     assert neighbours.done(1, 13.0) == []
     assert not neighbours.is_asking
+
+
+def test_who_claims_all_numbers_and_sends_none_is_asked_ever_more_seldom() -> None:
+    have: dict[Epoch, Intervals] = {}
+    neighbours = AntiEntropy(have, lambda _: True, TIMEOUT_S, must_prove=True)
+    neighbours.link_up(1)
+    neighbours.told(1, Summary({STREAM: Intervals([(1, MAX_NUMBER)])}, completes=True))
+    asked = [0.0 for _ in neighbours.ask_all(0.0)]
+    for now in range(3_600):
+        requests = neighbours.done(1, float(now)) if len(asked) > 0 else []
+        while requests and len(asked) < 1_000:
+            asked.append(float(now))
+            requests = neighbours.done(1, float(now))
+        asked += [float(now) for _ in neighbours.handle_timer(float(now))]
+    assert len(asked) <= 20
+    assert asked.count(0.0) <= MAX_FRUITLESS
+    # What it does send is asked for at once again.
+    while not neighbours.is_asking:
+        now += 1
+        neighbours.handle_timer(float(now))
+    first = MAX_REQUEST_NUMBERS * (len(asked)) + 1
+    _, header = batch.make(*STREAM, first, [("t", 1, b"")], flags=Flags.LOGGED, origin_time_us=0)
+    neighbours.came(1, header)
+    have[STREAM] = Intervals([(first, first)])
+    assert neighbours.done(1, float(now))

@@ -54,6 +54,20 @@ def test_agrees_with_sets_of_numbers(
     assert a.contiguous_from(first) == run - 1
 
 
+@given(st.lists(st.tuples(st.integers(1, 400), st.integers(0, 9)), max_size=3), st.booleans())
+def test_a_few_ranges_of_many_agree_with_sets_of_numbers(
+    few: list[tuple[int, int]], are_wide: bool
+) -> None:
+    rows = [(first, first + (2 if are_wide else 0)) for first in range(1, 400, 4)]
+    some = [(first, first + more) for first, more in few]
+    many, other = Intervals(rows), Intervals(some)
+    assert numbers(list(many.without(other))) == numbers(rows) - numbers(some)
+    assert many.without(other) == Intervals(list(many.without(other)))
+    assert numbers(list(many)) == numbers(rows)
+    for common in (many.common(other), other.common(many)):
+        assert numbers(list(common)) == numbers(rows) & numbers(some)
+
+
 @given(ranges, st.integers(0, 80))
 def test_forgetting_takes_out_every_number_up_to_one(
     added: list[tuple[int, int]], last: int

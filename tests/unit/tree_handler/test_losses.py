@@ -11,6 +11,7 @@ from tree_handler.replication.actions import Append, SendSeek
 from tree_handler.replication.losses import Losses
 from tree_handler.replication.repair import Sought
 from tree_handler.replication.search import Searches
+from tree_handler.replication.stuck import STEPS, StuckSince
 
 STREAM = ("origin", 1)
 MISSING = {STREAM: Intervals([(3, 3)])}
@@ -90,3 +91,76 @@ def test_what_is_missing_for_longer_than_its_origin_may_be_away_is_given_up() ->
     gateway = Gateway()
     assert not gateway.look(0.0)
     assert gateway.look(DAY_S)
+
+
+def test_what_an_answer_says_nothing_of_is_asked_for_next_and_alone() -> None:
+    """A torn log leaves more ranges than an answer may name."""
+    gateway = Gateway()
+    silent = ("origin-b", 1)  # nobody ever says anything of it
+    missing = {STREAM: Intervals([(1, 30)]), silent: Intervals([(5, 6)])}
+    named = Intervals([(1, 10)])
+    asked: list[Mapping[Epoch, Intervals]] = []
+    for now in range(0, 3_600, 5):
+        for action in gateway.losses.seek(missing, float(now)):
+            assert isinstance(action, SendSeek)
+            seek = action.seek
+            asked.append(seek.wanted)
+            left = {STREAM: seek.wanted.get(STREAM, Intervals()).common(named)}
+            first = named.last % 30 + 1
+            named = Intervals([(first, first + 9)])
+            sought = Sought(seek.number, left, frozenset(), complete=True)
+            gateway.searches.receive_sought(1, sought)
+            gateway.losses.heard(float(now))
+        assert not gateway.losses.give_up(missing, float(now))
+    assert asked[0] == missing
+    assert asked[1] == missing | {STREAM: Intervals([(11, 30)])}
+    assert asked[2] == missing | {STREAM: Intervals([(21, 30)])}
+    assert asked[3] == {silent: missing[silent]}
+    assert asked[4] == missing
+
+
+def test_a_gap_of_seconds_is_not_given_up_with_one_of_the_same_stream_that_is_a_day_old() -> None:
+    gateway = Gateway()
+    assert not gateway.look(0.0)
+    both = {STREAM: Intervals([(3, 3), (9, 9)])}
+    assert not gateway.look(DAY_S - 60.0, missing=both)
+    lost = [row for now in range(0, 600, 5) for row in gateway.look(DAY_S + now, missing=both)]
+    assert {(row.header.first, row.header.last) for row in lost} == {(3, 3)}
+    young = {STREAM: Intervals([(9, 9)])}
+    assert not any(gateway.look(DAY_S + hour * 3600.0, missing=young) for hour in range(1, 23))
+    lost_later = [gateway.look(2 * DAY_S + now, missing=young) for now in range(0, 4 * 3600, 60)]
+    assert [row.header.first for rows in lost_later for row in rows][:1] == [9]
+
+
+def test_a_new_gap_is_sought_at_once_though_an_old_one_is_sought_ever_more_seldom() -> None:
+    gateway = Gateway()
+    for now in range(0, 7200, 5):
+        gateway.look(float(now))
+    before = len(gateway.sought_at)
+    missing = MISSING | {("origin-b", 1): Intervals([(7, 7)])}
+    gateway.look(7200.0, missing=missing)
+    assert gateway.sought_at[before:] == [7200.0]
+
+
+def test_who_is_alone_gives_up_what_is_missing_for_long_and_nothing_younger() -> None:
+    gateway = Gateway()
+    gateway.losses.alone(MISSING, 0.0)
+    both = {STREAM: Intervals([(3, 3), (9, 9)])}
+    assert not gateway.losses.alone(both, DAY_S - 5.0)
+    (note,) = gateway.losses.alone(both, DAY_S)
+    assert isinstance(note, Append)
+    assert (note.header.first, note.header.last) == (3, 3)
+
+
+def test_however_many_gaps_come_each_is_given_up_in_its_time_and_few_rows_are_kept() -> None:
+    stuck = StuckSince()
+    missing = Intervals()
+    for at in range(400):
+        missing.add(2 * at + 1, 2 * at + 1)
+        stuck.follow({STREAM: Intervals(list(missing))}, at * 500.0, DAY_S)
+        assert len(stuck._steps[STREAM]) <= STEPS + 2
+    now = 399 * 500.0
+    gone = stuck.for_long(STREAM, now, DAY_S)
+    known = [2 * at + 1 for at in range(400) if now - at * 500.0 >= DAY_S]
+    assert all(number in known for number, _ in gone)
+    assert gone.count() >= len(known) - DAY_S / STEPS / 500.0 - 1

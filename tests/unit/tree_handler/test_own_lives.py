@@ -6,8 +6,10 @@ import pytest
 
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header, Row
+from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
+from tree_handler.replication.actions import SendRequest
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Summary
 from tree_handler.replication.replication import Action, Append, RepairSettings, Replication
@@ -232,3 +234,39 @@ def test_what_comes_of_a_life_whose_own_word_is_forgotten_waits_for_that_no_more
     gateway.take(message(5, 1))
     assert gateway.got == [(5, 1)]
     assert control not in gateway.core._order.expected()
+
+
+@pytest.mark.parametrize("floods_clients", [True, False])
+def test_what_the_present_life_lost_comes_back_or_is_noted_and_takes_no_number_twice(
+    *, floods_clients: bool
+) -> None:
+    settings = RepairSettings(floods_clients=floods_clients)
+    core = Replication(OWN, NOW, {}, settings)
+    log: list[Frame] = []
+
+    def do(actions: list[Action]) -> list[Action]:
+        for action in actions:
+            if isinstance(action, Append):
+                log.append((action.frame, action.header))
+                do(core.appended(action))
+        return actions
+
+    for _ in range(4):
+        do(core.publish([("t", 1, b"")], Flags.LOGGED, 0))
+    do(core.repair.link_up(1, 0.0))
+    do(core.repair.forwarding(1, forwards=True))
+    theirs = Summary({(OWN, NOW): Intervals([(1, 4)])}, completes=True)
+    core.lost((OWN, NOW), Intervals([(2, 2)]))
+    asked = core.repair.receive_summary(1, theirs, 1.0)
+    second = next(frame for frame, header in log if header.clients and header.first == 2)
+    if floods_clients:
+        assert any(isinstance(action, SendRequest) for action in asked)
+        do(core.receive_batch(1, second, repair=True))
+        assert log[-1][0] == second
+    else:
+        do(core.repair.handle_timer(10.0))
+        assert log[-1][1].passed
+    assert core.covered((OWN, NOW)) == Intervals([(1, 4)])
+    assert core.next_logged == 5
+    with pytest.raises(ProtocolError, match="never made"):
+        core.take(*message(NOW, 5), link=1)

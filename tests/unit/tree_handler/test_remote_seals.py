@@ -49,6 +49,11 @@ class Keys:
         made = KeyOf(self.key_of(gateway_id)).sign(message)
         return Verdict.PROVEN if hmac.compare_digest(made, signature) else Verdict.FORGED
 
+    def knows_key(
+        self, gateway_id: str, signature: bytes, late_s: float = 0.0, life: int = 0
+    ) -> bool:
+        return True
+
 
 class KeyOf:
     def __init__(self, key: bytes) -> None:

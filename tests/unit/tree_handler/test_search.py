@@ -16,7 +16,8 @@ from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import search
 from tree_handler.replication.actions import Action, Look, SendRepair, SendSeek, SendSought
-from tree_handler.replication.repair import Seek, Sought
+from tree_handler.replication.ranges_wire import MAX_RANGES
+from tree_handler.replication.repair import Denial, Seek, Sought
 from tree_handler.replication.search import Searches
 
 STREAM = ("origin", 1)
@@ -233,6 +234,57 @@ def test_what_many_seek_over_one_link_is_sent_there_once_however_often_it_comes(
     answers = [core.receive_sought(link, answer(number)) for number in (1, 2) for link in (2, 3)]
     left = [action.sought.left for row in answers for action in row if type(action) is SendSought]
     assert left == [{STREAM: Intervals([(1, 1), (3, 3)])}] * 2
+
+
+def test_of_what_a_torn_log_leaves_of_a_search_as_much_is_asked_for_and_told_as_may_be() -> None:
+    """The seeker's neighbour has every second number, and who is behind it two of the others."""
+    last = 2 * MAX_RANGES + 3
+    graph = Graph(3, {(0, 1), (1, 2)}, {1: set(range(2, last, 2)), 2: {1, 3}})
+    graph.do(0, graph.cores[0].begin({STREAM: Intervals([(1, last)])}, 0.0))
+    chance = random.Random(1)
+    while graph.step(chance):
+        pass
+    result = graph.cores[0].result
+    assert result is not None
+    assert result.complete
+    assert graph.came == {1, 3, *range(2, last, 2)}
+    left = {number for first, last in result.left[STREAM] for number in range(first, last + 1)}
+    assert left == set(range(5, 2 * MAX_RANGES, 2))  # of the others nothing is certain
+
+
+def test_who_links_late_is_asked_for_as_many_ranges_as_may_be_and_the_rest_is_not_certain() -> None:
+    lacks = Intervals((first, first + 2) for first in range(1, 4 * MAX_RANGES, 4))
+    searches = Searches("gw", 1, lambda _: Intervals(), 10.0)
+    for link in (0, 1):
+        searches.link_up(link)
+    number = ("seeker", 1, 1)
+    searches.receive_seek(0, Seek(number, {STREAM: lacks}), 0.0)
+    frame, header = batch.passed(STREAM, 2, 2)
+    assert searches.relay(1, frame, header)
+    (asked,) = searches.link_up(2)
+    assert isinstance(asked, SendSeek)
+    assert len(Seek.decode(asked.seek.encode()).wanted[STREAM]) == MAX_RANGES
+    (told,) = searches.receive_sought(1, Sought(number, {}, frozenset(), complete=True))
+    assert isinstance(told, SendSought)
+    assert not told.sought.complete
+
+
+def test_denials_of_many_ranges_leave_an_answer_that_can_be_read() -> None:
+    lacks = Intervals((number, number) for number in range(1, 2 * MAX_RANGES, 2))
+    searches = Searches("gw", 1, lambda _: Intervals(), 10.0)
+    for link in range(4):
+        searches.link_up(link)
+    seek = Seek(("seeker", 1, 1), {STREAM: lacks})
+    sent = searches.receive_seek(0, seek, 0.0)
+    assert len(sent) == 3
+    for link in range(1, 4):
+        origin = f"origin-{link}"
+        denial = Denial(origin, {(origin, 1): lacks}, b"seal")
+        answer = Sought(seek.number, {}, frozenset(), complete=True, denials=(denial,))
+        sent = searches.receive_sought(link, answer)
+    (told,) = sent
+    assert isinstance(told, SendSought)
+    assert Sought.decode(told.sought.encode()).denials
 
 
 def answer(number: int) -> Sought:
