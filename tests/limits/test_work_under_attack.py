@@ -31,7 +31,7 @@ from work_attackers import (
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
 
-import work
+import coap_parsers
 
 MEASURED_S = 10.0
 SOAK = "20 s for each attack; how much work an input may cost is counted in test_work_of_parsers.py"
@@ -70,7 +70,12 @@ def attacks(fleet: AttackedFleet) -> dict[str, tuple[Any, ...]]:
         "empty frames of a websocket": (EmptyFrames, at("ws")),
         "a client's empty frames": (EmptyFrames, at("ws"), (GREEDY, GREEDY_PASSWORD)),
         "half requests at the console": (HalfRequests, at("console"), 100),
-        "shared values in CBOR": (SharedValues, plain_address(gateway), 100, work.shared(300)),
+        "shared values in CBOR": (
+            SharedValues,
+            plain_address(gateway),
+            100,
+            coap_parsers.shared(300),
+        ),
     }
 
 
