@@ -16,8 +16,9 @@ from coap_parsers import COAP
 from link_parsers import MEMBERS
 from mqtt_parsers import HTTP, MQTT
 from parser_cost import Parser, seconds
+from trust_parsers import TRUST
 
-PARSERS: dict[str, Parser] = {**MQTT, **HTTP, **COAP, **MEMBERS}
+PARSERS: dict[str, Parser] = {**MQTT, **HTTP, **COAP, **MEMBERS, **TRUST}
 
 CHANGED = ", changed"
 
