@@ -9,36 +9,39 @@ import re
 import sqlite3
 from typing import Final
 
-_PASSING: Final = frozenset(
+_DAMAGE: Final = frozenset(
     (
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_INTERRUPT,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_ERROR,  # a table or column that is not there, a format of a later SQLite
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_FORMAT,
+        sqlite3.SQLITE_MISMATCH,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_TOOBIG,
     )
 )
-"""What the disk or the system says, and not the file's content."""
+"""What the file's content says. All else is of the disk, the system or this process."""
 _CODE: Final = re.compile(r"error code=(\d+)")
 
 
 def is_passing(error: BaseException) -> bool:
-    """Return whether it was the disk or the system that failed."""
+    """Return whether it was the disk or the system that failed.
+
+    So is what says nothing: an error is no damage (docs/decisions/0054).
+    """
+    if not isinstance(error, sqlite3.Error):
+        return False
     code = getattr(error, "sqlite_errorcode", None)
-    return isinstance(code, int) and _is_passing(code)
+    return not (isinstance(code, int) and _is_damage(code))
 
 
 def could_not_look(checked: str) -> bool:
     """Return whether what SQLite's own check says is that it could not read a page."""
     found = _CODE.search(checked)
-    return found is not None and _is_passing(int(found[1]))
+    return found is not None and not _is_damage(int(found[1]))
 
 
-def _is_passing(code: int) -> bool:
+def _is_damage(code: int) -> bool:
     if code == sqlite3.SQLITE_IOERR_SHORT_READ:  # the file ends too early
-        return False
-    return code & 0xFF in _PASSING
+        return True
+    return code & 0xFF in _DAMAGE

@@ -83,8 +83,8 @@ class Store:
             self._open(sync)
         except sqlite3.Error as error:
             self._close()
-            is_trouble = isinstance(error, sqlite3.OperationalError)
-            raise (StoreError if is_trouble else DamagedStoreError)(f"{path}: {error}") from error
+            kind = StoreError if is_passing(error) else DamagedStoreError
+            raise kind(f"{path}: {error}") from error
         except StoreError:
             self._close()
             raise
