@@ -19,10 +19,10 @@ from gateway.broker.durability.saved import (
     SavedPlaces,
     SavedSession,
 )
-from gateway.broker.durability.sqlite_trouble import could_not_look
 from gateway.broker.durability.store import DamagedStoreError, Store, StoreError
 from gateway.broker.hooks import Client
 from gateway.broker.sessions.session import Subscription
+from gateway.sqlite_trouble import could_not_look
 from tree_handler.batch import Entry
 
 KEY = ("gw", 3)
