@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine
@@ -35,6 +36,8 @@ class WatchedTasks:
     def __init__(self) -> None:
         self._failures = Failures(CountedLines(_log, time.monotonic))
         self._tasks: set[asyncio.Task[None]] = set()
+        self._are_last = asyncio.Event()
+        """Who fails from now on is not begun again."""
         self.failing: dict[str, str] = {}
 
     def start(self, name: str, work: Work) -> asyncio.Task[None]:
@@ -68,6 +71,10 @@ class WatchedTasks:
         part.failing = self.failing
         return part
 
+    def begin_last(self) -> None:
+        """Begin those at once that failed and wait to be tried again: for the last time."""
+        self._are_last.set()
+
     async def stop(self) -> None:
         """End them all."""
         for task in (tasks := list(self._tasks)):
@@ -88,7 +95,10 @@ class WatchedTasks:
                 return
             self.failing[name] = said(failure)
             self._failures.failed(f"task {name}", failure)
-            await asyncio.sleep(pause.failed(loop.time()))
+            if self._are_last.is_set():
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._are_last.wait(), pause.failed(loop.time()))
 
     def _is_well(self, name: str, pause: GrowingPause) -> None:
         self.failing.pop(name, None)

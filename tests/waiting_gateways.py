@@ -17,6 +17,7 @@ from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.opening import open_store
 from gateway.broker.hooks import Hooks
 from gateway.broker.inbound.connection import Connection
+from gateway.broker.limits import Limits
 from gateway.lasting_clock import LastingClock
 from gateway.links.clock_part import ClockFile, ClockPart
 from gateway.links.handshake import Credentials
@@ -144,6 +145,8 @@ class Gateway:
         self.name = name
         self.clocks = SetClocks(1, EARLIEST_US + 10**12 * len(name))
         self.epoch = 0
+        self.limits = Limits()
+        """Of the next life."""
         self.heard: list[bytes] = []
         """Payloads that an actuator of its own was given."""
         self._passed_s = 0.0
@@ -178,8 +181,10 @@ class Gateway:
             Links(no_links),
             interest=self.routed,
         )
-        self.core = DataPlane(around, None, durable, now=self.now)
-        self._store, saved = open_store(self._folder / self.name / "broker.db")
+        self.core = DataPlane(around, self.limits, durable, now=self.now)
+        self._store, saved = open_store(
+            self._folder / self.name / "broker.db", retained_bytes=self.limits.retained_bytes
+        )
         self.core.recover(durable, history, self._store, saved)
         self.sent_at = SentAt(self.node.links, origins, clock.now_us)
         retained = RetainedPart(self.node, self.core.shared_retention, 0.2)

@@ -29,9 +29,10 @@ from typing import Final
 import msgpack
 import msgspec
 
-from tree_handler.entry import Entry, Row
+from tree_handler.entry import Entry, Row, properties_bytes
 from tree_handler.errors import BatchError
 from tree_handler.flags import ADDRESS_BYTES, Flags
+from tree_handler.unpacking import ElementCount, check_whole
 
 __all__ = ["Entry", "Flags", "Row"]  # the other names of this module are its own
 
@@ -43,6 +44,11 @@ MAX_ENTRIES: Final = 1_000
 """A batch is cut at so many messages."""
 MAX_ARRAY: Final = 32_768
 """Items of one array in a body; user properties of earlier releases were up to 26,214."""
+MAX_ELEMENTS: Final = 5 << 19
+"""Of all arrays and maps in a body: so many messages with 512 user properties each have fewer, and
+an earlier release made such a batch."""
+UNCOUNTED_BYTES: Final = 64 * 1024
+"""In a smaller body they are not counted: it can't have many."""
 MAX_BODY_BYTES: Final = 256 * 1024
 """A batch is cut at so many bytes of messages; a larger message is a batch of its own."""
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
@@ -240,7 +246,10 @@ def cut(rows: Sequence[Row]) -> list[Sequence[Row]]:
     parts: list[Sequence[Row]] = []
     for at in range(0, len(rows), MAX_ENTRIES):
         part = rows[at : at + MAX_ENTRIES]
-        sizes = [len(row[0]) + len(row[2]) for row in part]
+        sizes = [
+            len(row[0]) + len(row[2]) + (properties_bytes(row[3]) if len(row) > 3 else 0)
+            for row in part
+        ]
         start = 0
         if sum(sizes) > MAX_BODY_BYTES:
             size = 0
@@ -312,12 +321,19 @@ def rows(frame: bytes, header: Header) -> list[Row]:
         raise BatchError("batch entries", header.count)
     try:
         body = memoryview(frame)[header.body_at : header.end - header.seal_bytes]
+        count = ElementCount("batch", MAX_ELEMENTS) if len(body) > UNCOUNTED_BYTES else None
+        check_whole(body)
         found: list[Row] = list(
             msgpack.unpackb(
-                body, use_list=False, strict_map_key=False, max_array_len=MAX_ARRAY, max_map_len=256
+                body,
+                use_list=False,
+                strict_map_key=False,
+                list_hook=None if count is None else count.of_list,
+                object_hook=None if count is None else count.of_map,
+                max_array_len=MAX_ARRAY,
+                max_map_len=256,
             )
         )
-        count = len(found)
         is_wrong = any(
             type(row[0]) is not str
             or type(row[1]) is not int
@@ -331,8 +347,8 @@ def rows(frame: bytes, header: Header) -> list[Row]:
         raise BatchError("batch body", str(error)) from error
     if is_wrong:
         raise BatchError("batch entry", "a field of a wrong type")
-    if count != header.count:
-        raise BatchError("batch count", (header.count, count))
+    if len(found) != header.count:
+        raise BatchError("batch count", (header.count, len(found)))
     return found
 
 

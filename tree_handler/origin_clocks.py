@@ -28,7 +28,7 @@ off. All times are whole microseconds; those called ``now_us`` are of this gatew
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgpack
 
@@ -39,6 +39,8 @@ from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 from tree_handler.routing.locator import WayThere
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
+from tree_handler.unpacking import LATER_ELEMENTS, MessageSize
+from tree_handler.unpacking import unpack as unpack_within
 
 STAMP_US: Final = 1 << 17
 """Stamps are whole multiples of so much, the next one after the moment: messages that were accepted
@@ -51,6 +53,7 @@ GONE_US: Final = 7 * 86_400 * NEWS_US
 """For so long a life is remembered of which there is nothing here; it may come back."""
 MAX_TOLD: Final = 1_000
 """In one message."""
+SIZE: Final = MessageSize(1 << 17, 6 * MAX_TOLD + LATER_ELEMENTS, MAX_TOLD)
 
 Told = tuple[str, int, int, bool]
 """A gateway, a life of it, what its clock reads, and whether that is more than hearsay."""
@@ -317,10 +320,7 @@ def unpack(payload: bytes) -> list[Told]:
         ProtocolError: it is no such message, or over a limit.
 
     """
-    try:
-        rows: Any = msgpack.unpackb(payload)
-    except (ValueError, msgpack.UnpackException) as error:
-        raise ProtocolError("clocks", payload[:64]) from error
+    rows = unpack_within("clocks", payload, SIZE)
     if not isinstance(rows, list) or len(rows) > MAX_TOLD:
         raise ProtocolError("clocks", rows)
     return [_told_of(row) for row in rows]

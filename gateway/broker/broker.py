@@ -193,7 +193,7 @@ async def open_broker(
     listeners = Listeners(core.service, access.tls, settings.websocket_rules)
     failure: BaseException | None = None
     try:
-        _begin(core, memory, durable, recovered)
+        _begin(core, memory, durable, recovered, limits.retained_bytes)
         running.set_result(core)
         await _listen(plugins, listeners, settings.listeners)
     except BaseException as error:
@@ -214,10 +214,19 @@ def _begin(
     memory: Memory | None,
     durable: Durable | None,
     recovered: Callable[[DataPlane], None],
+    retained_bytes: int,
 ) -> None:
     if memory is not None and durable is not None:
-        store, saved = open_store(memory.state_file, is_first=not memory.history.position)
+        file, is_first = memory.state_file, not memory.history.position
+        store, saved = open_store(file, is_first=is_first, retained_bytes=retained_bytes)
         found = core.recover(durable, memory.history, store, saved)
+        if found.left_out:
+            _log.error(
+                "%s: %d retained messages are left out, for this process has room for %d bytes of "
+                "them; they stay there for a start with more memory, or another "
+                "limits.retained_bytes",
+                *(file, found.left_out, retained_bytes),
+            )
         if found.sessions:
             what = "sessions recovered: %d, messages for them: %d"
             _log.info(what, found.sessions, found.waiting)

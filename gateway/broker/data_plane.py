@@ -12,7 +12,7 @@ from gateway.broker.durability.checkpoints import Checkpoints
 from gateway.broker.durability.durability import Durability
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
-from gateway.broker.durability.recovery import Recovered, Recovery
+from gateway.broker.durability.recovery import LEFT_OUT, Recovered, Recovery
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.sessions_again import Restorable
 from gateway.broker.durability.snapshot import Snapshots
@@ -265,6 +265,8 @@ class DataPlane:
         found = recovery.run(saved)
         if found.had_before:
             self.refusals.count(HAD_BEFORE, "at the start", found.had_before)
+        if found.left_out:
+            self.refusals.count(LEFT_OUT, "at the start", found.left_out)
         snapshots = Snapshots(self.sessions, self.retention, durable, self.now)
         checkpoints = Checkpoints(
             *(durable, history, store, snapshots, Sparing(self.sessions, history, self.limits)),

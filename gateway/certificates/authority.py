@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,8 +18,10 @@ from gateway.certificates import authority_folder as files
 from gateway.certificates import private_keys
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority_folder import AuthorityError, CertifyingKey
+from gateway.certificates.change_notes import ChangeNotes, NotNotedError
 from gateway.certificates.issued import IssuedCertificate, IssuedIndex
 from gateway.certificates.names import is_file_name
+from gateway.certificates.token_book import TokenBook
 from gateway.event_log import audit
 from gateway.signing.keys import PublicKey
 
@@ -32,10 +34,6 @@ __all__ = ["DAYS", "Authority", "AuthorityError", "NotIssuedError", "NotNotedErr
 
 class NotIssuedError(AuthorityError):
     """What was asked for does not fit to what has been issued; nothing is changed."""
-
-
-class NotNotedError(AuthorityError):
-    """What takes a right away is done, and the audit trail can't tell of it."""
 
 
 @dataclass(slots=True)
@@ -53,7 +51,7 @@ class OpenedAuthority:
     keys: list[CertifyingKey]
     index: IssuedIndex
     notes: list[tuple[str, x509.Certificate, str | None]] = field(default_factory=list)
-    taken: list[tuple[str, x509.Certificate]] = field(default_factory=list)
+    taken: list[tuple[str, x509.Certificate | str]] = field(default_factory=list)
 
     @property
     def issuing(self) -> CertifyingKey:
@@ -64,9 +62,10 @@ class OpenedAuthority:
         """Have a change that gives a right in the audit trail before it is made."""
         self.notes.append((what, certificate, who))
 
-    def note_taken(self, what: str, certificate: x509.Certificate) -> None:
-        """Have a change that takes a right away in the audit trail once it is made."""
-        self.taken.append((what, certificate))
+    def note_taken(self, what: str, of: x509.Certificate | str) -> None:
+        """Have a change that takes a right away, of a certificate or a name, in the audit trail
+        once it is made."""
+        self.taken.append((what, of))
 
 
 class Authority:
@@ -87,7 +86,7 @@ class Authority:
         self.folder = folder
         self.trail = audit.AuditTrail(folder / files.AUDIT)
         self.password = password
-        self._who = who or audit.current_user()
+        self._notes = ChangeNotes(self.trail, who or audit.current_user())
         files.certifying(folder, password)
         folder.chmod(0o700)
 
@@ -164,6 +163,7 @@ class Authority:
         days: int = DAYS,
         serial: int | None = None,
         who: str | None = None,
+        may: Callable[[], bool] = lambda: True,
     ) -> IssuedCertificate:
         """Make a certificate for a key that its holder keeps.
 
@@ -175,11 +175,13 @@ class Authority:
             days: how long it is valid.
             serial: its number; what has been issued under that is not made again. None to draw one.
             who: asked for it, for the audit trail.
+            may: says, while the folder is locked, whether a new one may be made still.
 
         Returns:
             The one with this number, whatever has become of it.
 
         Raises:
+            NotIssuedError: it may not be made any more.
             AuthorityError: a file of the authority can't be used.
             OSError: a file can't be written.
 
@@ -189,6 +191,8 @@ class Authority:
             for one in opened.index.issued:
                 if one.certificate.serial_number == serial:
                     return one
+            if not may():
+                raise NotIssuedError(f"{name!r}: what it was asked for by was taken back")
             certificate = self._certificate(opened, key, name, others, days, serial)
             issued = opened.index.add(certificate, forms.now())
             opened.note("certificate issued", certificate, who)
@@ -239,6 +243,8 @@ class Authority:
     def revoke(self, names: Iterable[str] = (), days: int = DAYS) -> list[IssuedCertificate]:
         """Renew the lists of what is revoked, with these certificates added.
 
+        Open tokens of the names that they have are taken back with them.
+
         Args:
             names: whose, with all that they were ever issued; or serial numbers in hexadecimal.
             days: how long the lists are valid.
@@ -248,11 +254,13 @@ class Authority:
 
         Raises:
             NotIssuedError: a name has no certificate.
-            NotNotedError: all is revoked, and the audit trail does not tell of it.
+            NotNotedError: all is revoked, and the audit trail does not tell of it, or tokens could
+                not be taken back.
             AuthorityError: a file of the authority can't be used.
             OSError: a file can't be read or written.
 
         """
+        failed: OSError | None = None
         with self.opened(days) as opened:
             chosen: set[str] = set()
             for name in names:
@@ -266,7 +274,24 @@ class Authority:
             revoked = opened.index.revoke(chosen, forms.now())
             for one in revoked:
                 opened.note_taken("certificate revoked", one.certificate)
+            try:
+                for name in self._withdrawn(opened.index, chosen):
+                    opened.note_taken("token taken back", name)
+            except OSError as error:  # what is revoked, is revoked all the same
+                failed = error
+        if failed is not None:
+            why = f"{failed.filename or self.folder}: {failed.strerror or failed}"
+            raise NotNotedError(f"all is revoked, but open tokens are not taken back: {why}")
         return revoked
+
+    def _withdrawn(self, index: IssuedIndex, chosen: Collection[str]) -> list[str]:
+        """Take back the open tokens of whose certificates are chosen; return whose there were."""
+        names = {one.name for one in index.issued if one.serial in chosen}
+        serials = {one.serial for one in index.issued}
+        now_s = forms.now().timestamp()
+        with contextlib.suppress(AuthorityError):  # of a book that can't be read no token is good
+            return TokenBook(self.folder).withdraw(names, serials, now_s) if names else []
+        return []
 
     def forget(self, name: str, kept: Collection[IssuedCertificate]) -> None:
         """Take back what a name was issued, and what has never left the folder.
@@ -316,18 +341,18 @@ class Authority:
             try:
                 # Before the change: nobody has a certificate of which no note tells.
                 for what, certificate, who in opened.notes:
-                    self._noted(what, certificate, who)
+                    self._notes.note(what, certificate, who)
                 files.write_index(self.folder, opened.index)
             except OSError:
                 for what, certificate, who in opened.notes:
                     with contextlib.suppress(OSError):
-                        self._noted(f"{what}: could not be written", certificate, who)
+                        self._notes.note(f"{what}: could not be written", certificate, who)
                 raise
             files.settle(self.folder, opened.index)
             if list_days is not None or is_behind:
                 days = list_days or DAYS
                 files.write_revoked(self.folder, opened.index, opened.keys, days)
-            self._note_taken(opened.taken)
+            self._notes.note_taken(opened.taken)
 
     def _certificate(
         self,
@@ -354,28 +379,6 @@ class Authority:
 
     def _none(self, name: str) -> str:
         return f"{name!r} has no certificate here: {self.folder / name}.pem"
-
-    def _note_taken(self, taken: Iterable[tuple[str, x509.Certificate]]) -> None:
-        lacking, why = list[str](), ""
-        for what, certificate in taken:
-            try:
-                self._noted(what, certificate)
-            except OSError as error:
-                one, why = IssuedCertificate(certificate), error.strerror or str(error)
-                lacking.append(f"{what}: {one.name} {one.serial}")
-        if lacking:
-            where = self.folder / files.AUDIT
-            raise NotNotedError(f"{'; '.join(lacking)}: done, but not noted: {where}: {why}")
-
-    def _noted(self, what: str, certificate: x509.Certificate, who: str | None = None) -> None:
-        one = IssuedCertificate(certificate)
-        details: dict[str, audit.Detail] = {
-            "name": one.name,
-            "serial": one.serial,
-            "roles": list(one.roles),
-            "until": f"{one.until:%Y-%m-%d}",
-        }
-        self.trail.append(who or self._who, what, None, **details)
 
 
 def ends_within(one: IssuedCertificate, days: int) -> bool:

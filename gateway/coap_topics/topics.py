@@ -22,6 +22,8 @@ OBSERVE: Final = "observe"
 ANSWER: Final = "answer"
 _CODES: Final = {name: code for code, name in METHOD_NAMES.items()}
 _OPTION_BYTES_MAX: Final = 255
+_OPTIONS_MAX: Final = 64
+"""Of one request; paths of gateways and devices have some ten."""
 
 
 class CoapTopicError(ValueError):
@@ -68,6 +70,8 @@ def target(topic: str) -> CoapTarget:
     if code is None or not slash:
         raise CoapTopicError(f"not {PREFIX}<METHOD>/<gateway>/<path>", topic)
     path, question, query = rest.partition("?")
+    if path.count("/") + query.count("&") > _OPTIONS_MAX:
+        raise CoapTopicError(f"more than {_OPTIONS_MAX} segments and criteria", topic)
     gateway, *segments = path.split("/")
     if not gateway:
         raise CoapTopicError("no gateway is named", topic)

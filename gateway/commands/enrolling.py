@@ -14,6 +14,7 @@ from dtls.datagrams import join_host_port
 from gateway import replaced_file
 from gateway.certificates import private_keys
 from gateway.certificates.authority_folder import OPEN, SECRET
+from gateway.certificates.token_book import TokenBook, TokenError, TokenGrant
 from gateway.commands import certifying, output
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.configuration.checks import host_and_port
@@ -21,13 +22,7 @@ from gateway.enrolment.client import EnrolmentClient, ServiceError, vouched_by
 from gateway.enrolment.desk import EnrolmentDesk
 from gateway.enrolment.requests import TrustedNow
 from gateway.enrolment.service import EnrolmentService
-from gateway.enrolment.tokens import (
-    EnrolmentToken,
-    TokenBook,
-    TokenError,
-    TokenGrant,
-    fingerprint_of,
-)
+from gateway.enrolment.tokens import EnrolmentToken, fingerprint_of
 from gateway.event_log import audit, lines
 from gateway.signing.keys import PrivateKey
 

@@ -9,6 +9,7 @@ from argon2 import PasswordHasher
 from gateway import replaced_file
 from gateway.access.faults import read_access_file
 from gateway.broker.access.passwords import Passwords
+from gateway.commands.lone_change import alone
 
 PASSWORD_BYTES_MAX = 65_535
 """No CONNECT can carry more (section 1.5.6)."""
@@ -55,9 +56,10 @@ def change(path: Path, user: str, new: str | None) -> bool:
 
     """
     path = path.resolve()
-    text = read_access_file(path) if path.exists() else ""
-    was_there = user in Passwords.parse(text, str(path))
-    if was_there or new is not None:
-        data = replaced(text, user, new).encode()
-        replaced_file.replace(path, data, is_durable=True, keeps_owner=True, mode=0o600)
+    with alone(path):
+        text = read_access_file(path) if path.exists() else ""
+        was_there = user in Passwords.parse(text, str(path))
+        if was_there or new is not None:
+            data = replaced(text, user, new).encode()
+            replaced_file.replace(path, data, is_durable=True, keeps_owner=True, mode=0o600)
     return was_there

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway import replaced_file
 from gateway.commands.errors import WrongUseError
+from gateway.commands.lone_change import alone
 from gateway.configuration.toml_lines import KeyLines
 
 if TYPE_CHECKING:
@@ -52,10 +53,13 @@ def run(options: argparse.Namespace, file: Path) -> int:
     """
     place = parsed(options.place)
     try:
-        before = file.read_bytes().decode()
-        after = rewritten(before, place)
-        if after != before:
-            replaced_file.replace(file, after.encode(), is_durable=True, keeps_owner=True)
+        with alone(file):
+            before = file.read_bytes().decode()
+            after = rewritten(before, place)
+            if after != before:
+                replaced_file.replace(
+                    file.resolve(), after.encode(), is_durable=True, keeps_owner=True
+                )
     except OSError as error:
         raise WrongUseError(f"{file}: {error.strerror}") from error
     except ValueError as error:  # UnicodeDecodeError and TOMLDecodeError are of this kind

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 from dtls import keystore
 from dtls.errors import KeystoreError
 from gateway import replaced_file
+from gateway.commands.lone_change import alone
 
 KEY_BYTES = 32
 
@@ -66,8 +65,8 @@ def _text(path: Path) -> str:
 
 def _write(path: Path, text: str) -> None:
     keystore.parse(text, str(path))
-    data = text.encode()
-    replaced_file.replace(path, data, is_durable=True, keeps_owner=True, mode=0o600)
+    data, file = text.encode(), path.resolve()  # what a link leads to, and not the link
+    replaced_file.replace(file, data, is_durable=True, keeps_owner=True, mode=0o600)
 
 
 def _is_of(line: str, identity: str) -> bool:
@@ -77,12 +76,9 @@ def _is_of(line: str, identity: str) -> bool:
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[None]:
     """Let no other command change the file meanwhile."""
-    try:
-        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise KeystoreError(str(path), None, error.strerror or str(error)) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(alone(path))
+        except OSError as error:
+            raise KeystoreError(str(path), None, error.strerror or str(error)) from error
         yield
-    finally:
-        os.close(descriptor)

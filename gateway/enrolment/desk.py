@@ -16,9 +16,9 @@ from gateway.certificates import authority_folder as files
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority, NotIssuedError
 from gateway.certificates.issued import IssuedCertificate
+from gateway.certificates.token_book import TokenBook, TokenError, TokenGrant
 from gateway.enrolment import requests
 from gateway.enrolment.requests import EnrolmentRequestError, TrustedNow
-from gateway.enrolment.tokens import TokenBook, TokenError
 from gateway.signing.keys import PublicKey
 
 FAILURES_AT_ONCE = 10
@@ -126,15 +126,7 @@ class EnrolmentDesk:
         except TokenError as error:
             raise RefusedRequestError(HTTPStatus.FORBIDDEN, str(error)) from error
         if grant.serial:
-            issued = self._authority.certify(
-                grant.name,
-                key,
-                grant.addresses,
-                roles=grant.roles,
-                days=grant.days,
-                serial=int(grant.serial, 16),
-                who=f"token of {name} from {asker.address}",
-            )
+            issued = self._certified(grant, key, f"token of {name} from {asker.address}")
         else:
             issued = self._given_before(name, key)
         if not issued.is_valid(forms.now()):
@@ -142,6 +134,22 @@ class EnrolmentDesk:
             raise RefusedRequestError(HTTPStatus.FORBIDDEN, why)
         _log.info("%s is enrolled from %s", name, asker.address)
         return self._trust(issued)
+
+    def _certified(self, grant: TokenGrant, key: PublicKey, who: str) -> IssuedCertificate:
+        try:
+            return self._authority.certify(
+                grant.name,
+                key,
+                grant.addresses,
+                roles=grant.roles,
+                days=grant.days,
+                serial=int(grant.serial, 16),
+                who=who,
+                # A revocation may have come since it was spent, and took it back.
+                may=lambda: self._book.stands(grant, self._wall_clock()),
+            )
+        except NotIssuedError as error:
+            raise RefusedRequestError(HTTPStatus.FORBIDDEN, str(error)) from error
 
     def _given_before(self, name: str, key: PublicKey) -> IssuedCertificate:
         """The newest certificate that a name has for a key."""

@@ -1,42 +1,28 @@
 """One-time tokens: who holds one is given the certificate of a name, once.
 
 A token's text carries what its holder needs: where the enrolment service is, and the fingerprint of
-the authority that vouches for it, so that nobody else is told the secret. The book of an authority
-keeps of a secret its SHA-256 alone: 128 random bits are not guessed, so no slow hash is needed.
+the authority that vouches for it, so that nobody else is told the secret. What an authority keeps
+of it is in `gateway.certificates.token_book`.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import hmac
-import json
 import re
-import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from dtls.datagrams import join_host_port
-from gateway import replaced_file
-from gateway.certificates import authority_folder
 from gateway.certificates.names import is_file_name
+from gateway.certificates.token_book import SECRET_BYTES, TokenError
 
-SECRET_BYTES = 16
 FINGERPRINT_BYTES = 32
 SCHEME = "hedgerow-enrol"
-BOOK = "tokens.json"
 _PART = re.compile(r"[A-Za-z0-9_-]+")
-
-
-class TokenError(ValueError):
-    """A token is of no use: ``str(error)`` is one line without its secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,167 +78,9 @@ class EnrolmentToken:
         return cls(name, join_host_port(host, port), fingerprint, secret)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenGrant:
-    """What a token is good for.
-
-    Attributes:
-        name: the certificate's.
-        addresses: where its holder will be reached.
-        roles: of its holder.
-        days: how long its certificate is valid.
-        until_s: when the token ends, in seconds since 1970.
-        hashed: SHA-256 of its secret.
-        used_by: the fingerprint of the key that it was used for; empty before.
-        serial: the number of the certificate that it is good for, in hexadecimal; likewise, and
-            where a release that kept none noted the use.
-
-    """
-
-    name: str
-    addresses: tuple[str, ...]
-    roles: tuple[str, ...]
-    days: int
-    until_s: float
-    hashed: str
-    used_by: str = ""
-    serial: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """What the book keeps."""
-        return {
-            "name": self.name,
-            "addresses": list(self.addresses),
-            "roles": list(self.roles),
-            "days": self.days,
-            "until_s": self.until_s,
-            "hashed": self.hashed,
-            "used_by": self.used_by,
-            "serial": self.serial,
-        }
-
-
-class TokenBook:
-    """The tokens of an authority, in a file of its folder.
-
-    Args:
-        folder: the authority's.
-
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def make(self, grant: TokenGrant, now_s: float) -> bytes:
-        """Note a new token; an older one of the same name is good for nothing any more.
-
-        Args:
-            grant: what it is good for; its hash is not looked at.
-            now_s: seconds since 1970.
-
-        Returns:
-            The secret, which is nowhere else.
-
-        Raises:
-            AuthorityError: the book can't be used.
-            OSError: it can't be written.
-
-        """
-        secret = secrets.token_bytes(SECRET_BYTES)
-        with authority_folder.locked(self._folder):
-            grants = self._read(now_s)
-            grants[grant.name] = replace(grant, hashed=_hash(secret), used_by="", serial="")
-            self._write(grants)
-        return secret
-
-    def spend(self, name: str, secret: bytes, key: bytes, now_s: float) -> TokenGrant:
-        """Use a token for a key; again for the same key only.
-
-        Who did not hear the answer may ask again, and proves then that it has the same key. It is
-        given the certificate of the same number then, and never one of another token. A token that
-        a release before noted as used has no number: what it gave is for the caller to find.
-
-        Args:
-            name: who says to be enrolled.
-            secret: the token's.
-            key: the fingerprint of the key of who asks, see `key_fingerprint`.
-            now_s: seconds since 1970.
-
-        Raises:
-            TokenError: there is no such token, or it has been used or has ended.
-            AuthorityError: the book can't be used.
-            OSError: it can't be written.
-
-        """
-        with authority_folder.locked(self._folder):
-            grants = self._read(now_s)
-            grant = grants.get(name)
-            kept = "" if grant is None else grant.hashed
-            # Compared in any case, so that the time does not tell whether the name has a token.
-            is_right = hmac.compare_digest(kept.ljust(64, "-"), _hash(secret))
-            if grant is None or not is_right:
-                raise TokenError("no token of that name, or it has ended")
-            if grant.used_by and not hmac.compare_digest(grant.used_by, key.hex()):
-                raise TokenError("the token has been used")
-            if grant.used_by:
-                return grant
-            serial = f"{x509.random_serial_number():x}"
-            used = replace(grant, used_by=key.hex(), serial=serial)
-            self._write({**grants, name: used})
-        return used
-
-    def take_back(self, name: str, now_s: float) -> bool:
-        """Make a name's token good for nothing; whether it had one.
-
-        Raises:
-            AuthorityError: the book can't be used.
-            OSError: it can't be written.
-
-        """
-        with authority_folder.locked(self._folder):
-            grants = self._read(now_s)
-            found = grants.pop(name, None)
-            if found is not None:
-                self._write(grants)
-        return found is not None and not found.used_by
-
-    def _read(self, now_s: float) -> dict[str, TokenGrant]:
-        """Those that have not ended, by name."""
-        file = self._folder / BOOK
-        if not file.exists():
-            return {}
-        try:
-            found = [_grant(each) for each in json.loads(file.read_bytes())]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise authority_folder.AuthorityError(f"{file}: no book of tokens") from error
-        return {one.name: one for one in found if now_s < one.until_s}
-
-    def _write(self, grants: Mapping[str, TokenGrant]) -> None:
-        data = json.dumps([one.as_json() for one in grants.values()], indent=1).encode()
-        file = self._folder / BOOK
-        replaced_file.replace(file, data, is_durable=True, mode=authority_folder.SECRET)
-
-
 def fingerprint_of(certificate: x509.Certificate) -> bytes:
     """What a token names an authority by."""
     return certificate.fingerprint(hashes.SHA256())
-
-
-def _grant(each: Mapping[str, Any]) -> TokenGrant:
-    return TokenGrant(
-        str(each["name"]),
-        tuple(map(str, each["addresses"])),
-        tuple(map(str, each["roles"])),
-        int(each["days"]),
-        float(each["until_s"]),
-        str(each["hashed"]),
-        str(each["used_by"]),
-        f"{int(each['serial'], 16):x}" if each.get("serial") else "",  # a release before had none
-    )
-
-
-def _hash(secret: bytes) -> str:
-    return hashlib.sha256(secret).hexdigest()
 
 
 def _encoded(data: bytes) -> str:

@@ -59,7 +59,7 @@ class AuditTrail:
     """
 
     def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
-        self._path = path
+        self.path = path
         self._most_bytes = most_bytes
 
     def append(self, who: str, what: str, time_s: float | None = None, **of: Detail) -> None:
@@ -104,7 +104,7 @@ class AuditTrail:
             OSError: a file is there and can't be read.
 
         """
-        for path in (self._older, self._path):
+        for path in (self._older, self.path):
             with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
                 for line in file:
                     change = _read(line)
@@ -113,19 +113,19 @@ class AuditTrail:
 
     @property
     def _older(self) -> Path:
-        return self._path.with_name(f"{self._path.name}.1")
+        return self.path.with_name(f"{self.path.name}.1")
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
         """The file to append to, which no other process puts aside meanwhile."""
         while True:
-            descriptor = os.open(self._path, _APPENDED, 0o600)
+            descriptor = os.open(self.path, _APPENDED, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 if not self._is_current(descriptor):
                     continue
                 if os.fstat(descriptor).st_size >= self._most_bytes:
-                    self._path.replace(self._older)
+                    self.path.replace(self._older)
                     continue
                 _end_line(descriptor)
                 yield descriptor
@@ -135,7 +135,7 @@ class AuditTrail:
 
     def _is_current(self, descriptor: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(descriptor), self._path.stat())
+            return os.path.samestat(os.fstat(descriptor), self.path.stat())
         except FileNotFoundError:
             return False
 

@@ -16,8 +16,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gateway.certificates.authority_folder import CA_KEY
+from gateway.certificates.token_book import TokenError
 from gateway.configuration import place as config_place
-from gateway.enrolment.tokens import EnrolmentToken, TokenError
+from gateway.enrolment.tokens import EnrolmentToken
 from gateway.flashing import cloud_config, first_run
 from gateway.flashing.device import SERVICE_USER, CardDevice
 from gateway.flashing.errors import RefusalError

@@ -23,6 +23,8 @@ from tree_handler.batch import Entry
 
 ONLINE, OFFLINE = b"online", b"offline"
 """Home Assistant's defaults of ``payload_available`` and ``payload_not_available``."""
+OWN_BYTES_MAX = 64 * 1024
+"""Of a message that this gateway has announced a sensor with; a longer one is nobody's of ours."""
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +93,7 @@ class Announcements:
         gone = [
             topic
             for topic, payload in retained.items()
-            if topic not in wanted and (_is_ours(payload) or topic == here)
+            if topic not in wanted and (is_ours(payload) or topic == here)
         ]
         changed = {t: payload for t, payload in wanted.items() if retained.get(t) != payload}
         return [_retained(topic, b"") for topic in gone] + [
@@ -140,8 +142,10 @@ def faults(gateway: AnnouncingGateway, sensors: Sequence[ConfiguredSensor]) -> I
                 yield Fault(f"{each.where}.name", why)
 
 
-def _is_ours(payload: bytes) -> bool:
+def is_ours(payload: bytes) -> bool:
     """Whether a discovery payload is a gateway's: anybody may announce below any name."""
+    if len(payload) > OWN_BYTES_MAX:
+        return False
     try:
         fields = json.loads(payload)
         return bool(fields["origin"]["name"] == "hedgerow")

@@ -22,9 +22,12 @@ from gateway.links.wire import Additions, LinkConnect
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import is_name
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
+from tree_handler.unpacking import MessageSize, unpack
 
 NONCE_BYTES: Final = 16
 MIN_KEY_BYTES: Final = 16
+SIZE: Final = MessageSize(1_024, 16, 16)
+"""Of an answer or a proof, with two names of a gateway and of a mode."""
 TOPIC: Final = b"$hedgerow/auth"
 
 
@@ -213,7 +216,7 @@ def _proof(payload: bytes) -> tuple[bytes, int, int]:
 
 def _unpacked(what: str, payload: bytes) -> object:
     try:
-        row: object = msgpack.unpackb(payload)
-    except (ValueError, msgpack.UnpackException) as error:
+        row: object = unpack(what, payload, SIZE)
+    except ProtocolError as error:
         raise HandshakeError(what, payload) from error
     return row

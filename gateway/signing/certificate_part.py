@@ -32,12 +32,15 @@ from gateway.signing.trust import MAX_CERTIFICATE_BYTES, MAX_CHAIN, Chain, Untru
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 from tree_handler.rate_limit import RateLimit
+from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 TOPIC = b"$hedgerow/certificates"
 MAX_ROWS = 1_000
 """In one message."""
 ANSWER_BYTES = 32 * 1024
 """A message of chains ends when it is so large."""
+SIZE = MessageSize(1 << 17, MAX_ROWS * (2 + MAX_CHAIN) + LATER_ELEMENTS, MAX_ROWS)
+"""An answer with the longest chain at its end, or the names of so many gateways."""
 SAVE_S = 5.0
 """What is new is in the file so long after it came."""
 LOOK_S = 60.0
@@ -124,7 +127,7 @@ class CertificatePart:
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
         """See `Part`."""
-        kind, rows = _unpack(payload)
+        kind, rows = unpack_message(payload)
         ring = self._keys.ring
         match kind:
             case CertificateKind.HAVE:
@@ -267,12 +270,20 @@ def _pieces(chains: Iterable[Chain]) -> Iterator[list[Chain]]:
         yield piece
 
 
-def _unpack(payload: bytes) -> tuple[CertificateKind, list[Any]]:
+def unpack_message(payload: bytes) -> tuple[CertificateKind, list[Any]]:
+    """Read what a neighbour says of certificates; the rows are not looked at.
+
+    Raises:
+        ProtocolError: it is no such message, or over a limit.
+
+    """
     try:
-        kind, rows = msgpack.unpackb(payload)
+        kind, rows = unpack("message of certificates", payload, SIZE)
         if isinstance(rows, list) and len(rows) <= MAX_ROWS:
             return CertificateKind(kind), rows
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
+    except ProtocolError:
+        raise
+    except (ValueError, TypeError) as error:
         raise ProtocolError("message of certificates", payload[:64]) from error
     raise ProtocolError("message of certificates", payload[:64])
 

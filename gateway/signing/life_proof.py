@@ -16,6 +16,7 @@ import msgpack
 
 from tree_handler.batch import Entry, Header
 from tree_handler.rate_limit import RateLimit
+from tree_handler.unpacking import MessageSize, unpack
 
 ASK_TOPIC = "$hedgerow/alive/ask/"
 ANSWER_TOPIC = "$hedgerow/alive/answer/"
@@ -27,6 +28,7 @@ DISBELIEVED_S = 600.0
 """And so long after none came."""
 MAX_ASKED = 1_000
 NONCE_BYTES = 16
+SIZE = MessageSize(64, 8, 8)
 
 
 @dataclass(slots=True)
@@ -94,8 +96,8 @@ class LifeProof:
 
 def _unpack(payload: bytes) -> tuple[int, bytes]:
     try:
-        epoch, nonce = msgpack.unpackb(payload)
-    except (ValueError, TypeError, msgpack.UnpackException):
+        epoch, nonce = unpack("number to sign", payload, SIZE)
+    except (ValueError, TypeError):
         return -1, b""
     is_right = type(epoch) is int and isinstance(nonce, bytes) and len(nonce) == NONCE_BYTES
     return (epoch, nonce) if is_right else (-1, b"")

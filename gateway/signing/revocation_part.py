@@ -23,6 +23,7 @@ from gateway.signing.revocations import MAX_AUTHORITIES, MAX_BYTES, Revocations
 from gateway.signing.trust import UntrustedError
 from tree_handler.errors import ProtocolError
 from tree_handler.rate_limit import RateLimit
+from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 TOPIC = b"$hedgerow/revocations"
 UNTRUSTED_PER_S = 1 / 60
@@ -31,6 +32,8 @@ UNTRUSTED_AT_ONCE = 4
 ASKED_PER_S = 1.0
 ASKED_AT_ONCE = 2 * MAX_AUTHORITIES
 """Lists that one neighbour is asked for."""
+SIZE = MessageSize(MAX_BYTES + (1 << 14), 8 * MAX_AUTHORITIES + LATER_ELEMENTS, 64)
+"""One list, or a row for each authority."""
 LOOK_S = 60.0
 """While a list was refused, the wall clock is looked at so often."""
 
@@ -100,7 +103,7 @@ class RevocationPart:
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
         """See `Part`."""
-        kind, rows = _unpack(payload)
+        kind, rows = unpack_message(payload)
         match kind:
             case RevocationKind.HAVE:
                 self._ask(link, dict(map(_edition, rows)), now)
@@ -169,12 +172,20 @@ class RevocationPart:
         self._node.send(link, TOPIC, msgpack.packb((int(kind), list(rows))))
 
 
-def _unpack(payload: bytes) -> tuple[RevocationKind, list[Any]]:
+def unpack_message(payload: bytes) -> tuple[RevocationKind, list[Any]]:
+    """Read what a neighbour says of revocation lists; the rows are not looked at.
+
+    Raises:
+        ProtocolError: it is no such message, or over a limit.
+
+    """
     try:
-        kind, rows = msgpack.unpackb(payload)
+        kind, rows = unpack("message of revocations", payload, SIZE)
         if isinstance(rows, list) and len(rows) <= MAX_AUTHORITIES:
             return RevocationKind(kind), rows
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
+    except ProtocolError:
+        raise
+    except (ValueError, TypeError) as error:
         raise ProtocolError("message of revocations", payload[:64]) from error
     raise ProtocolError("message of revocations", payload[:64])
 

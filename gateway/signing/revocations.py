@@ -165,16 +165,18 @@ class Revocations:
             raise UntrustedError("revocation list of an authority that is not trusted", name)
         try:
             crl = x509.load_der_x509_crl(der)
-            edition = crls.edition_of(crl)
+            # Before its extensions are read, of which whoever made it up may have put in 90,000.
+            is_signed = crls.has_signed(authority, crl)
+            edition = crls.edition_of(crl) if is_signed else (crls.NO_NUMBER, 0.0)
         except ValueError as error:
             raise UntrustedError("revocation list", str(error)) from error
+        if not is_signed:
+            raise UntrustedError("revocation list that its authority has not signed", name)
         if not self.is_newer(name, edition):
             return False
         now = datetime.fromtimestamp(self._clock(), UTC)
         if not crls.is_whole(crl):
             raise UntrustedError("revocation list that is a part of one", edition)
-        if not crls.has_signed(authority, crl):
-            raise UntrustedError("revocation list that its authority has not signed", edition)
         if crls.has_ended(crl, now) or crl.last_update_utc > now:
             raise UntrustedError("revocation list that is not valid now", edition)
         self._newest[name] = crl

@@ -30,6 +30,7 @@ from gateway.access import changes, in_use
 from gateway.certificates import authority_folder, founding, private_keys
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority, AuthorityError
+from gateway.certificates.token_book import TokenBook, TokenGrant
 from gateway.configuration import config
 from gateway.credentials import crl as crls
 from gateway.credentials import secure_files
@@ -37,7 +38,6 @@ from gateway.enrolment import following, requests
 from gateway.enrolment.desk import Asker, EnrolmentDesk, RefusedRequestError
 from gateway.enrolment.following import FollowedFiles, TrustFollower
 from gateway.enrolment.requests import TrustedNow
-from gateway.enrolment.tokens import TokenBook, TokenGrant
 from gateway.event_log.audit import AuditTrail
 from gateway.releases.folder import ReleaseFolder
 from gateway.releases.guard import ReleaseGuard

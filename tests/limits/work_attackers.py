@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 
 from attacking import Attacker
-from coap_messages import CONFIRMABLE, message, path
+from coap_messages import CONFIRMABLE, URI_QUERY, message, path
 from mqtt_attackers import GREEDY, GREEDY_PASSWORD, Address
 from raw_client import Client, ConnectionEndedError
 from raw_packets import V5, Kind, Packets
+
+from benchmarks.fleet_devices import Asker
+from dtls.context import ClientContext
 
 EMPTY = (0x26, ("", ""))
 MANY = [EMPTY] * 25_000
@@ -18,6 +22,7 @@ ANYBODY = PACKETS.connect("anybody", props=MANY)
 PUBLISH = PACKETS.publish("greedy/t", b"", props=MANY)
 SUBSCRIBE = PACKETS.subscribe(1, ("greedy/t", 0), props=MANY)
 FETCH, ETCH_CBOR = 5, b"\x01\x42"
+POST, CONTENT_FORMAT, LINK_FORMAT = 2, 12, 40
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 
 
@@ -146,6 +151,80 @@ class HalfRequests(Paced):
         if len(self._open) > 400:
             self._open.pop(0).close()
         self.seen["opened"] += 1
+
+
+class Sockets(Paced):
+    """More connections than a dashboard has room for, from many addresses, that say what is given
+    and nothing more; the oldest go.
+
+    Args:
+        address: of the dashboard.
+        per_s: so many are opened in a second.
+        said: of a request.
+
+    """
+
+    MANY = 520
+
+    def __init__(self, address: Address, per_s: float, said: bytes = b"") -> None:
+        super().__init__(address, per_s)
+        self._said = said
+        self._open: list[socket.socket] = []
+
+    def once(self) -> None:
+        host = f"127.4.0.{1 + self.seen['opened'] % 250}"
+        with contextlib.suppress(OSError):  # closed at once for want of room
+            one = socket.create_connection(self.address, 5, source_address=(host, 0))
+            one.sendall(self._said)
+            self._open.append(one)
+        self.seen["opened"] += 1
+        if len(self._open) > self.MANY:
+            self._open.pop(0).close()
+
+
+class Registrations(Paced):
+    """One device registers one endpoint after the other, each with all links that fit a datagram.
+
+    Args:
+        port: of CoAP over DTLS.
+        per_s: so many in a second.
+        identity: of the device.
+        key: its key.
+
+    """
+
+    LINKS = b",".join(b"</%x>;rt=t" % number for number in range(70))
+
+    def __init__(self, port: int, per_s: float, identity: str, key: bytes) -> None:
+        super().__init__(("127.0.0.1", port), per_s)
+        self._asker = Asker(port, ClientContext(identity, key))
+        self._asker.shake_hands()
+
+    def once(self) -> None:
+        endpoint = f"ep=d{self.seen['asked']}".encode()
+        where = [*path("rd"), (CONTENT_FORMAT, bytes((LINK_FORMAT,))), (URI_QUERY, endpoint)]
+        answer = self._asker.ask(POST, where, self.LINKS)
+        self.seen["asked"] += 1
+        self.seen[f"answered {answer.code:#x}"] += 1
+
+
+class StrangersRegistrations(Paced):
+    """The same of a stranger over plain CoAP, who may not."""
+
+    def __init__(self, address: Address, per_s: float) -> None:
+        super().__init__(address, per_s)
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.3.0.2", 0))
+        self._socket.connect(address)
+        self._socket.settimeout(5.0)
+
+    def once(self) -> None:
+        number = self.seen["asked"] & 0xFFFF
+        where = [*path("rd"), (CONTENT_FORMAT, bytes((LINK_FORMAT,))), (URI_QUERY, b"ep=d")]
+        asked = message(CONFIRMABLE, POST, number, b"", *where)
+        self._socket.send(asked + b"\xff" + Registrations.LINKS)
+        self.seen["asked"] += 1
+        self.seen[f"answered {self._socket.recv(2_048)[1]:#x}"] += 1
 
 
 class SharedValues(Paced):

@@ -22,8 +22,10 @@ import msgpack
 from tree_handler.errors import ProtocolError
 from tree_handler.members.member import MemberRecord
 from tree_handler.members.place import check_name
+from tree_handler.unpacking import MessageSize, unpack
 
 MAX_NOTICE_BYTES = 256
+SIZE = MessageSize(MAX_NOTICE_BYTES, 8, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +75,7 @@ class AbsenceNotice:
             ProtocolError: not a notice; the message names what is wrong.
 
         """
-        if len(data) > MAX_NOTICE_BYTES:
-            raise ProtocolError("absence notice too large, bytes", len(data))
-        try:
-            row = msgpack.unpackb(data)
-        except (ValueError, msgpack.UnpackException) as error:
-            raise ProtocolError("absence notice", data) from error
+        row = unpack("absence notice", data, SIZE)
         if not isinstance(row, list) or len(row) != 3:
             raise ProtocolError("absence notice", row)
         return cls(*row)

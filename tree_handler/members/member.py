@@ -15,8 +15,10 @@ import msgpack
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import Place, check_address, check_name
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
+from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 MAX_RECORD_BYTES = 2_048
+SIZE = MessageSize(MAX_RECORD_BYTES, 2 * LATER_ELEMENTS, LATER_ELEMENTS)
 MAX_OFFERS_BYTES = 512
 _LATER = frozenset({"offers"})
 """Fields that records of earlier versions do not have."""
@@ -103,12 +105,7 @@ class MemberRecord:
                 range; the message names it.
 
         """
-        if len(data) > MAX_RECORD_BYTES:
-            raise ProtocolError("member record too large, bytes", len(data))
-        try:
-            fields = msgpack.unpackb(data)
-        except (ValueError, msgpack.UnpackException) as error:
-            raise ProtocolError("member record", data) from error
+        fields = unpack("member record", data, SIZE)
         if not isinstance(fields, dict):
             raise ProtocolError("member record", fields)
         values: dict[str, Any] = {}

@@ -27,10 +27,12 @@ from dataclasses import dataclass, field
 import msgpack
 
 from tree_handler.errors import ProtocolError
-from tree_handler.members.place import check_name
+from tree_handler.members.place import NAME_CHARACTERS_MAX, check_name
+from tree_handler.unpacking import MessageSize, unpack
 
 MAX_ASKED = 256
 """Gateways that one message asks for."""
+SIZE = MessageSize(MAX_ASKED * (NAME_CHARACTERS_MAX + 2) + 8, 2 * MAX_ASKED, MAX_ASKED)
 ENOUGH = 3
 """So many others have asked, and one need not ask as well."""
 
@@ -88,10 +90,7 @@ class Question:
             ProtocolError: not a list of so many ids.
 
         """
-        try:
-            ids = msgpack.unpackb(data)
-        except (ValueError, msgpack.UnpackException) as error:
-            raise ProtocolError("gateways asked for", data) from error
+        ids = unpack("gateways asked for", data, SIZE)
         if not isinstance(ids, list) or len(ids) > MAX_ASKED:
             raise ProtocolError("gateways asked for", ids)
         return cls(tuple(check_name("gateway asked for", one) for one in ids))

@@ -20,12 +20,16 @@ import msgpack
 from tree_handler.errors import ProtocolError
 from tree_handler.overlays.plan import ID_BYTES
 from tree_handler.spanning.bpdu import MAX_NUMBER
+from tree_handler.unpacking import MessageSize, unpack
 
 VERSION = 1
 MAX_BYTES = 64 * 1024
 """A message is cut at so many bytes of BPDUs."""
 MAX_MESSAGE_BYTES = 2 * MAX_BYTES
 MAX_BPDUS = 64
+_LIST_MAX = MAX_MESSAGE_BYTES // 4
+"""An item is an id of `ID_BYTES` and three more, and of no BPDU less than three bytes stands."""
+SIZE = MessageSize(MAX_MESSAGE_BYTES, 2 * _LIST_MAX, _LIST_MAX)
 """Of one overlay in one message."""
 _FIELDS = 4
 _OVERHEAD_BYTES = 40
@@ -76,12 +80,7 @@ def decode(message: bytes) -> list[Item]:
         ProtocolError: not msgpack, another version, or a field out of bounds; it is named.
 
     """
-    if len(message) > MAX_MESSAGE_BYTES:
-        raise ProtocolError("overlay message too large, bytes", len(message))
-    try:
-        fields = msgpack.unpackb(message)
-    except (ValueError, msgpack.UnpackException) as error:
-        raise ProtocolError("overlay message is not msgpack", str(error)) from error
+    fields = unpack("overlay message", message, SIZE)
     if not isinstance(fields, list) or not fields:
         raise ProtocolError("overlay message is not an array", type(fields).__name__)
     if type(fields[0]) is not int or fields[0] != VERSION:

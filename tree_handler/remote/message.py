@@ -22,9 +22,11 @@ from tree_handler.remote.resource import (
     check_text,
     is_number,
 )
+from tree_handler.unpacking import MessageSize, unpack
 
 MAX_CORRELATION_CHARACTERS = 48
 MAX_MESSAGE_BYTES = 96 * 1024
+SIZE = MessageSize(MAX_MESSAGE_BYTES, 16_384, 4_096)
 """Of a message, its signature included."""
 MAX_DEADLINE_MS = 600_000
 MAX_LEASE_MS = 600_000
@@ -291,12 +293,7 @@ def opened(what: str, data: bytes) -> tuple[bytes, bytes]:
 
 
 def _unpack(what: str, data: bytes) -> dict[str, Any]:
-    if len(data) > MAX_MESSAGE_BYTES:
-        raise ProtocolError(f"{what} too large, bytes", len(data))
-    try:
-        fields = msgpack.unpackb(data, use_list=False)
-    except (ValueError, msgpack.UnpackException) as error:
-        raise ProtocolError(what, data) from error
+    fields = unpack(what, data, SIZE, tuples=True)
     if not isinstance(fields, dict):
         raise ProtocolError(what, fields)
     return fields

@@ -26,9 +26,9 @@ import msgpack
 
 from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Entry, Epoch, Flags, Header
-from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.epochs_over import is_over
+from tree_handler.unpacking import MessageSize, unpack
 
 TOPIC: Final = "$hedgerow/epochs"
 NUMBERED_AS: Final = 1
@@ -36,6 +36,7 @@ NUMBERED_AS: Final = 1
 MAX_NAMED: Final = 256
 """Earlier epochs that an origin tells of, the latest ones; who waits for older ones is told by
 nobody."""
+SIZE: Final = MessageSize(16 * 1024, 4 * MAX_NAMED, MAX_NAMED)
 
 
 def note(origin: str, epoch: int) -> tuple[bytes, Header]:
@@ -108,9 +109,9 @@ class EpochOrder:
             return
         try:
             entry = batch.decode(frame, header)[0]
-            ends = msgpack.unpackb(entry.payload) if entry.topic == TOPIC else []
+            ends = unpack("earlier epochs", entry.payload, SIZE) if entry.topic == TOPIC else []
             named = {int(epoch): int(last) for epoch, last in ends[:MAX_NAMED]}
-        except (BatchError, ValueError, TypeError, msgpack.UnpackException):
+        except (ValueError, TypeError):  # a ProtocolError is a ValueError
             return  # it tells of no earlier epochs that anybody could wait for
         if header.epoch > self._named.get(header.origin, (0, _NO_EPOCHS))[0]:
             self._named[header.origin] = header.epoch, named

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgpack
-
 from tree_handler.batch import MAX_NUMBER, Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
+from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 MAX_ORIGIN_CHARACTERS: Final = 256
 """An origin's name of 255 bytes and the mark of its control stream."""
@@ -22,16 +21,13 @@ MAX_BYTES: Final = 1 << 20
 MAX_STREAMS: Final = 1_000
 """In one request or search; the next one has the rest."""
 ROOM: Final = 2 * (MAX_RANGES + MAX_STREAMS)
+SIZE: Final = MessageSize(MAX_BYTES, 6 * ROOM + LATER_ELEMENTS, MAX_RANGES)
+"""A range is an element and a list of two, a stream one and a list of four."""
 
 
 def unpacked(what: str, data: bytes) -> Any:
     """Read msgpack, or raise ProtocolError."""
-    if len(data) > MAX_BYTES:
-        raise ProtocolError(f"{what} too large, bytes", len(data))
-    try:
-        return msgpack.unpackb(data)
-    except (ValueError, msgpack.UnpackException) as error:
-        raise ProtocolError(what, data) from error
+    return unpack(what, data, SIZE)
 
 
 def rows_of(numbers: Mapping[Epoch, Intervals]) -> list[list[Any]]:

@@ -8,7 +8,7 @@ say. What a wrong clock may do is bounded where a stamp is *made*:
 * **What was seen is surpassed.** A write of something whose last version is known gets a stamp
   above that version, however far ahead it lies. So who deletes what he sees deletes it.
 * **No poison.** What others send moves this clock only up to `MAX_AHEAD_US` beyond the own wall
-  clock. A stamp of the year 2050 is accepted as the version that it is and surpassed for that one
+  clock. A stamp of the year 2150 is accepted as the version that it is and surpassed for that one
   thing; stamps of everything else stay in the present. A clock that was itself pulled ahead, or
   set ahead and then right, comes back with its next stamp.
 * **A clock that stands at 1970** (or beyond `LATEST_US`) is known to be wrong and not asked: stamps
@@ -27,8 +27,8 @@ MAX_AHEAD_US = 24 * 3600 * 1_000_000
 """Stamps of others pull this clock at most so far beyond the own wall clock."""
 EARLIEST_US = 1_767_225_600_000_000
 """2026-01-01: no gateway runs this program earlier, so a wall clock before it is wrong."""
-LATEST_US = EARLIEST_US + 20 * 365 * 24 * 3600 * 1_000_000
-"""A wall clock beyond it is wrong too."""
+LATEST_US = EARLIEST_US + 50 * 365 * 24 * 3600 * 1_000_000
+"""A wall clock beyond it is wrong too: half a century, since a release may stay where it is."""
 LOGICAL_MAX = (1 << 32) - 1
 LOGICAL_HIGH = 1 << 31
 """No clock counts so far by itself."""

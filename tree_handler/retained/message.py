@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tree_handler.batch import Epoch
+from tree_handler.entry import properties_bytes
 from tree_handler.errors import ProtocolError
 from tree_handler.retained.hybrid_clock import LOGICAL_MAX, RetainedVersion
 
@@ -54,9 +55,8 @@ class Retained:
     @property
     def size_bytes(self) -> int:
         """About what it takes on a link."""
-        return (
-            len(self.topic) + len(self.payload) + 100 + 50 * len(self.properties) + len(self.proof)
-        )
+        content = len(self.topic) + len(self.payload) + len(self.proof)
+        return content + 100 + properties_bytes(self.properties)
 
     def later(self, waited_s: float) -> Retained:
         """Return what it is so much later."""

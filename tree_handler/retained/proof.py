@@ -31,6 +31,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.proof import KeyRing, Signer, Verdict, context
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import EXPIRY, VERSION, Retained, stamped_version
+from tree_handler.unpacking import MessageSize, unpack
 
 RETAINED: Final = "retained 1"
 """What is signed; see `tree_handler.proof.context`."""
@@ -41,6 +42,7 @@ HASH_BYTES: Final = 24
 OWN: Final = b"own"
 """In the place of a proof: this gateway's own, which it can sign whenever it is asked."""
 MAX_PROOF_BYTES: Final = 512
+SIZE: Final = MessageSize(MAX_PROOF_BYTES, 16, 16)
 RETAINED_LATE_S: Final = 10 * 365 * 86_400.0
 """For so long after its certificate's end a key counts for what is retained, which outlives
 logs."""
@@ -53,7 +55,7 @@ Signed = tuple[int, int, bytes, dict[int, Any]]
 _RETAIN_BIT: Final = 4
 _EXPIRED: Final = -1
 """In the place of a QoS: its origin says that it has expired."""
-_UNREAD = (ValueError, TypeError, LookupError, msgpack.UnpackException)
+_UNREAD = (ValueError, TypeError, LookupError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,10 @@ class _Proof:
 
         """
         try:
-            signature, sides, path, expiry_s, *had = msgpack.unpackb(data, use_list=False)
+            row = unpack("proof of a retained message", data, SIZE, tuples=True)
+            signature, sides, path, expiry_s, *had = row
             is_right = (
-                len(data) <= MAX_PROOF_BYTES
-                and isinstance(signature, bytes)
+                isinstance(signature, bytes)
                 and isinstance(path, bytes)
                 and type(sides) is int
                 and 0 <= sides < GROUP

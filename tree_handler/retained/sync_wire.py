@@ -8,13 +8,18 @@ from typing import Any
 
 import msgpack
 
+from tree_handler.batch import MAX_ARRAY, MAX_FRAME_BYTES
 from tree_handler.errors import ProtocolError
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import version_of
 from tree_handler.retained.versions import BUCKETS
+from tree_handler.unpacking import MessageSize
+from tree_handler.unpacking import unpack as unpack_within
 
 ASK_TOPICS = 1_000
 """Versions listed in one ASK."""
+SIZE = MessageSize(MAX_FRAME_BYTES + (1 << 20), 200_000, MAX_ARRAY)
+"""An ANSWER may have one message that is as large as a batch."""
 
 Place = tuple[int, str]
 """A bucket and a topic in it: where a list of topics begins, or goes on."""
@@ -69,10 +74,9 @@ def unpack(payload: bytes) -> tuple[Any, ...]:
         ProtocolError: it is no such message.
 
     """
-    try:
-        fields = msgpack.unpackb(payload, use_list=False, strict_map_key=False)
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise ProtocolError("message of retained topics", payload) from error
+    fields = unpack_within(
+        "message of retained topics", payload, SIZE, tuples=True, strict_keys=False
+    )
     lengths = {SyncKind.ROOT: 2, SyncKind.DIGEST: 3, SyncKind.ASK: 6, SyncKind.ANSWER: 3}
     if (
         not isinstance(fields, tuple)

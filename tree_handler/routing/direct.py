@@ -16,10 +16,13 @@ import msgpack
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 from tree_handler.routing.locator import Locator
+from tree_handler.unpacking import MessageSize, unpack
 
 HOPS: Final = 64
 """So many links a message may go over; no tree of ours is as deep."""
 MAX_TOPIC_CHARACTERS: Final = 128
+SIZE: Final = MessageSize(128 * 1024, 8, 8)
+"""Requests and answers, which are smaller, are all that is sent so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +60,7 @@ class Passed:
             ProtocolError: not such a message, or over a limit.
 
         """
-        try:
-            row = msgpack.unpackb(data)
-        except (ValueError, msgpack.UnpackException) as error:
-            raise ProtocolError("message for one gateway", data) from error
+        row = unpack("message for one gateway", data, SIZE)
         match row:
             case [receiver, int(hops), str(topic), bytes(payload)] if (
                 0 <= hops <= HOPS and 0 < len(topic) <= MAX_TOPIC_CHARACTERS

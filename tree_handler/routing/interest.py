@@ -26,6 +26,7 @@ from tree_handler.members.own_record import OwnRecord
 from tree_handler.members.place import check_name
 from tree_handler.routing.filter_trie import FilterTrie
 from tree_handler.routing.topic_filters import collapse, levels_of, matches, proper
+from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 TOPIC: Final = "$hedgerow/interest/"
 """A record travels on this and its gateway's id."""
@@ -36,6 +37,9 @@ MAX_LEVELS: Final = 16_384
 MAX_FILTER_CHARACTERS: Final = 65_535
 MAX_NEIGHBOURS: Final = 1_000
 MAX_RECORD_BYTES: Final = 4 << 20
+SIZE: Final = MessageSize(
+    MAX_RECORD_BYTES, 2 * MAX_FILTERS + MAX_NEIGHBOURS + LATER_ELEMENTS, MAX_NEIGHBOURS
+)
 MAX_ADVERTISED: Final = 2_000
 """Topics that a gateway remembers to have advertised before they are cut to prefixes."""
 TOPIC_S: Final = 86_400.0
@@ -95,12 +99,7 @@ class Interest:
                 range; the message names it.
 
         """
-        if len(data) > MAX_RECORD_BYTES:
-            raise ProtocolError("interest record too large, bytes", len(data))
-        try:
-            values = msgpack.unpackb(data)
-        except (ValueError, msgpack.UnpackException) as error:
-            raise ProtocolError("interest record", data) from error
+        values = unpack("interest record", data, SIZE)
         if not isinstance(values, dict):
             raise ProtocolError("interest record", values)
         if missing := [name for name in _FIELDS if name not in values]:

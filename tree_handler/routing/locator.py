@@ -22,11 +22,13 @@ import msgpack
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
+from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 MAX_BEHIND: Final = 10_000
 """Gateways behind one link; a neighbour that tells of more is broken."""
 MAX_BYTES: Final = 2 << 20
 """Of what a neighbour tells: twice that many names and lives, and ids that have gone."""
+SIZE: Final = MessageSize(MAX_BYTES, 5 * MAX_BEHIND + LATER_ELEMENTS, MAX_BEHIND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +74,7 @@ class Behind:
             ProtocolError: not such a message, or over the limit.
 
         """
-        if len(data) > MAX_BYTES:
-            raise ProtocolError("gateways behind a link, bytes", len(data))
-        try:
-            row = msgpack.unpackb(data)
-        except (ValueError, msgpack.UnpackException) as error:
-            raise ProtocolError("gateways behind a link", data) from error
+        row = unpack("gateways behind a link", data, SIZE)
         if not isinstance(row, list) or len(row) != 3 or not isinstance(row[0], bool):
             raise ProtocolError("gateways behind a link", row)
         return cls(row[0], _lives(row[1]), _ids(row[2]))

@@ -13,20 +13,24 @@ from typing import Any, Final
 
 import msgpack
 
-from tree_handler.batch import MAX_NUMBER, Epoch
+from tree_handler.batch import MAX_FRAME_BYTES, MAX_NUMBER, Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.members.place import check_name
 from tree_handler.proof import MAX_SIGNATURE_BYTES
 from tree_handler.routing.locator import MAX_BEHIND
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
+from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack, unpack_head
 
 TOPIC: Final = b"$hedgerow/routed"
 MAX_HOPS: Final = 255
 """Gateways that a message passes at most, as a datagram's time to live."""
 MAX_RANGES: Final = 256
 """Ranges in one message."""
-"""No number is greater."""
+SIZE: Final = MessageSize(
+    MAX_FRAME_BYTES + (1 << 20), 5 * MAX_BEHIND + 6 * MAX_RANGES + LATER_ELEMENTS, MAX_BEHIND
+)
+"""A list of gateways with two numbers for each, or two of ranges, and a batch behind it."""
 
 Pairs = tuple[tuple[str, int], ...]
 """Gateways, and for each a number of the stream."""
@@ -199,12 +203,7 @@ def decode(data: bytes) -> tuple[Message, int]:
         ProtocolError: not a message of this version, or over a limit.
 
     """
-    unpacker = msgpack.Unpacker(use_list=False, max_buffer_size=len(data) or 1)
-    unpacker.feed(data)
-    try:
-        row: Any = unpacker.unpack()
-    except (ValueError, msgpack.UnpackException) as error:
-        raise ProtocolError("routed message", data[:64]) from error
+    row, end = unpack_head("routed message", data, SIZE)
     if not isinstance(row, tuple) or len(row) < 2:
         raise ProtocolError("routed message", row)
     kind, hops, *fields = row
@@ -212,7 +211,7 @@ def decode(data: bytes) -> tuple[Message, int]:
         raise ProtocolError("routed message", row)
     if not isinstance(hops, int) or not 0 <= hops <= MAX_HOPS:
         raise ProtocolError("routed hops", hops)
-    if kind != 0 and unpacker.tell() != len(data):
+    if kind != 0 and end != len(data):
         raise ProtocolError("routed message followed by other bytes", len(data))
     if kind == 0:
         overlay, is_repair, to, *listed = fields
@@ -221,7 +220,7 @@ def decode(data: bytes) -> tuple[Message, int]:
         whole = listed[0] if listed else b""
         if not isinstance(whole, bytes):
             raise ProtocolError("routed list", whole)
-        return Carry(_pairs(to), data[unpacker.tell() :], is_repair, overlay, whole), hops
+        return Carry(_pairs(to), data[end:], is_repair, overlay, whole), hops
     seal = fields.pop() if len(fields) > _WORD_FIELDS[kind] else b""
     if not isinstance(seal, bytes) or len(seal) > MAX_SIGNATURE_BYTES:
         raise ProtocolError("routed seal", seal)
@@ -232,8 +231,8 @@ def before_in(listed: bytes, gateway_id: str) -> int | None:
     """What a list that `pack_pairs` made says of a gateway; None if it is not in it, or no list:
     whoever sealed it, those on the way are not to blame."""
     try:
-        return dict(_pairs(msgpack.unpackb(listed, use_list=False))).get(gateway_id)
-    except (ValueError, TypeError, msgpack.UnpackException):  # a ProtocolError is a ValueError
+        return dict(_pairs(unpack("routed list", listed, SIZE, tuples=True))).get(gateway_id)
+    except ProtocolError:
         return None
 
 

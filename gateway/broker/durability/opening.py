@@ -15,8 +15,10 @@ _WITHOUT: Final = "sessions and retained messages are known as far as the log te
 _log = logging.getLogger(__name__)
 
 
-def open_store(path: Path, *, is_first: bool = True) -> tuple[Store, Checkpoint]:
-    """A broker's checkpoints and the last of them.
+def open_store(
+    path: Path, *, is_first: bool = True, retained_bytes: int | None = None
+) -> tuple[Store, Checkpoint]:
+    """A broker's checkpoints and the last of them, with no more than ``retained_bytes`` retained.
 
     A damaged file is set aside and named in the log: what the log itself still tells is better
     than no start at all. So is one that is missing, unless this may be the first start.
@@ -29,7 +31,7 @@ def open_store(path: Path, *, is_first: bool = True) -> tuple[Store, Checkpoint]
         _log.error("%s: missing or empty: %s", path, _WITHOUT)
     try:
         store = Store(path)
-        return store, store.load()
+        return store, store.load(retained_bytes)
     except DamagedStoreError as error:
         aside = set_aside(path, "-wal", "-shm")
         _log.error("%s; set aside as %s: %s", error, aside.name, _WITHOUT)

@@ -11,7 +11,15 @@ from typing import Any
 import msgpack
 
 from gateway.broker.durability.lacking import SavedLack
+from gateway.broker.durability.saved import SavedMessage
 from gateway.broker.durability.standing_wills import SavedWill
+from tree_handler.batch import Entry
+
+
+def message(row: tuple[Any, ...]) -> SavedMessage:
+    """Return a message, of its row."""
+    entry = Entry(row[4], row[5], row[6], bool(row[7]), properties(row[8]))  # SQLite has no bool
+    return SavedMessage(((row[1], row[2]), row[3]), entry, row[9])
 
 
 def will(row: tuple[Any, ...]) -> SavedWill:

@@ -13,18 +13,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from gateway.broker.durability.batches_again import BatchesAgain, ReadBatch
 from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
-from gateway.broker.durability.journal import (
-    Event,
-    Frame,
-    JournalError,
-    Operation,
-)
+from gateway.broker.durability.journal import Event, Frame, JournalError, Operation
 from gateway.broker.durability.lives import Lives
 from gateway.broker.durability.lost_places import take_out
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
@@ -40,6 +35,8 @@ from tree_handler import batch
 from tree_handler.batch import MAX_NUMBER, Entry, Epoch, Header, Ref
 from tree_handler.errors import BatchError, ProtocolError
 
+LEFT_OUT: Final = "retained message left out of this start for want of room"
+
 _log = logging.getLogger(__name__)
 
 
@@ -52,6 +49,7 @@ class Recovered:
         waiting: messages that wait for them or are on their way to them.
         odd: records that did not fit; each is in the log as a warning.
         had_before: deliveries at QoS 2 that were left out (`lacking`).
+        left_out: retained messages of the checkpoint for which there is no room.
 
     """
 
@@ -59,6 +57,7 @@ class Recovered:
     waiting: int = 0
     odd: int = 0
     had_before: int = 0
+    left_out: int = 0
 
 
 class Recovery:
@@ -98,7 +97,7 @@ class Recovery:
             durable.logged,
             now_s,
         )
-        self._odd = self._had_before = 0
+        self._odd = self._had_before = self._left_out = 0
         self._read_at_us: int | None = None
         """When the journal frame was written that is being read."""
 
@@ -148,6 +147,7 @@ class Recovery:
         for retained in saved.retained.values():
             if retained is not None:
                 self._parts.retention.retain(messages[retained.ref])
+        self._left_out = saved.left_out + self._parts.retention.without_room
         for topic, grave in saved.tombstones.items():
             if grave is not None:
                 buried = unearthed(grave, self._now_s, self._clock.now_us())
@@ -239,7 +239,7 @@ class Recovery:
         if message.retain:
             if self._parts.retention.retain(message) and message.qos:
                 self._parts.owing.replaced(message.topic)
-            self._changes.retained.add(message.topic)
+            self._retained_changed(message.topic)
         if message.qos == 2 and ref[0] in self._lacking.streams:
             had = {self._sessions.get(number) for number in self._lacking.had(*ref)}
             route, count = route.without(had.__contains__)
@@ -325,11 +325,17 @@ class Recovery:
             self._strange(f"{fields}: {error}")
             return
         learnt.retain(self._parts.retention)
-        self._changes.retained.add(learnt.message.topic)
+        self._retained_changed(learnt.message.topic)
         if learnt.is_news:
             if learnt.message.qos:
                 self._parts.owing.replaced(learnt.message.topic)
             self._delivery.deliver(learnt.message, route, None, self._now_s)
+
+    def _retained_changed(self, topic: str) -> None:
+        """The next checkpoint tells of a topic, but not of one that was left out and still is."""
+        retention = self._parts.retention
+        if retention.get(topic) is not None or retention.versions.version(topic) is not None:
+            self._changes.retained.add(topic)
 
     def _reach(self, ref: Ref) -> None:
         """Give local sessions a message, with all that comes before it."""
@@ -375,7 +381,7 @@ class Recovery:
         self._sessions.hand_over(journal, self._clock.now_us())
         self._delivery.choose_the_rest(self._now_s)
         waiting = sum(s.outgoing.backlog.count + len(s.outgoing.inflight) for s in self._sessions)
-        return Recovered(len(self._sessions), waiting, self._odd, self._had_before)
+        return Recovered(len(self._sessions), waiting, self._odd, self._had_before, self._left_out)
 
     def _tell_lacking(self) -> None:
         for stream in list(self._lacking.streams):

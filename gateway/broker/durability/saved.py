@@ -139,6 +139,7 @@ class Checkpoint:
         mark: the time; None in one of a version that did not write it.
         spared_until: before this position the log may let go of what waits (`sparing.Sparing`).
         lacking: what sessions were not given though ``delivered`` is past it, all of it.
+        left_out: retained messages that were not read, for want of room; the file keeps them.
 
     """
 
@@ -154,6 +155,7 @@ class Checkpoint:
     proofs: dict[str, bytes | None] = field(default_factory=dict)
     spared_until: int = 0
     lacking: list[SavedLack] = field(default_factory=list)
+    left_out: int = 0
 
     def messages(self) -> list[SavedMessage]:
         """All messages that it names, some perhaps more than once."""

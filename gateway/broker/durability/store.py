@@ -28,12 +28,12 @@ from gateway.broker.durability.saved import (
     SavedTombstone,
 )
 from gateway.broker.durability.sparing import Needed
-from gateway.broker.durability.sqlite_trouble import could_not_look, is_passing
-from gateway.broker.durability.tables import FORMAT, SWEEP, TABLES
+from gateway.broker.durability.tables import FORMAT, NEEDED, RETAINED, SWEEP, TABLES
 from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.sessions.subscription import Subscription
 from gateway.lasting_clock import Mark
+from gateway.sqlite_trouble import could_not_look, is_passing
 from tree_handler.batch import Entry, Epoch, Ref
 from tree_handler.intervals import Intervals
 from tree_handler.retained.hybrid_clock import RetainedVersion
@@ -83,8 +83,8 @@ class Store:
             self._open(sync)
         except sqlite3.Error as error:
             self._close()
-            is_trouble = isinstance(error, sqlite3.OperationalError)
-            raise (StoreError if is_trouble else DamagedStoreError)(f"{path}: {error}") from error
+            kind = StoreError if is_passing(error) else DamagedStoreError
+            raise kind(f"{path}: {error}") from error
         except StoreError:
             self._close()
             raise
@@ -237,8 +237,12 @@ class Store:
 
     # -- reading -------------------------------------------------------------------------------
 
-    def load(self) -> Checkpoint:
-        """The last checkpoint, whole; an empty one if there was none.
+    def load(self, retained_bytes: int | None = None) -> Checkpoint:
+        """The last checkpoint; an empty one if there was none.
+
+        Args:
+            retained_bytes: of retained messages so much is read, the longest retained first; None
+                for all. What is left out stays in the file until its topic changes.
 
         Raises:
             DamagedStoreError: what is there is no checkpoint.
@@ -246,7 +250,7 @@ class Store:
 
         """
         try:
-            return self._read()
+            return self._read(retained_bytes)
         except (
             sqlite3.Error,
             ValueError,
@@ -257,21 +261,17 @@ class Store:
             kind = StoreError if is_passing(error) else DamagedStoreError
             raise kind(f"{self._path}: {error}") from error
 
-    def _read(self) -> Checkpoint:
+    def _read(self, retained_bytes: int | None) -> Checkpoint:
         numbers = dict(self._rows("SELECT name, value FROM checkpoint"))
         mark = None
         if "lasting_us" in numbers:
             numbers["is_synchronised"] = bool(numbers["is_synchronised"])  # SQLite has no bool
             mark = Mark(*(numbers[name] for name in Mark._fields))
         away = dict(self._rows("SELECT session, since_us FROM away"))
-        messages = {
-            row[0]: SavedMessage(
-                ((row[1], row[2]), row[3]),
-                Entry(row[4], row[5], row[6], bool(row[7]), packed.properties(row[8])),
-                row[9],
-            )
-            for row in self._rows("SELECT * FROM message")
-        }
+        retained, left_out = self._retained(retained_bytes)
+        upto = max(retained.values(), default=0)
+        with closing(self._db.execute(NEEDED, (upto,))) as rows:
+            messages = {row[0]: packed.message(row) for row in rows}
         return Checkpoint(
             numbers.get("position", 0),
             numbers.get("next_session", 1),
@@ -281,7 +281,7 @@ class Store:
                 for row in self._rows("SELECT * FROM session")
             ],
             [],
-            {row[0]: messages[row[1]] for row in self._rows("SELECT * FROM retained")},
+            {topic: messages[number] for topic, number in retained.items()},
             {
                 row[0]: SavedTombstone(RetainedVersion(*row[1:5]), *row[5:])
                 for row in self._rows("SELECT * FROM tombstone")
@@ -291,7 +291,19 @@ class Store:
             dict(self._rows("SELECT topic, proof FROM proven")),
             numbers.get("spared_until", 0),
             [packed.lack(row) for row in self._rows("SELECT * FROM lacking")],
+            left_out,
         )
+
+    def _retained(self, bytes_max: int | None) -> tuple[dict[str, int], int]:
+        """Return which message each topic has that fits, and how many do not."""
+        found, size, left_out = dict[str, int](), 0, 0
+        for topic, number, message_bytes in self._rows(RETAINED):
+            size += message_bytes or 0  # none at all: it is not there, and missed where it is read
+            if bytes_max is None or size <= bytes_max:
+                found[topic] = number
+            else:
+                left_out += 1
+        return found, left_out
 
     def _read_session(
         self, row: tuple[Any, ...], messages: dict[int, SavedMessage], away_us: int | None

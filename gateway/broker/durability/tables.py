@@ -77,6 +77,19 @@ CREATE TABLE IF NOT EXISTS will (
 ) STRICT;
 """
 
+RETAINED: Final = """\
+SELECT retained.topic, retained.message,
+    length(message.topic) + length(message.payload) + length(message.properties)
+FROM retained LEFT JOIN message ON message.id = retained.message ORDER BY retained.message
+"""
+"""What is retained, and about how many bytes it has: at most what it takes in memory."""
+
+NEEDED: Final = """\
+SELECT * FROM message WHERE id IN (SELECT message FROM delivery WHERE message IS NOT NULL)
+    OR (id <= ? AND id IN (SELECT message FROM retained))
+"""
+"""The messages of deliveries, and those that are retained up to a number."""
+
 SWEEP: Final = """
 DELETE FROM message WHERE id NOT IN (
     SELECT message FROM delivery WHERE message IS NOT NULL UNION SELECT message FROM retained

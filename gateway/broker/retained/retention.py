@@ -44,6 +44,7 @@ class Retention:
         versions: the version of each topic.
         shares: who has how much of what is retained.
         older: messages that came behind a newer one of their topic.
+        without_room: messages that were not retained for a limit.
 
     """
 
@@ -57,7 +58,7 @@ class Retention:
     ) -> None:
         self._origins = origins
         self.clock = HybridClock()
-        self.older = 0
+        self.older = self.without_room = 0
         self._durability = durability
         self._refusals = refusals
         self.now = now
@@ -164,7 +165,8 @@ class Retention:
         if grave is not None and grave.version == self._version(message):
             grave = Tombstone(grave.version, number_of(message), grave.qos, grave.since_s)
             self.versions.replace(message.topic, grave)
-        self._changed(message.topic)
+        if self.versions.version(message.topic) is not None:  # else it was not retained
+            self._changed(message.topic)
 
     def bury(self, topic: str, grave: Tombstone, proof: bytes = b"") -> None:
         """A topic's message was deleted or has expired, as a checkpoint or a neighbour says."""
@@ -224,6 +226,7 @@ class Retention:
         try:
             self._messages.set(message.topic, message, expires_at_s)
         except RetainedLimitError as error:
+            self.without_room += 1
             self._refusals.count("message not retained", str(error))
             return False
         self.shares.keep(owner, message.topic, message.size_bytes)

@@ -36,7 +36,7 @@ class GatewayDirectory:
         limits: of registrations.
         expired: called when registrations have expired, for those who watch.
         clocks: of the machine.
-        watched: begins anew what fails.
+        watched: begins anew what fails; nobody else's, for it ends with the directory.
 
     """
 
@@ -89,6 +89,7 @@ class GatewayDirectory:
     async def stop(self) -> None:
         """Write what is left, and end."""
         self._file.end()
+        self._watched.begin_last()
         if self._writing is not None:
             await asyncio.wait({self._writing}, timeout=LAST_WRITE_S)
         await self._watched.stop()

@@ -7,6 +7,7 @@ asked for anybody: 5.05 for other hosts, ports and schemes.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -155,14 +156,12 @@ def decoded(text: str) -> bytes:
         ValueError: a percent sign with no two hexadecimal digits behind it.
 
     """
-    for at, character in enumerate(text):
-        digits = text[at + 1 : at + 3]
-        if character == "%" and (len(digits) < 2 or not set(digits) <= _HEXADECIMAL):
-            raise ValueError(text)
+    if _BARE_PERCENT.search(text):
+        raise ValueError(text)
     return unquote_to_bytes(text)
 
 
-_HEXADECIMAL: Final = frozenset("0123456789abcdefABCDEF")
+_BARE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
 def _value(request: CoapRequest, number: int) -> bytes | None:

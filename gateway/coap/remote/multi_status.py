@@ -22,6 +22,8 @@ SENML_CBOR: Final = 112
 FORMATS: Final = (SENML_JSON, SENML_CBOR, CBOR)
 """Those that may be asked for; the first is what else is given."""
 GATEWAY_TIMEOUT: Final = 0xA4
+NAME_CHARACTERS_MAX: Final = 1_024
+"""Of a record: a base name would else be repeated in each, many times what its gateway sent."""
 MAX_RECORDS: Final = 10_000
 """Of one gateway."""
 _MOST: Final = 1e300
@@ -116,6 +118,8 @@ def _resolved(row: _Record, base: _Record, gateway_id: str) -> _Record:
     name = _text(base.get("bn", "")) + _text(row.get("n", ""))
     if not name.startswith(f"{gateway_id}/"):
         name = f"{gateway_id}/{name}"
+    if len(name) > NAME_CHARACTERS_MAX:
+        raise ValueError("a name that is too long")
     record: _Record = {"n": name}
     unit = row.get("u", base.get("bu"))
     if unit is not None:

@@ -19,10 +19,10 @@ from gateway.broker.durability.saved import (
     SavedPlaces,
     SavedSession,
 )
-from gateway.broker.durability.sqlite_trouble import could_not_look
 from gateway.broker.durability.store import DamagedStoreError, Store, StoreError
 from gateway.broker.hooks import Client
 from gateway.broker.sessions.session import Subscription
+from gateway.sqlite_trouble import could_not_look
 from tree_handler.batch import Entry
 
 KEY = ("gw", 3)
@@ -170,21 +170,28 @@ def test_a_file_that_cannot_be_read_is_let_go_of(path: Path) -> None:
     assert list(path.parent.iterdir()) == []
 
 
-def failing_at(statement: str, code: int) -> type[sqlite3.Connection]:
+def failing_at(statement: str, code: int | None) -> type[sqlite3.Connection]:
     """Connections on which a statement meets an error of the disk."""
 
     class Failing(sqlite3.Connection):
         def execute(self, asked: str, *values: Any) -> sqlite3.Cursor:
             if asked.startswith(statement):
                 error = sqlite3.OperationalError("disk I/O error")
-                error.sqlite_errorcode = code
+                if code is not None:
+                    error.sqlite_errorcode = code
                 raise error
             return super().execute(asked, *values)
 
     return Failing
 
 
-@pytest.mark.parametrize("code", [sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_CANTOPEN])
+@pytest.mark.parametrize(
+    "code",
+    [
+        *(sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_CANTOPEN),
+        *(sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_SCHEMA, None),
+    ],
+)
 @pytest.mark.parametrize(
     "statement", ["PRAGMA quick", "SELECT * FROM message", "SELECT * FROM will", "BEGIN"]
 )

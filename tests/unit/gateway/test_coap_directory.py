@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from unreadable_files import Unreadable
 
+from gateway import watched_tasks
 from gateway.coap.directory import file as directory_file
+from gateway.coap.directory import own
 from gateway.coap.directory.file import NAME, DirectoryFile
 from gateway.coap.directory.own import GatewayDirectory
 from gateway.lasting_clock import LastingClock
@@ -283,6 +285,30 @@ async def test_a_directory_that_can_t_be_read_now_lets_no_gateway_start_and_stay
     assert (tmp_path / NAME).read_bytes() == before
     async with life(tmp_path, 3, clocks) as directory:
         assert names(directory) == ["node"]
+
+
+async def test_the_last_write_waits_for_no_pause_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched_tasks, "FIRST_PAUSE_S", 3_600.0)
+    monkeypatch.setattr(own, "LAST_WRITE_S", 3_600.0)
+    written, failed = DirectoryFile.write, asyncio.Event()
+
+    async def write(file: DirectoryFile) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise RuntimeError("once")
+        await written(file)
+
+    monkeypatch.setattr(DirectoryFile, "write", write)
+    clocks = MachineClocks()
+    async with asyncio.timeout(30):
+        async with life(tmp_path, 1, clocks) as directory:
+            register(directory, "node")
+            await failed.wait()
+        monkeypatch.undo()
+        async with life(tmp_path, 2, clocks) as directory:
+            assert names(directory) == ["node"]
 
 
 async def test_a_disk_that_fails_once_costs_the_directory_nothing(

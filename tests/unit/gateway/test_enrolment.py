@@ -6,29 +6,34 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import errno
 import json
+import os
 import ssl
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from gateway.certificates import authority_folder, founding, private_keys
+from gateway import replaced_file
+from gateway.certificates import authority_folder, founding, private_keys, token_book
 from gateway.certificates import x509_forms as forms
-from gateway.certificates.authority import Authority
+from gateway.certificates.authority import Authority, NotNotedError
 from gateway.certificates.issued import IssuedIndex
-from gateway.enrolment import desk, requests, service, tokens
+from gateway.certificates.token_book import TokenBook, TokenGrant
+from gateway.enrolment import desk, requests, service
 from gateway.enrolment.client import EnrolmentClient, ServiceError, vouched_by
 from gateway.enrolment.desk import EnrolmentDesk
 from gateway.enrolment.following import FollowedFiles, TrustFollower, is_due
 from gateway.enrolment.service import EnrolmentService
-from gateway.enrolment.tokens import EnrolmentToken, TokenBook, TokenGrant, fingerprint_of
+from gateway.enrolment.tokens import EnrolmentToken, fingerprint_of
 from gateway.signing.keys import PrivateKey
 
 DAY = datetime.timedelta(days=1)
@@ -111,12 +116,83 @@ async def test_a_token_is_good_once(fleet: Fleet) -> None:
         await fleet.enrol(token, key)
 
 
+async def test_who_is_revoked_has_no_open_token_any_more(fleet: Fleet) -> None:
+    await fleet.enrol(fleet.token("gw-a"), private_keys.make("p256"))
+    open_token, of_another = fleet.token("gw-a"), fleet.token("gw-b")
+    fleet.authority.revoke(["gw-a"])
+    with pytest.raises(ServiceError, match="no token of that name"):
+        await fleet.enrol(open_token, private_keys.make("p256"))
+    await fleet.enrol(of_another, private_keys.make("p256"))
+    noted = [(one.what, one.of["name"]) for one in fleet.authority.trail.changes()]
+    assert noted.count(("token taken back", "gw-a")) == 1
+    assert ("token taken back", "gw-b") not in noted
+    await fleet.enrol(fleet.token("gw-a"), private_keys.make("p256"))
+
+
+async def test_a_revocation_by_its_number_takes_the_open_token_of_its_name_back(
+    fleet: Fleet,
+) -> None:
+    found = await fleet.enrol(fleet.token("gw-a"), private_keys.make("p256"))
+    open_token = fleet.token("gw-a")
+    fleet.authority.revoke([f"{certificate(found.certificate).serial_number:x}"])
+    with pytest.raises(ServiceError, match="no token of that name"):
+        await fleet.enrol(open_token, private_keys.make("p256"))
+
+
+def test_a_revocation_between_a_token_and_its_certificate_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = founding.found(tmp_path / "ca")
+    authority.issue("gw-a")
+    book, now_s, key = TokenBook(authority.folder), time.time(), private_keys.make("p256")
+    grant = TokenGrant("gw-a", (), ("gateway",), 90, now_s + 60, "")
+    secret = book.make(grant, now_s)
+    serving, spend = desk.EnrolmentDesk(authority, time.time), TokenBook.spend
+
+    def then_it_is_revoked(*arguments: Any) -> TokenGrant:
+        spent = spend(*arguments)
+        authority.revoke(["gw-a"])
+        return spent
+
+    monkeypatch.setattr(TokenBook, "spend", then_it_is_revoked)
+    body = {"name": "gw-a", "secret": secret.hex(), "request": requests.asked(key, "gw-a")}
+    with pytest.raises(desk.RefusedRequestError) as refused:
+        serving.answer("POST", requests.ENROL, json.dumps(body).encode(), desk.Asker("192.0.2.1"))
+    assert refused.value.status == HTTPStatus.FORBIDDEN
+    assert all(one.revoked for one in authority.issued())
+
+
+@pytest.mark.parametrize("damage", ["unwritable", "no book"])
+def test_a_certificate_is_revoked_though_tokens_can_not_be_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    authority = founding.found(tmp_path / "ca")
+    authority.issue("gw-a")
+    book, now_s = TokenBook(authority.folder), time.time()
+    book.make(TokenGrant("gw-a", (), ("gateway",), 90, now_s + 60, ""), now_s)
+    if damage == "no book":
+        (authority.folder / token_book.BOOK).write_text("{")
+        authority.revoke(["gw-a"])
+    else:
+        replace = replaced_file.replace
+
+        def full(file: Path, *arguments: Any, **named: Any) -> None:
+            if file.name == token_book.BOOK:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            replace(file, *arguments, **named)
+
+        monkeypatch.setattr(replaced_file, "replace", full)
+        with pytest.raises(NotNotedError, match=r"open tokens are not taken back: .*No space"):
+            authority.revoke(["gw-a"])
+    assert all(one.revoked for one in authority.issued())
+
+
 async def test_a_token_that_a_release_before_noted_as_used_gives_no_second_certificate(
     fleet: Fleet,
 ) -> None:
     def as_before() -> None:
         """The book as a release wrote it that kept no numbers."""
-        book = fleet.authority.folder / tokens.BOOK
+        book = fleet.authority.folder / token_book.BOOK
         found = json.loads(book.read_bytes())
         for one in found:
             del one["serial"]

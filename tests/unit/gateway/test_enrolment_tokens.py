@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.certificates.authority_folder import AuthorityError
-from gateway.enrolment.tokens import EnrolmentToken, TokenBook, TokenError, TokenGrant
+from gateway.certificates.token_book import TokenBook, TokenError, TokenGrant
+from gateway.enrolment.tokens import EnrolmentToken
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9-]{0,20}", fullmatch=True)
 HOSTS = st.sampled_from(["10.0.0.1", "[fd00::3]", "ca.example", "localhost"])

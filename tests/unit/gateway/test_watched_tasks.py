@@ -60,6 +60,27 @@ async def test_what_has_run_for_long_since_it_failed_is_well_again(
     await watched.stop()
 
 
+async def test_what_waits_after_a_failure_is_tried_once_more_at_the_end_and_at_once(
+    watched: WatchedTasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 3_600.0)
+    begun = 0
+
+    async def work() -> None:
+        nonlocal begun
+        begun += 1
+        raise ValueError
+
+    task = watched.start("file", work)
+    async with asyncio.timeout(30):
+        while begun < 1:
+            await asyncio.sleep(0.001)
+        watched.begin_last()
+        await task
+    assert begun == 2
+    await watched.stop()
+
+
 async def test_what_is_done_is_not_begun_again_and_the_end_ends_all(watched: WatchedTasks) -> None:
     done = 0
 

@@ -13,6 +13,7 @@ from tree_handler.retained.hybrid_clock import (
     NEVER,
     HybridClock,
     Stamp,
+    is_plausible,
 )
 
 NOW_US = EARLIEST_US + 10**12
@@ -21,6 +22,14 @@ walls = st.integers(0, LATEST_US + 30 * YEAR_US)
 logicals = st.integers(0, LOGICAL_MAX)
 stamps = st.builds(Stamp, st.integers(0, 1 << 60), logicals)
 ahead = st.integers(LATEST_US, LATEST_US + 2)
+
+
+def test_a_right_clock_is_taken_for_one_for_half_a_century() -> None:
+    year_2070 = EARLIEST_US + 44 * YEAR_US
+    assert is_plausible(year_2070)
+    assert HybridClock().stamp(year_2070).physical_us == year_2070
+    assert not is_plausible(EARLIEST_US - 1)
+    assert not is_plausible(EARLIEST_US + 51 * YEAR_US)
 
 
 @given(st.lists(st.tuples(walls, st.booleans(), stamps), max_size=30))

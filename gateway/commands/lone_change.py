@@ -1,0 +1,32 @@
+"""One command at a time changes a file that it reads, changes and writes anew."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Let no other command change a file meanwhile: wait until none does.
+
+    Its folder is locked, since the file itself becomes another one at each change.
+
+    Args:
+        path: the file, which need not be there, or a link to it.
+
+    Raises:
+        OSError: its folder can't be opened.
+        RuntimeError: links lead in a circle.
+
+    """
+    folder = path.resolve().parent
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
