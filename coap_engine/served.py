@@ -347,8 +347,6 @@ class ServedExchanges:
         part = self._bodies.cut(
             *(exchange.peer, exchange.code, exchange.options, exchange.body),
             *(notification.response, now),
-            # Whoever is told for the last time asks for the rest of just this body.
-            keep=notification.is_last,
         )
         options = _with_observe(part.options, notification.observe)
         type_ = CON if notification.is_confirmable else NON

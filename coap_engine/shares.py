@@ -16,6 +16,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from coap_engine import codes
+from coap_engine.body_room import BodyRoom
 from coap_engine.message import CoapPeer
 from coap_engine.rates import DEFAULT_RATES, Rates, RateShares
 from coap_engine.share_refusal import ShareRefusal
@@ -94,24 +95,27 @@ class Share:
 
     def take(self, peer: CoapPeer, amount: int = 1) -> ShareRefusal | None:
         """Hold so much more for a peer: all of it, or nothing and why not, which is counted."""
-        quota = self._quota
-        if peer.principal is None:
-            accounts, most, room = (
-                self._by_host,
-                quota.host,
-                min(quota.strangers - self.held_by_strangers, quota.everybody - self.held),
-            )
-        else:
-            accounts, most, room = self._by_principal, quota.principal, quota.everybody - self.held
-        own = accounts.get(peer.host, 0) + amount
-        if own > most:
+        refusal = self.lacks(peer, amount)
+        if refusal is self._too_many:
             self.refused_host += 1
-            return self._too_many
-        if amount > room:
+        elif refusal is not None:
             self.refused_full += 1
-            return self._full
-        self._set(peer, accounts, own, amount)
-        return None
+        else:
+            accounts = self._by_host if peer.principal is None else self._by_principal
+            self._set(peer, accounts, accounts.get(peer.host, 0) + amount, amount)
+        return refusal
+
+    def lacks(self, peer: CoapPeer, amount: int = 1) -> ShareRefusal | None:
+        """Return what `take` would say, and take nothing."""
+        quota, room = self._quota, self._quota.everybody - self.held
+        if peer.principal is None:
+            accounts, most = self._by_host, quota.host
+            room = min(room, quota.strangers - self.held_by_strangers)
+        else:
+            accounts, most = self._by_principal, quota.principal
+        if accounts.get(peer.host, 0) + amount > most:
+            return self._too_many
+        return self._full if amount > room else None
 
     def give_back(self, peer: CoapPeer, amount: int = 1) -> None:
         """Hold so much less for a peer that took it, with the same host and principal."""
@@ -140,7 +144,8 @@ class Shares:
             `Asked`, and gives it back when the exchange is answered (an observation then holds
             one of `observations` instead) or `Ended`.
         observations: taken and given back by `Observations`.
-        held_bytes: taken and given back by `RequestBodies`, `ResponseBodies` and `BodyFetch`.
+        held_bytes: taken and given back by `bodies` and `BodyFetch`.
+        bodies: of requests and responses, by `RequestBodies` and `ResponseBodies`.
         datagrams: asked by the engine, first thing, for each datagram.
         own_requests: taken and given back by `OwnRequests`.
 
@@ -150,6 +155,7 @@ class Shares:
         self.requests = Share(limits.requests)
         self.observations = Share(limits.observations)
         self.held_bytes = Share(limits.held_bytes)
+        self.bodies = BodyRoom(self.held_bytes)
         self.datagrams = RateShares(limits.datagrams)
         self.own_requests = Share(limits.own_requests)
 
