@@ -222,6 +222,7 @@ class CoapServer:
         self._rules = rules
         self._oscore: OscoreAnswers | None = None
         self._peers = UdpPeers()
+        self._engine: Engine | None = None
         self._shell: EngineShell | None = None
         self._udp: UdpPort | None = None
         self._sessions: _Sessions | None = None
@@ -281,8 +282,9 @@ class CoapServer:
             for sock in plain:
                 sock.close()
             raise
+        engine = self._engine = Engine(secrets.token_bytes, self._rules.engine)
         shell = EngineShell(
-            Engine(secrets.token_bytes, self._rules.engine),
+            engine,
             self._with_oscore(self._rules.oscore),
             self._transmit,
             self._flush,
@@ -324,18 +326,19 @@ class CoapServer:
             self._udp.close()
         if self._sessions is not None:
             self._sessions.close()
-        self._udp = self._sessions = None
+        self._udp = self._sessions = self._engine = self._oscore = None
 
     def _with_oscore(
         self, contexts: Mapping[tuple[bytes, bytes | None], OscoreContext]
     ) -> RequestAnswers:
         if self._oscore is not None:
             self._oscore.follow(contexts)
-        elif contexts:
+        elif contexts and self._engine is not None:
             from gateway.coap.oscore.answers import OscoreAnswers  # noqa: PLC0415  # only where it is used
 
             clock = asyncio.get_running_loop().time
-            self._oscore = OscoreAnswers(contexts, self._answers, clock)
+            bodies, shares = self._rules.engine.bodies, self._engine.shares
+            self._oscore = OscoreAnswers(contexts, self._answers, clock, shares, bodies)
         return self._oscore or self._answers
 
     def _on_datagram(self, datagram: bytes, address: PeerAddress, now: float) -> None:
