@@ -97,15 +97,19 @@ class World:
         return request, request_id
 
     def send(self, request: CoapRequest) -> CoapResponse:
+        answer = self.begin_sending(request)
+        assert answer is not None
+        return answer[0]
+
+    def begin_sending(self, request: CoapRequest) -> tuple[CoapResponse, bool] | None:
+        """Send a request that may be answered later; see `told_as`."""
         self.exchanges += 1
-        answer = self.answers.asked(
+        return self.answers.asked(
             Asked(self.exchanges, PEER, request),
             self.now,
             self._told,
             self.ask_device,
         )
-        assert answer is not None
-        return answer[0]
 
     def _told(self, _exchange: int, response: CoapResponse, is_last: bool) -> None:
         self.told.append(response)
