@@ -58,7 +58,7 @@ class ShareLimits:
 
     requests: Quota = Quota(256, 2_048, 1_024, 4_096, 5)
     observations: Quota = Quota(64, 1_024, 1_024, 4_096, 60)
-    held_bytes: Quota = Quota(1 << 20, 4 << 20, 4 << 20, 16 << 20, 30)
+    held_bytes: Quota = Quota(2 << 20, 4 << 20, 4 << 20, 16 << 20, 30)
     datagrams: Rates = DEFAULT_RATES
     own_requests: Quota = Quota(4, 32, 16, 64, 93)
 
