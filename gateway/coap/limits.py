@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
-from dtls.endpoint import EndpointLimits
+from dtls.endpoint_limits import EndpointLimits
 from gateway.coap.asked_at_once import held_bytes_least
 from gateway.configuration import checks
 from gateway.configuration.toml_file import hold

@@ -15,8 +15,8 @@ from coap_engine.limits import DEFAULT_LIMITS as ENGINE_LIMITS
 from coap_engine.limits import EngineLimits
 from coap_engine.message import CoapPeer
 from dtls.datagrams import PeerAddress, listen
-from dtls.endpoint import DEFAULT_LIMITS as DTLS_LIMITS
-from dtls.endpoint import EndpointCounters, EndpointLimits
+from dtls.endpoint_limits import DEFAULT_LIMITS as DTLS_LIMITS
+from dtls.endpoint_limits import EndpointCounters, EndpointLimits
 from dtls.errors import SocketError
 from dtls.identity import PeerIdentity
 from dtls.keystore import Keystore
@@ -176,6 +176,13 @@ class _Sessions:
     def session_received(self, session_id: int, plaintext: bytes, now: float) -> None:
         """See `dtls.transport.SessionUser`."""
         self._shell.receive(plaintext, self._peers[session_id], now)
+
+    def session_moved(self, session_id: int, address: PeerAddress) -> None:
+        """See `dtls.transport.SessionUser`."""
+        self._requesters.pop(session_id, None)
+        self._peers[session_id] = session_peer(
+            session_id, address, shown_by(self._peers[session_id])
+        )
 
     def session_closed(self, session_id: int, reason: str, now: float) -> None:
         """See `dtls.transport.SessionUser`."""
