@@ -236,6 +236,11 @@ class CoapServer:
         self._is_encrypted = False
 
     @property
+    def plain(self) -> UdpPort | None:
+        """The port of plain CoAP itself."""
+        return self._udp
+
+    @property
     def coap_port(self) -> int | None:
         """The port of plain CoAP; None if there is none, or before `start`."""
         return None if self._udp is None else self._udp.port
