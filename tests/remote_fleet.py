@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any
 
 import aiocoap
@@ -17,6 +17,7 @@ from coap_engine.message import CoapPeer
 from coap_engine.option_numbers import REQUEST_ID
 from dtls.keystore import Keystore
 from gateway.coap.access import CoapAccess, Introduction
+from gateway.coap.at_hand import AtHand
 from gateway.coap.remote.answers import RemoteAnswers
 from gateway.coap.remote.exchange import RemoteExchange
 from gateway.coap.remote.execution import LocalExecution
@@ -227,8 +228,17 @@ Ask = Callable[..., Coroutine[Any, Any, Any]]
 
 
 @contextlib.asynccontextmanager
-async def asking(fleet: Fleet, at: str = "gw-root") -> AsyncIterator[Ask]:
-    """Serve a gateway over CoAP on loopback; yields a function that sends it a request."""
+async def asking(
+    fleet: Fleet, at: str = "gw-root", *, further: Sequence[AtHand] = ()
+) -> AsyncIterator[Ask]:
+    """Serve a gateway over CoAP on loopback; yields a function that sends it a request.
+
+    Args:
+        fleet: of which.
+        at: which.
+        further: what it answers besides.
+
+    """
     node = fleet.nodes[at]
     server = CoapServer(
         node.site,
@@ -236,7 +246,7 @@ async def asking(fleet: Fleet, at: str = "gw-root") -> AsyncIterator[Ask]:
         coaps=None,
         keystore=Keystore({}),
         access=open_access(),  # so that the checks behind it are what decides here
-        at_hand=(node.remote, node.named),
+        at_hand=(node.remote, node.named, *further),
         rules=CoapRules(router=ForwardProxy(at, node.members)),
     )
     await server.start()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,24 @@ from asked_fleet import ACTUATOR, AskedFleet, AskedGateway
 from chain import CONVERGE_S
 from remote_fleet import Fleet, asking
 
+from coap_engine import codes
 from gateway import cli
+from gateway.coap.directory.fleet_lookup import FleetLookUps
 from gateway.coap.operations.hierarchy import PATH as HIERARCHY
 from gateway.coap.operations.hierarchy import HierarchyResource, HierarchyView
 from gateway.coap.operations.status import PATH as STATUS
 from gateway.coap.operations.status import StatusResource
+from resource_directory.digest import DirectoryDigest
+from resource_directory.link_format import WebLink
+from resource_directory.registry import Registry
+from tests.policies import open_access
+from tree_handler.members.hierarchy import Membership
+from tree_handler.members.member import MemberRecord
 from tree_handler.members.place import Place
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 MANY = 50
+SENSORS = 20
 LIMIT_S = 60.0
 PLACES = {
     "gw-root": ("", ""),
@@ -36,7 +46,7 @@ PLACES = {
 def asking_at(port: int, *arguments: str) -> list[str]:
     """A command that asks the gateway at a port; some have a place for that, others an option."""
     where = f"127.0.0.1:{port}"
-    is_placed = arguments[0] in ("tree", "hierarchy", "status", "clients", "members")
+    is_placed = arguments[0] in ("tree", "hierarchy", "status", "clients", "members", "drain")
     return [*arguments, where] if is_placed else [*arguments, "--host", where]
 
 
@@ -91,10 +101,48 @@ class ManyGateways:
         return StatusResource(status, lambda _: True)
 
 
+class Directories:
+    """What is registered at each of them, as the first one asks for it."""
+
+    def __init__(self) -> None:
+        members = Membership()
+        self._links: dict[str, bytes] = {}
+        for number, (name, (domain, group)) in enumerate(PLACES.items(), 1):
+            digest = DirectoryDigest()
+            registry = Registry(listeners=(digest,))
+            links = [WebLink(f"/sensors/{n}", (("rt", "temperature"),)) for n in range(SENSORS)]
+            registry.register(name, links, 0.0, base=f"coap://10.0.0.{number}")
+            members.update(
+                MemberRecord(
+                    *(name, 1, 1, domain, group, f"10.0.0.{number}", 1883),
+                    coap_port=5683,
+                    capability=1.0,
+                    offers=digest.take(registry.registrations()),
+                )
+            )
+            told = (f'<coap://10.0.0.{number}{one.href}>;rt="temperature"' for one in links)
+            self._links[name] = ",".join(told).encode()
+        self.look_ups = FleetLookUps("gw-root", members, open_access(), self._ask, self)
+
+    async def _ask(self, record: MemberRecord, _asked: ResourceRequest) -> ResourceResponse:
+        return ResourceResponse(codes.CONTENT, self._links[record.id], 40)
+
+    def answer(self, *_: object) -> None:
+        """A look-up in the first one's own directory alone is not asked for."""
+
+    def subscribe(self, *_: object) -> Callable[[], None]:
+        """Nobody observes."""
+        return lambda: None
+
+    def in_reach(self, _gateway_id: str) -> bool:
+        return True
+
+
 @pytest.fixture
 async def many(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[ManyGateways]:
     made = ManyGateways(capsys)
-    async with asking(made.fleet):
+    directories = Directories()
+    async with asking(made.fleet, further=(directories.look_ups,)):
         yield made
 
 
@@ -126,6 +174,12 @@ async def test_one_of_fifty_gateways_is_read_and_set_by_its_name(many: ManyGatew
     assert many.fleet.nodes["gw-31"].probe.value == b"7"
     assert await many.run("get", "/q/d1/g1/gw-31/probe") == "7\n"
     assert await many.run("observe", "/q/d1/g1/gw-31/probe", "--count", "1") == "7\n"
+
+
+async def test_what_is_registered_at_fifty_gateways_is_found_whole(many: ManyGateways) -> None:
+    found = json.loads(await many.run("discover", "--rt", "temperature", "--json"))
+    assert found["missing"]["count"] == 0
+    assert len(found["resources"]) == MANY * SENSORS
 
 
 TWELVE = [Place("", ""), *(Place(f"d{n % 3}", f"g{n % 2}") for n in range(11))]
@@ -177,6 +231,10 @@ async def test_every_command_that_asks_has_a_whole_answer_on_twelve_processes(
             read = await hedgerow(at, "get", f"*/{ACTUATOR}", "--json")
             codes = {one["gateway"]: one["code"] for one in map(json.loads, read.splitlines())}
             assert codes == dict.fromkeys(names, "2.05")
+            added = await hedgerow(at, "sensors", "add", "type=switch", "name=extra", "--json")
+            assert json.loads(added)["names"] == ["extra"]
+            removed = await hedgerow(at, "sensors", "remove", "extra", "--json")
+            assert json.loads(removed)["names"] == ["extra"]
         await hedgerow(near, "put", f"{far.name}/{ACTUATOR}", "3")
         await hedgerow(far, "put", f"{near.name}/{ACTUATOR}", "4")
         assert (list(far.effects), list(near.effects)) == ([3], [4])
@@ -184,3 +242,4 @@ async def test_every_command_that_asks_has_a_whole_answer_on_twelve_processes(
             near, "observe", f"{far.name}/{ACTUATOR}", "--count", "1", "--json"
         )
         assert json.loads(json.loads(observed)["payload"])[0]["v"] == 3
+        assert f"{far.name} is drained" in await hedgerow(far, "drain")
