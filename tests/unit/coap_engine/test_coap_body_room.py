@@ -120,7 +120,7 @@ def test_a_crowd_of_little_bodies_takes_what_it_is_counted_for() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_no_share_is_exceeded_and_all_of_it_is_given_back_whoever_comes(
     data: st.DataObject,
 ) -> None:
@@ -128,7 +128,7 @@ def test_no_share_is_exceeded_and_all_of_it_is_given_back_whoever_comes(
     bodies = Bodies(quota)
     peers = [stranger(1), stranger(2), stranger(3), device("a"), device("b"), device("c")]
     now = 0.0
-    for _ in range(data.draw(st.integers(1, 60))):
+    for _ in range(data.draw(st.integers(1, 40))):
         peer = data.draw(st.sampled_from(peers))
         number, way = data.draw(st.integers(0, 5)), data.draw(st.integers(0, 3))
         match way:

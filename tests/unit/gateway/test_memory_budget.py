@@ -142,7 +142,7 @@ def test_each_store_and_each_user_have_their_part_of_less(memory_bytes: int) -> 
     assert held.host == max(least, int(CONFIGURED.coap.shares.held_bytes.host * part))
 
 
-@pytest.mark.parametrize("body_bytes", [1_024, 1 << 20, 16 << 20])
+@pytest.mark.parametrize("body_bytes", [1_024, 1 << 20, 4 << 20])
 @pytest.mark.parametrize("memory_bytes", [0, 2048 * MIB])
 def test_one_peer_has_its_longest_body_and_all_that_a_command_asks_at_once(
     memory_bytes: int, body_bytes: int
