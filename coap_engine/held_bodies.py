@@ -70,20 +70,23 @@ class HeldBodies(Generic[Content]):
         shares: ``shares.bodies`` bounds their bytes, and nothing else how many there are.
         lifetime_s: how long after it was last touched a body is held.
 
+    Attributes:
+        by_key: all of them; only these methods change it.
+
     """
 
     def __init__(self, shares: Shares, lifetime_s: float) -> None:
         self._room = shares.bodies
         self._lifetime_s = lifetime_s
-        self._by_key: dict[BodyKey, HeldBody[Content]] = {}
+        self.by_key: dict[BodyKey, HeldBody[Content]] = {}
         self._by_address: dict[Hashable, dict[BodyKey, HeldBody[Content]]] = {}
 
     def __len__(self) -> int:
-        return len(self._by_key)
+        return len(self.by_key)
 
     def get(self, key: BodyKey) -> HeldBody[Content] | None:
         """The body of an operation; None if none is held."""
-        return self._by_key.get(key)
+        return self.by_key.get(key)
 
     def add(
         self,
@@ -106,7 +109,7 @@ class HeldBodies(Generic[Content]):
             is_owed: see `coap_engine.body_room.BodyRoom.enter`.
 
         """
-        before = self._by_key.get(key)
+        before = self.by_key.get(key)
         if before is not None:
             self.drop(before)
         taken_bytes = size_bytes + OVERHEAD_BYTES
@@ -115,7 +118,7 @@ class HeldBodies(Generic[Content]):
         held = HeldBody(self, peer, key, content, taken_bytes, now)
         refusal = self._room.enter(held, now, is_owed=is_owed)
         if refusal is None:
-            self._by_key[key] = held
+            self.by_key[key] = held
             self._by_address.setdefault(peer.address, {})[key] = held
         return refusal
 
@@ -128,12 +131,12 @@ class HeldBodies(Generic[Content]):
         if now < held.touched_at + TOUCHED_S:
             return
         held.touched_at = now
-        self._by_key[held.key] = self._by_key.pop(held.key)
+        self.by_key[held.key] = self.by_key.pop(held.key)
         self._room.touched(held)
 
     def drop(self, held: HeldBody[Content]) -> None:
         """Hold a body no longer."""
-        del self._by_key[held.key]
+        del self.by_key[held.key]
         of_peer = self._by_address[held.key[0]]
         del of_peer[held.key]
         if not of_peer:
@@ -147,14 +150,14 @@ class HeldBodies(Generic[Content]):
 
     def next_timer(self) -> float | None:
         """When `handle_timer` is due; None while nothing is held."""
-        for held in self._by_key.values():
+        for held in self.by_key.values():
             return held.touched_at + self._lifetime_s
         return None
 
     def handle_timer(self, now: float) -> None:
         """Drop what nothing came of for the lifetime."""
-        while self._by_key:
-            oldest = next(iter(self._by_key.values()))
+        while self.by_key:
+            oldest = next(iter(self.by_key.values()))
             if now < oldest.touched_at + self._lifetime_s:
                 return
             self.drop(oldest)

@@ -129,7 +129,8 @@ class ResponseBodies:
         value = value_of(options, option_numbers.BLOCK2)
         size_bytes = len(response.payload)
         if value is None and size_bytes <= 16 << self._limits.size_exponent:
-            self._replace(peer, code, options, response)
+            if self._bodies.by_key:
+                self._replace(peer, code, options, response)
             return response
         if size_bytes > self._limits.body_bytes:
             return CoapResponse(codes.INTERNAL_SERVER_ERROR)
@@ -203,7 +204,7 @@ class ResponseBodies:
         self, peer: CoapPeer, code: int, options: tuple[Option, ...], response: CoapResponse
     ) -> None:
         """Keep nothing of what a response takes the place of that fits into one block."""
-        if len(self._bodies) and codes.is_success(response.code):
+        if codes.is_success(response.code):
             before = self._bodies.get(body_key(peer, code, options))
             if before is not None:
                 self._bodies.drop(before)

@@ -95,27 +95,33 @@ class Share:
 
     def take(self, peer: CoapPeer, amount: int = 1) -> ShareRefusal | None:
         """Hold so much more for a peer: all of it, or nothing and why not, which is counted."""
-        refusal = self.lacks(peer, amount)
-        if refusal is self._too_many:
-            self.refused_host += 1
-        elif refusal is not None:
-            self.refused_full += 1
+        quota = self._quota
+        if peer.principal is None:
+            accounts, most, room = (
+                self._by_host,
+                quota.host,
+                min(quota.strangers - self.held_by_strangers, quota.everybody - self.held),
+            )
         else:
-            accounts = self._by_host if peer.principal is None else self._by_principal
-            self._set(peer, accounts, accounts.get(peer.host, 0) + amount, amount)
-        return refusal
+            accounts, most, room = self._by_principal, quota.principal, quota.everybody - self.held
+        own = accounts.get(peer.host, 0) + amount
+        if own > most:
+            self.refused_host += 1
+            return self._too_many
+        if amount > room:
+            self.refused_full += 1
+            return self._full
+        self._set(peer, accounts, own, amount)
+        return None
 
     def lacks(self, peer: CoapPeer, amount: int = 1) -> ShareRefusal | None:
-        """Return what `take` would say, and take nothing."""
-        quota, room = self._quota, self._quota.everybody - self.held
-        if peer.principal is None:
-            accounts, most = self._by_host, quota.host
-            room = min(room, quota.strangers - self.held_by_strangers)
-        else:
-            accounts, most = self._by_principal, quota.principal
-        if accounts.get(peer.host, 0) + amount > most:
-            return self._too_many
-        return self._full if amount > room else None
+        """Return what `take` would say; nothing is taken, and nothing counted."""
+        counted = self.refused_host, self.refused_full
+        refusal = self.take(peer, amount)
+        self.refused_host, self.refused_full = counted
+        if refusal is None:
+            self.give_back(peer, amount)
+        return refusal
 
     def give_back(self, peer: CoapPeer, amount: int = 1) -> None:
         """Hold so much less for a peer that took it, with the same host and principal."""
