@@ -20,6 +20,7 @@ from remote_fleet import Fleet, asking
 
 from coap_engine import codes
 from gateway import cli
+from gateway.coap.client import CoapClient
 from gateway.coap.directory.fleet_lookup import FleetLookUps
 from gateway.coap.operations.hierarchy import PATH as HIERARCHY
 from gateway.coap.operations.hierarchy import HierarchyResource, HierarchyView
@@ -197,6 +198,50 @@ async def hedgerow(near: AskedGateway, *arguments: str) -> str:
     return out.decode()
 
 
+async def registered(at: AskedGateway) -> None:
+    """Have an endpoint in a gateway's directory."""
+    async with CoapClient() as client:
+        uri = at.uri("/rd?ep=lamp&base=coap://lamp.example")
+        answer = await client.request("POST", uri, payload=b"</light>", content_format=40)
+    assert answer.code == "2.01"
+
+
+async def published_and_kicked(at: AskedGateway) -> None:
+    """Publish to a subscriber, see it among the clients, and close its connection."""
+    mqtt = ("--host", "127.0.0.1", "--port", str(at.port))
+    listening = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway.cli", "sub", "-t", "a/b", "-i", "listener", *mqtt),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        names = set[str]()
+        while "listener" not in names:
+            told = json.loads(await hedgerow(at, "clients", "--json"))
+            names = {one["id"] for one in told if one["is_connected"]}
+        heard = asyncio.create_task(_line_of(listening))
+        while not heard.done():
+            code = await _run("pub", "-t", "a/b", "-m", "hello", *mqtt)
+            assert code == 0
+            await asyncio.wait((heard,), timeout=0.2)
+        assert b"hello" in heard.result()
+        assert "disconnected" in await hedgerow(at, "clients", "--kick", "listener", "--forget")
+    finally:
+        if listening.returncode is None:
+            listening.terminate()
+        await listening.wait()
+
+
+async def _line_of(process: asyncio.subprocess.Process) -> bytes:
+    assert process.stdout is not None
+    return await process.stdout.readline()
+
+
+async def _run(*arguments: str) -> int:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "gateway.cli", *arguments)
+    return await process.wait()
+
+
 @pytest.mark.soak("twelve processes; fifty gateways in one are asked the same in CI")
 async def test_every_command_that_asks_has_a_whole_answer_on_twelve_processes(
     tmp_path: Path,
@@ -235,6 +280,11 @@ async def test_every_command_that_asks_has_a_whole_answer_on_twelve_processes(
             assert json.loads(added)["names"] == ["extra"]
             removed = await hedgerow(at, "sensors", "remove", "extra", "--json")
             assert json.loads(removed)["names"] == ["extra"]
+            await registered(at)
+            (listed_,) = json.loads(await hedgerow(at, "rd", "list", "ep=lamp", "--json"))
+            assert listed_["ep"] == "lamp"
+            assert "lamp is removed" in await hedgerow(at, "rd", "remove", "ep=lamp")
+            await published_and_kicked(at)
         await hedgerow(near, "put", f"{far.name}/{ACTUATOR}", "3")
         await hedgerow(far, "put", f"{near.name}/{ACTUATOR}", "4")
         assert (list(far.effects), list(near.effects)) == ([3], [4])
