@@ -17,6 +17,7 @@ _NO_CACHE_KEY_MASK: Final = 0x1F  # with the bit of those that are critical, whi
 _NO_CACHE_KEY: Final = 0x1C
 _OF_A_MESSAGE: Final = frozenset(
     (
+        option_numbers.ETAG,
         option_numbers.OBSERVE,
         option_numbers.HOP_LIMIT,
         option_numbers.BLOCK1,
@@ -33,8 +34,6 @@ class BodyLimits:
     Attributes:
         body_bytes: of a request's or response's body, at most 16 MiB.
         size_exponent: SZX of the largest block that is sent or asked for; 6 is 1,024 bytes.
-        bodies_per_peer: in assembly for one peer, and as many kept; the one that nothing came
-            of for longest makes room for another.
         assembly_s: how long after its last block a body in assembly is kept.
         kept_s: how long after its last block a response's body is kept.
 
@@ -42,7 +41,6 @@ class BodyLimits:
 
     body_bytes: int = 1 << 20
     size_exponent: int = 6
-    bodies_per_peer: int = 4
     assembly_s: float = EXCHANGE_LIFETIME_S
     kept_s: float = 60.0
 
@@ -129,8 +127,8 @@ def cache_key(options: tuple[Option, ...]) -> tuple[Option, ...]:
     """The options that tell one operation from another (RFC 7252, sections 5.4.2 and 5.6).
 
     Those are all but the block options, Observe, elective ones marked as NoCacheKey (Size1, Size2,
-    Echo), and what may differ from block to block (Hop-Limit, No-Response). Request-Tag is among
-    them (RFC 9175, section 3.3).
+    Echo), and what may differ from block to block (ETag, Hop-Limit, No-Response). Request-Tag is
+    among them (RFC 9175, section 3.3).
     """
     return tuple(
         [

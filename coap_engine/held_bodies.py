@@ -15,8 +15,10 @@ BodyKey = tuple[Hashable, int, tuple[Option, ...]]
 
 TOUCHED_S: Final = 1.0
 """What was touched so lately stays where it stands: blocks come by the thousand."""
-OVERHEAD_BYTES: Final = 256
-"""What holding a body takes beside its bytes, about."""
+OVERHEAD_BYTES: Final = 1_024
+"""What holding a body takes beside its bytes and options, about."""
+OPTION_BYTES: Final = 128
+"""What an option takes beside its value, about."""
 
 Content = TypeVar("Content")
 
@@ -38,84 +40,108 @@ class HeldBody(Generic[Content]):
 
     """
 
-    __slots__ = ("content", "key", "peer", "taken_bytes", "touched_at")
+    __slots__ = ("_among", "content", "key", "peer", "taken_bytes", "touched_at")
 
     def __init__(
-        self, peer: CoapPeer, key: BodyKey, content: Content, taken_bytes: int, now: float
+        self,
+        among: HeldBodies[Content],
+        peer: CoapPeer,
+        key: BodyKey,
+        content: Content,
+        taken_bytes: int,
+        now: float,
     ) -> None:
+        self._among = among
         self.peer = peer
         self.key = key
         self.content = content
         self.taken_bytes = taken_bytes
         self.touched_at = now
 
+    def end(self) -> None:
+        """See `coap_engine.body_room.Holding`."""
+        self._among.drop(self)
+
 
 class HeldBodies(Generic[Content]):
     """All that are held for one purpose; what nothing came of for longest stands first.
 
     Args:
-        shares: bytes are taken from ``shares.held_bytes``.
-        per_peer: bodies at most for one address; its oldest makes room for another.
+        shares: ``shares.bodies`` bounds their bytes, and nothing else how many there are.
         lifetime_s: how long after it was last touched a body is held.
+
+    Attributes:
+        by_key: all of them; only these methods change it.
 
     """
 
-    def __init__(self, shares: Shares, per_peer: int, lifetime_s: float) -> None:
-        self._share = shares.held_bytes
-        self._per_peer = per_peer
+    def __init__(self, shares: Shares, lifetime_s: float) -> None:
+        self._room = shares.bodies
         self._lifetime_s = lifetime_s
-        self._by_key: dict[BodyKey, HeldBody[Content]] = {}
+        self.by_key: dict[BodyKey, HeldBody[Content]] = {}
         self._by_address: dict[Hashable, dict[BodyKey, HeldBody[Content]]] = {}
 
     def __len__(self) -> int:
-        return len(self._by_key)
+        return len(self.by_key)
 
     def get(self, key: BodyKey) -> HeldBody[Content] | None:
         """The body of an operation; None if none is held."""
-        return self._by_key.get(key)
+        return self.by_key.get(key)
 
     def add(
-        self, peer: CoapPeer, key: BodyKey, content: Content, size_bytes: int, now: float
+        self,
+        peer: CoapPeer,
+        key: BodyKey,
+        content: Content,
+        size_bytes: int,
+        now: float,
+        *,
+        is_owed: bool = True,
     ) -> ShareRefusal | None:
-        """Hold a body, in place of one with the same key; or say why there is no room."""
-        before = self._by_key.get(key)
+        """Hold a body, in place of one with the same key; or say why there is no room.
+
+        Args:
+            peer: whose share it takes.
+            key: see `BodyKey`.
+            content: what is held.
+            size_bytes: of the body.
+            now: in seconds.
+            is_owed: see `coap_engine.body_room.BodyRoom.enter`.
+
+        """
+        before = self.by_key.get(key)
         if before is not None:
             self.drop(before)
-        of_peer = self._by_address.get(peer.address)
-        if of_peer is not None and len(of_peer) >= self._per_peer:
-            self.drop(next(iter(of_peer.values())))
         taken_bytes = size_bytes + OVERHEAD_BYTES
-        refusal = self._share.take(peer, taken_bytes)
+        for _, value in key[2]:
+            taken_bytes += OPTION_BYTES + len(value)
+        held = HeldBody(self, peer, key, content, taken_bytes, now)
+        refusal = self._room.enter(held, now, is_owed=is_owed)
         if refusal is None:
-            held = HeldBody(peer, key, content, taken_bytes, now)
-            self._by_key[key] = held
+            self.by_key[key] = held
             self._by_address.setdefault(peer.address, {})[key] = held
         return refusal
 
-    def grow(self, held: HeldBody[Content], more_bytes: int) -> ShareRefusal | None:
+    def grow(self, held: HeldBody[Content], more_bytes: int, now: float) -> ShareRefusal | None:
         """Take more bytes for a body; or say why there is no room."""
-        refusal = self._share.take(held.peer, more_bytes)
-        if refusal is None:
-            held.taken_bytes += more_bytes
-        return refusal
+        return self._room.grow(held, more_bytes, now)
 
     def touch(self, held: HeldBody[Content], now: float) -> None:
         """Something came of a body: it is held for its full time from now on, to a second."""
         if now < held.touched_at + TOUCHED_S:
             return
         held.touched_at = now
-        self._by_key[held.key] = self._by_key.pop(held.key)
-        of_peer = self._by_address[held.key[0]]
-        of_peer[held.key] = of_peer.pop(held.key)
+        self.by_key[held.key] = self.by_key.pop(held.key)
+        self._room.touched(held)
 
     def drop(self, held: HeldBody[Content]) -> None:
         """Hold a body no longer."""
-        del self._by_key[held.key]
+        del self.by_key[held.key]
         of_peer = self._by_address[held.key[0]]
         del of_peer[held.key]
         if not of_peer:
             del self._by_address[held.key[0]]
-        self._share.give_back(held.peer, held.taken_bytes)
+        self._room.leave(held)
 
     def forget_peer(self, peer: CoapPeer) -> None:
         """Hold nothing for a peer any longer."""
@@ -124,14 +150,14 @@ class HeldBodies(Generic[Content]):
 
     def next_timer(self) -> float | None:
         """When `handle_timer` is due; None while nothing is held."""
-        for held in self._by_key.values():
+        for held in self.by_key.values():
             return held.touched_at + self._lifetime_s
         return None
 
     def handle_timer(self, now: float) -> None:
         """Drop what nothing came of for the lifetime."""
-        while self._by_key:
-            oldest = next(iter(self._by_key.values()))
+        while self.by_key:
+            oldest = next(iter(self.by_key.values()))
             if now < oldest.touched_at + self._lifetime_s:
                 return
             self.drop(oldest)

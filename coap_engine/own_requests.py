@@ -27,6 +27,7 @@ from coap_engine.message import (
     Option,
     Responded,
     Unanswered,
+    value_of,
 )
 from coap_engine.outbox import DatagramOutbox
 from coap_engine.retransmission import REQUEST, Confirmable, Retransmissions
@@ -37,6 +38,8 @@ _TOKEN_BYTES: Final = 8
 _NOT_SENT: Final = -1
 _UNDERSTOOD: Final = (option_numbers.BLOCK1, option_numbers.BLOCK2)
 """Of the critical options, those that a response may have."""
+_UNDERSTOOD_PROTECTED: Final = (option_numbers.OSCORE, *_UNDERSTOOD)
+"""Those of a response to a request that who asked has protected, and will open."""
 
 
 class _OwnExchange:
@@ -117,8 +120,10 @@ class OwnRequests:
         if exchange is None or (message.type == ACK and message.message_id != exchange.message_id):
             return False
         self._retransmissions.end(peer, exchange.message_id)
+        is_protected = value_of(exchange.request.options, option_numbers.OSCORE) is not None
+        understood = _UNDERSTOOD_PROTECTED if is_protected else _UNDERSTOOD
         for number, _ in message.options:
-            if option_numbers.is_critical(number) and number not in _UNDERSTOOD:
+            if option_numbers.is_critical(number) and number not in understood:
                 why = f"option {number} of the response is not understood"
                 self._end(exchange, Unanswered(exchange.number, why), now)
                 return message.type != CON  # a confirmable one is rejected: section 5.4.1

@@ -52,9 +52,7 @@ class RequestBodies:
 
     def __init__(self, shares: Shares, limits: BodyLimits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._bodies: HeldBodies[bytearray] = HeldBodies(
-            shares, limits.bodies_per_peer, limits.assembly_s
-        )
+        self._bodies: HeldBodies[bytearray] = HeldBodies(shares, limits.assembly_s)
 
     @property
     def in_assembly(self) -> int:
@@ -143,7 +141,7 @@ class RequestBodies:
         if not block.more:
             self._bodies.drop(held)
             return WholeBody(bytes(held.content) + payload, self._echoed(block))
-        refusal = self._bodies.grow(held, len(payload))
+        refusal = self._bodies.grow(held, len(payload), now)
         if refusal is not None:
             self._bodies.drop(held)
             return refusal.response()

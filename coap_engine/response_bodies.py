@@ -38,9 +38,9 @@ class ResponseBodies:
 
     The engine asks `following` with each whole request, and sends what it gives instead of handing
     the request out as `Asked`. What is responded to an `Asked` goes through `cut`, notifications
-    too, with the options of the request as they came. A body that is not kept, for want of room or
-    because ``keep`` is False, costs another `Asked` for each further block of a GET; its ETag
-    tells the client whether the blocks are of one body.
+    too, with the options of the request as they came; it takes the place of what was kept. A body
+    that is not kept, for want of room, costs another `Asked` for each further block of a GET; its
+    ETag tells the client whether the blocks are of one body.
 
     Args:
         shares: bytes kept are taken from ``shares.held_bytes``.
@@ -50,7 +50,7 @@ class ResponseBodies:
 
     def __init__(self, shares: Shares, limits: BodyLimits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._bodies: HeldBodies[_Kept] = HeldBodies(shares, limits.bodies_per_peer, limits.kept_s)
+        self._bodies: HeldBodies[_Kept] = HeldBodies(shares, limits.kept_s)
         # What is cut again for each block is most often the body that was cut last.
         self._tagged = (b"", _tag(b""))
 
@@ -109,8 +109,6 @@ class ResponseBodies:
         payload: bytes,
         response: CoapResponse,
         now: float,
-        *,
-        keep: bool = True,
     ) -> CoapResponse:
         """The part of a response that was asked for; all of it if it fits into one block.
 
@@ -121,7 +119,6 @@ class ResponseBodies:
             payload: the request's body.
             response: all of the response.
             now: in seconds.
-            keep: keep the body for requests for further blocks, if there is room.
 
         Returns:
             The response with the block as payload, Block2, Size2 (in the first block, and where
@@ -132,6 +129,8 @@ class ResponseBodies:
         value = value_of(options, option_numbers.BLOCK2)
         size_bytes = len(response.payload)
         if value is None and size_bytes <= 16 << self._limits.size_exponent:
+            if self._bodies.by_key:
+                self._replace(peer, code, options, response)
             return response
         if size_bytes > self._limits.body_bytes:
             return CoapResponse(codes.INTERNAL_SERVER_ERROR)
@@ -148,9 +147,11 @@ class ResponseBodies:
                 return response
         elif not response.payload:
             return response
-        if size_bytes > block.size_bytes:
+        if size_bytes <= block.size_bytes:
+            self._replace(peer, code, options, response)
+        else:
             response = self._with_etag(response)
-            if keep and block.offset + block.size_bytes < size_bytes:
+            if block.offset + block.size_bytes < size_bytes:
                 self._keep(peer, body_key(peer, code, options), payload, response, now)
         return self._slice(response, block, options)
 
@@ -199,11 +200,21 @@ class ResponseBodies:
         etag = (option_numbers.ETAG, tag)
         return CoapResponse(response.code, with_options(response.options, etag), body)
 
+    def _replace(
+        self, peer: CoapPeer, code: int, options: tuple[Option, ...], response: CoapResponse
+    ) -> None:
+        """Keep nothing of what a response takes the place of that fits into one block."""
+        if codes.is_success(response.code):
+            before = self._bodies.get(body_key(peer, code, options))
+            if before is not None:
+                self._bodies.drop(before)
+
     def _keep(
         self, peer: CoapPeer, key: BodyKey, payload: bytes, response: CoapResponse, now: float
     ) -> None:
         # Where there is no room the resource is asked again for each block.
-        self._bodies.add(peer, key, _Kept(response, _tag(payload)), len(response.payload), now)
+        kept = _Kept(response, _tag(payload))
+        self._bodies.add(peer, key, kept, len(response.payload), now, is_owed=False)
 
 
 def _tag(body: bytes) -> bytes:

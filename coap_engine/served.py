@@ -38,6 +38,8 @@ from coap_engine.uint import encode_uint
 
 _NOT_ANSWERED: Final = CoapResponse(codes.SERVICE_UNAVAILABLE, (), b"no answer in time")
 
+_NOT_ENCODED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
+
 
 class ServedExchanges:
     """All exchanges that have no last answer yet.
@@ -126,6 +128,7 @@ class ServedExchanges:
 
         Raises:
             UnknownExchangeError: nobody waits for it.
+            Exception: it makes no message; the peer was told that it failed.
 
         """
         exchange = self._open.get(number)
@@ -143,7 +146,14 @@ class ServedExchanges:
                 is_confirmable=exchange.is_confirmable and exchange.is_acknowledged,
             )
         self._answered(exchange)
-        if not self.answer(exchange, response, now, observe=observe):
+        try:
+            is_sent = self.answer(exchange, response, now, observe=observe)
+        except Exception:  # of a response that makes no message: its peer is told that much
+            self._observations.cancel(number)
+            del self._open[number]
+            self.answer(exchange, _NOT_ENCODED, now)
+            raise
+        if not is_sent:
             if observe is not None:
                 self._observations.cancel(number)
                 self._end(number, "an Echo was asked for")
@@ -347,8 +357,6 @@ class ServedExchanges:
         part = self._bodies.cut(
             *(exchange.peer, exchange.code, exchange.options, exchange.body),
             *(notification.response, now),
-            # Whoever is told for the last time asks for the rest of just this body.
-            keep=notification.is_last,
         )
         options = _with_observe(part.options, notification.observe)
         type_ = CON if notification.is_confirmable else NON

@@ -16,6 +16,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from coap_engine import codes
+from coap_engine.body_room import BodyRoom
 from coap_engine.message import CoapPeer
 from coap_engine.rates import DEFAULT_RATES, Rates, RateShares
 from coap_engine.share_refusal import ShareRefusal
@@ -57,7 +58,7 @@ class ShareLimits:
 
     requests: Quota = Quota(256, 2_048, 1_024, 4_096, 5)
     observations: Quota = Quota(64, 1_024, 1_024, 4_096, 60)
-    held_bytes: Quota = Quota(1 << 20, 4 << 20, 4 << 20, 16 << 20, 30)
+    held_bytes: Quota = Quota(2 << 20, 4 << 20, 4 << 20, 16 << 20, 30)
     datagrams: Rates = DEFAULT_RATES
     own_requests: Quota = Quota(4, 32, 16, 64, 93)
 
@@ -113,6 +114,15 @@ class Share:
         self._set(peer, accounts, own, amount)
         return None
 
+    def lacks(self, peer: CoapPeer, amount: int = 1) -> ShareRefusal | None:
+        """Return what `take` would say; nothing is taken, and nothing counted."""
+        counted = self.refused_host, self.refused_full
+        refusal = self.take(peer, amount)
+        self.refused_host, self.refused_full = counted
+        if refusal is None:
+            self.give_back(peer, amount)
+        return refusal
+
     def give_back(self, peer: CoapPeer, amount: int = 1) -> None:
         """Hold so much less for a peer that took it, with the same host and principal."""
         accounts = self._by_host if peer.principal is None else self._by_principal
@@ -140,7 +150,8 @@ class Shares:
             `Asked`, and gives it back when the exchange is answered (an observation then holds
             one of `observations` instead) or `Ended`.
         observations: taken and given back by `Observations`.
-        held_bytes: taken and given back by `RequestBodies`, `ResponseBodies` and `BodyFetch`.
+        held_bytes: taken and given back by `bodies` and `BodyFetch`.
+        bodies: of requests and responses, by `RequestBodies` and `ResponseBodies`.
         datagrams: asked by the engine, first thing, for each datagram.
         own_requests: taken and given back by `OwnRequests`.
 
@@ -150,6 +161,7 @@ class Shares:
         self.requests = Share(limits.requests)
         self.observations = Share(limits.observations)
         self.held_bytes = Share(limits.held_bytes)
+        self.bodies = BodyRoom(self.held_bytes)
         self.datagrams = RateShares(limits.datagrams)
         self.own_requests = Share(limits.own_requests)
 

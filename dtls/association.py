@@ -22,14 +22,16 @@ class PeerAssociation:
 
     Attributes:
         alert: what the peer has said in clear text since it was last heard; empty if nothing.
+        fed: the number of the datagram that its session was given last.
+        sequence: the highest number of a datagram with something for the user.
         until: when the handshake is given up, on the same clock.
         established: whether the handshake is complete.
 
     """
 
     __slots__ = (
-        *("active_at", "address", "alert", "established", "host", "id"),
-        *("random", "session", "started_at", "until"),
+        *("active_at", "address", "alert", "established", "fed", "host", "id"),
+        *("random", "sequence", "session", "started_at", "until"),
     )
 
     def __init__(
@@ -44,6 +46,7 @@ class PeerAssociation:
         self.alert = ""
         self.until = math.inf
         self.id = number
+        self.fed = self.sequence = -1
         self.address = address
         self.host = host
         self.random = random

@@ -33,7 +33,9 @@ _NOTHING: Final = bytes(4)
 """An int of C that says how long the next datagram is; where it is empty, it comes next time."""
 _ANCILLARY_BYTES: Final = 128
 _IP_PKTINFO: Final = 8
-"""ip(7); Python's socket module does not name it."""
+_IP_MULTICAST_ALL: Final = 49
+_IPV6_MULTICAST_ALL: Final = 29
+"""ip(7) and ipv6(7); Python's socket module does not name them."""
 _IN_PKTINFO: Final = struct.Struct("=I4s4s")  # interface, local address, destination of the header
 _RECEIVE_BUFFER_BYTES: Final = 4 << 20
 """What a flood would push out of it comes again after a second; the kernel gives what it allows."""
@@ -126,6 +128,10 @@ class DatagramSocket:
             self.dropped += 1
             self._on_error(error)
 
+    def share(self, is_shared: bool) -> None:
+        """Whether another socket may be bound to this port, which has to want that, too."""
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, is_shared)
+
     def local_host(self, peer: PeerAddress) -> str:
         """The address of ours that a peer talks to."""
         if not peer.local:
@@ -208,6 +214,11 @@ class DatagramSockets:
         """Send a datagram by the socket that the peer talks to."""
         self._sockets[to.socket_number].send(datagram, to)
 
+    def share(self, is_shared: bool) -> None:
+        """See `DatagramSocket.share`."""
+        for one in self._sockets:
+            one.share(is_shared)
+
     def local_host(self, peer: PeerAddress) -> str:
         """The address of ours that a peer talks to."""
         return self._sockets[peer.socket_number].local_host(peer)
@@ -263,8 +274,13 @@ def _bind(host: str, port: int, scheme: str, *, v6_only: bool) -> socket.socket:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+        # What comes to a group is for the sockets that joined it; one that is bound to all
+        # addresses would have what other programs of the machine joined.
         if version == 6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, v6_only)
+            sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MULTICAST_ALL, 0)
+        if not v6_only or version == 4:
+            sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
         sock.bind((host, port))
     except (OSError, OverflowError) as error:
         sock.close()

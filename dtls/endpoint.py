@@ -22,22 +22,25 @@ import itertools
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from dtls.association import PeerAssociation
 from dtls.context import ServerContext
 from dtls.cookies import Cookies
+from dtls.endpoint_limits import DEFAULT_LIMITS, EndpointCounters, EndpointLimits
 from dtls.errors import DtlsRecordError, SessionClosedError
-from dtls.events import Address, Closed, Established, Event, Failed, Received
+from dtls.events import Address, Closed, Established, Event, Failed, Moved, Received
 from dtls.known_hosts import KnownHosts
+from dtls.moved_peers import MovedPeers
 from dtls.records import (
     ALERT,
     PLAIN_INTERNAL_ERROR,
     ClientHello,
+    DtlsRecord,
     hello_verify_request,
     is_client_hello,
     parse_client_hello,
+    sequence_of,
     split_records,
     without_plain_alerts,
 )
@@ -48,46 +51,6 @@ YOUNG_S: Final = 2.0
 """So long a handshake is not given up for another one of its host."""
 DOUBT_S: Final = 5.0
 """So long a handshake whose peer has sent an alert may still go on."""
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointLimits:
-    """How much peers may take.
-
-    Attributes:
-        half_open: handshakes under way at once.
-        half_open_of_host: of one host.
-        established: sessions at once, some 70 KiB each.
-        handshake_s: a handshake that is not complete by then is given up.
-        idle_s: a session without a datagram for so long is closed.
-
-    """
-
-    half_open: int = 64
-    half_open_of_host: int = 16
-    established: int = 256
-    handshake_s: float = 30.0
-    idle_s: float = 24 * 3600.0
-
-
-DEFAULT_LIMITS = EndpointLimits()
-
-
-@dataclass(slots=True)
-class EndpointCounters:
-    """What happened since the start."""
-
-    cookies_sent: int = 0
-    cookies_refused: int = 0
-    handshakes: int = 0
-    handshakes_failed: int = 0
-    half_open_evicted: int = 0
-    half_open_refused: int = 0
-    established_evicted: int = 0
-    idle_closed: int = 0
-    replaced: int = 0
-    malformed: int = 0
-    stray: int = 0
 
 
 def _itself(address: Address) -> Hashable:
@@ -125,6 +88,7 @@ class Endpoint:
         self._established: OrderedDict[Address, PeerAssociation] = OrderedDict()
         self._by_id: dict[int, PeerAssociation] = {}
         self._known_hosts = KnownHosts()
+        self._moved = MovedPeers()
         self._datagrams: list[tuple[bytes, Address]] = []
         self._events: list[Event] = []
         self._due = math.inf
@@ -170,9 +134,12 @@ class Endpoint:
         # With both there, nothing but the keys tells whose an encrypted record is; each session
         # drops what it can't decrypt.
         if established is not None and (half_open is None or first.epoch > 0):
+            said = len(self._events)
             self._feed(established, whole, now)
-        if half_open is None and established is None:
-            self.counters.stray += 1
+            if len(self._events) > said:
+                return
+        if half_open is None and not self._find_moved(first, whole, address, now):
+            self.counters.stray += established is None
 
     def send(self, session_id: int, plaintext: bytes) -> None:
         """Encrypt a message for a peer.
@@ -312,10 +279,36 @@ class Endpoint:
         """Else its peer would repeat its flights to one who knows nothing of it any more."""
         self._datagrams.append((PLAIN_INTERNAL_ERROR, association.address))
 
+    def _find_moved(self, first: DtlsRecord, datagram: bytes, address: Address, now: float) -> bool:
+        """Give a record to a session whose peer had another port until now, if there is one."""
+        sequence, said = sequence_of(datagram), len(self._events)
+        for association in self._moved.candidates(first, sequence, self._host_of(address), now):
+            if association.address == address:
+                continue
+            self._feed(association, datagram, now)
+            if len(self._events) == said:
+                continue
+            if association.id in self._by_id:  # else that was its last word
+                self._move(association, address)
+                self._events.insert(said, Moved(association.id, address))
+            return True
+        return False
+
+    def _move(self, association: PeerAssociation, address: Address) -> None:
+        """Let a session be at another address; who is there by our books has lost it."""
+        before = association.address
+        other = self._established.pop(address, None)
+        del self._established[before]
+        if other is not None:  # where it is now it will show by itself
+            other.address, self._established[before] = before, other
+        association.address, self._established[address] = address, association
+        self.counters.moved += 1
+
     def _feed(self, association: PeerAssociation, datagram: bytes, now: float) -> None:
         if association.alert:  # it goes on: its alert was none of its own
             association.alert = ""
             association.until = association.started_at + self._limits.handshake_s
+        association.fed = sequence_of(datagram)
         association.session.receive_datagram(datagram, now)
         self._collect(association, now)
 
@@ -331,6 +324,7 @@ class Endpoint:
         if association.established:
             self._events.extend(Received(association.id, plain) for plain in plaintexts)
             if plaintexts:
+                association.sequence = max(association.sequence, association.fed)
                 association.active_at = now
                 self._established.move_to_end(association.address)
         if session.state is SessionState.CLOSED:
@@ -353,6 +347,7 @@ class Endpoint:
         self._due = min(self._due, now + self._limits.idle_s)
         self._established[association.address] = association
         self._by_id[association.id] = association
+        self._moved.add(association)
         self.counters.handshakes += 1
         self._known_hosts.add(association.host)
         identity = association.session.identity
@@ -374,6 +369,7 @@ class Endpoint:
         if association.established:
             del self._established[association.address]
             del self._by_id[association.id]
+            self._moved.remove(association)
             self._events.append(Closed(association.id, reason))
         else:
             del self._half_open[association.address]

@@ -33,6 +33,13 @@ class Received(NamedTuple):
     plaintext: bytes
 
 
+class Moved(NamedTuple):
+    """An established session goes on from another port of its host, as after a NAT forgot it."""
+
+    session_id: int
+    address: Address
+
+
 class Closed(NamedTuple):
     """An established session is gone."""
 
@@ -40,4 +47,4 @@ class Closed(NamedTuple):
     reason: str
 
 
-Event = Established | Failed | Received | Closed
+Event = Established | Failed | Received | Moved | Closed

@@ -27,6 +27,7 @@ _COOKIE_BYTES_MAX: Final = 255
 
 ALERT: Final = 21
 HANDSHAKE: Final = 22
+APPLICATION_DATA: Final = 23
 CLIENT_HELLO: Final = 1
 _HELLO_VERIFY_REQUEST: Final = 3
 _CONTENT_TYPES = range(20, 24)
@@ -93,6 +94,11 @@ class ClientHello:
         self.random = random
         self.cookie = cookie
         self.parameters = parameters
+
+
+def sequence_of(datagram: bytes) -> int:
+    """The sequence number of a datagram's first record."""
+    return int.from_bytes(datagram[5:11], "big")
 
 
 def split_records(datagram: bytes) -> list[DtlsRecord]:

@@ -16,9 +16,10 @@ from typing import Final, Protocol
 from dtls.context import ServerContext
 from dtls.core_timer import CoreTimer
 from dtls.datagrams import Batch, DatagramSockets, PeerAddress, host_of
-from dtls.endpoint import DEFAULT_LIMITS, Endpoint, EndpointCounters, EndpointLimits
+from dtls.endpoint import Endpoint
+from dtls.endpoint_limits import DEFAULT_LIMITS, EndpointCounters, EndpointLimits
 from dtls.errors import MessageTooLargeError, SessionClosedError
-from dtls.events import Closed, Established, Failed, Received
+from dtls.events import Closed, Established, Failed, Moved, Received
 from dtls.identity import PeerIdentity
 
 TURN_S: Final = 0.001
@@ -40,6 +41,9 @@ class SessionUser(Protocol):
 
     def session_received(self, session_id: int, plaintext: bytes, now: float) -> None:
         """A datagram's plaintext came from an established session."""
+
+    def session_moved(self, session_id: int, address: PeerAddress) -> None:
+        """An established session goes on from another port of its host."""
 
     def session_closed(self, session_id: int, reason: str, now: float) -> None:
         """An established session is gone."""
@@ -162,6 +166,8 @@ class DtlsPort:
                     self._user.session_established(session_id, address, identity)
                 case Failed(PeerAddress() as address, reason):
                     self._user.handshake_failed(address, reason, now)
+                case Moved(session_id, PeerAddress() as address):
+                    self._user.session_moved(session_id, address)
                 case Closed(session_id, reason):
                     self._user.session_closed(session_id, reason, now)
 

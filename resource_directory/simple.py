@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from resource_directory.errors import BusyError, InvalidParameterError
 from resource_directory.exchange import Fetch
@@ -19,6 +20,10 @@ FETCHES_MAX: Final = 64
 """So many are waited for at once."""
 FRESH_MAX: Final = 10_000
 """Of so many registrants it is remembered how long their links are fresh."""
+FRESH_OF_ONE: Final = 1_000
+"""So many of them are of one owner, or of one address without an owner, at most."""
+FRESH_S_MAX: Final = 86_400.0
+"""So long links count as fresh, whatever their registrant says: one may mean 136 years."""
 DEFAULT_MAX_AGE_S: Final = 60
 """What a response without Max-Age is fresh for (RFC 7252, section 5.10.5)."""
 
@@ -45,13 +50,24 @@ class SimpleRegistration:
     base: str
 
 
+_Registrant = tuple[str | None, str]
+"""An owner; or None, and the host that somebody without one asks from, from whatever ports."""
+
+
 class SimpleRegistrations:
     """Which registrants are being asked for their links, and whose are fresh."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[SimpleRegistration, float]] = {}
-        self._fresh: dict[tuple[str, str], tuple[str, float]] = {}
+        # By endpoint and sector: where from, and until when; by who registers, in that order.
+        self._fresh: dict[_Registrant, dict[tuple[str, str], tuple[str, float]]] = {}
+        self._fresh_in_all = 0
         self._last_key = 0
+
+    @property
+    def remembered(self) -> int:
+        """Of how many registrants it is remembered until when their links are fresh."""
+        return self._fresh_in_all
 
     def fetch(self, asked: SimpleRegistration, now: float) -> Fetch:
         """What is to be fetched before a registrant can be answered.
@@ -84,13 +100,36 @@ class SimpleRegistrations:
 
     def is_fresh(self, asked: SimpleRegistration, now: float) -> bool:
         """Whether the links that were fetched from this registrant last are still fresh."""
-        base, until = self._fresh.get((asked.endpoint, asked.sector), ("", 0.0))
+        of_one = self._fresh.get(_registrant(asked), {})
+        base, until = of_one.get((asked.endpoint, asked.sector), ("", 0.0))
         return base == asked.base and now < until
 
     def fetched(self, asked: SimpleRegistration, max_age_s: int | None, now: float) -> None:
-        """Note how long a registrant's links are fresh."""
-        if len(self._fresh) >= FRESH_MAX:
-            self._fresh = {name: kept for name, kept in self._fresh.items() if kept[1] > now}
-        if len(self._fresh) < FRESH_MAX:
-            fresh_s = DEFAULT_MAX_AGE_S if max_age_s is None else max_age_s
-            self._fresh[asked.endpoint, asked.sector] = (asked.base, now + fresh_s)
+        """Note how long a registrant's links are fresh; what was noted longest ago makes room.
+
+        Who registers most makes room for all others. What is forgotten is only fetched once more.
+        """
+        who, name = _registrant(asked), (asked.endpoint, asked.sector)
+        of_one = self._fresh.setdefault(who, {})
+        if of_one.pop(name, None) is not None:
+            self._fresh_in_all -= 1
+        fresh_s = DEFAULT_MAX_AGE_S if max_age_s is None else max_age_s
+        of_one[name] = (asked.base, now + min(float(fresh_s), FRESH_S_MAX))
+        self._fresh_in_all += 1
+        if len(of_one) > FRESH_OF_ONE:
+            self._forget_oldest(who)
+        elif self._fresh_in_all > FRESH_MAX:
+            self._forget_oldest(max(self._fresh, key=lambda one: len(self._fresh[one])))
+
+    def _forget_oldest(self, who: _Registrant) -> None:
+        of_one = self._fresh[who]
+        del of_one[next(iter(of_one))]
+        self._fresh_in_all -= 1
+        if not of_one:
+            del self._fresh[who]
+
+
+def _registrant(asked: SimpleRegistration) -> _Registrant:
+    if asked.owner is not None:
+        return asked.owner, ""
+    return None, urlsplit(asked.base).hostname or ""

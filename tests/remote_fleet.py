@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any
 
 import aiocoap
@@ -17,6 +17,7 @@ from coap_engine.message import CoapPeer
 from coap_engine.option_numbers import REQUEST_ID
 from dtls.keystore import Keystore
 from gateway.coap.access import CoapAccess, Introduction
+from gateway.coap.at_hand import AtHand
 from gateway.coap.remote.answers import RemoteAnswers
 from gateway.coap.remote.exchange import RemoteExchange
 from gateway.coap.remote.execution import LocalExecution
@@ -123,15 +124,16 @@ class Node:
         policy: PolicyRules,
         deadline_s: float,
         max_outstanding: int,
+        places: Mapping[str, tuple[str, str]],
     ) -> None:
         self.site = resource.Site()
         self.probe = Probe()
         self.site.add_resource(["probe"], self.probe)
         self.site.add_resource([".well-known", "core"], resource.WKCResource(self.links))
         members = self.members = Membership()
-        for number, (name, (domain, group)) in enumerate(PLACES.items(), 1):
+        for number, (name, (domain, group)) in enumerate(places.items(), 1):
             members.update(MemberRecord(name, 1, 1, domain, group, f"10.0.0.{number}", 1883))
-        place = PLACES[gateway_id]
+        place = places[gateway_id]
         access = CoapAccess(Policy(policy, Where(gateway_id, *place)))
         self.access = Introducing(access)
         execution = LocalExecution(self.site, gateway_id, access)
@@ -169,11 +171,13 @@ class Fleet:
         policy: PolicyRules = TRUSTING,
         deadline_s: float = 30.0,
         max_outstanding: int = 8,
+        places: Mapping[str, tuple[str, str]] = PLACES,
+        silent: Collection[str] = ("gw-dead",),
     ) -> None:
         self.published: list[str] = []
         self.lose: Callable[[str], bool] = lambda _topic: False
         self.on_the_way = 0  # gateways that pass each message on
-        self.epochs: dict[str, int | None] = dict.fromkeys(PLACES, 1)
+        self.epochs: dict[str, int | None] = dict.fromkeys(places, 1)
         self.links: dict[str, int] = {}
         self.tell_moved: list[Callable[[float], None]] = []
         self.nodes = {
@@ -183,10 +187,17 @@ class Fleet:
                 policy=policy,
                 deadline_s=deadline_s,
                 max_outstanding=max_outstanding,
+                places=places,
             )
-            for name in ("gw-root", "gw-north")
+            for name in places
+            if name not in silent
         }
-        self.root, self.north = self.nodes["gw-root"], self.nodes["gw-north"]
+        self.root = self.nodes["gw-root"]
+
+    @property
+    def north(self) -> Node:
+        """The one of most tests."""
+        return self.nodes["gw-north"]
 
     def epoch_of(self, gateway_id: str) -> int | None:
         return self.epochs.get(gateway_id)
@@ -217,8 +228,17 @@ Ask = Callable[..., Coroutine[Any, Any, Any]]
 
 
 @contextlib.asynccontextmanager
-async def asking(fleet: Fleet, at: str = "gw-root") -> AsyncIterator[Ask]:
-    """Serve a gateway over CoAP on loopback; yields a function that sends it a request."""
+async def asking(
+    fleet: Fleet, at: str = "gw-root", *, further: Sequence[AtHand] = ()
+) -> AsyncIterator[Ask]:
+    """Serve a gateway over CoAP on loopback; yields a function that sends it a request.
+
+    Args:
+        fleet: of which.
+        at: which.
+        further: what it answers besides.
+
+    """
     node = fleet.nodes[at]
     server = CoapServer(
         node.site,
@@ -226,7 +246,7 @@ async def asking(fleet: Fleet, at: str = "gw-root") -> AsyncIterator[Ask]:
         coaps=None,
         keystore=Keystore({}),
         access=open_access(),  # so that the checks behind it are what decides here
-        at_hand=(node.remote, node.named),
+        at_hand=(node.remote, node.named, *further),
         rules=CoapRules(router=ForwardProxy(at, node.members)),
     )
     await server.start()

@@ -6,6 +6,8 @@ policy says. What is refused here is refused whatever a resource forgets to chec
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -13,11 +15,14 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.coap.peers import VouchedAddress, shown_by
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 from gateway.policy.action import READS, coap_action
 from gateway.policy.policy import Policy
 from gateway.policy.principal import NAMELESS, STRANGER, THE_STRANGER, Principal, PrincipalError
 from gateway.policy.rule import Decision
 
+_log = logging.getLogger(__name__)
 KNOWN_MAX: Final = 256
 """Peers of which it is remembered who they are and what they were allowed."""
 DECISIONS_MAX: Final = 64
@@ -77,13 +82,14 @@ class CoapAccess:
         self._policy = policy
         self._known: dict[PeerIdentity | VouchedAddress, _KnownPeer] = {}
         self._told: list[Callable[[], None]] = []
+        self._failures = Failures(CountedLines(_log, time.monotonic))
 
     def follow(self, policy: Policy) -> None:
         """Go by another policy from now on."""
         self._policy = policy
         self._known.clear()
         for told in self._told:
-            told()
+            self._failures.tried("go by another policy", told)
 
     def tell_of_changes(self, told: Callable[[], None]) -> None:
         """Call this after the policy is another one."""

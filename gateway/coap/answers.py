@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
@@ -15,6 +16,8 @@ from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.refused_requests import RefusedRequests
 from gateway.coap.rendering import Renderings
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 
 RENDERING_RATES: Final = Rates(host=20.0, strangers=50.0)
 """Requests for which a resource is asked in a task, which takes a fraction of a millisecond."""
@@ -89,6 +92,7 @@ class Answers:
         self._renderings = Renderings(site)
         self._rendering_shares = RateShares(rates)
         self.refused = RefusedRequests()
+        self._failures = Failures(CountedLines(_log, time.monotonic))
         self._ends: dict[int, Callable[[], None]] = {}
         self._open: dict[int, tuple[Asked, Respond]] = {}
 
@@ -144,11 +148,22 @@ class Answers:
 
     def revise(self) -> None:
         """The policy is another one: end what is open and may be no more, and say so."""
-        for exchange, (asked, respond) in list(self._open.items()):
-            refused = self._access.refusal(asked.request, asked.peer)
-            if refused is not None:
-                self.ended(exchange)
-                respond(exchange, refused, True)
+        for exchange in list(self._open):
+            step = partial(self._revise_one, exchange)
+            self._failures.tried("end what is allowed no more", step, str(exchange))
+
+    def _revise_one(self, exchange: int) -> None:
+        found = self._open.get(exchange)
+        if found is None:  # another one's end has ended it
+            return
+        asked, respond = found
+        refused = self._access.refusal(asked.request, asked.peer)
+        if refused is None:
+            return
+        try:
+            self.ended(exchange)
+        finally:
+            respond(exchange, refused, True)
 
     def ended(self, exchange: int) -> None:
         """Nobody waits for answers to an exchange any more."""
@@ -171,17 +186,25 @@ class Answers:
     def _begin(
         self, later: Later, source: AtHand, asked: Asked, respond: Respond, ask: Ask
     ) -> None:
-        exchange = asked.exchange
+        exchange, is_done = asked.exchange, False
 
         def done(response: CoapResponse) -> None:
+            nonlocal is_done
+            is_done = True
             if self._open.pop(exchange, None) is None:
                 return
-            del self._ends[exchange]
+            self._ends.pop(exchange, None)
             is_last = not self._is_observed(source, asked, response, respond)
             respond(exchange, response, is_last)
 
         self._open[exchange] = asked, respond
-        self._ends[exchange] = later.begin(done, ask)
+        try:
+            end = later.begin(done, ask)
+        except Exception:
+            self._open.pop(exchange, None)
+            raise
+        if not is_done:
+            self._ends[exchange] = end
 
     def _is_observed(
         self, source: AtHand, asked: Asked, response: CoapResponse, respond: Respond
@@ -223,7 +246,7 @@ class Answers:
                 )
             respond(exchange, response, is_last)
 
-        self._open[exchange] = asked, respond
         is_stranger = asked.peer.principal is None and not asked.peer.is_address_proven
         self._ends[exchange] = self._renderings.begin(message, tell, is_stranger=is_stranger)
+        self._open[exchange] = asked, respond
         return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
-from dtls.endpoint import EndpointLimits
+from dtls.endpoint_limits import EndpointLimits
+from gateway.coap.asked_at_once import held_bytes_least
 from gateway.configuration import checks
 from gateway.configuration.toml_file import hold
 
@@ -50,9 +51,21 @@ class CoapLimits:
             strangers=self.observations,
             everybody=self.observations + own,
         )
+        least = held_bytes_least(self.body_bytes)
+        bodies = _SHARES.held_bytes
+        held_bytes = replace(
+            bodies,
+            host=max(bodies.host, least),
+            strangers=max(bodies.strangers, least),
+            principal=max(bodies.principal, least),
+            everybody=max(bodies.everybody, least),
+        )
+        shares = replace(
+            _SHARES, datagrams=datagrams, observations=observations, held_bytes=held_bytes
+        )
         return replace(
             DEFAULT_LIMITS,
-            shares=replace(_SHARES, datagrams=datagrams, observations=observations),
+            shares=shares,
             bodies=replace(DEFAULT_LIMITS.bodies, body_bytes=self.body_bytes),
         )
 

@@ -14,7 +14,7 @@ KNOWN_MAX = 4_096
 
 
 class SessionAddress(NamedTuple):
-    """A peer over DTLS: its session, and where that was opened from.
+    """A peer over DTLS: its session, and where that is; it is the same peer wherever it is.
 
     Attributes:
         session_id: the endpoint's number; no other session ever has it.
@@ -29,6 +29,12 @@ class SessionAddress(NamedTuple):
 
     def __hash__(self) -> int:
         return hash(self.session_id)  # a named tuple hashes all that it holds
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SessionAddress) and other.session_id == self.session_id
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
 
 def is_loopback(address: PeerAddress) -> bool:

@@ -15,8 +15,8 @@ from coap_engine.limits import DEFAULT_LIMITS as ENGINE_LIMITS
 from coap_engine.limits import EngineLimits
 from coap_engine.message import CoapPeer
 from dtls.datagrams import PeerAddress, listen
-from dtls.endpoint import DEFAULT_LIMITS as DTLS_LIMITS
-from dtls.endpoint import EndpointCounters, EndpointLimits
+from dtls.endpoint_limits import DEFAULT_LIMITS as DTLS_LIMITS
+from dtls.endpoint_limits import EndpointCounters, EndpointLimits
 from dtls.errors import SocketError
 from dtls.identity import PeerIdentity
 from dtls.keystore import Keystore
@@ -177,6 +177,13 @@ class _Sessions:
         """See `dtls.transport.SessionUser`."""
         self._shell.receive(plaintext, self._peers[session_id], now)
 
+    def session_moved(self, session_id: int, address: PeerAddress) -> None:
+        """See `dtls.transport.SessionUser`."""
+        self._requesters.pop(session_id, None)
+        self._peers[session_id] = session_peer(
+            session_id, address, shown_by(self._peers[session_id])
+        )
+
     def session_closed(self, session_id: int, reason: str, now: float) -> None:
         """See `dtls.transport.SessionUser`."""
         self._requesters.pop(session_id, None)
@@ -222,10 +229,16 @@ class CoapServer:
         self._rules = rules
         self._oscore: OscoreAnswers | None = None
         self._peers = UdpPeers()
+        self._engine: Engine | None = None
         self._shell: EngineShell | None = None
         self._udp: UdpPort | None = None
         self._sessions: _Sessions | None = None
         self._is_encrypted = False
+
+    @property
+    def plain(self) -> UdpPort | None:
+        """The port of plain CoAP itself."""
+        return self._udp
 
     @property
     def coap_port(self) -> int | None:
@@ -281,8 +294,9 @@ class CoapServer:
             for sock in plain:
                 sock.close()
             raise
+        engine = self._engine = Engine(secrets.token_bytes, self._rules.engine)
         shell = EngineShell(
-            Engine(secrets.token_bytes, self._rules.engine),
+            engine,
             self._with_oscore(self._rules.oscore),
             self._transmit,
             self._flush,
@@ -324,18 +338,19 @@ class CoapServer:
             self._udp.close()
         if self._sessions is not None:
             self._sessions.close()
-        self._udp = self._sessions = None
+        self._udp = self._sessions = self._engine = self._oscore = None
 
     def _with_oscore(
         self, contexts: Mapping[tuple[bytes, bytes | None], OscoreContext]
     ) -> RequestAnswers:
         if self._oscore is not None:
             self._oscore.follow(contexts)
-        elif contexts:
+        elif contexts and self._engine is not None:
             from gateway.coap.oscore.answers import OscoreAnswers  # noqa: PLC0415  # only where it is used
 
             clock = asyncio.get_running_loop().time
-            self._oscore = OscoreAnswers(contexts, self._answers, clock)
+            bodies, shares = self._rules.engine.bodies, self._engine.shares
+            self._oscore = OscoreAnswers(contexts, self._answers, clock, shares, bodies)
         return self._oscore or self._answers
 
     def _on_datagram(self, datagram: bytes, address: PeerAddress, now: float) -> None:

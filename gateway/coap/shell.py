@@ -14,6 +14,7 @@ from coap_engine.engine import Engine
 from coap_engine.errors import UnknownExchangeError
 from coap_engine.message import (
     Asked,
+    CoapEvent,
     CoapPeer,
     CoapRequest,
     CoapResponse,
@@ -25,6 +26,8 @@ from dtls.core_timer import CoreTimer
 from dtls.transport import TURN_S
 from gateway.coap.answers import RequestAnswers
 from gateway.coap.refusals import RefusalLog
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 
 _FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
 
@@ -56,6 +59,7 @@ class EngineShell:
         self._loop = asyncio.get_running_loop()
         self._timer = CoreTimer(self._on_timer)
         self._refusals = RefusalLog(self.refusals)
+        self._failures = Failures(CountedLines(_log, time.monotonic))
         # In the order in which they came; of an observation only the newest waits.
         self._later: dict[int, tuple[CoapResponse, bool]] = {}
         self._telling: asyncio.Handle | None = None
@@ -131,23 +135,29 @@ class EngineShell:
     def _serve(self, now: float) -> None:
         while events := self._engine.events():
             for event in events:
-                match event:
-                    case Asked():
-                        self._answer(event, now)
-                    case Ended(exchange):
-                        self._later.pop(exchange, None)
-                        self._answers.ended(exchange)
-                    case Responded(exchange, response):
-                        self._awaited.pop(exchange)(response)
-                    case Unanswered(exchange, why):
-                        _log.debug("own request %d: %s", exchange, why)
-                        self._awaited.pop(exchange)(None)
+                try:
+                    self._take(event, now)
+                except Exception as error:  # those that came with it are dealt with all the same
+                    self._failures.failed("CoAP event", error)
+
+    def _take(self, event: CoapEvent, now: float) -> None:
+        match event:
+            case Asked():
+                self._answer(event, now)
+            case Ended(exchange):
+                self._later.pop(exchange, None)
+                self._answers.ended(exchange)
+            case Responded(exchange, response):
+                self._awaited.pop(exchange)(response)
+            case Unanswered(exchange, why):
+                _log.debug("own request %d: %s", exchange, why)
+                self._awaited.pop(exchange)(None)
 
     def _answer(self, asked: Asked, now: float) -> None:
         try:
             answer = self._answers.asked(asked, now, self._respond_later, self.ask)
-        except Exception:
-            _log.exception("a request could not be answered")
+        except Exception as error:
+            self._failures.failed("answer a request", error)
             answer = (_FAILED, True)
         if answer is not None:
             self._respond(asked.exchange, *answer, now)
@@ -157,6 +167,8 @@ class EngineShell:
             self._engine.respond(exchange, response, now, is_last=is_last)
         except UnknownExchangeError:
             _log.debug("exchange %d is over", exchange)
+        except Exception as error:  # a response that can't be encoded, say
+            self._failures.failed("respond to a request", error, str(exchange))
 
     def _respond_later(self, exchange: int, response: CoapResponse, is_last: bool) -> None:
         if self._closed:

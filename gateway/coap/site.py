@@ -104,8 +104,10 @@ class GatewaySite:
         clients: the broker's, of which ``/clients`` tells.
 
     Attributes:
+        access: decides who may do what.
         router: passes on to other gateways what names them.
         members: who there is.
+        well_known: has ``/.well-known/core``.
 
     """
 
@@ -133,7 +135,7 @@ class GatewaySite:
         turns = LookUpTurns(call_later)
         self._lookups = DirectoryAnswers(self.directory.service, self.directory.now, turns)
         self.registry = self.directory.registry
-        self._access = owner.access
+        self.access = owner.access
         self._sensors = SensorResources(self.site, sampler, gateway_id, owner.place, self._may_read)
         self._interfaces = ResourceDirectory(
             self.directory.service, self._owner, clock=self.directory.now
@@ -149,9 +151,10 @@ class GatewaySite:
         self.site.add_resource(clients_resource.PATH, clients_resource.ClientsResource(clients))
         fleet = members_resource.MembersResource(members, owner.access)
         self.site.add_resource(members_resource.PATH, fleet)
+        self.well_known = WellKnownCore(self.site)
         self._own = (
             *(self._sensors.answers, self._summary, self._hierarchy),
-            *(WellKnownCore(self.site), self._lookups),
+            *(self.well_known, self._lookups),
         )
         self._execution = LocalExecution(self.site, gateway_id, owner.access, self._own)
         queries = RemoteQueries(gateway_id, owner.epoch, owner.limits, owner.seals, carrier.way_to)
@@ -199,9 +202,9 @@ class GatewaySite:
     def answers(self) -> Answers:
         """What answers peers for whom this gateway vouches itself; see `VouchedAddress`."""
         further = Answers(
-            self.site, self._access, self.at_hand, self._execution.remote_of, router=self.router
+            self.site, self.access, self.at_hand, self._execution.remote_of, router=self.router
         )
-        self._access.tell_of_changes(further.revise)
+        self.access.tell_of_changes(further.revise)
         self._further.append(further)
         return further
 
@@ -276,18 +279,18 @@ class GatewaySite:
 
     def _may_read(self, peer: Any, sensor: str) -> bool:
         path = (SENSORS_PATH, *sensor.split("/"))
-        return self._access.may(self._access.principal_of(peer), "GET", path).is_allowed
+        return self.access.may(self.access.principal_of(peer), "GET", path).is_allowed
 
     def _tells_all_of(self, path: tuple[str, ...]) -> Callable[[Any], bool]:
         def tells_all(peer: Any) -> bool:
-            principal = self._access.principal_of(peer)
-            return not self._access.may(principal, "GET", path).is_public
+            principal = self.access.principal_of(peer)
+            return not self.access.may(principal, "GET", path).is_public
 
         return tells_all
 
     def _owner(self, request: Any) -> str | None:
         """Who registers; what another gateway calls somebody is no name here."""
-        principal = self._access.principal_of(request.remote)
+        principal = self.access.principal_of(request.remote)
         if principal.kind in NAMELESS:
             return None
         return f"{principal.via}/{principal}" if principal.via else str(principal)

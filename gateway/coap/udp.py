@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from dtls.datagrams import Batch, DatagramSockets, PeerAddress
 from dtls.transport import TURN_S
@@ -46,6 +47,18 @@ class UdpPort:
     def local_host(self, peer: PeerAddress) -> str:
         """The address of ours that a peer talks to."""
         return self._sockets.local_host(peer)
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Let sockets of groups be bound to this port, inside; no other process can meanwhile.
+
+        A program that binds it at the same moment would have to want to share it, as well.
+        """
+        self._sockets.share(True)
+        try:
+            yield
+        finally:
+            self._sockets.share(False)
 
     def close(self) -> None:
         """Close the sockets."""

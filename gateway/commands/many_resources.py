@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from typing import Final
 
+from gateway.coap.asked_at_once import ASKED_AT_ONCE
 from gateway.coap.client import ClientError, CoapClient, Response
 from gateway.commands.resource_names import QUERY, SENSORS
 from tree_handler.members.place import NONE
 
-AT_ONCE: Final = 16
-"""Gateways that are asked at one time."""
 _ANY_NAME, _ANY = "+", "*"
 _PLACE_PARTS = 3
 
@@ -67,7 +65,7 @@ async def answers(
         timeout_s: for each.
 
     """
-    room = asyncio.Semaphore(AT_ONCE)
+    room = asyncio.Semaphore(ASKED_AT_ONCE)
 
     async def ask(gateway_id: str, uri: str) -> tuple[str, Response | ClientError]:
         async with room:

@@ -149,7 +149,8 @@ class CoapSection:
     devices that protect their requests themselves, on whatever port.
 
     Each port is opened at all addresses and host names of ``host``, that of DTLS at those of
-    ``dtls_host`` if there are any. Over plain CoAP what stands below one of the paths of
+    ``dtls_host`` if there are any; with ``multicast`` that of plain CoAP answers discovery by
+    multicast on the links of its addresses. Over plain CoAP what stands below one of the paths of
     ``public`` is read by anybody, and everything from this machine.
     """
 
@@ -163,6 +164,7 @@ class CoapSection:
     client_ca_file: Path | None = None
     client_crl_file: Path | None = None
     oscore_file: Path | None = None
+    multicast: bool = False
     public: list[str] = field(default_factory=_public)
     limits: CoapLimits = field(default_factory=CoapLimits)
     queries: QueriesSection = field(default_factory=QueriesSection)
@@ -197,6 +199,8 @@ class CoapSection:
         yield from checks.port("dtls_port", self.dtls_port)
         if self.port and self.port == self.dtls_port:
             yield Fault("dtls_port", f"{self.port} is port already")
+        if self.multicast and self.port is None:
+            yield Fault("multicast", 'of no use where port is "off"')
         for path in self.public:
             if not path.startswith("/"):
                 yield Fault("public", f"{path!r} does not start with '/'")

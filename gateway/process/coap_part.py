@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from coap_engine.limits import EngineLimits
@@ -9,6 +10,7 @@ from dtls.errors import DtlsError
 from gateway.access.files import AccessFiles
 from gateway.broker.broker import GatewayBroker
 from gateway.coap.access import CoapAccess
+from gateway.coap.multicast import DiscoveryAnswers, MulticastPort
 from gateway.coap.oscore.devices import OscoreDevices
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.coap.site import GatewaySite, SiteOwner
@@ -74,9 +76,9 @@ async def serve(
     section: CoapSection,
     addresses: Addresses,
     files: AccessFiles,
-    access: CoapAccess,
     devices: OscoreDevices,
     limits: EngineLimits,
+    stack: contextlib.AsyncExitStack,
 ) -> CoapServer:
     """Listen, and answer what a site has.
 
@@ -85,9 +87,9 @@ async def serve(
         section: of the configuration.
         addresses: where it is listened.
         files: keys and certificates.
-        access: decides who may do what.
         devices: that protect their requests themselves.
         limits: of peers, as far as there is memory.
+        stack: ends it.
 
     Raises:
         ConfigError: an address is in use or not this machine's, or DTLS can't be had.
@@ -100,7 +102,7 @@ async def serve(
         coap=at.get("coap"),
         coaps=at.get("coaps"),
         keystore=files.keystore,
-        access=access,
+        access=site.access,
         rules=CoapRules(limits, section.limits.dtls, devices.contexts, files.coap_tls, site.router),
         at_hand=site.at_hand,
     )
@@ -108,6 +110,12 @@ async def serve(
         await server.start()
     except DtlsError as error:
         raise ConfigError("coap.port", str(error)) from error
+    stack.push_async_callback(server.stop)
+    if section.multicast and server.plain is not None:
+        answers = DiscoveryAnswers(site.access, site.well_known)
+        group = MulticastPort(answers, listened["coap"], server.plain)
+        group.open()
+        stack.callback(group.close)
     return server
 
 

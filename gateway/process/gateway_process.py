@@ -352,9 +352,8 @@ class GatewayProcess:
         await coap_part.recall(self._site)
         self._stack.callback(coap_part.bridge(self._coap_topics, self._site, access, self._broker))
         server = await coap_part.serve(
-            self._site, coap, self._addresses, files, access, self._oscore, self._stores.coap
+            self._site, coap, self._addresses, files, self._oscore, self._stores.coap, self._stack
         )
-        self._stack.push_async_callback(server.stop)
         self._site.start(self._readings, self._addresses.uri(server.ports), self._members.offer)
         return server
 

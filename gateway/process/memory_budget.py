@@ -15,6 +15,7 @@ from typing import Final
 from coap_engine.limits import EngineLimits
 from coap_engine.shares import Quota
 from gateway.broker.limits import Limits
+from gateway.coap.asked_at_once import held_bytes_least
 from resource_directory.registry import RegistryLimits
 
 BASE_BYTES: Final = 80 << 20
@@ -59,7 +60,8 @@ class StoreLimits:
         for name in _OF_ONE:
             broker[name] = _of_one(getattr(self.broker, name), part, self.broker.packet_bytes)
         directory, coap = self.directory, self.coap
-        bodies = _of_quota(coap.shares.held_bytes, part, coap.bodies.body_bytes)
+        least = held_bytes_least(coap.bodies.body_bytes)
+        bodies = _of_quota(coap.shares.held_bytes, part, least)
         return StoreLimits(
             replace(self.broker, **broker),
             replace(
@@ -95,7 +97,7 @@ def _of_one(size_bytes: int, part: float, least: int) -> int:
 
 
 def _of_quota(quota: Quota, part: float, least: int) -> Quota:
-    """A part of each of a quota's sizes, but what one body takes is left to everybody."""
+    """A part of each of a quota's sizes, but what one peer needs is left to everybody."""
     names = ("host", "strangers", "principal", "everybody")
     sizes = {name: _of_one(getattr(quota, name), part, least) for name in names}
     return replace(quota, **sizes)

@@ -8,12 +8,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.coap.asked_at_once import ASKED_AT_ONCE
 from gateway.coap.client import ClientError, Response
 from gateway.printable import printable, printable_in
 from gateway.status.links_text import without_links
-
-AT_ONCE = 16
-"""Gateways asked at the same time."""
 
 Ask = Callable[[str], Awaitable[Response]]
 """Reads a path of the gateway that is asked."""
@@ -132,7 +130,7 @@ async def collect(ask: Ask) -> TreeView:
     first = _status(await ask("/status"))
     gateways: dict[str, Status] = {first["id"]: first}
     silent: dict[str, str] = {}
-    turn = asyncio.Semaphore(AT_ONCE)
+    turn = asyncio.Semaphore(ASKED_AT_ONCE)
 
     async def other(gateway_id: str, place: str) -> None:
         async with turn:

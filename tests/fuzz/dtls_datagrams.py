@@ -23,7 +23,8 @@ from authority import Authority
 from dtls_clients import CertificateClientContext, server_certificates
 
 from dtls.context import ClientContext, Context, ServerContext
-from dtls.endpoint import Endpoint, EndpointLimits
+from dtls.endpoint import Endpoint
+from dtls.endpoint_limits import EndpointLimits
 from dtls.events import Established, Received
 from dtls.records import split_records
 from dtls.session import DtlsSession

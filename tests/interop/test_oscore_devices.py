@@ -20,7 +20,11 @@ from typing import Any
 import aiocoap
 import pytest
 from aiocoap import Code, Message
+from aiocoap.message import Direction
 
+from coap_engine import codes
+from coap_engine.codec import ACK, CON, NON, CoapMessage, decode, empty_message
+from coap_engine.option_numbers import OSCORE
 from gateway.coap.oscore.context import OscoreContext
 from gateway.coap.oscore.keys import OscoreKeys
 from gateway.coap.oscore.numbers import SenderNumbers
@@ -247,3 +251,75 @@ async def test_what_was_sent_is_taken_once_though_the_gateway_was_killed_meanwhi
     assert (await device.ask(Code.GET, "/sensors/valve", accept=0)).payload == b"0.0"
     assert b"Replay detected" in proxy.again(switched_on)
     assert (await device.ask(Code.GET, "/sensors/valve", accept=0)).payload == b"0.0"
+
+
+class RawDevice:
+    """Asks and is asked at one port, as a device with one socket does."""
+
+    def __init__(self, security: OscoreContext, gateway_port: int, links: bytes) -> None:
+        self._security = security
+        self._gateway = ("127.0.0.1", gateway_port)
+        self._links = links
+        self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._sock.bind(("127.0.0.1", 0))
+        self._sock.settimeout(LIMIT_S)
+        self.asked: list[str] = []
+
+    def __enter__(self) -> RawDevice:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sock.close()
+
+    def register(self, message_id: int, echo: bytes | None) -> Message:
+        """Register simply, answer what is asked meanwhile, and open the answer."""
+        message = Message(code=Code.POST, uri_path=(".well-known", "rd"), uri_query=("ep=simple",))
+        message.opt.echo = echo
+        outer, request_id = self._security.protect(message)
+        token = bytes([message_id])
+        self._send(CON, int(outer.code), message_id, token, outer)
+        while True:
+            came = decode(self._sock.recv(2_048))
+            if came.type == CON:
+                self._sock.sendto(empty_message(ACK, came.message_id), self._gateway)
+            if came.token == token and codes.is_response(came.code):
+                inner, _ = self._security.unprotect(self._opened(came), request_id)
+                return inner
+            if codes.is_request(came.code):
+                self._answer(came)
+
+    def _answer(self, came: CoapMessage) -> None:
+        inner, request_id = self._security.unprotect(self._opened(came))
+        self.asked.append(f"{inner.code} /{'/'.join(inner.opt.uri_path)}")
+        block = inner.opt.block2
+        begin, end = block.start, block.start + block.size
+        answer = Message(code=Code.CONTENT, payload=self._links[begin:end], content_format=40)
+        answer.opt.block2 = (block.block_number, end < len(self._links), block.size_exponent)
+        outer, _ = self._security.protect(answer, request_id)
+        self._send(NON, int(outer.code), came.message_id ^ 0x8000, came.token, outer)
+
+    def _opened(self, came: CoapMessage) -> Message:
+        message = Message(code=Code(came.code), payload=came.payload)
+        message.opt.oscore = dict(came.options)[OSCORE]
+        message.direction = Direction.INCOMING
+        return message
+
+    def _send(self, type_: int, code: int, message_id: int, token: bytes, outer: Message) -> None:
+        options = ((OSCORE, outer.opt.oscore),)
+        message = CoapMessage(type_, code, message_id, token, options, outer.payload)
+        self._sock.sendto(message.encode(), self._gateway)
+
+
+async def test_a_device_registers_simply_and_is_asked_for_its_links_under_the_same_keys(
+    device: Device, gateway: OscoreGateway
+) -> None:
+    links = ",".join(f"</s/{n}>;rt=simple" for n in range(60)).encode()
+    with RawDevice(device.security, gateway.port, links) as raw:
+        answer = await asyncio.to_thread(raw.register, 1, None)
+        if answer.code == Code.UNAUTHORIZED:  # its first request shows that it is new
+            answer = await asyncio.to_thread(raw.register, 2, answer.opt.echo)
+        assert answer.code == Code.CHANGED, answer.payload
+    assert set(raw.asked) == {"GET /.well-known/core"}
+    found = await device.ask(Code.GET, "/rd-lookup/res?rt=simple")
+    assert found.payload.count(b"/s/") == 60
+    assert "Traceback" not in gateway.log

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from typing import Final
 
 from aiocoap.numbers.constants import COAP_PORT, COAPS_PORT
@@ -15,6 +18,8 @@ from gateway.coap.at_hand import Ask, Later, Respond
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.directory.waiting_watches import WaitingWatches
 from gateway.coap.peers import OscoreAddress, SessionAddress
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 from resource_directory.exchange import (
     GET,
     LINK_FORMAT,
@@ -34,6 +39,7 @@ _GET_LINKS: Final = CoapRequest(
         (option_numbers.ACCEPT, encode_uint(LINK_FORMAT)),
     ),
 )
+_log = logging.getLogger(__name__)
 _BUSY: Final = CoapResponse(
     codes.SERVICE_UNAVAILABLE,
     ((option_numbers.MAX_AGE, encode_uint(1)),),
@@ -69,6 +75,7 @@ class DirectoryAnswers:
         self._changed: dict[_LookUp, set[int]] = {}
         self._again: SlowLookUp | None = None
         self._telling: set[int] = set()
+        self._failures = Failures(CountedLines(_log, time.monotonic))
         self._waiting = WaitingWatches()
 
     def answer(
@@ -157,6 +164,19 @@ class DirectoryAnswers:
     def _tell(self) -> bool:
         """Go on with the look-up that changed first; whether there is no more to tell."""
         look_up = next(iter(self._changed))
+        step = partial(self._tell_of, look_up)
+        if not self._failures.tried("tell of a look-up", step, "/".join(look_up[0])):
+            self._give_up(look_up)
+        return not self._changed
+
+    def _give_up(self, look_up: _LookUp) -> None:
+        """End the observation of a look-up that can't be answered any more; the others go on."""
+        self._again = None
+        for watch in sorted(self._telling | self._changed.pop(look_up, set())):
+            step = partial(self._tell_one, watch, DirectoryAnswer(codes.INTERNAL_SERVER_ERROR))
+            self._failures.tried("tell an observer of a look-up", step)
+
+    def _tell_of(self, look_up: _LookUp) -> None:
         if self._again is None:
             # What changes from here on is told in another notification.
             self._telling = self._changed[look_up]
@@ -172,8 +192,8 @@ class DirectoryAnswers:
             if changed_meanwhile:
                 self._changed[look_up] = changed_meanwhile  # behind all others
             for watch in sorted(self._telling):
-                self._tell_one(watch, answer)
-        return not self._changed
+                step = partial(self._tell_one, watch, answer)
+                self._failures.tried("tell an observer of a look-up", step)
 
     def _tell_one(self, watch: int, answer: DirectoryAnswer) -> None:
         watched = self._watched.get(watch)

@@ -243,14 +243,20 @@ class FleetObserving:
         """Who may read what may be another matter now."""
         for shared in list(self._shared.values()):
             for exchange, observer in list(shared.observers.items()):
-                if not self._access.tells_all(observer.request, observer.peer):
-                    observer.respond(exchange, CoapResponse(codes.UNAUTHORIZED, (), b""), True)
-                    self.ended(exchange)
-            if not shared.observers:
-                continue
-            self._end_all(shared)
-            shared.core = ObservedLookUp(shared.core.looked_up, self._way_to)
-            self._follow(shared)
+                step = partial(self._revise, exchange, observer)
+                self._failures.tried("end what is allowed no more", step, str(exchange))
+            if shared.observers:
+                self._failures.tried("subscribe anew", partial(self._begin_anew, shared))
+
+    def _revise(self, exchange: int, observer: _Observer) -> None:
+        if not self._access.tells_all(observer.request, observer.peer):
+            self.ended(exchange)
+            observer.respond(exchange, CoapResponse(codes.UNAUTHORIZED, (), b""), True)
+
+    def _begin_anew(self, shared: _Shared) -> None:
+        self._end_all(shared)
+        shared.core = ObservedLookUp(shared.core.looked_up, self._way_to)
+        self._follow(shared)
 
 
 _CLIENT_ERROR: Final = 4

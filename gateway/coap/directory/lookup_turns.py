@@ -85,11 +85,14 @@ class LookUpTurns:
         self._by_asker[asker] = steps  # behind all others
         step = steps[0]
         began = self._clock()
-        is_done = self._is_over(step)
-        if is_done and steps and steps[0] is step:
-            steps.popleft()
-        self._leave(asker)
-        self._wake(self._clock() - began)
+        is_done = True
+        try:
+            is_done = self._is_over(step)
+        finally:
+            if is_done and steps and steps[0] is step:
+                steps.popleft()
+            self._leave(asker)
+            self._wake(self._clock() - began)
 
     def _is_over(self, step: Step) -> bool:
         """Do a slice; one that fails is the last, and keeps no other look-up waiting."""

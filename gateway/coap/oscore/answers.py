@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from aiocoap import oscore
@@ -16,7 +18,7 @@ from aiocoap.message import Direction, Message
 from aiocoap.numbers.codes import Code
 
 from coap_engine import codes, option_numbers
-from coap_engine.blocks import BodyLimits, with_options
+from coap_engine.blocks import DEFAULT_LIMITS, BodyLimits, with_options
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.request_bodies import RequestBodies, WholeBody
 from coap_engine.request_options import RefusedOptionError, read_options
@@ -27,11 +29,20 @@ from dtls.identity import PeerIdentity, Proof
 from gateway.coap.answers import NO_PROXY, RequestAnswers, is_for_a_proxy
 from gateway.coap.at_hand import AskPeer, Respond
 from gateway.coap.messages import add_option, options_of
+from gateway.coap.oscore.asking import ask_device
 from gateway.coap.oscore.context import OscoreContext
 from gateway.coap.peers import OscoreAddress
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 
-_BODIES: Final = BodyLimits(size_exponent=5)
+_SIZE_EXPONENT: Final = 5
 """Blocks of 512 bytes, so that a protected one fits into one of the engine's."""
+_NOT_PROTECTED: Final = CoapResponse(
+    codes.SERVICE_UNAVAILABLE,
+    ((option_numbers.MAX_AGE, encode_uint(60)),),
+    b"no answer can be protected now",
+)
+_FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
 _UNKNOWN: Final = "Security context not found"
 _OUTER: Final = (codes.POST, codes.FETCH)
 
@@ -45,6 +56,8 @@ class OscoreAnswers:
         contexts: by kid and kid context.
         answers: who answers what is inside, and what is not protected.
         clock: the event loop's, for what is answered later.
+        shares: of all peers; what is inside is held by the device's own part.
+        limits: how long bodies may be.
 
     """
 
@@ -53,14 +66,18 @@ class OscoreAnswers:
         contexts: Mapping[tuple[bytes, bytes | None], OscoreContext],
         answers: RequestAnswers,
         clock: Callable[[], float],
+        shares: Shares,
+        limits: BodyLimits = DEFAULT_LIMITS,
     ) -> None:
         self._contexts = contexts
         self._exchanges: dict[int, tuple[OscoreContext, Respond]] = {}
         self._clock = clock
         self._answers = answers
-        shares = Shares()
-        self._request_bodies = RequestBodies(shares, _BODIES)
-        self._response_bodies = ResponseBodies(shares, _BODIES)
+        self._failures = Failures(CountedLines(_log, clock))
+        self._shares = shares
+        self._bodies = replace(limits, size_exponent=_SIZE_EXPONENT)
+        self._request_bodies = RequestBodies(shares, self._bodies)
+        self._response_bodies = ResponseBodies(shares, self._bodies)
 
     def follow(self, contexts: Mapping[tuple[bytes, bytes | None], OscoreContext]) -> None:
         """Go by other contexts from now on: what is open of those that are gone ends."""
@@ -68,8 +85,14 @@ class OscoreAnswers:
         stay = set(map(id, contexts.values()))
         for exchange, (context, respond) in list(self._exchanges.items()):
             if id(context) not in stay:
-                self.ended(exchange)
-                respond(exchange, _refusal(codes.UNAUTHORIZED, _UNKNOWN).response, True)
+                step = partial(self._take_out, exchange, respond)
+                self._failures.tried("end what is open of a device", step, context.keys.name)
+
+    def _take_out(self, exchange: int, respond: Respond) -> None:
+        try:
+            self.ended(exchange)
+        finally:
+            respond(exchange, _refusal(codes.UNAUTHORIZED, _UNKNOWN).response, True)
 
     def ended(self, exchange: int) -> None:
         """See `RequestAnswers`."""
@@ -95,7 +118,8 @@ class OscoreAnswers:
             opened = self._open(asked, value)
         except _NotOpenedError as refused:
             return refused.response, True
-        return self._serve(opened, asked, now, respond)
+        inside = ask_device(opened.context, asked.peer, ask, self._shares, self._bodies)
+        return self._serve(opened, asked, now, respond, inside)
 
     def _open(self, asked: Asked, value: bytes) -> _Opened:
         """Open a protected request (section 8.2).
@@ -114,7 +138,7 @@ class OscoreAnswers:
         try:
             inner, request_id = context.unprotect(message)
         except oscore.ReplayErrorWithEcho as unsure:
-            raise _NotOpenedError(_raw(unsure.to_message())) from unsure
+            raise _NotOpenedError(self._challenge(unsure, name)) from unsure
         except oscore.ReplayError as error:
             _log.info("a repeated request of %s is refused", name)
             raise _refusal(codes.UNAUTHORIZED, "Replay detected") from error
@@ -124,6 +148,14 @@ class OscoreAnswers:
             _log.info("a request in the name of %s is refused: %s", name, error)
             raise _refusal(codes.BAD_REQUEST, "Decryption failed") from error
         return _Opened(context, request_id, inner)
+
+    def _challenge(self, unsure: Any, name: str) -> CoapResponse:
+        """Ask for an Echo, in an answer that takes a number of ours."""
+        try:
+            return _raw(unsure.to_message())
+        except Exception as error:
+            self._failures.failed("protect an answer", error, name)
+            return _NOT_PROTECTED
 
     def _context_of(self, value: bytes) -> OscoreContext:
         try:
@@ -137,7 +169,7 @@ class OscoreAnswers:
         return context
 
     def _serve(
-        self, opened: _Opened, asked: Asked, now: float, respond: Respond
+        self, opened: _Opened, asked: Asked, now: float, respond: Respond, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         identity = PeerIdentity(Proof.OSCORE, opened.name)
         principal = str(identity)
@@ -147,40 +179,62 @@ class OscoreAnswers:
         try:
             options = read_options(raw)
         except RefusedOptionError as refused:
-            return opened.protect(CoapResponse(refused.code, (), str(refused).encode())), True
+            why = str(refused).encode()
+            return self._protected(opened, CoapResponse(refused.code, (), why))
         self._request_bodies.handle_timer(now)
         self._response_bodies.handle_timer(now)
         code = opened.code
         taken = self._request_bodies.take(peer, code, raw, opened.payload, now)
         if not isinstance(taken, WholeBody):
-            return opened.protect(taken), True
+            return self._protected(opened, taken)
         body, block1 = taken.payload, taken.block1
         following = self._response_bodies.following(peer, code, raw, body, now)
         if following is not None:
-            return opened.protect(following), True
+            return self._protected(opened, following)
         observe = asked.request.observe and options.registers
 
-        def closed(response: CoapResponse, is_last: bool, at: float) -> CoapResponse:
+        def closed(response: CoapResponse, is_last: bool, at: float) -> tuple[CoapResponse, bool]:
             response = self._response_bodies.cut(peer, code, raw, body, response, at)
             if block1 is not None:
                 marked = with_options(response.options, (option_numbers.BLOCK1, block1))
                 response = CoapResponse(response.code, marked, response.payload)
-            return opened.protect(response, is_notification=observe and not is_last)
+            return self._protected(opened, response, is_last=is_last or not observe)
 
         def tell(exchange: int, response: CoapResponse, is_last: bool) -> None:
             if is_last:
                 self._exchanges.pop(exchange, None)
-            respond(exchange, closed(response, is_last, self._clock()), is_last)
+            respond(exchange, *closed(response, is_last, self._clock()))
 
         request = CoapRequest(code, options.passed, body, observe, is_fresh=True)
         exchange = asked.exchange
         self._exchanges[exchange] = opened.context, respond
-        answer = self._answers.asked(Asked(exchange, peer, request), now, tell, _ask_nobody)
+        try:
+            answer = self._answers.asked(Asked(exchange, peer, request), now, tell, ask)
+        except Exception as error:
+            self._failures.failed("answer a request", error, opened.name)
+            answer = (_FAILED, True)
         if answer is None:
             return None
-        if answer[1]:
+        response, is_last = closed(*answer, now)
+        if is_last:
             self._exchanges.pop(exchange, None)
-        return closed(*answer, now), answer[1]
+            if not answer[1]:
+                self._answers.ended(exchange)
+        return response, is_last
+
+    def _protected(
+        self, opened: _Opened, response: CoapResponse, *, is_last: bool = True
+    ) -> tuple[CoapResponse, bool]:
+        """Protect an answer; return whether it is the last one, as one is that can't be protected.
+
+        It can't be where no number is left that is surely new, for example while the disk is full:
+        the device is told so without protection, and asks again later.
+        """
+        try:
+            return opened.protect(response, is_notification=not is_last), is_last
+        except Exception as error:
+            self._failures.failed("protect an answer", error, opened.name)
+            return _NOT_PROTECTED, True
 
 
 class _NotOpenedError(Exception):
@@ -227,10 +281,3 @@ def _raw(message: Any) -> CoapResponse:
 def _refusal(code: int, why: str) -> _NotOpenedError:
     max_age: Option = (option_numbers.MAX_AGE, encode_uint(0))
     return _NotOpenedError(CoapResponse(code, (max_age,), why.encode()))
-
-
-def _ask_nobody(
-    _peer: CoapPeer, _request: CoapRequest, done: Callable[[CoapResponse | None], None]
-) -> None:
-    """A device behind a proxy is not asked itself."""
-    done(None)

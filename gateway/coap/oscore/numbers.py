@@ -59,17 +59,12 @@ class SenderNumbers:
             OSError: the file can't be written; nothing has changed.
 
         """
-        before, begun = dict(self._reserved), dict[str, int]()
+        begun = dict[str, int]()
         # Who is new here may be another one's keys under a new name.
-        highest = max(before.values(), default=0)
+        highest = max(self._reserved.values(), default=0)
         for name in names:
-            begun[name] = before.get(name, highest) + self._drawn(GAP)
-            self._reserved[name] = begun[name] + STEP
-        try:
-            self._write()
-        except OSError:
-            self._reserved = before
-            raise
+            begun[name] = self._reserved.get(name, highest) + self._drawn(GAP)
+        self._reserve({name: number + STEP for name, number in begun.items()})
         self._first |= begun
 
     def first(self, name: str) -> int:
@@ -77,15 +72,28 @@ class SenderNumbers:
         return self._first[name]
 
     def use_below(self, name: str, number: int) -> None:
-        """See to it that all numbers below this one may be used by a context."""
-        if number > self._reserved[name]:
-            self._reserved[name] = number + STEP
-            self._write()
+        """See to it that all numbers below this one may be used by a context.
 
-    def _write(self) -> None:
-        data = json.dumps(self._reserved).encode()
+        Raises:
+            OSError: they can't be reserved: none of them may be used that were not before.
+
+        """
+        if number > self._reserved[name]:
+            self._reserve({name: number + STEP})
+
+    def _reserve(self, ends: dict[str, int]) -> None:
+        """Have the disk know where numbers of contexts end; only then they may be used.
+
+        Raises:
+            OSError: a file can't be written. What stands in the other one does no harm: numbers
+                are skipped.
+
+        """
+        reserved = self._reserved | ends
+        data = json.dumps(reserved).encode()
         for file in self._files:
             file.write(data)
+        self._reserved = reserved
 
 
 def _read(files: Iterable[KeptFile]) -> dict[str, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -13,11 +15,14 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.at_hand import Respond
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 from gateway.sensors import senml
 from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 
+_log = logging.getLogger(__name__)
 PATH: Final = "sensors"
 FORMATS: Final = (senml.CONTENT_FORMAT, senml.CBOR_FORMAT, int(ContentFormat.TEXT))
 KEPT_MAX: Final = 4_096
@@ -73,6 +78,7 @@ class SensorAnswers:
         self._kept_of: dict[str, list[tuple[Option, ...]]] = {}
         self._observed: dict[str, dict[int | None, _Observed]] = {}
         self._of_exchange: dict[int, tuple[str, int | None]] = {}
+        self._failures = Failures(CountedLines(_log, time.monotonic))
 
     def answer(self, request: CoapRequest, _peer: CoapPeer, _now: float) -> CoapResponse | None:
         """See `gateway.coap.at_hand.AtHand`."""
@@ -132,8 +138,8 @@ class SensorAnswers:
             response = _response(served, one.accept, reading, left_s)
             if response is None:
                 continue
-            for exchange, respond in one.exchanges.items():
-                respond(exchange, response, False)
+            for exchange, respond in list(one.exchanges.items()):
+                self._tell(exchange, respond, response, is_last=False)
 
     def removed(self, name: str, response: CoapResponse) -> None:
         """A sensor is served no more: who observes it is told so.
@@ -145,9 +151,18 @@ class SensorAnswers:
         """
         self.changed(name)
         for one in self._observed.pop(name, {}).values():
-            for exchange, respond in one.exchanges.items():
+            for exchange, respond in list(one.exchanges.items()):
                 del self._of_exchange[exchange]
-                respond(exchange, response, True)
+                self._tell(exchange, respond, response, is_last=True)
+
+    def _tell(
+        self, exchange: int, respond: Respond, response: CoapResponse, *, is_last: bool
+    ) -> None:
+        """Tell one observer; whatever that raises, the others are told too."""
+        try:
+            respond(exchange, response, is_last)
+        except Exception as error:  # nobody foresaw it
+            self._failures.failed("tell an observer of a sensor", error, str(exchange))
 
     def _keep(
         self, options: tuple[Option, ...], name: str, response: CoapResponse, left_s: float

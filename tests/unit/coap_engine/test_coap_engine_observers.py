@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coap_engine import codes
+from coap_engine.blocks import Block
 from coap_engine.codec import ACK, CON, NON, RST, CoapMessage
 from coap_engine.errors import UnknownExchangeError
 from coap_engine.message import (
     CoapResponse,
     Ended,
+    Option,
 )
-from coap_engine.option_numbers import OBSERVE
+from coap_engine.option_numbers import BLOCK2, ETAG, OBSERVE
 from tests.unit.coap_engine.coap_world import (
     PUMP,
     STRANGER,
@@ -114,3 +118,60 @@ def test_observing_again_with_the_same_token_takes_the_place_of_the_first() -> N
     events = world.engine.events()
     assert Ended(first.exchange, "observed anew") in events
     assert world.engine.open_exchanges == 1
+
+
+def part(number: int) -> Option:
+    return BLOCK2, Block(number, False, 6).encode()
+
+
+def rest_of(world: World, first: CoapMessage, message_id: int) -> list[CoapMessage]:
+    """Get the blocks after the first one, which came in a notification or as an answer."""
+    got = [first]
+    while Block.decode(dict(got[-1].options)[BLOCK2]).more:
+        assert not world.receive(get(message_id + len(got), bytes([len(got)]), part(len(got))))
+        got += world.sent()
+    return got
+
+
+@pytest.mark.parametrize("left_out", [0, 1])
+def test_rfc_7959_section_2_6_further_blocks_are_of_the_body_that_was_notified_last(
+    left_out: int,
+) -> None:
+    world = World()
+    asked = world.ask(observe())
+    bodies = [bytes([number]) * 3_000 for number in range(6)]
+    world.respond(asked, CoapResponse(codes.CONTENT, (), bodies[0]))
+    world.sent()
+    for number in range(left_out):  # the transfer of the first body is left unfinished
+        world.receive(get(20 + number, b"\x77", part(1)))
+        world.sent()
+    for number, body in enumerate(bodies[1:], 1):
+        world.respond(asked, CoapResponse(codes.CONTENT, (), body))
+        (notified,) = world.sent()
+        got = rest_of(world, notified, 100 * number)
+        assert b"".join(one.payload for one in got) == body
+        assert len({dict(one.options)[ETAG] for one in got}) == 1
+
+
+def test_a_body_that_is_notified_in_the_middle_of_a_transfer_is_got_whole() -> None:
+    world = World()
+    asked = world.ask(observe())
+    world.respond(asked, CoapResponse(codes.CONTENT, (), b"a" * 3_000))
+    world.receive(get(20, b"\x01", part(1)))
+    world.sent()
+    world.respond(asked, CoapResponse(codes.CONTENT, (), b"b" * 3_000))
+    (notified,) = world.sent()
+    got = rest_of(world, notified, 30)
+    assert b"".join(one.payload for one in got) == b"b" * 3_000
+
+
+def test_a_notification_of_one_block_leaves_no_older_body_behind() -> None:
+    world = World()
+    asked = world.ask(observe())
+    world.respond(asked, CoapResponse(codes.CONTENT, (), b"a" * 3_000))
+    world.respond(asked, CoapResponse(codes.CONTENT, (), b"short"))
+    world.sent()
+    # The resource is asked, as no body is kept for the rest of which this could be.
+    again = world.ask(get(20, b"\x01", part(1)))
+    world.respond(again, CoapResponse(codes.CONTENT, (), b"short"))
+    assert world.sent()[-1].code == codes.BAD_REQUEST

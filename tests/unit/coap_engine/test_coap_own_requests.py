@@ -15,6 +15,7 @@ from coap_engine.message import (
     Responded,
     Unanswered,
 )
+from coap_engine.option_numbers import OSCORE
 from coap_engine.shares import Quota, ShareLimits
 from tests.unit.coap_engine.coap_world import (
     PUMP,
@@ -123,3 +124,15 @@ def test_rfc_7252_section_5_4_1_a_response_with_a_critical_option_not_known_is_r
     assert isinstance(failed, Unanswered)
     assert failed.exchange == number
     assert seen(world.sent()) == ([(RST, 0, 77, b"", b"")] if message_type == CON else [])
+
+
+@pytest.mark.parametrize("is_protected", [False, True])
+def test_only_a_request_that_was_protected_may_have_a_protected_answer(is_protected: bool) -> None:
+    world = World()
+    options = ((OSCORE, b"\x09"),) if is_protected else TEMPERATURE
+    world.engine.request(PUMP, CoapRequest(codes.POST, options), world.now)
+    (asked,) = world.sent()
+    answer = CoapMessage(ACK, codes.CHANGED, asked.message_id, asked.token, ((OSCORE, b""),), b"x")
+    world.engine.receive_datagram(answer.encode(), PUMP, world.now)
+    (event,) = world.engine.events()
+    assert isinstance(event, Responded if is_protected else Unanswered)

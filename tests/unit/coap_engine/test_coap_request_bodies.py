@@ -172,15 +172,29 @@ def test_a_body_whose_rest_does_not_come_is_forgotten() -> None:
     assert server.bodies.next_timer() is None
 
 
-def test_a_peer_has_a_few_bodies_in_assembly_and_the_oldest_makes_room() -> None:
-    server = Server(BodyLimits(bodies_per_peer=2))
-    tags: list[Option] = [(option_numbers.REQUEST_TAG, bytes([n])) for n in range(3)]
-    server.put("0/1/16", b"a" * 16, peer=OTHER)
-    for tag in tags:
-        server.put("0/1/16", b"a" * 16, tag)
-    assert server.bodies.in_assembly == 3
-    assert server.says("1/0/16", b"b", tags[0]) == "4.08"
-    assert server.says("1/0/16", b"b", tags[1]) == "2.04 1:1/0/16"
+def test_six_bodies_that_come_side_by_side_all_become_whole() -> None:
+    server = Server(BodyLimits())
+    tags: list[Option] = [(option_numbers.REQUEST_TAG, bytes([n])) for n in range(6)]
+    for number in range(3):
+        for tag in tags:
+            block1 = f"{number}/{number < 2:d}/16"
+            said = "2.31" if number < 2 else "2.04"
+            assert server.says(block1, b"a" * 16, tag) == f"{said} 1:{block1}"
+
+
+def test_what_is_idle_makes_room_for_a_body_of_the_same_peer_and_what_goes_on_does_not() -> None:
+    quota = Quota(host=3_000, strangers=10_000, principal=1, everybody=10_000, retry_s=30)
+    server = Server(BodyLimits(), shares_of(quota))
+    first, second, third = ((option_numbers.REQUEST_TAG, bytes([n])) for n in range(3))
+    server.put("0/1/16", b"a" * 16, first)
+    server.put("0/1/16", b"a" * 16, second, now=5.0)
+    refused = server.put("0/1/16", b"a" * 16, third, now=9.0)
+    assert refused == CoapResponse(codes.TOO_MANY_REQUESTS, ((option_numbers.MAX_AGE, b"\x1e"),))
+    begun = server.put("0/1/16", b"a" * 16, third, now=12.0)
+    assert isinstance(begun, CoapResponse)
+    assert begun.code == codes.CONTINUE
+    assert server.says("1/0/16", b"b", first) == "4.08"
+    assert server.says("1/0/16", b"b", second) == "2.04 1:1/0/16"
 
 
 def test_what_a_peer_whose_session_is_gone_has_sent_is_forgotten() -> None:
@@ -192,7 +206,7 @@ def test_what_a_peer_whose_session_is_gone_has_sent_is_forgotten() -> None:
 
 
 def test_a_host_without_room_is_told_to_wait_and_its_body_is_given_up() -> None:
-    quota = Quota(host=300, strangers=10_000, principal=1, everybody=10_000, retry_s=30)
+    quota = Quota(host=1_200, strangers=10_000, principal=1, everybody=10_000, retry_s=30)
     server = Server(BodyLimits(), shares_of(quota))
     server.put("0/1/16", b"a" * 16)
     server.put("1/1/16", b"a" * 16)
@@ -205,7 +219,7 @@ def test_a_host_without_room_is_told_to_wait_and_its_body_is_given_up() -> None:
 @settings(max_examples=150)
 def test_a_body_arrives_whole_or_not_at_all_whatever_happens_to_blocks(data: st.DataObject) -> None:
     """Blocks of several bodies are lost, late, repeated; then each is sent as a client would."""
-    limits = BodyLimits(size_exponent=data.draw(st.integers(0, 2)), bodies_per_peer=3)
+    limits = BodyLimits(size_exponent=data.draw(st.integers(0, 2)))
     server = Server(limits)
     bodies = data.draw(st.lists(st.binary(min_size=1, max_size=200), min_size=1, max_size=3))
     tags: list[Option] = [(option_numbers.REQUEST_TAG, bytes([n])) for n in range(len(bodies))]

@@ -283,15 +283,34 @@ def test_what_nobody_asks_for_is_forgotten() -> None:
     assert (server.responses.kept, server.shares.held_bytes.held) == (0, 0)
 
 
-def test_a_peer_has_a_few_bodies_kept_and_none_after_its_session() -> None:
-    server = Server(limits=BodyLimits(bodies_per_peer=2))
+def test_a_peer_that_asks_for_many_bodies_at_once_gets_each_of_them_from_what_was_kept() -> None:
+    server = Server()
+    queries = [(15, bytes([n])) for n in range(16)]
+    for number in range(6):
+        asked = (option_numbers.BLOCK2, block(f"{number}/0/64"))
+        for query in queries:
+            part = server.ask(PATH, query, asked).payload
+            assert part == BODY[number * 64 :][:64]
+    assert server.asked == 16
+    assert server.responses.kept == 0
+
+
+def test_nothing_is_kept_for_a_peer_after_its_session() -> None:
+    server = Server()
     asked = (option_numbers.BLOCK2, block("0/0/64"))
     for query in (b"a", b"b", b"c"):
         server.ask(PATH, (15, query), asked)
     server.ask(PATH, asked, peer=OTHER)
-    assert server.responses.kept == 3
+    assert server.responses.kept == 4
     server.responses.forget_peer(PEER)
     assert server.responses.kept == 1
+
+
+def test_blocks_asked_for_without_the_etags_of_the_first_request_are_of_the_same_body() -> None:
+    server = Server()
+    server.get("0/0/128", (option_numbers.ETAG, b"had"))
+    assert server.get("1/0/128").payload == BODY[128:256]
+    assert server.asked == 1
 
 
 def test_a_body_longer_than_allowed_is_an_error_of_ours() -> None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from dtls.context import ClientContext, ServerContext
-from dtls.endpoint import DEFAULT_LIMITS, Endpoint, EndpointLimits
+from dtls.endpoint import Endpoint
+from dtls.endpoint_limits import DEFAULT_LIMITS, EndpointLimits
 from dtls.events import Event
 from dtls.keystore import Keystore
 from dtls.session import DtlsSession

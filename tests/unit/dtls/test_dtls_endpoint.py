@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dtls.context import ClientContext, ServerContext
-from dtls.endpoint import DOUBT_S, YOUNG_S, EndpointLimits
+from dtls.endpoint import DOUBT_S, YOUNG_S
+from dtls.endpoint_limits import EndpointLimits
 from dtls.errors import SessionClosedError
 from dtls.events import Closed, Established, Failed, Received
 from dtls.session import DtlsSession, SessionState

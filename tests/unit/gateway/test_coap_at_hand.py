@@ -186,6 +186,25 @@ async def test_a_new_reading_is_told_to_all_who_observe_it() -> None:
         assert roof.told[1][1].payload == b"22.5"
 
 
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_an_observer_that_raises_costs_the_others_of_its_sensor_nothing(
+    is_gone: bool,
+) -> None:
+    roof = Roof()
+
+    def bad(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    async with roof.read():
+        for exchange, respond in ((1, bad), (2, roof.respond)):
+            assert roof.sensors.answers.observe(exchange, get("/sensors/roof"), respond)
+        if is_gone:
+            roof.sensors.answers.removed("roof", CoapResponse(0x84))
+        else:
+            roof.sensors.answers.changed("roof")
+    assert {exchange for exchange, _, _ in roof.told} == {2}
+
+
 async def test_who_observes_a_sensor_learns_that_it_is_gone() -> None:
     roof = Roof()
     answers = roof.sensors.answers

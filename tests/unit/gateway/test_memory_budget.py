@@ -11,8 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coap_engine import codes
+from coap_engine.blocks import Block
 from coap_engine.limits import DEFAULT_LIMITS
+from coap_engine.message import CoapPeer, CoapResponse
+from coap_engine.option_numbers import BLOCK1, URI_PATH
+from coap_engine.request_bodies import RequestBodies, WholeBody
+from coap_engine.response_bodies import ResponseBodies
+from coap_engine.shares import Shares
 from gateway.broker.limits import Limits
+from gateway.coap.asked_at_once import ANSWER_BYTES, ASKED_AT_ONCE, held_bytes_least
+from gateway.coap.limits import CoapLimits
 from gateway.configuration.config import (
     ConfigError,
     GatewaySection,
@@ -127,7 +136,35 @@ def test_each_store_and_each_user_have_their_part_of_less(memory_bytes: int) -> 
     ):
         assert getattr(fitted.broker, name) == int(getattr(CONFIGURED.broker, name) * part), name
     assert fitted.broker.packet_bytes == CONFIGURED.broker.packet_bytes
-    assert fitted.coap.shares.held_bytes.host == DEFAULT_LIMITS.bodies.body_bytes
+    least = held_bytes_least(DEFAULT_LIMITS.bodies.body_bytes)
+    held = fitted.coap.shares.held_bytes
+    assert least <= held.host <= held.strangers <= held.everybody
+    assert held.host == max(least, int(CONFIGURED.coap.shares.held_bytes.host * part))
+
+
+@pytest.mark.parametrize("body_bytes", [1_024, 1 << 20, 4 << 20])
+@pytest.mark.parametrize("memory_bytes", [0, 2048 * MIB])
+def test_one_peer_has_its_longest_body_and_all_that_a_command_asks_at_once(
+    memory_bytes: int, body_bytes: int
+) -> None:
+    coap = CoapLimits(body_bytes=body_bytes).engine
+    fitted, _ = fitting(replace(CONFIGURED, coap=coap), memory_bytes)
+    shares = Shares(fitted.coap.shares)
+    peer = CoapPeer("here", "127.0.0.1", is_address_proven=True)
+    uploads = RequestBodies(shares, fitted.coap.bodies)
+    blocks = body_bytes // 1_024
+    for number in range(blocks):
+        more = number < blocks - 1
+        options = ((BLOCK1, Block(number, more, 6).encode()),)
+        taken = uploads.take(peer, codes.PUT, options, bytes(1_024), 0.0)
+        assert isinstance(taken, WholeBody if number == blocks - 1 else CoapResponse)
+        assert isinstance(taken, WholeBody) or taken.code == codes.CONTINUE
+    answers = ResponseBodies(shares, fitted.coap.bodies)
+    size_bytes = min(ANSWER_BYTES, body_bytes)
+    for number in range(ASKED_AT_ONCE):
+        path = ((URI_PATH, b"q/%d/status" % number),)
+        answers.cut(peer, codes.GET, path, b"", CoapResponse(0x45, (), bytes(size_bytes)), 0.0)
+    assert answers.kept == (ASKED_AT_ONCE if size_bytes > 1_024 else 0)
 
 
 @pytest.mark.parametrize("name", ["queue_bytes", "retained_bytes_per_user"])

@@ -11,6 +11,12 @@ from resource_directory.exchange import DirectoryAnswer, DirectoryRequest, Fetch
 from resource_directory.link_format import parse, serialise
 from resource_directory.registry import Registry
 from resource_directory.service import DISCOVERY, DirectoryService
+from resource_directory.simple import (
+    FRESH_MAX,
+    FRESH_OF_ONE,
+    SimpleRegistration,
+    SimpleRegistrations,
+)
 
 METHODS = {
     "GET": exchange.GET,
@@ -126,6 +132,42 @@ def test_5_1_fresh_links_are_not_fetched_again_and_stale_ones_are(peer: Peer) ->
     peer.now += 1
     assert isinstance(peer.service.answer(asked, peer.now), Fetch)
     assert peer.links("/rd-lookup/res?ep=node1") == "<coap://[2001:db8:1::1]/sen/temp>"
+
+
+def test_5_1_links_are_fetched_again_after_a_day_whatever_their_registrant_says(peer: Peer) -> None:
+    asked = peer.request("POST", "/.well-known/rd?lt=4000000&ep=node1")
+    fetch = peer.service.answer(asked, peer.now)
+    assert isinstance(fetch, Fetch)
+    peer.service.fetched(fetch.key, b"</sen/temp>", peer.now, max_age_s=(1 << 32) - 1)
+    peer.now += 86_399
+    assert peer.service.answer(asked, peer.now) == DirectoryAnswer(exchange.CHANGED)
+    peer.now += 1
+    assert isinstance(peer.service.answer(asked, peer.now), Fetch)
+
+
+def test_5_1_no_number_of_registrants_takes_what_is_remembered_of_others() -> None:
+    """Names whose links are fresh for 136 years fill their own part, and the newest stay."""
+    known, now = SimpleRegistrations(), 1000.0
+
+    def registrant(name: str, owner: str | None, base: str) -> SimpleRegistration:
+        return SimpleRegistration(name, "", None, (), owner, base)
+
+    first = registrant("first", "psk:first", "coap://[2001:db8::1]")
+    known.fetched(first, 3_600, now)
+    for number in range(12_000):
+        flooder = registrant(f"n{number}", None, f"coap://198.51.100.7:{number + 1}")
+        known.fetched(flooder, (1 << 32) - 1, now)
+    assert known.remembered == FRESH_OF_ONE + 1
+    assert known.is_fresh(first, now)
+    assert known.is_fresh(flooder, now)
+    for number in range(FRESH_MAX):
+        known.fetched(registrant(f"m{number}", f"psk:{number % 20}", "coap://h"), 60, now)
+    assert known.remembered == FRESH_MAX
+    last = registrant("last", "psk:last", "coap://h")
+    known.fetched(last, None, now)
+    assert known.is_fresh(last, now)
+    assert known.is_fresh(first, now)
+    assert known.remembered == FRESH_MAX
 
 
 @pytest.mark.parametrize(
