@@ -32,7 +32,14 @@ NUMBER = {
     "Size1": 60,
     "No-Response": 258,
 }
-OPAQUE = {"If-Match": 1, "ETag": 4, "Echo": 252, "Request-Tag": 292, "Unknown-Critical": 2049}
+OPAQUE = {
+    "If-Match": 1,
+    "ETag": 4,
+    "If-None-Match": 5,
+    "Echo": 252,
+    "Request-Tag": 292,
+    "Unknown-Critical": 2049,
+}
 BLOCK = {"Block2": 23, "Block1": 27}
 NAMES = {number: name for kind in (TEXT, NUMBER, OPAQUE, BLOCK) for name, number in kind.items()}
 

@@ -106,6 +106,7 @@ class GatewaySite:
     Attributes:
         router: passes on to other gateways what names them.
         members: who there is.
+        turns: of all who write to its resources, over whatever protocol.
 
     """
 
@@ -153,7 +154,8 @@ class GatewaySite:
             *(self._sensors.answers, self._summary, self._hierarchy),
             *(WellKnownCore(self.site), self._lookups),
         )
-        self._execution = LocalExecution(self.site, gateway_id, owner.access, self._own)
+        self.turns = sampler.turns
+        self._execution = LocalExecution(self.site, gateway_id, owner.access, self._own, self.turns)
         queries = RemoteQueries(gateway_id, owner.epoch, owner.limits, owner.seals, carrier.way_to)
         self._exchange = RemoteExchange(queries, carrier.send, self._execution)
         carrier.tell_of_moves(self._exchange.moved)
@@ -199,7 +201,12 @@ class GatewaySite:
     def answers(self) -> Answers:
         """What answers peers for whom this gateway vouches itself; see `VouchedAddress`."""
         further = Answers(
-            self.site, self._access, self.at_hand, self._execution.remote_of, router=self.router
+            self.site,
+            self._access,
+            self.at_hand,
+            self._execution.remote_of,
+            router=self.router,
+            turns=self.turns,
         )
         self._access.tell_of_changes(further.revise)
         self._further.append(further)

@@ -13,6 +13,7 @@ from aiocoap.util.linkformat import LinkFormat
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from gateway.coap.at_hand import Respond
+from gateway.coap.entity_tags import tagged
 
 PATH: Final = (b".well-known", b"core")
 KEPT_MAX: Final = 256
@@ -138,4 +139,5 @@ class WellKnownCore:
 
 def _response(links: list[Any]) -> CoapResponse:
     payload = str(LinkFormat(links)).encode()
-    return CoapResponse(codes.CONTENT, ((option_numbers.CONTENT_FORMAT, _LINK_FORMAT),), payload)
+    form = (option_numbers.CONTENT_FORMAT, _LINK_FORMAT)
+    return tagged(CoapResponse(codes.CONTENT, (form,), payload))
