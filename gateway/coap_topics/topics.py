@@ -84,6 +84,15 @@ def target(topic: str) -> CoapTarget:
     return CoapTarget(code, gateway, tuple(options))
 
 
+def is_request(topic: str) -> bool:
+    """Return whether a topic names a method, a gateway and what is asked of it."""
+    try:
+        target(topic)
+    except CoapTopicError:
+        return False
+    return True
+
+
 def answer_prefix(client_id: str) -> str:
     """What the topics of a client's own answers begin with; empty if its name could mislead.
 

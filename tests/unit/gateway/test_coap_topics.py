@@ -74,9 +74,6 @@ async def test_a_resource_of_another_gateway_is_reached_by_its_id_and_by_its_pla
         ("topics", "$coap/GET/gw-a/sensors/secret", "4.03"),
         ("anna", "$coap/GET/gw-a/sensors/none", "4.04"),
         ("anna", "$coap/GET/gw-x/sensors/valve", "4.04"),
-        ("anna", "$coap/GRAB/gw-a/sensors/valve", "4.00"),
-        ("anna", "$coap/GET/gw-a/sensors/%zz", "4.00"),
-        ("anna", "$coap/GET", "4.00"),
     ],
 )
 async def test_an_error_is_an_answer_with_its_code_and_a_text(
@@ -177,12 +174,37 @@ async def test_a_session_that_outlives_its_connection_is_answered_at_qos_0(
     assert (await anna.ask("$coap/GET/gw-a/sensors/valve")).qos == 0
 
 
-@pytest.mark.parametrize("topic", ["$coap/observe/gw-a/sensors/valve", "$coap/answer/c1/1"])
-async def test_what_is_no_request_is_no_topic_to_publish_to(
+async def test_what_is_no_request_is_no_topic_to_publish_to(gateway: FleetGateway) -> None:
+    """Whether or not an answer is wanted: what was misspelt must not vanish."""
+    anna = await client(gateway)
+    topics = (
+        "observe/gw-a/sensors/valve",
+        "answer/c1/1",
+        "FOO/gw-a/sensors/valve",
+        "put/gw-a/sensors/valve",
+        "Put/gw-a/sensors/valve",
+        "PUT",
+        "PUT/",
+        "PUT//sensors/valve",
+        "PUT/gw-a/sensors/%zz",
+        f"PUT/gw-a/{'x' * 256}",
+    )
+    for topic in topics:
+        for response_topic in ("", "answers/1"):
+            reason = await anna.publish(f"$coap/{topic}", b"1", response_topic=response_topic)
+            assert reason == ReasonCode.TOPIC_NAME_INVALID, topic
+    assert gateway.refusals("request on a private topic refused") == 2 * len(topics)
+    await anna.peer.nothing_came()
+
+
+@pytest.mark.parametrize("topic", ["FOO/gw-a/sensors/valve", "PUT", "PUT/gw-a/sensors/%zz"])
+async def test_a_3_1_1_client_is_answered_that_it_has_asked_for_nothing(
     gateway: FleetGateway, topic: str
 ) -> None:
-    anna = await client(gateway)
-    assert await anna.publish(topic) == ReasonCode.TOPIC_NAME_INVALID
+    anna = await client(gateway, version=Version.V311)
+    assert await anna.peer.subscribe("$coap/answer/c1/#") == 1
+    await anna.publish(f"$coap/{topic}", b"1")
+    assert (await anna.peer.next()).topic == f"$coap/answer/c1/4.00/{topic}"
 
 
 async def test_the_bridge_of_another_broker_asks_for_nobody(gateway: FleetGateway) -> None:
