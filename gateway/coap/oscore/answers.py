@@ -146,6 +146,7 @@ class OscoreAnswers:
         raw = opened.options
         try:
             options = read_options(raw)
+            _check_route(options.route)
         except RefusedOptionError as refused:
             return opened.protect(CoapResponse(refused.code, (), str(refused).encode())), True
         self._request_bodies.handle_timer(now)
@@ -216,6 +217,21 @@ class _Opened:
             message.opt.observe = 0
         outer, _ = self.context.protect(message, self._request_id)
         return _raw(outer)
+
+
+def _check_route(route: tuple[Option, ...]) -> None:
+    """Check that a protected request does not say itself who is to answer it.
+
+    Options that say so are for those on the way, who can't read what is protected (RFC 8613,
+    section 4.1.3.2); what is inside is for who has opened it.
+
+    Raises:
+        RefusedOptionError: it does, by an option that is critical.
+
+    """
+    for number, _ in route:
+        if option_numbers.is_critical(number):
+            raise RefusedOptionError(codes.BAD_OPTION, f"option {number} can't be protected")
 
 
 def _raw(message: Any) -> CoapResponse:

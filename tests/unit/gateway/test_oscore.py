@@ -247,6 +247,23 @@ def test_a_long_answer_and_a_long_request_travel_in_blocks_inside() -> None:
     assert request.payload == b"a" * 16 + b"b" * 4
 
 
+@pytest.mark.parametrize(
+    ("inside", "number"),
+    [(b"\x34gw-b", 3), (b"\x72\x16\x33", 7), (b"\xd4\x16coap", 35), (b"\xd4\x1acoap", 39)],
+)
+def test_what_says_who_is_to_answer_is_not_taken_from_inside(inside: bytes, number: int) -> None:
+    """RFC 8613, section 4.1.3.2: Uri-Host, Uri-Port, Proxy-Uri and Proxy-Scheme are outside."""
+    world = World()
+    world.begin()
+    split = world.device._split_message
+    world.device._split_message = lambda *asked: (split(*asked)[0], b"\x03" + inside)
+    request, request_id = world.protect(Code.PUT)
+    answer = world.open(world.send(request), request_id)
+    said = f"option {number} can't be protected".encode()
+    assert (answer.code, answer.payload) == (Code.BAD_OPTION, said)
+    assert world.resource.asked_for == []
+
+
 def test_notifications_have_numbers_of_their_own_and_only_the_device_reads_them() -> None:
     world = World()
     world.begin()
