@@ -143,6 +143,7 @@ class ServedExchanges:
                 is_confirmable=exchange.is_confirmable and exchange.is_acknowledged,
             )
         self._answered(exchange)
+        exchange.note_answer(response)
         if not self.answer(exchange, response, now, observe=observe):
             if observe is not None:
                 self._observations.cancel(number)

@@ -17,6 +17,7 @@ from aiocoap.numbers.codes import Code
 
 from coap_engine import codes, option_numbers
 from coap_engine.blocks import BodyLimits, with_options
+from coap_engine.finished_bodies import FinishedBodies
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.request_bodies import RequestBodies, WholeBody
 from coap_engine.request_options import RefusedOptionError, read_options
@@ -61,6 +62,7 @@ class OscoreAnswers:
         shares = Shares()
         self._request_bodies = RequestBodies(shares, _BODIES)
         self._response_bodies = ResponseBodies(shares, _BODIES)
+        self._finished_bodies = FinishedBodies(shares, _BODIES)
 
     def follow(self, contexts: Mapping[tuple[bytes, bytes | None], OscoreContext]) -> None:
         """Go by other contexts from now on: what is open of those that are gone ends."""
@@ -151,21 +153,30 @@ class OscoreAnswers:
             return opened.protect(CoapResponse(refused.code, (), str(refused).encode())), True
         self._request_bodies.handle_timer(now)
         self._response_bodies.handle_timer(now)
+        self._finished_bodies.handle_timer(now)
         code = opened.code
+        again = self._finished_bodies.again(peer, code, raw, opened.payload)
+        if again is not None:
+            part = self._response_bodies.cut(peer, code, raw, opened.payload, again.response, now)
+            return opened.protect(_marked(part, again.block1)), True
         taken = self._request_bodies.take(peer, code, raw, opened.payload, now)
         if not isinstance(taken, WholeBody):
             return opened.protect(taken), True
         body, block1 = taken.payload, taken.block1
+        finished = None
+        if block1 is not None:
+            finished = self._finished_bodies.add(peer, code, raw, opened.payload, block1, now)
         following = self._response_bodies.following(peer, code, raw, body, now)
         if following is not None:
             return opened.protect(following), True
         observe = asked.request.observe and options.registers
 
         def closed(response: CoapResponse, is_last: bool, at: float) -> CoapResponse:
+            if finished is not None:
+                finished.answered(response)
             response = self._response_bodies.cut(peer, code, raw, body, response, at)
             if block1 is not None:
-                marked = with_options(response.options, (option_numbers.BLOCK1, block1))
-                response = CoapResponse(response.code, marked, response.payload)
+                response = _marked(response, block1)
             return opened.protect(response, is_notification=observe and not is_last)
 
         def tell(exchange: int, response: CoapResponse, is_last: bool) -> None:
@@ -217,6 +228,12 @@ class _Opened:
             message.opt.observe = 0
         outer, _ = self.context.protect(message, self._request_id)
         return _raw(outer)
+
+
+def _marked(response: CoapResponse, block1: bytes) -> CoapResponse:
+    """A response that says to which block it is the answer."""
+    options = with_options(response.options, (option_numbers.BLOCK1, block1))
+    return CoapResponse(response.code, options, response.payload)
 
 
 def _check_route(route: tuple[Option, ...]) -> None:

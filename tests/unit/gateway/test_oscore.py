@@ -243,6 +243,8 @@ def test_a_long_answer_and_a_long_request_travel_in_blocks_inside() -> None:
     )
     last = world.ask(Code.PUT, uri_path=("p",), payload=b"b" * 4, block1=(1, False, 0))
     assert last.opt.block1.block_number == 1
+    again = world.ask(Code.PUT, uri_path=("p",), payload=b"b" * 4, block1=(1, False, 0))
+    assert (again.code, again.opt.block1) == (last.code, last.opt.block1)
     ((_, request),) = world.resource.asked_for
     assert request.payload == b"a" * 16 + b"b" * 4
 
