@@ -135,6 +135,8 @@ class Answers:
         request = self._routed(asked.request)
         if isinstance(request, CoapResponse):
             return request, True
+        if request.observe and request.code not in _READS:
+            request = _unobserved(request)
         if request is not asked.request:
             asked = Asked(asked.exchange, asked.peer, request)
         refused = self._access.refusal(asked.request, asked.peer)
@@ -317,6 +319,15 @@ class Answers:
         turn = WriteTurn(resource_of(request), lambda: ends.append(begin(told)))
         self._turns.enter(turn)
         return end
+
+
+def _unobserved(request: CoapRequest) -> CoapRequest:
+    """A write without the wish to observe (RFC 7641, section 2, and RFC 8132, section 2.4).
+
+    Else its resource would be asked to carry it out again at each change.
+    """
+    code, options, payload = request.code, request.options, request.payload
+    return CoapRequest(code, options, payload, is_fresh=request.is_fresh, route=request.route)
 
 
 def _sendable(answer: Any) -> CoapResponse | None:

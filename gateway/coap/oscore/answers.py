@@ -169,7 +169,8 @@ class OscoreAnswers:
         following = self._response_bodies.following(peer, code, raw, body, now)
         if following is not None:
             return opened.protect(following), True
-        observe = asked.request.observe and options.registers
+        is_observable = code in (codes.GET, codes.FETCH)
+        observe = asked.request.observe and options.registers and is_observable
 
         def closed(response: CoapResponse, is_last: bool, at: float) -> CoapResponse:
             if finished is not None:

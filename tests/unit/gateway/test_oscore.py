@@ -266,6 +266,18 @@ def test_what_says_who_is_to_answer_is_not_taken_from_inside(inside: bytes, numb
     assert world.resource.asked_for == []
 
 
+@pytest.mark.parametrize("code", [Code.PUT, Code.POST, Code.DELETE])
+def test_a_write_is_observed_by_nobody(code: Code) -> None:
+    """RFC 7641, section 2: else it would be carried out again at each change."""
+    world = World()
+    world.begin()
+    plain, observed = world.protect(code, uri_path=("valve",)), world.protect(code, observe=0)
+    for request, request_id in (plain, observed):
+        answer = world.open(world.send(request), request_id)
+        assert answer.opt.observe is None
+    assert [request.observe for _, request in world.resource.asked_for] == [False, False]
+
+
 def test_notifications_have_numbers_of_their_own_and_only_the_device_reads_them() -> None:
     world = World()
     world.begin()
