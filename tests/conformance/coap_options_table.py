@@ -25,8 +25,8 @@ an elective one is ignored (RFC 7252, section 5.4).
 
 The ways: to a resource of the gateway that is asked (local), to one of another gateway by its long
 path (`/q`) or with a gateway as proxy, inside of a request under OSCORE, and as a topic below
-`$coap`. A gateway's own resources by their long path are as `/q`. ″ is the same as to its left, and –
-what that way has no means to say.
+`$coap`. A gateway's own resources by their long path are as `/q`. ″ is the same as to its left, and
+– what that way has no means to say.
 """
 
 
@@ -61,48 +61,76 @@ _INSIDE = "4.02"
 ROWS: Mapping[int, Row] = {
     1: _row("If-Match", "all", "4.12 if the resource has none of these ETags, judged where it is"),
     3: _row(
-        *("Uri-Host", "all", "names another gateway, which is asked; else no effect"),
-        *("no effect; 4.00 if it names another gateway", "the gateway that is asked; 5.05 if none"),
-        *(_INSIDE, "the gateway in the topic; 4.04 if there is none"),
+        "Uri-Host",
+        "all",
+        "names another gateway, which is asked; else no effect",
+        "no effect; 4.00 if it names another gateway",
+        "the gateway that is asked; 5.05 if none",
+        _INSIDE,
+        "the gateway in the topic; 4.04 if there is none",
     ),
     4: _row("ETag", "GET, FETCH", "2.03 if that is what would be told"),
     5: _row("If-None-Match", "all", "4.12 if the resource exists, judged where it is"),
     6: _row(
-        *("Observe", "GET, FETCH", "changes are told", "changes are told", "changes are told"),
-        *("changes are told", "changes are told, as a subscription to `$coap/observe/...` (GET)"),
+        "Observe",
+        "GET, FETCH",
+        "changes are told",
+        "changes are told",
+        "changes are told",
+        "changes are told",
+        "changes are told, as a subscription to `$coap/observe/...` (GET)",
     ),
     7: _row(
-        *("Uri-Port", "all", "no effect", "no effect", "5.05 if the gateway has another port"),
-        *(_INSIDE, NO_MEANS),
+        "Uri-Port",
+        "all",
+        "no effect",
+        "no effect",
+        "5.05 if the gateway has another port",
+        _INSIDE,
+        NO_MEANS,
     ),
     9: _row(
-        *("OSCORE", "all", "the request is inside; 4.01 if nobody knows the key"),
-        *("the request is inside, and the path with it", "5.05", _INSIDE, NO_MEANS),
+        "OSCORE",
+        "all",
+        "the request is inside; 4.01 if nobody knows the key",
+        "the request is inside, and the path with it",
+        "5.05",
+        _INSIDE,
+        NO_MEANS,
     ),
     11: _row("Uri-Path", "all", "names the resource; 4.04 if there is none"),
     12: _row("Content-Format", "those with a body", "4.15 if the resource does not take it"),
     15: _row("Uri-Query", "all", "comes to the resource"),
     16: _row(
-        *(
-            "Hop-Limit",
-            "all",
-            "4.00 if it is 0, else no effect",
-            "4.00 if it is 0; 5.08 if too low",
-        ),
-        *("4.00 if it is 0; 5.08 if too low", "no effect", NO_MEANS),
+        "Hop-Limit",
+        "all",
+        "4.00 if it is 0, else no effect",
+        "4.00 if it is 0; 5.08 if too low",
+        "4.00 if it is 0; 5.08 if too low",
+        "no effect",
+        NO_MEANS,
     ),
     17: _row("Accept", "GET, FETCH", "the format of the answer; 4.06 if there is none such"),
     23: _sent("Block2", "GET, FETCH", "the block of the answer that is told"),
     27: _sent("Block1", "those with a body", "the body is put together; 4.08 if one is missing"),
     28: _sent("Size2", "GET, FETCH", "the block that is asked for says how long the whole is"),
     35: _row(
-        *("Proxy-Uri", "all", "the gateway that it names is asked; 5.05 if it is none"),
-        *("4.02, for it has a path itself", "4.02, for it has a host itself", _INSIDE, NO_MEANS),
+        "Proxy-Uri",
+        "all",
+        "the gateway that it names is asked; 5.05 if it is none",
+        "4.02, for it has a path itself",
+        "4.02, for it has a host itself",
+        _INSIDE,
+        NO_MEANS,
     ),
     39: _row(
-        *("Proxy-Scheme", "all", "no effect if it is coap or coaps, else 5.05"),
-        *("no effect if it is coap or coaps, else 5.05", "5.05 if it is not coap or coaps"),
-        *(_INSIDE, NO_MEANS),
+        "Proxy-Scheme",
+        "all",
+        "no effect if it is coap or coaps, else 5.05",
+        "no effect if it is coap or coaps, else 5.05",
+        "5.05 if it is not coap or coaps",
+        _INSIDE,
+        NO_MEANS,
     ),
     60: _sent("Size1", "those with a body", "4.13 before the body comes, if it is too long"),
     252: _sent(
