@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
+from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, value_of
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond
@@ -26,6 +26,9 @@ RENDERING_RATES: Final = Rates(host=20.0, strangers=50.0)
 """Requests for which a resource is asked in a task, which takes a fraction of a millisecond."""
 _NOT_OPENED: Final = CoapResponse(codes.BAD_OPTION, (), b"option 9 is not understood")
 _FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
+_OTHER_FORMAT: Final = CoapResponse(
+    codes.NOT_ACCEPTABLE, (), b"the resource has another format now: observe again"
+)
 _READS: Final = (codes.GET, codes.FETCH)
 NO_PROXY: Final = CoapResponse(codes.PROXYING_NOT_SUPPORTED, (), b"not a proxy")
 
@@ -275,10 +278,16 @@ class Answers:
         except OptionRefusedError as refused:
             return refused.response, True
 
+        formats = _Formats()
+
         def tell(answer: Any, is_last: bool) -> None:
-            response = _sendable(answer)
-            if response is None:
-                response, is_last = _FAILED, True
+            response = _sendable(answer) or _FAILED
+            if response is _FAILED:
+                is_last = True
+            elif not is_last and formats.are_left_by(response):
+                self.ended(exchange)
+                respond(exchange, _OTHER_FORMAT, True)
+                return
             if is_last:
                 self._open.pop(exchange, None)
                 self._ends.pop(exchange, None)
@@ -319,6 +328,22 @@ class Answers:
         turn = WriteTurn(resource_of(request), lambda: ends.append(begin(told)))
         self._turns.enter(turn)
         return end
+
+
+class _Formats:
+    """The formats of what an observer is told: only one (RFC 7641, section 4.2)."""
+
+    def __init__(self) -> None:
+        self._first: tuple[bytes | None] | None = None
+
+    def are_left_by(self, response: CoapResponse) -> bool:
+        """Return whether a response has another format than the first one."""
+        if response.code != codes.CONTENT:
+            return False
+        form = (value_of(response.options, option_numbers.CONTENT_FORMAT),)
+        if self._first is None:
+            self._first = form
+        return form != self._first
 
 
 def _unobserved(request: CoapRequest) -> CoapRequest:

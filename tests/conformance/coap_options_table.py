@@ -27,6 +27,9 @@ The ways: to a resource of the gateway that is asked (local), to one of another 
 path (`/q`) or with a gateway as proxy, inside of a request under OSCORE, and as a topic below
 `$coap`. A gateway's own resources by their long path are as `/q`. ″ is the same as to its left, and
 – what that way has no means to say.
+
+ETSI's plugtests of CoAP (CORE, LINK, BLOCK and OBS) are gone through step by step, by their names,
+in `tests/conformance/test_coap_plugtests.py`.
 """
 
 
