@@ -14,12 +14,12 @@ from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond
 from gateway.coap.conditional import Conditional, resource_of
-from gateway.coap.entity_tags import validated
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.passed_on import is_passed_on
 from gateway.coap.preconditions import Preconditions
 from gateway.coap.refused_requests import RefusedRequests
 from gateway.coap.rendering import Renderings, Tell
+from gateway.coap.representations import represented
 from gateway.write_turns import WriteTurn, WriteTurns
 
 RENDERING_RATES: Final = Rates(host=20.0, strangers=50.0)
@@ -184,7 +184,7 @@ class Answers:
             response = source.answer(asked.request, asked.peer, now)
             if isinstance(response, CoapResponse):
                 is_last = not self._is_observed(source, asked, response, respond)
-                return validated(asked.request, response), is_last
+                return represented(asked.request, response), is_last
             if response is not None:
                 self._begin(response, (source,), asked, respond, partial(ask, asked.peer))
                 return None
@@ -248,7 +248,7 @@ class Answers:
             is_last = not any(
                 self._is_observed(source, asked, response, respond) for source in sources
             )
-            respond(exchange, validated(asked.request, response), is_last)
+            respond(exchange, represented(asked.request, response), is_last)
 
         self._open[exchange] = asked, respond
         self._ends[exchange] = later.begin(done, ask)
@@ -263,7 +263,7 @@ class Answers:
         def tell(exchange: int, response: CoapResponse, is_last: bool) -> None:
             if is_last:
                 self.ended(exchange)
-            respond(exchange, validated(asked.request, response), is_last)
+            respond(exchange, represented(asked.request, response), is_last)
 
         if not source.observe(exchange, asked.request, tell):
             return False
@@ -295,7 +295,7 @@ class Answers:
                 is_last = not any(
                     self._is_observed(source, asked, response, respond) for source in self._at_hand
                 )
-            respond(exchange, validated(asked.request, response), is_last)
+            respond(exchange, represented(asked.request, response), is_last)
 
         self._open[exchange] = asked, respond
         is_stranger = asked.peer.principal is None and not asked.peer.is_address_proven

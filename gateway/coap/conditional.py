@@ -17,8 +17,8 @@ from coap_engine.blocks import with_options
 from coap_engine.message import CoapRequest, CoapResponse
 from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.at_hand import Ask
-from gateway.coap.entity_tags import tagged
 from gateway.coap.preconditions import Preconditions, failure, without_conditions
+from gateway.coap.representations import tagged
 from gateway.write_turns import WriteTurn, WriteTurns
 
 FORMATS: Final = (0, 40, 50, 60, 110, 112)

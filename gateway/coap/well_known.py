@@ -13,7 +13,7 @@ from aiocoap.util.linkformat import LinkFormat
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from gateway.coap.at_hand import Respond
-from gateway.coap.entity_tags import tagged
+from gateway.coap.representations import tagged
 from resource_directory.uri import normalised
 
 PATH: Final = (b".well-known", b"core")

@@ -13,7 +13,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.at_hand import Respond
-from gateway.coap.entity_tags import tagged
+from gateway.coap.representations import tagged
 from gateway.sensors import senml
 from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler

@@ -129,6 +129,23 @@ async def test_each_read_has_an_etag_and_who_has_that_is_told_so() -> None:
     assert (await world.begin(codes.GET, b"", (ETAG, etag))).payload == b"new"
 
 
+class Deaf(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
+    """Says the same, whatever is asked for."""
+
+    async def render_get(self, _request: Message) -> Message:
+        return Message(payload=b"{}", content_format=50)
+
+
+async def test_a_format_that_is_not_there_is_refused_though_the_resource_does_not_look() -> None:
+    """RFC 7252, section 5.10.4: Accept is critical."""
+    world = World()
+    world.site.add_resource(("deaf",), Deaf())
+    for accept, code in ((b"\x32", codes.CONTENT), (b"\x3c", codes.NOT_ACCEPTABLE)):
+        answer = await world.begin(codes.GET, b"", (ACCEPT, accept), path=(b"deaf",))
+        assert answer.code == code
+    assert b"Accept" in answer.payload
+
+
 @pytest.mark.parametrize("code", WRITES)
 async def test_a_write_with_a_stale_etag_is_not_carried_out(code: int) -> None:
     world = World()

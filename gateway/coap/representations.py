@@ -1,5 +1,8 @@
-"""Entity tags of what is read (RFC 7252, section 5.10.6): each 2.05 has one, and who knows it by
-that is told 2.03 in its place."""
+"""Representations of resources, as they are told to who reads them (RFC 7252, section 5.10).
+
+Each 2.05 has an entity tag, and who knows it by that is told 2.03 in its place (5.10.6). It is of
+the format that was asked for, or refused (5.10.4), whatever its resource has looked at.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,12 @@ from typing import Final
 from coap_engine import codes, option_numbers
 from coap_engine.blocks import with_options
 from coap_engine.message import CoapRequest, CoapResponse, value_of
+from coap_engine.uint import decode_uint
 
 ETAG_BYTES: Final = 8
+_NOT_ACCEPTABLE: Final = CoapResponse(
+    codes.NOT_ACCEPTABLE, (), b"the resource has no such format as Accept asks for"
+)
 
 
 def tagged(response: CoapResponse) -> CoapResponse:
@@ -25,10 +32,22 @@ def tagged(response: CoapResponse) -> CoapResponse:
     return CoapResponse(response.code, with_options(response.options, etag), response.payload)
 
 
-def validated(request: CoapRequest, response: CoapResponse) -> CoapResponse:
-    """What is told of a resource: without the body, if the request names the ETag of that body."""
+def represented(request: CoapRequest, response: CoapResponse) -> CoapResponse:
+    """What who reads a resource is told.
+
+    Args:
+        request: that was answered.
+        response: of the resource.
+
+    Returns:
+        2.03 without the body, if the request names the ETag of that body; 4.06 if it asked for
+        another format; else the response, with an ETag if it is a 2.05.
+
+    """
     if response.code != codes.CONTENT or request.code not in (codes.GET, codes.FETCH):
         return response
+    if not _is_acceptable(request, response):
+        return _NOT_ACCEPTABLE
     response = tagged(response)
     etag = value_of(response.options, option_numbers.ETAG)
     for number, value in request.options:
@@ -37,6 +56,15 @@ def validated(request: CoapRequest, response: CoapResponse) -> CoapResponse:
         if number == option_numbers.ETAG and value == etag:
             return CoapResponse(codes.VALID, _of_the_cache(response), b"")
     return response
+
+
+def _is_acceptable(request: CoapRequest, response: CoapResponse) -> bool:
+    options = request.options
+    if not options or options[-1][0] < option_numbers.ACCEPT:  # as most: options are in order
+        return True
+    accept = value_of(options, option_numbers.ACCEPT)
+    form = value_of(response.options, option_numbers.CONTENT_FORMAT)
+    return accept is None or form is None or decode_uint(accept) == decode_uint(form)
 
 
 def _of_the_cache(response: CoapResponse) -> tuple[tuple[int, bytes], ...]:
