@@ -16,7 +16,7 @@ from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond
 from gateway.coap.conditional import Conditional, resource_of
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.passed_on import is_passed_on
-from gateway.coap.preconditions import Preconditions
+from gateway.coap.preconditions import Preconditions, may_have_conditions
 from gateway.coap.refused_requests import RefusedRequests
 from gateway.coap.rendering import Renderings, Tell
 from gateway.coap.representations import represented
@@ -146,9 +146,10 @@ class Answers:
         if refused is not None:
             self.refused.note(asked.request, asked.peer, refused, now)
             return refused, True
-        conditions = Preconditions.of(asked.request)
-        if conditions is not None and not is_passed_on(asked.request):
-            return self._judge(conditions, asked, now, respond, ask)
+        if may_have_conditions(request) and not is_passed_on(request):
+            conditions = Preconditions.of(request)
+            if conditions is not None:
+                return self._judge(conditions, asked, now, respond, ask)
         return self._serve(asked, now, respond, ask)
 
     def revise(self) -> None:

@@ -33,9 +33,6 @@ class Preconditions:
     @classmethod
     def of(cls, request: CoapRequest) -> Preconditions | None:
         """Read those of a request; None if it has none."""
-        options = request.options
-        if not options or options[0][0] > option_numbers.IF_NONE_MATCH:
-            return None
         if_match = frozenset(request.values(option_numbers.IF_MATCH))
         if_none_match = request.value(option_numbers.IF_NONE_MATCH) is not None
         return cls(if_match, if_none_match=if_none_match) if if_match or if_none_match else None
@@ -56,6 +53,11 @@ class Preconditions:
             return True
         etag = value_of(found.options, option_numbers.ETAG)
         return True if etag is not None and etag in self._if_match else None
+
+
+def may_have_conditions(request: CoapRequest) -> bool:
+    """Return whether a request may have any, by its first option; most can't, as it is a path."""
+    return bool(request.options) and request.options[0][0] <= option_numbers.IF_NONE_MATCH
 
 
 def failure(found: CoapResponse) -> CoapResponse:

@@ -11,10 +11,11 @@ from typing import Final
 
 from coap_engine import codes, option_numbers
 from coap_engine.blocks import with_options
-from coap_engine.message import CoapRequest, CoapResponse, value_of
+from coap_engine.message import CoapRequest, CoapResponse, Option, value_of
 from coap_engine.uint import decode_uint
 
 ETAG_BYTES: Final = 8
+_READS: Final = (codes.GET, codes.FETCH)
 _NOT_ACCEPTABLE: Final = CoapResponse(
     codes.NOT_ACCEPTABLE, (), b"the resource has no such format as Accept asks for"
 )
@@ -44,29 +45,30 @@ def represented(request: CoapRequest, response: CoapResponse) -> CoapResponse:
         another format; else the response, with an ETag if it is a 2.05.
 
     """
-    if response.code != codes.CONTENT or request.code not in (codes.GET, codes.FETCH):
+    if response.code != codes.CONTENT or request.code not in _READS:
         return response
-    if not _is_acceptable(request, response):
+    options, said = request.options, response.options
+    # Options stand in order, and most requests have neither ETag nor Accept.
+    if options and options[-1][0] >= option_numbers.ACCEPT and not _is_acceptable(options, said):
         return _NOT_ACCEPTABLE
-    response = tagged(response)
+    if not said or said[0][0] != option_numbers.ETAG:
+        response = tagged(response)
+    if not options or options[0][0] > option_numbers.ETAG:
+        return response
     etag = value_of(response.options, option_numbers.ETAG)
-    for number, value in request.options:
-        if number > option_numbers.ETAG:
-            break
-        if number == option_numbers.ETAG and value == etag:
-            return CoapResponse(codes.VALID, _of_the_cache(response), b"")
+    if (option_numbers.ETAG, etag) in options:
+        return CoapResponse(codes.VALID, _of_the_cache(response), b"")
     return response
 
 
-def _is_acceptable(request: CoapRequest, response: CoapResponse) -> bool:
-    options = request.options
-    if not options or options[-1][0] < option_numbers.ACCEPT:  # as most: options are in order
-        return True
+def _is_acceptable(options: tuple[Option, ...], said: tuple[Option, ...]) -> bool:
     accept = value_of(options, option_numbers.ACCEPT)
-    form = value_of(response.options, option_numbers.CONTENT_FORMAT)
-    return accept is None or form is None or decode_uint(accept) == decode_uint(form)
+    form = value_of(said, option_numbers.CONTENT_FORMAT)
+    if accept is None or form is None or accept == form:
+        return True
+    return decode_uint(accept) == decode_uint(form)
 
 
-def _of_the_cache(response: CoapResponse) -> tuple[tuple[int, bytes], ...]:
+def _of_the_cache(response: CoapResponse) -> tuple[Option, ...]:
     """The options that a 2.03 has: a format says what a body is, and there is none."""
     return tuple(one for one in response.options if one[0] != option_numbers.CONTENT_FORMAT)
