@@ -211,6 +211,8 @@ async def test_well_known_core_is_what_the_site_has_now() -> None:
         return response.payload.decode()
 
     assert links() == str(roof.site.get_resources_as_linkheader())
+    assert links("href=/sensors/%70ump") == links("href=/sensors/pump") != ""
+    assert links("href=/sensors/%70um*") == links("href=/sensors/pum*") != ""
     roof.sensors.remove("pump")
     assert "pump" not in links()
     assert "</sensors/roof>" in links()

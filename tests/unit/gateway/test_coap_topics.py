@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from gateway.broker.hooks import Client
 from gateway.coap_topics.shares import TopicLimits, TopicShares
 from gateway.mqtt import Publish, PubRec, PubRel, ReasonCode, SubAck, Subscribe, Version
 from gateway.mqtt import SubscriptionRequest as Wanted
+from gateway.write_turns import WriteTurn
 
 
 @pytest.fixture
@@ -119,6 +121,21 @@ async def test_a_read_without_a_response_topic_is_refused_and_a_write_carried_ou
     assert await anna.publish("$coap/PUT/gw-a/sensors/valve", b"1") == ReasonCode.SUCCESS
     read = await anna.ask("$coap/GET/gw-a/sensors/valve", user=(("accept", "text/plain"),))
     assert read.payload == b"1.0"
+
+
+async def test_a_write_waits_for_who_has_looked_at_its_resource_before_writing(
+    gateway: FleetGateway,
+) -> None:
+    """All ways to an actuator, and commands over MQTT, go by the turns of the sampler."""
+    turns = gateway.process._readings.sampler.turns
+    careful = WriteTurn((b"sensors", b"valve"), lambda: None, is_alone=True)
+    turns.enter(careful)
+    anna = await client(gateway)
+    written = asyncio.create_task(anna.ask("$coap/PUT/gw-a/sensors/valve", b"1"))
+    await until(lambda: bool(turns._of[careful.resource].waiting))
+    turns.leave(careful)
+    assert told(await written)["code"] == "2.04"
+    await until(lambda: len(turns) == 0)
 
 
 @pytest.mark.parametrize("topic", ["elsewhere/1", "$SYS/1", "$coap/answer/c2/1"])
