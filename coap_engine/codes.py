@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+EMPTY: Final = 0x00
+"""Of a message that is none of either; a response with it is one that is not sent."""
 GET: Final = 0x01
 POST: Final = 0x02
 PUT: Final = 0x03

@@ -146,7 +146,6 @@ ROWS: Mapping[int, Row] = {
         "No-Response",
         "all",
         "the classes of answers that are not sent",
-        "no effect: the answer is sent",
     ),
     292: _sent("Request-Tag", "those with a body", "tells apart bodies that come at the same time"),
     65_001: _sent(

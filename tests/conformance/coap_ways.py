@@ -230,6 +230,10 @@ class Way:
         """The options that lead to a resource."""
         raise NotImplementedError
 
+    def begin(self, code: int, *options: Option, payload: bytes = b"") -> None:
+        """Ask for the lamp, and wait for nothing."""
+        self.world.send(code, (*self.route(LAMP), *options), payload)
+
     async def ask(
         self,
         code: int,
@@ -314,6 +318,9 @@ class Oscore(Way):
             return self._open(await self.world.answer(token), request_id)
 
         return told
+
+    def begin(self, code: int, *options: Option, payload: bytes = b"") -> None:
+        self._send(code, (*self.route(LAMP), *options), payload, KNOWN)
 
     def _send(
         self, code: int, options: tuple[Option, ...], payload: bytes, peer: CoapPeer

@@ -35,6 +35,7 @@ _BODIES: Final = BodyLimits(size_exponent=5)
 """Blocks of 512 bytes, so that a protected one fits into one of the engine's."""
 _UNKNOWN: Final = "Security context not found"
 _OUTER: Final = (codes.POST, codes.FETCH)
+_NOT_SENT: Final = CoapResponse(codes.EMPTY)
 
 _log = logging.getLogger(__name__)
 
@@ -175,6 +176,8 @@ class OscoreAnswers:
         def closed(response: CoapResponse, is_last: bool, at: float) -> CoapResponse:
             if finished is not None:
                 finished.answered(response)
+            if not observe and options.suppressed >> (response.code >> 5) - 1 & 1:
+                return _NOT_SENT  # as the device wishes (RFC 7967, section 2.1)
             response = self._response_bodies.cut(peer, code, raw, body, response, at)
             if block1 is not None:
                 response = _marked(response, block1)
