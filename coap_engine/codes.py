@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+EMPTY: Final = 0x00
+"""Of a message that is none of either; a response with it is one that is not sent."""
 GET: Final = 0x01
 POST: Final = 0x02
 PUT: Final = 0x03
@@ -26,6 +28,7 @@ NOT_FOUND: Final = 0x84
 METHOD_NOT_ALLOWED: Final = 0x85
 NOT_ACCEPTABLE: Final = 0x86
 REQUEST_ENTITY_INCOMPLETE: Final = 0x88
+PRECONDITION_FAILED: Final = 0x8C
 REQUEST_ENTITY_TOO_LARGE: Final = 0x8D
 TOO_MANY_REQUESTS: Final = 0x9D
 INTERNAL_SERVER_ERROR: Final = 0xA0

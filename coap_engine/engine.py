@@ -14,6 +14,7 @@ from coap_engine.codec import ACK, CON, EMPTY, NON, RST, CoapMessage, decode, em
 from coap_engine.counters import EngineCounters
 from coap_engine.errors import MessageFormatError
 from coap_engine.exchange import ServedExchange
+from coap_engine.finished_bodies import FinishedBodies
 from coap_engine.freshness import Freshness
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
 from coap_engine.message import Asked, CoapEvent, CoapPeer, CoapRequest, CoapResponse
@@ -63,6 +64,7 @@ class Engine:
         self._retransmissions = Retransmissions(random_bytes, limits.transmission)
         self._request_bodies = RequestBodies(self.shares, limits.bodies)
         self._response_bodies = ResponseBodies(self.shares, limits.bodies)
+        self._finished_bodies = FinishedBodies(self.shares, limits.bodies)
         self._served = ServedExchanges(
             self._outbox,
             self._retransmissions,
@@ -164,6 +166,7 @@ class Engine:
         self._recent.forget_peer(peer)
         self._request_bodies.forget_peer(peer)
         self._response_bodies.forget_peer(peer)
+        self._finished_bodies.forget_peer(peer)
 
     def events(self) -> list[CoapEvent]:
         """What is to be done above, once, in the order in which it came."""
@@ -180,6 +183,7 @@ class Engine:
         due = _earlier(due, self._own.next_timer())
         due = _earlier(due, self._request_bodies.next_timer())
         due = _earlier(due, self._response_bodies.next_timer())
+        due = _earlier(due, self._finished_bodies.next_timer())
         return _earlier(due, self._recent.next_timer())
 
     def handle_timer(self, now: float) -> None:
@@ -199,6 +203,7 @@ class Engine:
                 self._served.gave_up(message)
         self._request_bodies.handle_timer(now)
         self._response_bodies.handle_timer(now)
+        self._finished_bodies.handle_timer(now)
         self._recent.handle_timer(now)
 
     def _receive_request(
@@ -258,6 +263,11 @@ class Engine:
         if self.freshness.is_needed_to_act(peer, code, now) and not is_protected(exchange.options):
             self._served.answer(exchange, self.freshness.challenge(peer, now), now)
             return
+        again = self._finished_bodies.again(peer, code, exchange.options, exchange.body)
+        if again is not None:
+            exchange.block1 = again.block1
+            self._served.answer(exchange, again.response, now)
+            return
         answer = self._blocks(exchange, now)
         if answer is not None:
             self._served.answer(exchange, answer, now, is_cut=True)
@@ -267,6 +277,7 @@ class Engine:
             self._served.deregister(peer, exchange.token)
         refusal = self._served.begin(exchange, now, registers=options.registers and is_observable)
         if refusal is not None:
+            exchange.note_answer(refusal.response(), now)
             self._served.answer(exchange, refusal.response(), now)
             return
         request = CoapRequest(
@@ -285,7 +296,11 @@ class Engine:
         taken = self._request_bodies.take(peer, code, options, exchange.body, now)
         if not isinstance(taken, WholeBody):
             return taken
-        exchange.body, exchange.block1 = taken.payload, taken.block1
+        block1 = taken.block1
+        if block1 is not None:
+            finished = self._finished_bodies.add(peer, code, options, exchange.body, block1, now)
+            exchange.finished = finished
+        exchange.body, exchange.block1 = taken.payload, block1
         return self._response_bodies.following(peer, code, options, exchange.body, now)
 
     def _receive_empty(self, message: CoapMessage, peer: CoapPeer, now: float) -> None:

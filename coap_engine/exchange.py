@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coap_engine.message import CoapPeer, Option
+from coap_engine.finished_bodies import FinishedBody
+from coap_engine.message import CoapPeer, CoapResponse, Option
 from coap_engine.recent_requests import RecentRequest
 
 
@@ -19,6 +20,7 @@ class ServedExchange:
         options: as they came.
         body: of the request, whole.
         block1: what the answer says as Block1; None for nothing.
+        finished: where it is remembered that the body's last block has come; None for nowhere.
         request_bytes: length of the datagram.
         suppressed: classes of responses that are not wanted, as bits (RFC 7967).
         recent: where the answer is remembered.
@@ -36,6 +38,7 @@ class ServedExchange:
         "block1",
         "body",
         "code",
+        "finished",
         "is_acknowledged",
         "is_answered",
         "is_confirmable",
@@ -70,6 +73,7 @@ class ServedExchange:
         self.message_id = recent.message_id
         self.is_confirmable = False
         self.block1: bytes | None = None
+        self.finished: FinishedBody | None = None
         self.request_bytes = 0
         self.suppressed = 0
         self.acknowledge_at = 0.0
@@ -77,3 +81,8 @@ class ServedExchange:
         self.is_acknowledged = False
         self.is_answered = False
         self.observes = False
+
+    def note_answer(self, response: CoapResponse, now: float) -> None:
+        """It is answered for the first time."""
+        if self.finished is not None:
+            self.finished.answered(response, now)

@@ -146,6 +146,7 @@ class ServedExchanges:
                 is_confirmable=exchange.is_confirmable and exchange.is_acknowledged,
             )
         self._answered(exchange)
+        exchange.note_answer(response, now)
         try:
             is_sent = self.answer(exchange, response, now, observe=observe)
         except Exception:  # of a response that makes no message: its peer is told that much
@@ -175,7 +176,7 @@ class ServedExchanges:
 
         Args:
             exchange: of the request; it need not be among those that are served.
-            response: whole, or the block that was asked for.
+            response: whole, or the block that was asked for; one that is empty is not sent.
             now: in seconds.
             observe: the value of the Observe option; None for none.
             is_cut: it is that block.
@@ -184,7 +185,8 @@ class ServedExchanges:
             Whether it was sent; if not, the peer was asked for an Echo.
 
         """
-        if exchange.suppressed >> (response.code >> 5) - 1 & 1:  # RFC 7967, section 2.1
+        code = response.code
+        if code == codes.EMPTY or exchange.suppressed >> (code >> 5) - 1 & 1:  # RFC 7967, 2.1
             if exchange.is_confirmable:
                 self._acknowledge(exchange)
             return True

@@ -12,8 +12,11 @@ from typing import Final
 
 from resource_directory.ordered_ids import ChangeCount, each_in_order
 from resource_directory.sorted_values import SortedValues
+from resource_directory.uri import normalised
 
 Term = tuple[str, str]
+URIS: Final = frozenset({"href", "anchor", "base"})
+"""Attributes whose values are URIs: those that are equivalent are the same (RFC 3986, 6.2)."""
 
 _COUNTED_VALUES: Final = 32
 """Of a prefix, so many values' ids are counted to estimate; of more the values alone."""
@@ -33,9 +36,11 @@ class Criterion:
     @classmethod
     def parse(cls, name: str, value: str) -> Criterion:
         """Read a query's parameter."""
-        if value.endswith("*"):
-            return cls(name, value[:-1], is_prefix=True)
-        return cls(name, value)
+        is_prefix = value.endswith("*")
+        value = value[:-1] if is_prefix else value
+        if name in URIS:
+            value = normalised(value, is_prefix=is_prefix)
+        return cls(name, value, is_prefix)
 
     def matches(self, terms: Iterable[Term]) -> bool:
         """Whether one of the terms is asked for."""

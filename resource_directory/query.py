@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from resource_directory.errors import InvalidParameterError
 from resource_directory.index import Criterion
+from resource_directory.uri import path_of
 
 MAX_CRITERIA: Final = 16
 
@@ -55,3 +56,21 @@ class LookupQuery:
         if paging.get("count") == 0:
             raise InvalidParameterError("count is not at least 1", 0)
         return cls(tuple(criteria), paging.get("page", 0), paging.get("count"))
+
+    def located(self, is_location: Callable[[str], bool]) -> LookupQuery:
+        """The query with registrations named by their paths, where it names them by URIs.
+
+        RFC 9176, section 6.2: either is to be recognised. By which names its host is known the
+        directory can't tell, so all are taken for one of them.
+
+        Args:
+            is_location: whether a path is one of a registration here.
+
+        """
+        criteria = tuple(
+            replace(one, value=path_of(one.value))
+            if one.name == "href" and not one.is_prefix and is_location(path_of(one.value))
+            else one
+            for one in self.criteria
+        )
+        return self if criteria == self.criteria else replace(self, criteria=criteria)

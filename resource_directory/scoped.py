@@ -1,8 +1,9 @@
 """Look-ups in the directories of several gateways: what is asked of which, and what is told.
 
-``scope`` says whose directories are looked at; ``d``, ``gp`` and ``gw`` leave those of one domain,
-group or gateway. All else is asked of each of them. What each one answers says where it lives
-(``gw``), and its own resources get a path that works where it was asked.
+``scope`` says whose directories are looked at; ``gw-domain``, ``gw-group`` and ``gw`` leave those
+of one domain, group or gateway. All else is asked of each of them, the sectors of endpoints
+(``d``) among it. What each one answers says where it lives (``gw``), and its own resources get a
+path that works where it was asked.
 """
 
 from __future__ import annotations
@@ -20,8 +21,13 @@ from resource_directory.search import MAX_CHARACTERS
 
 GATEWAY = "gw"
 """The attribute that says in which gateway's directory a link stands."""
+DOMAIN, GROUP = "gw-domain", "gw-group"
+"""Parameters that leave the directories of one domain or group; ``-`` stands for none."""
 STALE = "stale"
 """The attribute that says how many seconds ago that gateway told it, which does not answer now."""
+_OF_GATEWAYS = ("scope", DOMAIN, GROUP, GATEWAY)
+_FORMER = {"d=-": DOMAIN, "gp=-": GROUP}
+"""What once meant gateways of no domain or group; no sector is called that."""
 _PORTS = {"coap": 5683, "coaps": 5684}
 _LOOPBACK = ("127.0.0.1", "::1")
 """Hosts that are a gateway's own, whatever address others reach it at."""
@@ -73,26 +79,30 @@ class ScopedQuery:
         asked, paging = list[str](), list[str]()
         for parameter in parameters:
             name, _, value = parameter.partition("=")
-            if name in ("scope", "d", "gp", GATEWAY):
+            if name in _OF_GATEWAYS:
                 if name in own:
                     raise InvalidParameterError("given twice", name)
                 own[name] = value
             else:
                 (paging if name in ("page", "count") else asked).append(parameter)
-        if not own.keys() & {"scope", GATEWAY}:
+        if not own:
             return None
+        for former in asked:
+            if former in _FORMER:
+                why = f"{former} is about sectors of endpoints; for gateways of none ask"
+                raise InvalidParameterError(why, f"{_FORMER[former]}=-")
         try:
             scope = LookUpScope(own.get("scope", LookUpScope.ALL.value))
         except ValueError:
             raise InvalidParameterError(
                 "scope is no own, group, domain or all", own["scope"]
             ) from None
-        if scope is LookUpScope.OWN and GATEWAY not in own:
+        if scope is LookUpScope.OWN and own.keys() == {"scope"}:
             return None
         query = LookupQuery.parse([*asked, *paging])
         return cls(
             scope,
-            *(own.get("d"), own.get("gp"), own.get(GATEWAY)),
+            *(own.get(DOMAIN), own.get(GROUP), own.get(GATEWAY)),
             tuple(asked),
             *(query.criteria, query.page, query.count),
         )

@@ -200,7 +200,7 @@ class DirectoryService:
         if request.path not in (RESOURCES, ENDPOINTS):
             return None
         try:
-            query = LookupQuery.parse(request.query)
+            query = self._query(request)
             return self._watches.add(query, of_endpoints=request.path == ENDPOINTS)
         except DirectoryError:
             return None
@@ -316,16 +316,20 @@ class DirectoryService:
 
     # -- look-ups --------------------------------------------------------------------------------
 
+    def _query(self, request: DirectoryRequest) -> LookupQuery:
+        query = LookupQuery.parse(request.query)
+        return query.located(lambda path: self.registry.at(path) is not None)
+
     def _find_resources(
         self, request: DirectoryRequest, now: float
     ) -> DirectoryAnswer | SlowLookUp:
-        query = LookupQuery.parse(request.query)
+        query = self._query(request)
         return _begun(request, self.registry.find_resources(query, now))
 
     def _find_endpoints(
         self, request: DirectoryRequest, now: float
     ) -> DirectoryAnswer | SlowLookUp:
-        query = LookupQuery.parse(request.query)
+        query = self._query(request)
         return _begun(request, self.registry.find_endpoints(query, now))
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from resource_directory.errors import TooLargeError
-from resource_directory.index import Criterion, Term
+from resource_directory.index import URIS, Criterion, Term
 from resource_directory.link_format import LinkAttributes, WebLink
 from resource_directory.registration import Registration
+from resource_directory.uri import normalised
 
 # RFC 6690, section 3, and RFC 7252, section 7.2.1: lists separated by spaces, of which each counts.
 _LISTS: Final = frozenset({"rel", "rev", "rt", "if", "ct"})
@@ -42,7 +43,7 @@ def check_lists(links: Iterable[WebLink]) -> None:
 def link_terms(registration: Registration, number: int) -> tuple[Term, ...]:
     """The terms of a link, by its number from 0."""
     return (
-        ("href", registration.target(number)),
+        ("href", normalised(registration.target(number))),
         *attribute_terms(registration.link_attributes[number]),
     )
 
@@ -61,7 +62,9 @@ def attribute_terms(attributes: LinkAttributes) -> tuple[Term, ...]:
 
 def _each_term(attributes: LinkAttributes) -> Iterator[Term]:
     for name, value in attributes:
-        if value and name in _LISTS and " " in value:
+        if value and name in URIS:
+            yield name, normalised(value)
+        elif value and name in _LISTS and " " in value:
             for item in value.split():
                 yield name, item
         else:
@@ -73,5 +76,5 @@ def endpoint_terms(registration: Registration) -> list[Term]:
     terms = [("href", registration.location), ("ep", registration.endpoint)]
     if registration.sector:
         terms.append(("d", registration.sector))
-    terms += [("base", registration.base), ("lt", str(registration.lifetime_s))]
+    terms += [("base", normalised(registration.base)), ("lt", str(registration.lifetime_s))]
     return [*terms, *registration.attributes]

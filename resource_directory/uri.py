@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import socket
 from typing import Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from resource_directory.errors import InvalidParameterError
 
@@ -21,6 +21,23 @@ _USUAL = re.compile(
 )
 """Most bases; the others are taken apart at leisure."""
 _NO_URI: Final = frozenset(' <>"')
+_NORMAL = re.compile(
+    r"(?:coaps?://(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?!568[34]/)[0-9]+)?)?/[!#-~]*\Z"
+)
+"""What most targets are, and the same when it is normalised if it has no ``%`` and no ``/.``."""
+_SPLIT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)\Z", re.DOTALL)
+_DEFAULT_PORTS: Final = {
+    "coap": ":5683",
+    "coaps": ":5684",
+    "coap+tcp": ":5683",
+    "coaps+tcp": ":5684",
+    "coap+ws": ":80",
+    "coaps+ws": ":443",
+    "http": ":80",
+    "https": ":443",
+}
+_ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}|[^!-~]+")
+_UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
 def checked_base(base: str) -> str:
@@ -90,6 +107,68 @@ def resolve(base: str, reference: str) -> str:
     except ValueError as error:
         raise InvalidParameterError(f"link target ({error})", reference) from error
     return scheme + joined.removeprefix("http")
+
+
+def normalised(reference: str, *, is_prefix: bool = False) -> str:
+    """A URI, or a path from the root, as all that are equivalent to it are written.
+
+    That is by case, percent-encoding, dot segments, default port and empty path (RFC 3986, section
+    6.2.2 and 6.2.3; RFC 7252, section 6.3). What is no URI stays as it is.
+
+    Args:
+        reference: as it was said.
+        is_prefix: it is only how such a one begins: what could go on otherwise stays as it is.
+
+    """
+    if _NORMAL.match(reference) and "%" not in reference and "/." not in reference:
+        return reference
+    parts = _SPLIT.match(reference)
+    scheme, authority, rest = ("", "", reference) if parts is None else parts.groups()
+    if parts is not None:
+        scheme, authority = scheme.lower(), _ESCAPED.sub(_unescaped, authority).lower()
+        port = _DEFAULT_PORTS.get(scheme, ":")
+        if rest or not is_prefix or authority.endswith(port):
+            authority = authority.removesuffix(port).removesuffix(":")
+            rest = rest if rest[:1] == "/" else f"/{rest}"
+        scheme += "://"
+    elif reference[:1] != "/":
+        return reference
+    rest = _ESCAPED.sub(_unescaped, rest)
+    if not is_prefix:
+        rest = _without_dots(rest)
+    return f"{scheme}{authority}{rest}"
+
+
+def path_of(uri: str) -> str:
+    """The path of a normalised URI of CoAP, over whatever host; empty for another one."""
+    parts = _SPLIT.match(uri)
+    return parts[3] if parts is not None and parts[1] in ("coap", "coaps") else ""
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    """A character without its escape if it needs none (section 2.3), else with capital digits."""
+    text = found[0]
+    if text[0] != "%":
+        return quote(text, errors="replace")
+    character = chr(int(text[1:], 16))
+    return character if character in _UNRESERVED else text.upper()
+
+
+def _without_dots(path: str) -> str:
+    """What a path with dot segments means (section 5.2.4), whatever stands behind the path."""
+    end = min((at for at in (path.find("?"), path.find("#")) if at >= 0), default=len(path))
+    if "/." not in path[:end]:
+        return path
+    kept: list[str] = []
+    segments = path[:end].split("/")[1:]
+    for segment in segments:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    if segments[-1] in (".", ".."):
+        kept.append("")
+    return "/" + "/".join(kept) + path[end:]
 
 
 def _is_usual(address: str | None, base: str) -> bool:

@@ -32,7 +32,14 @@ NUMBER = {
     "Size1": 60,
     "No-Response": 258,
 }
-OPAQUE = {"If-Match": 1, "ETag": 4, "Echo": 252, "Request-Tag": 292, "Unknown-Critical": 2049}
+OPAQUE = {
+    "If-Match": 1,
+    "ETag": 4,
+    "If-None-Match": 5,
+    "Echo": 252,
+    "Request-Tag": 292,
+    "Unknown-Critical": 2049,
+}
 BLOCK = {"Block2": 23, "Block1": 27}
 NAMES = {number: name for kind in (TEXT, NUMBER, OPAQUE, BLOCK) for name, number in kind.items()}
 
@@ -139,6 +146,15 @@ def _shown(number: int, value: bytes) -> tuple[str, str]:
     return name, value.hex()
 
 
+def matched(text: str, came: Line) -> dict[str, str]:
+    """What a message that is as it stands in a script calls by names."""
+    pattern = re.escape(text).replace(r"\.\.\.", ".*").replace(r"\*", r"[^\s]*")
+    pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^\\s]*)", pattern)
+    found = re.fullmatch(pattern, str(came))
+    assert found is not None, f"came:     {came}\nexpected: {text}"
+    return found.groupdict()
+
+
 class Conversation:
     """A client with a socket of its own.
 
@@ -174,14 +190,10 @@ class Conversation:
     def _expect(self, text: str) -> None:
         self._socket.settimeout(LIMIT_S)
         try:
-            came = str(Line.decode(self._socket.recv(65_535)))
+            came = Line.decode(self._socket.recv(65_535))
         except TimeoutError:
             raise AssertionError(f"nothing came, expected: {text}") from None
-        pattern = re.escape(text).replace(r"\.\.\.", ".*").replace(r"\*", r"[^\s]*")
-        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^\\s]*)", pattern)
-        found = re.fullmatch(pattern, came)
-        assert found is not None, f"came:     {came}\nexpected: {text}"
-        self.named |= found.groupdict()
+        self.named |= matched(text, came)
 
     def _expect_nothing(self) -> None:
         self._socket.settimeout(SILENCE_S)

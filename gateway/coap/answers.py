@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -9,20 +10,29 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
+from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, value_of
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond
+from gateway.coap.conditional import Conditional, resource_of
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
+from gateway.coap.passed_on import is_passed_on
+from gateway.coap.preconditions import Preconditions, may_have_conditions
 from gateway.coap.refused_requests import RefusedRequests
-from gateway.coap.rendering import Renderings
+from gateway.coap.rendering import Renderings, Tell
+from gateway.coap.representations import represented
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
+from gateway.write_turns import WriteTurn, WriteTurns
 
 RENDERING_RATES: Final = Rates(host=20.0, strangers=50.0)
 """Requests for which a resource is asked in a task, which takes a fraction of a millisecond."""
 _NOT_OPENED: Final = CoapResponse(codes.BAD_OPTION, (), b"option 9 is not understood")
 _FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
+_OTHER_FORMAT: Final = CoapResponse(
+    codes.NOT_ACCEPTABLE, (), b"the resource has another format now: observe again"
+)
+_READS: Final = (codes.GET, codes.FETCH)
 NO_PROXY: Final = CoapResponse(codes.PROXYING_NOT_SUPPORTED, (), b"not a proxy")
 
 _log = logging.getLogger(__name__)
@@ -70,6 +80,7 @@ class Answers:
         remote_of: a peer as resources see it.
         rates: how often peers may have a resource asked.
         router: says what a request is that names who is to answer it.
+        turns: of all who write to the site's resources; None where nobody else does.
 
     Attributes:
         refused: what peers asked for that they may not.
@@ -84,7 +95,9 @@ class Answers:
         remote_of: Callable[[CoapPeer], Any],
         rates: Rates = RENDERING_RATES,
         router: Router = serve_here,
+        turns: WriteTurns | None = None,
     ) -> None:
+        self._turns = WriteTurns() if turns is None else turns
         self._access = access
         self._at_hand = at_hand
         self._remote_of = remote_of
@@ -129,22 +142,19 @@ class Answers:
         request = self._routed(asked.request)
         if isinstance(request, CoapResponse):
             return request, True
+        if request.observe and request.code not in _READS:
+            request = _unobserved(request)
         if request is not asked.request:
             asked = Asked(asked.exchange, asked.peer, request)
         refused = self._access.refusal(asked.request, asked.peer)
         if refused is not None:
             self.refused.note(asked.request, asked.peer, refused, now)
             return refused, True
-        for source in self._at_hand:
-            response = source.answer(asked.request, asked.peer, now)
-            if isinstance(response, CoapResponse):
-                return response, not self._is_observed(source, asked, response, respond)
-            if response is not None:
-                self._begin(response, source, asked, respond, partial(ask, asked.peer))
-                return None
-        if self._rendering_shares.admit(asked.peer, now) != ADMITTED:
-            return self._rendering_shares.refusal().response(), True
-        return self._render(asked, respond)
+        if may_have_conditions(request) and not is_passed_on(request):
+            conditions = Preconditions.of(request)
+            if conditions is not None:
+                return self._judge(conditions, asked, now, respond, ask)
+        return self._serve(asked, now, respond, ask)
 
     def revise(self) -> None:
         """The policy is another one: end what is open and may be no more, and say so."""
@@ -183,8 +193,67 @@ class Answers:
             return _NOT_OPENED
         return self._router(request) if request.route else request
 
+    def _serve(
+        self, asked: Asked, now: float, respond: Respond, ask: AskPeer
+    ) -> tuple[CoapResponse, bool] | None:
+        for source in self._at_hand:
+            response = source.answer(asked.request, asked.peer, now)
+            if isinstance(response, CoapResponse):
+                is_last = not self._is_observed(source, asked, response, respond)
+                return represented(asked.request, response), is_last
+            if response is not None:
+                self._begin(response, (source,), asked, respond, partial(ask, asked.peer))
+                return None
+        if self._rendering_shares.admit(asked.peer, now) != ADMITTED:
+            return self._rendering_shares.refusal().response(), True
+        return self._render(asked, respond)
+
+    def _judge(
+        self,
+        conditions: Preconditions,
+        asked: Asked,
+        now: float,
+        respond: Respond,
+        ask: AskPeer,
+    ) -> tuple[CoapResponse, bool] | None:
+        """Have a request answered if its preconditions hold. Nothing is observed that way."""
+        # It may ask a resource several times, and takes one share for all of them.
+        if self._rendering_shares.admit(asked.peer, now) != ADMITTED:
+            return self._rendering_shares.refusal().response(), True
+        ask_peer = partial(ask, asked.peer)
+        serve = partial(self._serve_once, asked.peer, ask_peer)
+        later = Conditional(conditions, asked.request, serve, self._turns)
+        self._begin(later, (), asked, respond, ask_peer)
+        return None
+
+    def _serve_once(
+        self, peer: CoapPeer, ask: Ask, request: CoapRequest, told: Callable[[CoapResponse], None]
+    ) -> Callable[[], None]:
+        """Answer a request of a peer who may make it; returns what ends that."""
+        now = asyncio.get_running_loop().time()
+        for source in self._at_hand:
+            response = source.answer(request, peer, now)
+            if isinstance(response, CoapResponse):
+                told(response)
+                return _nothing
+            if response is not None:
+                return response.begin(told, ask)
+        try:
+            message = incoming(request, self._remote_of(peer))
+        except OptionRefusedError as refused:
+            told(refused.response)
+            return _nothing
+        return self._renderings.begin(
+            message, lambda answer, _is_last: told(_sendable(answer) or _FAILED)
+        )
+
     def _begin(
-        self, later: Later, source: AtHand, asked: Asked, respond: Respond, ask: Ask
+        self,
+        later: Later,
+        sources: Sequence[AtHand],
+        asked: Asked,
+        respond: Respond,
+        ask: Ask,
     ) -> None:
         exchange, is_done = asked.exchange, False
 
@@ -194,8 +263,10 @@ class Answers:
             if self._open.pop(exchange, None) is None:
                 return
             self._ends.pop(exchange, None)
-            is_last = not self._is_observed(source, asked, response, respond)
-            respond(exchange, response, is_last)
+            is_last = not any(
+                self._is_observed(source, asked, response, respond) for source in sources
+            )
+            respond(exchange, represented(asked.request, response), is_last)
 
         self._open[exchange] = asked, respond
         try:
@@ -216,7 +287,7 @@ class Answers:
         def tell(exchange: int, response: CoapResponse, is_last: bool) -> None:
             if is_last:
                 self.ended(exchange)
-            respond(exchange, response, is_last)
+            respond(exchange, represented(asked.request, response), is_last)
 
         if not source.observe(exchange, asked.request, tell):
             return False
@@ -231,12 +302,16 @@ class Answers:
         except OptionRefusedError as refused:
             return refused.response, True
 
+        formats = _Formats()
+
         def tell(answer: Any, is_last: bool) -> None:
-            try:
-                response = outgoing(answer)
-            except Exception:
-                _log.exception("what a resource answered can't be sent")
-                response, is_last = _FAILED, True
+            response = _sendable(answer) or _FAILED
+            if response is _FAILED:
+                is_last = True
+            elif not is_last and formats.are_left_by(response):
+                self.ended(exchange)
+                respond(exchange, _OTHER_FORMAT, True)
+                return
             if is_last:
                 self._open.pop(exchange, None)
                 self._ends.pop(exchange, None)
@@ -244,9 +319,74 @@ class Answers:
                 is_last = not any(
                     self._is_observed(source, asked, response, respond) for source in self._at_hand
                 )
-            respond(exchange, response, is_last)
+            respond(exchange, represented(asked.request, response), is_last)
 
         is_stranger = asked.peer.principal is None and not asked.peer.is_address_proven
-        self._ends[exchange] = self._renderings.begin(message, tell, is_stranger=is_stranger)
+        begin = partial(self._renderings.begin, message, is_stranger=is_stranger)
+        if asked.request.code in _READS:
+            self._ends[exchange] = begin(tell)
+        else:
+            self._ends[exchange] = self._in_turn(asked.request, begin, tell)
         self._open[exchange] = asked, respond
         return None
+
+    def _in_turn(
+        self, request: CoapRequest, begin: Callable[[Tell], Callable[[], None]], tell: Tell
+    ) -> Callable[[], None]:
+        """Have a write rendered when nobody has its resource alone; returns what ends it.
+
+        What is at hand is written within one turn of the event loop, and needs no other.
+        """
+        ends: list[Callable[[], None]] = []
+
+        def told(answer: Any, is_last: bool) -> None:
+            if is_last:
+                self._turns.leave(turn)
+            tell(answer, is_last)
+
+        def end() -> None:
+            for one in ends:
+                one()
+            self._turns.leave(turn)
+
+        turn = WriteTurn(resource_of(request), lambda: ends.append(begin(told)))
+        self._turns.enter(turn)
+        return end
+
+
+class _Formats:
+    """The formats of what an observer is told: only one (RFC 7641, section 4.2)."""
+
+    def __init__(self) -> None:
+        self._first: tuple[bytes | None] | None = None
+
+    def are_left_by(self, response: CoapResponse) -> bool:
+        """Return whether a response has another format than the first one."""
+        if response.code != codes.CONTENT:
+            return False
+        form = (value_of(response.options, option_numbers.CONTENT_FORMAT),)
+        if self._first is None:
+            self._first = form
+        return form != self._first
+
+
+def _unobserved(request: CoapRequest) -> CoapRequest:
+    """A write without the wish to observe (RFC 7641, section 2, and RFC 8132, section 2.4).
+
+    Else its resource would be asked to carry it out again at each change.
+    """
+    code, options, payload = request.code, request.options, request.payload
+    return CoapRequest(code, options, payload, is_fresh=request.is_fresh, route=request.route)
+
+
+def _sendable(answer: Any) -> CoapResponse | None:
+    """What a resource answered; None, and a line in the log, if that can't be sent."""
+    try:
+        return outgoing(answer)
+    except Exception:
+        _log.exception("what a resource answered can't be sent")
+        return None
+
+
+def _nothing() -> None:
+    """There is nothing to end."""

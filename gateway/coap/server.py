@@ -38,6 +38,7 @@ from gateway.coap.shell import EngineShell
 from gateway.coap.udp import UdpPort
 from gateway.policy.policy import Policy
 from gateway.tls.context import Tls
+from gateway.write_turns import WriteTurns
 
 if TYPE_CHECKING:
     from gateway.coap.oscore.answers import OscoreAnswers
@@ -72,6 +73,7 @@ class CoapRules:
         oscore: devices that protect their requests themselves, by kid and kid context.
         tls: what is presented over DTLS, and whose certificates are taken; None for keys alone.
         router: says what a request is that names who is to answer it.
+        turns: of all who write to the resources; None where nobody else does.
 
     """
 
@@ -80,6 +82,7 @@ class CoapRules:
     oscore: Mapping[tuple[bytes, bytes | None], OscoreContext] = field(default_factory=dict)
     tls: Tls | None = None
     router: Router = serve_here
+    turns: WriteTurns | None = None
 
 
 DEFAULT_RULES = CoapRules()
@@ -223,7 +226,9 @@ class CoapServer:
         at_hand: Sequence[AtHand] = (),
     ) -> None:
         self._access = access
-        self._answers = Answers(site, access, at_hand, self._remote_of, router=rules.router)
+        self._answers = Answers(
+            site, access, at_hand, self._remote_of, router=rules.router, turns=rules.turns
+        )
         self._asked = (coap, coaps)
         self._keystore = keystore
         self._rules = rules

@@ -108,6 +108,7 @@ class GatewaySite:
         router: passes on to other gateways what names them.
         members: who there is.
         well_known: has ``/.well-known/core``.
+        turns: of all who write to its resources, over whatever protocol.
 
     """
 
@@ -156,7 +157,8 @@ class GatewaySite:
             *(self._sensors.answers, self._summary, self._hierarchy),
             *(self.well_known, self._lookups),
         )
-        self._execution = LocalExecution(self.site, gateway_id, owner.access, self._own)
+        self.turns = sampler.turns
+        self._execution = LocalExecution(self.site, gateway_id, owner.access, self._own, self.turns)
         queries = RemoteQueries(gateway_id, owner.epoch, owner.limits, owner.seals, carrier.way_to)
         self._exchange = RemoteExchange(queries, carrier.send, self._execution)
         carrier.tell_of_moves(self._exchange.moved)
@@ -202,7 +204,12 @@ class GatewaySite:
     def answers(self) -> Answers:
         """What answers peers for whom this gateway vouches itself; see `VouchedAddress`."""
         further = Answers(
-            self.site, self.access, self.at_hand, self._execution.remote_of, router=self.router
+            self.site,
+            self.access,
+            self.at_hand,
+            self._execution.remote_of,
+            router=self.router,
+            turns=self.turns,
         )
         self.access.tell_of_changes(further.revise)
         self._further.append(further)

@@ -13,6 +13,8 @@ from aiocoap.util.linkformat import LinkFormat
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from gateway.coap.at_hand import Respond
+from gateway.coap.representations import tagged
+from resource_directory.uri import normalised
 
 PATH: Final = (b".well-known", b"core")
 KEPT_MAX: Final = 256
@@ -113,6 +115,10 @@ class WellKnownCore:
     def _matching(self, name: str, value: str) -> set[int]:
         """Which links have an attribute, or one that begins with what stands before a ``*``."""
         prefix = value.removesuffix("*")
+        if name == "href":  # equivalent ones are the same (RFC 3986, section 6.2)
+            is_prefix = prefix != value
+            prefix = normalised(prefix, is_prefix=is_prefix)
+            value = f"{prefix}*" if is_prefix else prefix
         found: set[int] = set()
         for at in range(bisect.bisect_left(self._index, (name, prefix)), len(self._index)):
             attribute, has, number = self._index[at]
@@ -131,11 +137,12 @@ class WellKnownCore:
         self._index = sorted(
             (name, one, number)
             for number, link in enumerate(self._links)
-            for name, value in [("href", link.href), *link.attr_pairs]
+            for name, value in [("href", normalised(link.href)), *link.attr_pairs]
             for one in ((value or "").split(" ") if name in _LISTS else [value or ""])
         )
 
 
 def _response(links: list[Any]) -> CoapResponse:
     payload = str(LinkFormat(links)).encode()
-    return CoapResponse(codes.CONTENT, ((option_numbers.CONTENT_FORMAT, _LINK_FORMAT),), payload)
+    form = (option_numbers.CONTENT_FORMAT, _LINK_FORMAT)
+    return tagged(CoapResponse(codes.CONTENT, (form,), payload))

@@ -26,6 +26,7 @@ from gateway.coap_topics.topics import (
     PREFIX,
     answer_prefix,
     answer_topic,
+    is_request,
 )
 from gateway.mqtt import V311, FilterError, PropertyId, ReasonCode, check_topic_name
 from gateway.mqtt.errors import PacketError
@@ -116,8 +117,8 @@ class CoapBridge:
         if client.is_bridge:  # it would ask for others, whom nobody here knows
             return ReasonCode.NOT_AUTHORIZED
         method = topic.removeprefix(PREFIX).partition("/")[0]
-        if method in (OBSERVE, ANSWER):
-            return ReasonCode.TOPIC_NAME_INVALID
+        if method in (OBSERVE, ANSWER) or (client.version != V311 and not is_request(topic)):
+            return ReasonCode.TOPIC_NAME_INVALID  # a 3.1.1 client is answered 4.00 instead
         way = self._way_back(client, topic, qos, properties)
         if isinstance(way, int):
             return way

@@ -14,7 +14,7 @@ from typing import Final
 from coap_engine import codes, option_numbers
 from coap_engine.message import Option
 from gateway.coap.access import METHOD_NAMES
-from gateway.coap.remote.execution import QUERY_SEGMENT
+from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.remote.forward_proxy import decoded
 
 PREFIX: Final = "$coap/"
@@ -86,6 +86,15 @@ def target(topic: str) -> CoapTarget:
     if any(len(value) > _OPTION_BYTES_MAX for _, value in options):
         raise CoapTopicError(f"a segment over {_OPTION_BYTES_MAX} bytes", topic)
     return CoapTarget(code, gateway, tuple(options))
+
+
+def is_request(topic: str) -> bool:
+    """Return whether a topic names a method, a gateway and what is asked of it."""
+    try:
+        target(topic)
+    except CoapTopicError:
+        return False
+    return True
 
 
 def answer_prefix(client_id: str) -> str:

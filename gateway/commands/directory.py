@@ -46,7 +46,8 @@ def add(
         "criteria",
         nargs="*",
         metavar="NAME=VALUE",
-        help="ep, d (the domain), gp (the group), rt, if, href or any other; all must hold",
+        help="ep, d (the sector), gp (the group), rt, if, href or any other; all must hold; with "
+        "scope=all, other gateways are asked too",
     )
     rd.add_argument(
         "--every",

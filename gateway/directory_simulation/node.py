@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from gateway.coap.remote.execution import QUERY_SEGMENT
+from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.fleet_directory.searches import DirectorySearches
 from gateway.fleet_directory.targets import LookedUp, links_of, targets
 from resource_directory.digest import DigestTimes, DirectoryDigest

@@ -103,7 +103,14 @@ async def serve(
         coaps=at.get("coaps"),
         keystore=files.keystore,
         access=site.access,
-        rules=CoapRules(limits, section.limits.dtls, devices.contexts, files.coap_tls, site.router),
+        rules=CoapRules(
+            limits,
+            section.limits.dtls,
+            devices.contexts,
+            files.coap_tls,
+            site.router,
+            site.turns,
+        ),
         at_hand=site.at_hand,
     )
     try:

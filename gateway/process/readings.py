@@ -84,7 +84,7 @@ class Readings:
         self._closing: set[asyncio.Future[None]] = set()
         self.sampler = Sampler(self._publish)
         self._commands = Commands(
-            self._announcements.actuators, self._base_name, self.sampler.write, refused
+            self._announcements.actuators, self._base_name, self.sampler.command, refused
         )
         self._hearing = self._listeners()
 

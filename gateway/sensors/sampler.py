@@ -25,6 +25,7 @@ from gateway.sensors.schedule import Schedule, back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
 from gateway.sensors.threads import DriverThreads
 from gateway.sensors.values import Outcome
+from gateway.write_turns import WriteTurn, WriteTurns
 
 MAX_SENSORS = 10_000
 READS_PER_TURN = 32  # then the event loop gets a turn, however many sensors are due
@@ -69,6 +70,8 @@ class Sampler:
     ) -> None:
         self.failed = 0
         """Readings that were due and could not be taken."""
+        self.turns = WriteTurns()
+        """Of all who write to actuators, by the path of each one's resource."""
         self._deliver = deliver
         self._listeners: list[Callable[[Sensor], None]] = []
         self._threads = threads or DriverThreads()
@@ -215,6 +218,17 @@ class Sampler:
         self._took(actuator, reading)
         return reading
 
+    async def command(self, actuator: Actuator, value: Value) -> Reading:
+        """Set an actuator as `write` does, but not between another one's look and its write."""
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn = WriteTurn(resource_of(actuator), partial(begun.set_result, None))
+        try:
+            self.turns.enter(turn)
+            await begun
+            return await self.write(actuator, value)
+        finally:
+            self.turns.leave(turn)
+
     def push(self, sensor: Sensor, outcome: Outcome | Exception) -> None:
         """Take a reading that came by itself, or why it did not."""
         try:
@@ -351,6 +365,11 @@ class Sampler:
         for name, unit in names_of(sensor):
             bad = Record(name, unit, None, self._wall_clock(), number, BAD)
             self._tell_of(sensor, bad)
+
+
+def resource_of(sensor: Sensor) -> tuple[bytes, ...]:
+    """The path of a sensor's resource (`docs/sensors.md`), by which its writes take turns."""
+    return (b"sensors", *sensor.name.encode().split(b"/"))
 
 
 @contextmanager

@@ -41,7 +41,7 @@ def test_rfc7252_a_figure_16_a_confirmable_request_and_its_piggybacked_response(
     dial().play(
         """
         > CON GET 7d34 - Uri-Path:sensors Uri-Path:valve Accept:0
-        < ACK 2.05 7d34 - Content-Format:0 Max-Age:* | 0.0
+        < ACK 2.05 7d34 - ETag:* Content-Format:0 Max-Age:* | 0.0
         """
     )
 
@@ -50,7 +50,7 @@ def test_rfc7252_a_figure_17_the_response_has_the_requests_token(dial: Dial) -> 
     dial().play(
         """
         > CON GET 7d35 20 Uri-Path:sensors Uri-Path:valve Accept:0
-        < ACK 2.05 7d35 20 Content-Format:0 Max-Age:* | 0.0
+        < ACK 2.05 7d35 20 ETag:* Content-Format:0 Max-Age:* | 0.0
         """
     )
 
@@ -77,7 +77,7 @@ def test_rfc7252_a_figure_22_a_non_confirmable_request_gets_such_a_response(dial
     dial().play(
         """
         > NON GET 7d40 75 Uri-Path:sensors Uri-Path:valve Accept:0
-        < NON 2.05 * 75 Content-Format:0 Max-Age:* | 0.0
+        < NON 2.05 * 75 ETag:* Content-Format:0 Max-Age:* | 0.0
         """
     )
 
@@ -114,6 +114,34 @@ def test_rfc7252_5_4_1_a_critical_option_that_is_not_understood(dial: Dial) -> N
     )
 
 
+def test_rfc7252_5_10_6_and_8_what_a_client_has_is_valid_and_what_it_takes_for_true_is_judged(
+    dial: Dial,
+) -> None:
+    conversation = dial()
+    conversation.play(
+        """
+        > CON GET 0101 31 Uri-Path:sensors Uri-Path:valve
+        < ACK 2.05 0101 31 ETag:{tag} Content-Format:110 Max-Age:* | ...
+        > CON GET 0102 32 Uri-Path:sensors Uri-Path:valve ETag:{tag}
+        < ACK 2.03 0102 32 ETag:{tag} Max-Age:*
+        > CON PUT 0103 33 Uri-Path:sensors Uri-Path:valve If-Match:{tag} | 1
+        < ACK 2.04 0103 33
+        > CON PUT 0104 34 Uri-Path:sensors Uri-Path:valve If-Match:{tag} | 0
+        < ACK 4.12 0104 34 | the resource is another ...
+        > CON PUT 0105 35 Uri-Path:sensors Uri-Path:valve If-None-Match | 0
+        < ACK 4.12 0105 35 | the resource is another ...
+        > CON GET 0106 36 Uri-Path:sensors Uri-Path:valve Accept:0
+        < ACK 2.05 0106 36 ETag:* Content-Format:0 Max-Age:* | 1.0
+        > CON PUT 0107 37 Uri-Path:sensors Uri-Path:valve | 0
+        < ACK 2.04 0107 37
+        > CON GET 0108 38 Uri-Path:.well-known Uri-Path:core
+        < ACK 2.05 0108 38 ETag:{links} Content-Format:40 ...
+        > CON GET 0109 39 Uri-Path:.well-known Uri-Path:core ETag:{links}
+        < ACK 2.03 0109 39 ETag:{links}
+        """
+    )
+
+
 def test_rfc7252_5_10_4_a_format_that_is_not_there_is_not_acceptable(dial: Dial) -> None:
     dial().play(
         """
@@ -131,7 +159,7 @@ def test_rfc7641_a_1_an_observation_its_notifications_and_its_end(dial: Dial) ->
     observer.play(
         """
         > CON GET 1633 4a Observe:0 Uri-Path:sensors Uri-Path:valve Accept:0
-        < ACK 2.05 1633 4a Observe:* Content-Format:0 Max-Age:* | 0.0
+        < ACK 2.05 1633 4a ETag:* Observe:* Content-Format:0 Max-Age:* | 0.0
         """
     )
     other.play(
@@ -140,7 +168,7 @@ def test_rfc7641_a_1_an_observation_its_notifications_and_its_end(dial: Dial) ->
         < ACK 2.04 0001 01
         """
     )
-    observer.play("< NON 2.05 * 4a Observe:{next} Content-Format:0 Max-Age:* | 1.0")
+    observer.play("< NON 2.05 * 4a ETag:* Observe:{next} Content-Format:0 Max-Age:* | 1.0")
     other.play(
         """
         > CON PUT 0002 02 Uri-Path:sensors Uri-Path:valve Content-Format:0 | 0
@@ -149,12 +177,12 @@ def test_rfc7641_a_1_an_observation_its_notifications_and_its_end(dial: Dial) ->
     )
     before = int(observer.named["next"])
     observer.named.clear()
-    observer.play("< NON 2.05 * 4a Observe:{next} Content-Format:0 Max-Age:* | 0.0")
+    observer.play("< NON 2.05 * 4a ETag:* Observe:{next} Content-Format:0 Max-Age:* | 0.0")
     assert 0 < (int(observer.named["next"]) - before) % (1 << 24) < 1 << 23  # section 3.4
     observer.play(
         """
         > CON GET 1634 4a Observe:1 Uri-Path:sensors Uri-Path:valve Accept:0
-        < ACK 2.05 1634 4a Content-Format:0 Max-Age:* | 0.0
+        < ACK 2.05 1634 4a ETag:* Content-Format:0 Max-Age:* | 0.0
         """
     )
     other.play(
@@ -266,7 +294,7 @@ def test_rfc9175_2_3_a_request_is_carried_out_when_its_sender_is_proven_to_be_th
     dial().play(
         """
         > CON GET 0001 42 Uri-Path:sensors Uri-Path:valve Accept:0
-        < ACK 2.05 0001 42 Content-Format:0 Max-Age:* | 0.0
+        < ACK 2.05 0001 42 ETag:* Content-Format:0 Max-Age:* | 0.0
         """
     )
     stranger.play(
@@ -286,7 +314,7 @@ def test_rfc9176_4_3_discovery(dial: Dial) -> None:
     dial().play(
         """
         > CON GET 0001 01 Uri-Path:.well-known Uri-Path:core Uri-Query:rt=core.rd*
-        < ACK 2.05 0001 01 Content-Format:40 | </rd>;rt="core.rd";ct="40",</rd-lookup/res>;rt="core.rd-lookup-res";ct="40"...,</rd-lookup/ep>;rt="core.rd-lookup-ep";ct="40"...
+        < ACK 2.05 0001 01 ETag:* Content-Format:40 | </rd>;rt="core.rd";ct="40",</rd-lookup/res>;rt="core.rd-lookup-res";ct="40"...,</rd-lookup/ep>;rt="core.rd-lookup-ep";ct="40"...
         """
     )
 

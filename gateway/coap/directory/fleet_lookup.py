@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, Protocol
 
@@ -22,8 +22,8 @@ from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import Ask, AtHand, Later, Respond
 from gateway.coap.directory.fleet_observing import FleetObserving, Told
+from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.peers import shown_by
-from gateway.coap.remote.execution import QUERY_SEGMENT
 from gateway.due_timer import DueTimer
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
@@ -190,7 +190,7 @@ class FleetLookUps:
             return _BUSY
         looked_up = LookedUp(path, query, self._access.principal(shown_by(peer)))
         targets(self._members, self._gateway_id, query)  # what is wrong with it is told at once
-        return _Gathering(partial(self._begin, looked_up, host, (request, peer)), request)
+        return _Gathering(partial(self._begin, looked_up, host, (request, peer)))
 
     def _of_own(
         self, request: CoapRequest, parameters: list[str], peer: CoapPeer, now: float
@@ -273,20 +273,12 @@ _PATHS: Final = {
 class _Gathering:
     """See `gateway.coap.at_hand.Later`."""
 
-    def __init__(self, begin: Callable[[Tell], Callable[[], None]], request: CoapRequest) -> None:
+    def __init__(self, begin: Callable[[Tell], Callable[[], None]]) -> None:
         self._begin = begin
-        self._etags = tuple(request.values(option_numbers.ETAG))
 
     def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
-
-        def tell(response: CoapResponse) -> None:
-            etag = dict(response.options).get(option_numbers.ETAG)
-            if etag is not None and etag in self._etags:
-                response = CoapResponse(codes.VALID, tuple(_options(etag)))
-            done(response)
-
-        return self._begin(tell)
+        return self._begin(done)
 
 
 def _tell(tell: Tell, search: DirectorySearch) -> None:
@@ -305,13 +297,12 @@ def _found_links(looked_up: LookedUp, links: list[WebLink]) -> CoapResponse:
 
 def _found(text: str) -> CoapResponse:
     links = Representation(text)
-    options = [*_options(links.etag), (option_numbers.CONTENT_FORMAT, encode_uint(LINK_FORMAT))]
-    return CoapResponse(codes.CONTENT, tuple(sorted(options)), links.payload)
-
-
-def _options(etag: bytes) -> Iterator[Option]:
-    yield option_numbers.ETAG, etag
-    yield option_numbers.MAX_AGE, encode_uint(MAX_AGE_S)
+    options: list[Option] = [
+        (option_numbers.ETAG, links.etag),
+        (option_numbers.CONTENT_FORMAT, encode_uint(LINK_FORMAT)),
+        (option_numbers.MAX_AGE, encode_uint(MAX_AGE_S)),
+    ]
+    return CoapResponse(codes.CONTENT, tuple(options), links.payload)
 
 
 def _refusal(wrong: Exception) -> CoapResponse:

@@ -19,6 +19,7 @@ from aiocoap.numbers.codes import Code
 
 from coap_engine import codes, option_numbers
 from coap_engine.blocks import DEFAULT_LIMITS, BodyLimits, with_options
+from coap_engine.finished_bodies import FinishedBodies
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.request_bodies import RequestBodies, WholeBody
 from coap_engine.request_options import RefusedOptionError, read_options
@@ -45,6 +46,7 @@ _NOT_PROTECTED: Final = CoapResponse(
 _FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
 _UNKNOWN: Final = "Security context not found"
 _OUTER: Final = (codes.POST, codes.FETCH)
+_NOT_SENT: Final = CoapResponse(codes.EMPTY)
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +80,7 @@ class OscoreAnswers:
         self._bodies = replace(limits, size_exponent=_SIZE_EXPONENT)
         self._request_bodies = RequestBodies(shares, self._bodies)
         self._response_bodies = ResponseBodies(shares, self._bodies)
+        self._finished_bodies = FinishedBodies(shares, self._bodies)
 
     def follow(self, contexts: Mapping[tuple[bytes, bytes | None], OscoreContext]) -> None:
         """Go by other contexts from now on: what is open of those that are gone ends."""
@@ -178,26 +181,37 @@ class OscoreAnswers:
         raw = opened.options
         try:
             options = read_options(raw)
+            _check_route(options.route)
         except RefusedOptionError as refused:
             why = str(refused).encode()
             return self._protected(opened, CoapResponse(refused.code, (), why))
-        self._request_bodies.handle_timer(now)
-        self._response_bodies.handle_timer(now)
+        self._forget_what_is_old(now)
         code = opened.code
+        again = self._finished_bodies.again(peer, code, raw, opened.payload)
+        if again is not None:
+            part = self._response_bodies.cut(peer, code, raw, opened.payload, again.response, now)
+            return self._protected(opened, _marked(part, again.block1))
         taken = self._request_bodies.take(peer, code, raw, opened.payload, now)
         if not isinstance(taken, WholeBody):
             return self._protected(opened, taken)
         body, block1 = taken.payload, taken.block1
+        finished = None
+        if block1 is not None:
+            finished = self._finished_bodies.add(peer, code, raw, opened.payload, block1, now)
         following = self._response_bodies.following(peer, code, raw, body, now)
         if following is not None:
             return self._protected(opened, following)
-        observe = asked.request.observe and options.registers
+        is_observable = code in (codes.GET, codes.FETCH)
+        observe = asked.request.observe and options.registers and is_observable
 
         def closed(response: CoapResponse, is_last: bool, at: float) -> tuple[CoapResponse, bool]:
+            if finished is not None:
+                finished.answered(response, at)
+            if not observe and options.suppressed >> (response.code >> 5) - 1 & 1:
+                return _NOT_SENT, True  # as the device wishes (RFC 7967, section 2.1)
             response = self._response_bodies.cut(peer, code, raw, body, response, at)
             if block1 is not None:
-                marked = with_options(response.options, (option_numbers.BLOCK1, block1))
-                response = CoapResponse(response.code, marked, response.payload)
+                response = _marked(response, block1)
             return self._protected(opened, response, is_last=is_last or not observe)
 
         def tell(exchange: int, response: CoapResponse, is_last: bool) -> None:
@@ -221,6 +235,11 @@ class OscoreAnswers:
             if not answer[1]:
                 self._answers.ended(exchange)
         return response, is_last
+
+    def _forget_what_is_old(self, now: float) -> None:
+        self._request_bodies.handle_timer(now)
+        self._response_bodies.handle_timer(now)
+        self._finished_bodies.handle_timer(now)
 
     def _protected(
         self, opened: _Opened, response: CoapResponse, *, is_last: bool = True
@@ -270,6 +289,27 @@ class _Opened:
             message.opt.observe = 0
         outer, _ = self.context.protect(message, self._request_id)
         return _raw(outer)
+
+
+def _marked(response: CoapResponse, block1: bytes) -> CoapResponse:
+    """A response that says to which block it is the answer."""
+    options = with_options(response.options, (option_numbers.BLOCK1, block1))
+    return CoapResponse(response.code, options, response.payload)
+
+
+def _check_route(route: tuple[Option, ...]) -> None:
+    """Check that a protected request does not say itself who is to answer it.
+
+    Options that say so are for those on the way, who can't read what is protected (RFC 8613,
+    section 4.1.3.2); what is inside is for who has opened it.
+
+    Raises:
+        RefusedOptionError: it does, by an option that is critical.
+
+    """
+    for number, _ in route:
+        if option_numbers.is_critical(number):
+            raise RefusedOptionError(codes.BAD_OPTION, f"option {number} can't be protected")
 
 
 def _raw(message: Any) -> CoapResponse:

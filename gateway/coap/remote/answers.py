@@ -19,8 +19,8 @@ from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import encode_uint
 from gateway.coap.access import Introduction
 from gateway.coap.at_hand import Ask, Later, Respond
+from gateway.coap.passed_on import QUERY_SEGMENT, leads_elsewhere
 from gateway.coap.remote.exchange import Executor
-from gateway.coap.remote.execution import QUERY_SEGMENT
 from gateway.coap.remote.forms import (
     NotForOthersError,
     coap_response,
@@ -29,12 +29,12 @@ from gateway.coap.remote.forms import (
 )
 from gateway.coap.remote.gathering import Growing, gather
 from gateway.coap.remote.parts import RemoteParts
-from gateway.coap.remote.paths import RemoteAsked, leads_elsewhere, read
+from gateway.coap.remote.paths import RemoteAsked, read
 from gateway.coap.remote.validation import ValidatedAsking
 from gateway.coap.remote.watching import RemoteWatching
 from tree_handler.members.hierarchy import MemberRecord
 from tree_handler.remote.cache import AnswerCache, CacheKey, key_of
-from tree_handler.remote.options import ETAG, LOCATION_PATH, hops_left, value_of
+from tree_handler.remote.options import LOCATION_PATH, hops_left, value_of
 from tree_handler.remote.query import TooManyError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.remote.watches import WatchKey
@@ -130,7 +130,7 @@ class RemoteAnswers:
         if found is None:
             return _Single(self, self._parts, asked, key, peer)
         told, until = found.told(now)
-        response = coap_response(_known(told, asked.request))
+        response = coap_response(told)
         if not request.payload:
             if len(self._hits) >= HITS_MAX:
                 self._hits.clear()
@@ -226,19 +226,9 @@ class _Single:
         record, request = self._asked.records[0], self._asked.request
         if response is None:
             return no_answer(record.id, self._parts.deadline_s, writes=request.writes)
-        if self._key is not None:
-            response = _known(response, request)
-        elif response.is_success:
+        if self._key is None and response.is_success:
             self._answers.changed(record.id, request.path)
         return coap_response(located(response, self._asked))
-
-
-def _known(response: ResourceResponse, request: ResourceRequest) -> ResourceResponse:
-    """A response without its body, if the client has that (RFC 7252, section 5.10.6.2)."""
-    etag = value_of(response.options, ETAG)
-    if response.code != codes.CONTENT or etag is None or (ETAG, etag) not in request.options:
-        return response
-    return ResourceResponse(codes.VALID, b"", None, response.options)
 
 
 def located(response: ResourceResponse, asked: RemoteAsked) -> ResourceResponse:

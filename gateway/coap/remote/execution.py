@@ -9,21 +9,19 @@ from typing import Any
 from aiocoap import interfaces
 from aiocoap.numbers.codes import Code
 
-from coap_engine import codes, option_numbers
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.coap.access import CoapAccess, refused
 from gateway.coap.answers import Answers
 from gateway.coap.at_hand import AtHand
+from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.peers import VouchedAddress
-from gateway.coap.remote.forms import coap_request, resource_response, tagged
+from gateway.coap.remote.forms import coap_request, resource_response
 from gateway.coap.remote.named_execution import NamedExecution, Tell
 from gateway.policy.principal import NAMELESS, Principal
+from gateway.write_turns import WriteTurns
 from tree_handler.errors import ProtocolError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
-
-QUERY_SEGMENT = "q"
-"""First segment of the paths that lead to other gateways."""
 
 
 class RemotePeer(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap is untyped
@@ -71,15 +69,21 @@ class LocalExecution:
         gateway_id: this gateway.
         access: decides.
         at_hand: answer what they can before the site is asked.
+        turns: of all who write to the site's resources; None where nobody else does.
 
     """
 
     def __init__(
-        self, site: Any, gateway_id: str, access: CoapAccess, at_hand: Sequence[AtHand] = ()
+        self,
+        site: Any,
+        gateway_id: str,
+        access: CoapAccess,
+        at_hand: Sequence[AtHand] = (),
+        turns: WriteTurns | None = None,
     ) -> None:
         self._gateway_id = gateway_id
         self._access = access
-        self._answers = Answers(site, access, at_hand, self.remote_of)
+        self._answers = Answers(site, access, at_hand, self.remote_of, turns=turns)
         self._named = NamedExecution()
         self._number = 0
         access.tell_of_changes(self._answers.revise)
@@ -124,7 +128,7 @@ class LocalExecution:
         now = asyncio.get_running_loop().time()
 
         def respond(_exchange: int, response: CoapResponse, is_last: bool) -> None:
-            told = self._told(response, request, observes=observes)
+            told = self._told(response)
             tell(told, observes and not is_last and told.is_success)
 
         answer = self._answers.asked(asked, now, respond, _ask_nobody)
@@ -150,23 +154,11 @@ class LocalExecution:
         """End all that is executed; no task is left."""
         await self._answers.stop()
 
-    def _told(
-        self, response: CoapResponse, request: ResourceRequest, *, observes: bool
-    ) -> ResourceResponse:
-        """A response as it is told: with an ETag, and without the body if that is known."""
+    def _told(self, response: CoapResponse) -> ResourceResponse:
         try:
-            told = resource_response(response)
+            return resource_response(response)
         except ProtocolError as error:
             return diagnostic(Code.INTERNAL_SERVER_ERROR, f"{self._gateway_id}: {error}")
-        if request.writes:
-            return told
-        told = tagged(told)
-        if told.code != codes.CONTENT or observes:
-            return told
-        known = {value for number, value in request.options if number == option_numbers.ETAG}
-        if any(n == option_numbers.ETAG and value in known for n, value in told.options):
-            return ResourceResponse(codes.VALID, b"", None, told.options)
-        return told
 
     def _refused(self, principal: Principal, method: str) -> ResourceResponse:
         refusal = refused(principal, method)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +15,6 @@ from tree_handler.errors import ProtocolError
 from tree_handler.remote.options import REQUEST_OPTIONS, RESPONSE_OPTIONS
 from tree_handler.remote.resource import SAFE_METHODS, ResourceRequest, ResourceResponse
 
-ETAG_BYTES: Final = 8
 _CODES: Final = {name: code for code, name in METHOD_NAMES.items()}
 _OF_A_FIELD: Final = frozenset(
     (
@@ -144,23 +142,6 @@ def coap_response(response: ResourceResponse) -> CoapResponse:
         added = (option_numbers.CONTENT_FORMAT, encode_uint(response.content_format))
         options = tuple(sorted((*options, added), key=_number))
     return CoapResponse(response.code, options, response.payload)
-
-
-def tagged(response: ResourceResponse) -> ResourceResponse:
-    """A response with an ETag, made of what it says where the resource gave none."""
-    if response.code != codes.CONTENT or any(
-        number == option_numbers.ETAG for number, _ in response.options
-    ):
-        return response
-    said = hashlib.blake2b(response.payload, digest_size=ETAG_BYTES)
-    said.update(b"" if response.content_format is None else encode_uint(response.content_format))
-    options = ((option_numbers.ETAG, said.digest()), *response.options)
-    return ResourceResponse(
-        response.code,
-        response.payload,
-        response.content_format,
-        tuple(sorted(options, key=_number)),
-    )
 
 
 def diagnostic_of(code: int, why: str) -> ResourceResponse:

@@ -15,7 +15,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint
 from gateway.coap.answers import is_for_a_proxy
-from gateway.coap.remote.execution import QUERY_SEGMENT
+from gateway.coap.passed_on import QUERY_SEGMENT
 from tree_handler.errors import ProtocolError
 from tree_handler.members.hierarchy import MemberRecord, Membership
 from tree_handler.members.place import NONE, check_name
@@ -60,15 +60,26 @@ class ForwardProxy:
         if is_for_a_proxy(request):
             scheme = _text(_value(request, option_numbers.PROXY_SCHEME))
             port = _value(request, option_numbers.URI_PORT)
-            if host is None or scheme is None:
+            if scheme is None:
                 return _MALFORMED
             at = None if port is None else decode_uint(port)
+            if host is None:
+                return self._own(request, scheme, at)
             record = self._record(scheme, host, at)
             return _FORBIDDEN if record is None else self._for(record, request, request.options)
         named = None if host is None else self._members.get(host.lower())
         if named is not None and named.id == self._gateway_id:
             return request
         return request if named is None else self._for(named, request, request.options)
+
+    def _own(
+        self, request: CoapRequest, scheme: str, port: int | None
+    ) -> CoapRequest | CoapResponse:
+        """One that names no host is for this one (RFC 7252, section 5.10.1): it is served here."""
+        if self._record(scheme, self._gateway_id, port) is None:
+            return _FORBIDDEN
+        options, payload = request.options, request.payload
+        return CoapRequest(request.code, options, payload, request.observe, request.is_fresh)
 
     def _absolute(self, request: CoapRequest, value: bytes) -> CoapRequest | CoapResponse:
         if any(number in _OF_A_URI for number, _ in (*request.options, *request.route)):

@@ -15,7 +15,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from coap_engine.uint import encode_uint
 from gateway.coap.at_hand import Ask, Respond
-from gateway.coap.remote.execution import QUERY_SEGMENT
+from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.remote.forms import NotForOthersError, diagnostic_of
 from gateway.coap.remote.multi_status import FORMATS, Result, encode
 from gateway.coap.remote.parts import RemoteParts
@@ -24,7 +24,7 @@ from gateway.coap.remote.watching import RemoteWatching
 from tree_handler.members.hierarchy import MemberRecord
 from tree_handler.members.place import NONE
 from tree_handler.remote.gather import AnswerGathering
-from tree_handler.remote.options import HOP_LIMIT
+from tree_handler.remote.options import HOP_LIMIT, IF_MATCH, IF_NONE_MATCH
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 GATHER_S: Final = 10.0
@@ -80,6 +80,9 @@ def gather(
         raise NotForOthersError(codes.METHOD_NOT_ALLOWED, "many gateways can only be read")
     if request.accept is not None and request.accept not in FORMATS:
         raise NotForOthersError(codes.NOT_ACCEPTABLE, f"one of the formats {FORMATS}")
+    if any(number in (IF_MATCH, IF_NONE_MATCH) for number, _ in request.options):
+        why = "If-Match and If-None-Match are for one resource, not for many gateways"
+        raise NotForOthersError(codes.BAD_OPTION, why)
     records = [one for one in asked.records if one.mqtt_port or one.coap_port or one.coaps_port]
     most = parts.limits.targets
     if len(records) > most:

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from gateway.coap.at_hand import Ask, Later, Respond
+from gateway.coap.passed_on import leads_elsewhere
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import NotForOthersError, coap_response, remote_request, text
 from gateway.coap.remote.parts import RemoteAccess
-from gateway.coap.remote.paths import leads_elsewhere
 from tree_handler.errors import ProtocolError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 

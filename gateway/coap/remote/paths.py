@@ -6,20 +6,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapRequest, CoapResponse
 from coap_engine.uint import encode_uint
 from gateway.coap.access import Introduction
-from gateway.coap.remote.execution import QUERY_SEGMENT
+from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.remote.forms import NotForOthersError, remote_request, text
 from tree_handler.errors import ProtocolError
 from tree_handler.members.hierarchy import MemberRecord, Membership, is_wildcard
 from tree_handler.remote.options import HOP_LIMIT
 from tree_handler.remote.resource import MAX_PAYLOAD_BYTES, ResourceRequest
-
-_FIRST: Final = QUERY_SEGMENT.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +35,6 @@ class RemoteAsked:
     place: tuple[str, str, str]
     request: ResourceRequest
     is_many: bool
-
-
-def leads_elsewhere(request: CoapRequest) -> bool:
-    """Whether a request's path is one of these."""
-    return request.value(option_numbers.URI_PATH) == _FIRST
 
 
 def read(request: CoapRequest, introduction: Introduction, members: Membership) -> RemoteAsked:

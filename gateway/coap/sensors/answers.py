@@ -15,6 +15,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.at_hand import Respond
+from gateway.coap.representations import tagged
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
 from gateway.sensors import senml
@@ -212,11 +213,8 @@ def _response(
     if rendered is None:  # the resource says why
         return None
     form, payload = rendered
-    return CoapResponse(
-        codes.CONTENT,
-        (
-            (option_numbers.CONTENT_FORMAT, encode_uint(form)),
-            (option_numbers.MAX_AGE, encode_uint(max_age_s(left_s))),
-        ),
-        payload,
+    options = (
+        (option_numbers.CONTENT_FORMAT, encode_uint(form)),
+        (option_numbers.MAX_AGE, encode_uint(max_age_s(left_s))),
     )
+    return tagged(CoapResponse(codes.CONTENT, options, payload))

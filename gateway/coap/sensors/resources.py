@@ -242,9 +242,21 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
 
 
 class ActuatorResource(SensorResource):
-    """One actuator: PUT sets its value, from SenML JSON, SenML CBOR or plain text."""
+    """One actuator: PUT sets its value, from SenML JSON, SenML CBOR or plain text.
+
+    Its representation says since when its state is what it is, as far as this gateway knows. So its
+    ETag is another one when the state is, and not each time that it is read (`If-Match`).
+    """
 
     _sensor: Actuator
+    _state: Reading | None = None
+    """The first reading of the present state."""
+
+    def rendered(self, accept: int | None, reading: Reading) -> tuple[int, bytes] | None:
+        """See `SensorResource`."""
+        if self._state is None or self._state.values != reading.values:
+            self._state = reading
+        return super().rendered(accept, self._state)
 
     async def render_put(self, request: Message) -> Message:
         """Set the value; the answer comes when the actuator has it."""

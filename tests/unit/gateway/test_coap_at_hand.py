@@ -27,7 +27,7 @@ from resource_directory.resources import ResourceDirectory
 from resource_directory.service import DirectoryService
 from tree_handler.members.place import Place
 
-URI_PATH, CONTENT_FORMAT, MAX_AGE, URI_QUERY, ACCEPT = 11, 12, 14, 15, 17
+ETAG, URI_PATH, CONTENT_FORMAT, MAX_AGE, URI_QUERY, ACCEPT = 4, 11, 12, 14, 15, 17
 PEER = UdpPeers().of(PeerAddress(("192.0.2.1", 40_000)))
 
 
@@ -225,10 +225,13 @@ async def test_well_known_core_is_what_the_site_has_now() -> None:
         asked = get("/.well-known/core", *[(URI_QUERY, query.encode()) for query in queries])
         response = ask(core, asked)
         assert response is not None
-        assert dict(response.options) == {CONTENT_FORMAT: bytes([40])}
+        assert [number for number, _ in response.options] == [ETAG, CONTENT_FORMAT]
+        assert dict(response.options)[CONTENT_FORMAT] == bytes([40])
         return response.payload.decode()
 
     assert links() == str(roof.site.get_resources_as_linkheader())
+    assert links("href=/sensors/%70ump") == links("href=/sensors/pump") != ""
+    assert links("href=/sensors/%70um*") == links("href=/sensors/pum*") != ""
     roof.sensors.remove("pump")
     assert "pump" not in links()
     assert "</sensors/roof>" in links()

@@ -61,7 +61,8 @@ class Directories:
         registry = Registry(listeners=(digest,))
         kinds = ["temperature", *(["valve"] if gateway_id == "gw-c" else [])]
         links = [WebLink(f"/sensors/{kind}", (("rt", kind),)) for kind in kinds]
-        registry.register(gateway_id, links, 0.0, base=f"coap://{address}")
+        sector = "floor-3" if gateway_id == "gw-d" else ""
+        registry.register(gateway_id, links, 0.0, base=f"coap://{address}", sector=sector)
         told = (f'<coap://{address}/sensors/{kind}>;rt="{kind}"' for kind in kinds)
         self.links[gateway_id] = ",".join(told)
         self.members.update(
@@ -118,9 +119,12 @@ class Directories:
         (["scope=group"], ["gw-b", "gw-here"]),
         (["scope=domain"], ["gw-b", "gw-c", "gw-here"]),
         (["scope=all"], ["gw-b", "gw-c", "gw-d", "gw-here"]),
-        (["scope=all", "d=campus", "gp=south"], ["gw-c"]),
-        (["scope=domain", "gp=south"], ["gw-c"]),
+        (["scope=all", "gw-domain=campus", "gw-group=south"], ["gw-c"]),
+        (["scope=domain", "gw-group=south"], ["gw-c"]),
         (["gw=gw-d"], ["gw-d"]),
+        (["gw-domain=harbour", "gw-group=-"], ["gw-d"]),
+        (["scope=all", "d=floor-3"], ["gw-d"]),
+        (["scope=all", "d=campus"], []),
         (["scope=group", "gw=gw-d"], []),
         (["scope=all", "rt=valve"], ["gw-c"]),
         (["scope=all", "rt=v*"], ["gw-b", "gw-c", "gw-d", "gw-here"]),
@@ -134,7 +138,10 @@ async def test_only_those_are_asked_that_are_meant_and_may_have_it(
     assert (await fleet.look_up(*parameters)).code == codes.CONTENT
     assert fleet.who == who
     for _, asked in fleet.asked:
-        assert not any(one.startswith(("scope", "d=", "gp=", "gw=")) for one in asked.query)
+        assert not any(one.startswith(("scope", "gw")) for one in asked.query)
+        assert [one for one in asked.query if one[:2] == "d="] == [
+            one for one in parameters if one[:2] == "d="
+        ]
 
 
 async def test_each_link_says_where_it_lives_and_how_it_is_reached_from_here() -> None:
@@ -208,7 +215,7 @@ async def test_the_own_directory_answers_as_ever() -> None:
     assert fleet.lookups.answer(plain, PEER, 0.0) is None
 
 
-@pytest.mark.parametrize("parameter", ["scope=world", "gw=G W", "d=../x"])
+@pytest.mark.parametrize("parameter", ["scope=world", "gw=G W", "gw-domain=../x"])
 async def test_what_is_wrong_is_refused_and_named(parameter: str) -> None:
     answer = await Directories(PLACES).look_up(
         "scope=all" if parameter[:2] != "sc" else "rt=a", parameter

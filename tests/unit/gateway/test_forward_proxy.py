@@ -98,7 +98,6 @@ def test_rfc_7252_section_5_10_2_a_uri_stands_alone() -> None:
         (((HOST, b"gw-b"), (SCHEME, b"http")), codes.PROXYING_NOT_SUPPORTED),
         (((HOST, b"example.net"), (SCHEME, b"coap")), codes.PROXYING_NOT_SUPPORTED),
         (((HOST, b"\xff"), (SCHEME, b"coap")), codes.PROXYING_NOT_SUPPORTED),
-        (((SCHEME, b"coap"),), codes.BAD_OPTION),
         (((HOST, b"gw-b"),), None),
     ],
 )
@@ -118,6 +117,24 @@ def test_a_scheme_or_a_host_names_a_gateway_too(
 def test_a_host_that_is_no_other_gateway_changes_nothing(host: bytes) -> None:
     request = CoapRequest(codes.GET, ((PATH, b"x"),), route=((HOST, host),))
     assert proxy()(request) is request
+
+
+@pytest.mark.parametrize("port", [(), ((PORT, b"\x16\x33"),)])
+def test_rfc_7252_section_5_10_1_a_scheme_without_a_host_names_this_one(
+    port: tuple[tuple[int, bytes], ...],
+) -> None:
+    route = (*port, (SCHEME, b"coap"))
+    found = proxy()(CoapRequest(codes.PUT, ((PATH, b"x"),), b"1", True, route=route))
+    assert found == CoapRequest(codes.PUT, ((PATH, b"x"),), b"1", True)
+
+
+@pytest.mark.parametrize("route", [((SCHEME, b"http"),), ((PORT, b"\x50"), (SCHEME, b"coap"))])
+def test_another_scheme_or_port_of_this_host_is_not_asked(
+    route: tuple[tuple[int, bytes], ...],
+) -> None:
+    found = proxy()(CoapRequest(codes.GET, ((PATH, b"x"),), route=route))
+    assert isinstance(found, CoapResponse)
+    assert found.code == codes.PROXYING_NOT_SUPPORTED
 
 
 def test_the_hop_limit_goes_on() -> None:

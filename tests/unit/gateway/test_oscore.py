@@ -136,8 +136,39 @@ def test_a_long_answer_and_a_long_request_travel_in_blocks_inside() -> None:
     )
     last = world.ask(Code.PUT, uri_path=("p",), payload=b"b" * 4, block1=(1, False, 0))
     assert last.opt.block1.block_number == 1
+    again = world.ask(Code.PUT, uri_path=("p",), payload=b"b" * 4, block1=(1, False, 0))
+    assert (again.code, again.opt.block1) == (last.code, last.opt.block1)
     ((_, request),) = world.resource.asked_for
     assert request.payload == b"a" * 16 + b"b" * 4
+
+
+@pytest.mark.parametrize(
+    ("inside", "number"),
+    [(b"\x34gw-b", 3), (b"\x72\x16\x33", 7), (b"\xd4\x16coap", 35), (b"\xd4\x1acoap", 39)],
+)
+def test_what_says_who_is_to_answer_is_not_taken_from_inside(inside: bytes, number: int) -> None:
+    """RFC 8613, section 4.1.3.2: Uri-Host, Uri-Port, Proxy-Uri and Proxy-Scheme are outside."""
+    world = World()
+    world.begin()
+    split = world.device._split_message
+    world.device._split_message = lambda *asked: (split(*asked)[0], b"\x03" + inside)
+    request, request_id = world.protect(Code.PUT)
+    answer = world.open(world.send(request), request_id)
+    said = f"option {number} can't be protected".encode()
+    assert (answer.code, answer.payload) == (Code.BAD_OPTION, said)
+    assert world.resource.asked_for == []
+
+
+@pytest.mark.parametrize("code", [Code.PUT, Code.POST, Code.DELETE])
+def test_a_write_is_observed_by_nobody(code: Code) -> None:
+    """RFC 7641, section 2: else it would be carried out again at each change."""
+    world = World()
+    world.begin()
+    plain, observed = world.protect(code, uri_path=("valve",)), world.protect(code, observe=0)
+    for request, request_id in (plain, observed):
+        answer = world.open(world.send(request), request_id)
+        assert answer.opt.observe is None
+    assert [request.observe for _, request in world.resource.asked_for] == [False, False]
 
 
 def test_notifications_have_numbers_of_their_own_and_only_the_device_reads_them() -> None:

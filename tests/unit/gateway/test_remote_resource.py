@@ -51,19 +51,41 @@ async def test_every_method_passes_with_body_format_and_code() -> None:
 async def test_options_of_requests_and_answers_pass() -> None:
     fleet = Fleet()
     async with asking(fleet) as ask:
-        await ask("PUT", f"{NORTH}/probe", b"on", if_match=[b"a", b"bc"], hop_limit=9)
-        await ask("PUT", f"{NORTH}/probe", b"on", if_none_match=True)
-        made = await ask("POST", f"{NORTH}/probe", b"abc")
+        made = await ask("POST", f"{NORTH}/probe", b"abc", hop_limit=9)
         known = await ask("GET", f"{NORTH}/probe", etags=[b"\x01", b"\x02"])
         again = await ask("GET", f"{NORTH}/probe", etags=[b"\x01", known.opt.etag])
-    first, second, _, third, _ = fleet.north.probe.seen
-    assert list(first.opt.if_match) == [b"a", b"bc"]
-    assert second.opt.if_none_match
-    assert list(third.opt.etags) == [b"\x01", b"\x02"]
+    _, read, _ = fleet.north.probe.seen
+    assert list(read.opt.etags) == [b"\x01", b"\x02"]
     assert made.opt.location_path == ("q", "campus", "north", "gw-north", "probe", "1")
     assert made.opt.location_query == ("v=1",)
     assert shown(again) == ("2.03", b"")
     assert again.opt.etag == known.opt.etag
+
+
+async def test_preconditions_are_judged_by_the_gateway_with_the_resource() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        etag = (await ask("GET", f"{NORTH}/probe")).opt.etag
+        fleet.north.probe.value = b"newer"  # which the one that is asked can't know
+        stale = await ask("PUT", f"{NORTH}/probe", b"on", if_match=[b"a", etag])
+        there = await ask("PUT", f"{NORTH}/probe", b"on", if_none_match=True)
+        assert [shown(one)[0] for one in (stale, there)] == ["4.12", "4.12"]
+        assert fleet.north.probe.value == b"newer"
+        etag = (await ask("GET", f"{NORTH}/probe")).opt.etag
+        assert (await ask("PUT", f"{NORTH}/probe", b"on", if_match=[etag])).code == Code.CHANGED
+        for far in ("q/-/-/gw-root/probe", "probe"):
+            stale = await ask("PUT", far, b"on", if_match=[b"stale"], request_id=b"\0\1")
+            assert stale.code == Code.PRECONDITION_FAILED
+    assert fleet.north.probe.value == b"on"
+    assert fleet.root.probe.value == b"21.5"
+
+
+async def test_many_gateways_are_not_asked_what_one_resource_is_to_be() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        refused = await ask("GET", "q/*/*/*/probe", if_match=[b"a"])
+    assert refused.code == Code.BAD_OPTION
+    assert fleet.north.probe.seen == []
 
 
 async def test_who_goes_has_what_he_asked_end_at_its_target() -> None:

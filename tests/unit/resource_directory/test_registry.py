@@ -100,6 +100,11 @@ def test_a_look_up_answers_links_resolved_against_the_base() -> None:
         (["rel=describedby"], ["temp"]),
         ([f"href={BASE}/sensors/light"], ["light"]),
         ([f"href={BASE}/sensors/l*"], ["light"]),
+        (["href=COAP://[2001:DB8:3::123]:61616/sensors/%6Cight"], ["light"]),
+        (["href=COAP://[2001:DB8:3::123]:61616/sensors/%6C*"], ["light"]),
+        (["href=http://WWW.example.com:80/x/../sensors/temp"], ["temp"]),
+        ([f"anchor={BASE}/sensors/%74emp"], ["temp"]),
+        (["base=COAP://[2001:DB8:3::123]:61616/", "if=sensor"], ["temp", "light"]),
         (["href=/sensors/light"], []),  # RFC 9176, section 6.2: in URI form
         ([f"anchor={BASE}/sensors/temp"], ["temp"]),
         (["rt=no"], []),

@@ -331,6 +331,15 @@ def test_6_2_an_endpoint_is_found_by_its_links_and_a_link_by_its_endpoint(buildi
     )
 
 
+def test_6_2_a_registration_is_found_by_its_path_and_by_its_uri(building: Peer) -> None:
+    (link,) = parse(building.links("/rd-lookup/ep?et=oic.d.sensor"))
+    for name in (link.href, f"coap://rd.example{link.href}", f"COAPS://[2001:db8::1]{link.href}"):
+        assert len(parse(building.links(f"/rd-lookup/res?href={name}"))) == 2, name
+        assert parse(building.links(f"/rd-lookup/ep?href={name}")) == [link], name
+    assert building.links("/rd-lookup/ep?href=coap://rd.example/rd/none") == ""
+    assert building.links(f"/rd-lookup/ep?href=http://rd.example{link.href}") == ""
+
+
 def test_6_2_who_has_an_answer_already_is_told_so_by_its_etag(building: Peer) -> None:
     first = building.ask("GET", "/rd-lookup/res?ct=60")
     assert first.etag is not None

@@ -26,15 +26,24 @@ def test_without_a_scope_it_is_the_own_directory_as_ever(parameters: list[str]) 
 
 
 def test_the_place_says_whom_to_ask_and_the_rest_is_asked() -> None:
-    query = parsed("scope=domain", "rt=temperature", "gp=north", "count=10", "page=2")
+    query = parsed("scope=domain", "rt=temperature", "gw-group=north", "count=10", "page=2")
     assert query.scope is LookUpScope.DOMAIN
     assert (query.domain, query.group, query.gateway) == (None, "north", None)
     assert query.asked == ("rt=temperature",)
     assert query.wanted == 30
 
 
-def test_a_gateway_alone_says_that_it_is_looked_for_everywhere() -> None:
-    assert parsed("gw=gw-north").scope is LookUpScope.ALL
+def test_sectors_and_groups_of_endpoints_are_asked_of_each() -> None:
+    """RFC 9176, section 6.2: ``d`` is an attribute as any; whose directories is said otherwise."""
+    query = parsed("scope=all", "d=floor-3", "gp=lights")
+    assert (query.domain, query.group) == (None, None)
+    assert query.asked == ("d=floor-3", "gp=lights")
+    assert [one.name for one in query.criteria] == ["d", "gp"]
+
+
+@pytest.mark.parametrize("parameter", ["gw=gw-north", "gw-domain=campus", "gw-group=-"])
+def test_who_names_gateways_alone_looks_for_them_everywhere(parameter: str) -> None:
+    assert parsed(parameter).scope is LookUpScope.ALL
 
 
 @pytest.mark.parametrize(
@@ -43,6 +52,8 @@ def test_a_gateway_alone_says_that_it_is_looked_for_everywhere() -> None:
         (["scope=world"], "scope is no own, group, domain or all"),
         (["scope=all", "scope=all"], "given twice"),
         (["scope=all", "page=1"], "page without count"),
+        (["scope=all", "d=-"], "for gateways of none ask: 'gw-domain=-'"),
+        (["scope=domain", "gp=-"], "for gateways of none ask: 'gw-group=-'"),
     ],
 )
 def test_what_is_wrong_is_named(parameters: list[str], why: str) -> None:

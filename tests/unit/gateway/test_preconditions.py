@@ -1,0 +1,337 @@
+"""If-Match and If-None-Match are judged before a request is carried out (RFC 7252, 5.10.8).
+
+Method: a resource whose reads and writes take as long as a test wants, asked as the engine asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiocoap import Code, Message, error, resource
+
+from coap_engine import codes
+from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option
+from dtls.datagrams import PeerAddress
+from gateway.coap.answers import Answers
+from gateway.coap.requester import plain_requester
+from gateway.coap.sensors.resources import SensorResources
+from gateway.sensors.sampler import Sampler
+from gateway.sensors.switch import Switch
+from gateway.write_turns import WriteTurn, WriteTurns
+from tests.policies import open_access
+from tree_handler.members.place import Place
+
+IF_MATCH, ETAG, IF_NONE_MATCH, URI_PATH, CONTENT_FORMAT, ACCEPT = 1, 4, 5, 11, 12, 17
+WRITES = (codes.PUT, codes.POST, codes.DELETE, codes.PATCH, codes.IPATCH)
+PEER = CoapPeer(("session", 1), "psk:operator", "psk:operator", is_address_proven=True)
+TEXT, CBOR = b"", b"\x3c"
+
+
+class Slow(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
+    """Has a value in two formats, and takes as long as it is held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value: bytes | None = b"old"
+        self.done: list[str] = []
+        self.hold = asyncio.Event()
+        self.hold.set()
+        self.writing = asyncio.Event()
+        self.fails = False
+
+    async def render_get(self, request: Message) -> Message:
+        await self.hold.wait()
+        if self.fails:
+            raise error.ServiceUnavailable("the bus is broken")
+        if self.value is None:
+            raise error.NotFound
+        if request.opt.accept not in (None, 0, 60):
+            raise error.NotAcceptable
+        return Message(payload=self.value, content_format=request.opt.accept or 0)
+
+    async def render_put(self, request: Message) -> Message:
+        self.writing.set()
+        await self.hold.wait()
+        self.value = request.payload
+        self.done.append(f"{request.code} {request.payload.decode()}")
+        return Message(code=Code.CHANGED)
+
+    render_post = render_delete = render_patch = render_ipatch = render_put
+
+    async def render_fetch(self, request: Message) -> Message:
+        self.done.append("FETCH")
+        return await self.render_get(request)
+
+
+class World:
+    """One resource, one who answers for it, and what it was told."""
+
+    def __init__(self, site: resource.Site | None = None) -> None:
+        self.slow = Slow()
+        self.turns = WriteTurns()
+        self.site = site or resource.Site()
+        self.site.add_resource(("slow",), self.slow)
+        self.answers = self.another()
+        self.exchanges = 0
+
+    def another(self) -> Answers:
+        """One more who answers for the same resources, as for requests of other gateways."""
+        remote = plain_requester(PeerAddress(("192.0.2.1", 1)), ("192.0.2.2", 5683))
+        return Answers(self.site, open_access(), (), lambda _peer: remote, turns=self.turns)
+
+    def begin(
+        self,
+        code: int,
+        payload: bytes,
+        *options: Option,
+        path: tuple[bytes, ...] = (b"slow",),
+        answers: Answers | None = None,
+    ) -> asyncio.Future[CoapResponse]:
+        """Ask; the answer comes when the resource lets it."""
+        self.exchanges += 1
+        said = sorted(((URI_PATH, one) for one in path), key=lambda one: one[0])
+        request = CoapRequest(
+            code, tuple(sorted((*options, *said), key=lambda one: one[0])), payload
+        )
+        told: asyncio.Future[CoapResponse] = asyncio.get_running_loop().create_future()
+        answered = (answers or self.answers).asked(
+            Asked(self.exchanges, PEER, request),
+            0.0,
+            lambda _exchange, response, _is_last: told.set_result(response),
+            lambda *_: None,
+        )
+        if answered is not None:
+            told.set_result(answered[0])
+        return told
+
+    async def etag(self, *options: Option, path: tuple[bytes, ...] = (b"slow",)) -> bytes:
+        """The ETag that a GET is answered with."""
+        value = dict((await self.begin(codes.GET, b"", *options, path=path)).options)[ETAG]
+        assert isinstance(value, bytes)
+        return value
+
+
+async def turn_of_the_loop() -> None:
+    """Let everything that can go on do so."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_each_read_has_an_etag_and_who_has_that_is_told_so() -> None:
+    world = World()
+    etag = await world.etag()
+    again = await world.begin(codes.GET, b"", (ETAG, b"other"), (ETAG, etag))
+    assert (again.code, again.payload) == (codes.VALID, b"")
+    assert dict(again.options) == {ETAG: etag}
+    assert (await world.begin(codes.FETCH, b"", (ETAG, etag))).code == codes.VALID
+    world.slow.value = b"new"
+    assert (await world.begin(codes.GET, b"", (ETAG, etag))).payload == b"new"
+
+
+class Deaf(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
+    """Says the same, whatever is asked for."""
+
+    async def render_get(self, _request: Message) -> Message:
+        return Message(payload=b"{}", content_format=50)
+
+
+async def test_a_format_that_is_not_there_is_refused_though_the_resource_does_not_look() -> None:
+    """RFC 7252, section 5.10.4: Accept is critical."""
+    world = World()
+    world.site.add_resource(("deaf",), Deaf())
+    for accept, code in ((b"\x32", codes.CONTENT), (b"\x3c", codes.NOT_ACCEPTABLE)):
+        answer = await world.begin(codes.GET, b"", (ACCEPT, accept), path=(b"deaf",))
+        assert answer.code == code
+    assert b"Accept" in answer.payload
+
+
+@pytest.mark.parametrize("code", WRITES)
+async def test_a_write_with_a_stale_etag_is_not_carried_out(code: int) -> None:
+    world = World()
+    etag = await world.etag()
+    world.slow.value = b"newer"
+    refused = await world.begin(code, b"mine", (IF_MATCH, etag))
+    assert refused.code == codes.PRECONDITION_FAILED
+    assert (world.slow.value, world.slow.done) == (b"newer", [])
+
+
+@pytest.mark.parametrize("code", WRITES)
+async def test_a_write_with_the_present_etag_is_carried_out_once(code: int) -> None:
+    world = World()
+    options = ((IF_MATCH, b"another"), (IF_MATCH, await world.etag()))
+    assert (await world.begin(code, b"mine", *options)).code == codes.CHANGED
+    assert world.slow.value == b"mine"
+    assert len(world.slow.done) == 1
+
+
+async def test_an_etag_of_any_format_is_one_of_the_resource() -> None:
+    world = World()
+    etag = await world.etag((ACCEPT, CBOR))
+    assert etag != await world.etag()
+    written = await world.begin(codes.PUT, b"mine", (IF_MATCH, etag), (CONTENT_FORMAT, TEXT))
+    assert written.code == codes.CHANGED
+
+
+async def test_an_empty_if_match_wants_the_resource_to_exist() -> None:
+    world = World()
+    assert (await world.begin(codes.PUT, b"1", (IF_MATCH, b""))).code == codes.CHANGED
+    world.slow.value = None
+    refused = await world.begin(codes.PUT, b"2", (IF_MATCH, b""))
+    assert refused.code == codes.PRECONDITION_FAILED
+    nowhere = await world.begin(codes.PUT, b"2", (IF_MATCH, b""), path=(b"nowhere",))
+    assert nowhere.code == codes.PRECONDITION_FAILED
+
+
+async def test_if_none_match_wants_it_not_to_exist() -> None:
+    world = World()
+    refused = await world.begin(codes.PUT, b"1", (IF_NONE_MATCH, b""))
+    assert (refused.code, world.slow.done) == (codes.PRECONDITION_FAILED, [])
+    world.slow.value = None
+    assert (await world.begin(codes.PUT, b"1", (IF_NONE_MATCH, b""))).code == codes.CHANGED
+    assert (await world.begin(codes.PUT, b"2", (IF_NONE_MATCH, b""))).code == 0x8C
+
+
+async def test_a_read_has_preconditions_too() -> None:
+    world = World()
+    etag = await world.etag()
+    assert (await world.begin(codes.GET, b"", (IF_MATCH, etag))).payload == b"old"
+    for code in (codes.GET, codes.FETCH):
+        refused = await world.begin(code, b"", (IF_MATCH, b"stale"))
+        assert refused.code == codes.PRECONDITION_FAILED
+    assert world.slow.done == []
+
+
+async def test_what_cannot_be_read_is_not_written_by_its_etag() -> None:
+    world = World()
+    etag = await world.etag()
+    world.slow.fails = True
+    unknown = await world.begin(codes.PUT, b"mine", (IF_MATCH, etag))
+    assert (unknown.code, unknown.payload) == (codes.SERVICE_UNAVAILABLE, b"the bus is broken")
+    assert world.slow.done == []
+
+
+async def test_of_two_who_know_the_same_etag_one_writes() -> None:
+    """Whichever way each of them comes: their resource is the same."""
+    world = World()
+    etag = await world.etag()
+    world.slow.hold.clear()
+    both = [
+        world.begin(codes.PUT, b"a", (IF_MATCH, etag)),
+        world.begin(codes.PUT, b"b", (IF_MATCH, etag), answers=world.another()),
+    ]
+    await turn_of_the_loop()
+    world.slow.hold.set()
+    assert [one.code for one in await asyncio.gather(*both)] == [0x44, 0x8C]
+    assert world.slow.done == ["PUT a"]
+
+
+async def test_no_other_write_is_between_the_look_and_the_write() -> None:
+    world = World()
+    etag = await world.etag()
+    world.slow.hold.clear()
+    careful = world.begin(codes.PUT, b"a", (IF_MATCH, etag))
+    plain = world.begin(codes.PUT, b"b", answers=world.another())
+    await turn_of_the_loop()
+    world.slow.hold.set()
+    assert (await careful).code == codes.CHANGED
+    assert (await plain).code == codes.CHANGED
+    assert world.slow.done == ["PUT a", "PUT b"]
+    assert len(world.turns) == 0
+
+
+async def test_writes_without_a_precondition_do_not_wait_for_each_other() -> None:
+    world = World()
+    world.slow.hold.clear()
+    first = world.begin(codes.PUT, b"a")
+    await world.slow.writing.wait()
+    world.slow.writing.clear()
+    second = world.begin(codes.PUT, b"b")
+    await world.slow.writing.wait()
+    world.slow.hold.set()
+    await asyncio.gather(first, second)
+
+
+async def test_who_goes_while_it_waits_holds_nobody_up() -> None:
+    world = World()
+    etag = await world.etag()
+    world.slow.hold.clear()
+    world.begin(codes.PUT, b"a", (IF_MATCH, etag))
+    world.begin(codes.PUT, b"b", (IF_MATCH, etag))
+    for exchange in (world.exchanges, world.exchanges - 1):
+        world.answers.ended(exchange)
+    await world.answers.stop()
+    assert len(world.turns) == 0
+    world.slow.hold.set()
+    assert (await world.begin(codes.PUT, b"c", (IF_MATCH, etag))).code == codes.CHANGED
+
+
+# -- actuators -------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Seconds."""
+
+    now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_an_actuators_etag_lasts_as_long_as_its_state() -> None:
+    clock = Clock()
+    world = World()
+    sampler = Sampler(lambda *_: None, clock=clock, wall_clock=clock)
+    sensors = SensorResources(world.site, sampler, "gw", Place("campus", "north"))
+    pump = Switch("pump")
+    sampler.add(pump)
+    sensors.add(pump)
+    path = (b"sensors", b"pump")
+    etag = await world.etag(path=path)
+    clock.now += 3_600.0  # read again, with another time
+    assert await world.etag(path=path) == etag
+    assert (await world.begin(codes.PUT, b"1", (IF_MATCH, etag), path=path)).code == codes.CHANGED
+    refused = await world.begin(codes.PUT, b"0", (IF_MATCH, etag), path=path)
+    assert refused.code == codes.PRECONDITION_FAILED
+    assert pump.read() == 1.0
+
+
+async def test_a_command_over_mqtt_is_not_between_the_look_and_the_write_either() -> None:
+    sampler = Sampler(lambda *_: None)
+    pump = Switch("pump")
+    sampler.add(pump)
+    alone = WriteTurn((b"sensors", b"pump"), lambda: None, is_alone=True)
+    sampler.turns.enter(alone)
+    command = asyncio.create_task(sampler.command(pump, 1.0))
+    await turn_of_the_loop()
+    assert pump.read() == 0.0
+    sampler.turns.leave(alone)
+    await command
+    assert pump.read() == 1.0
+    assert len(sampler.turns) == 0
+
+
+# -- turns -----------------------------------------------------------------------------------------
+
+
+def test_very_many_may_wait_for_one() -> None:
+    turns = WriteTurns()
+    begun: list[int] = []
+    first = WriteTurn("valve", lambda: None)
+    turns.enter(first)
+
+    def waiting(number: int) -> WriteTurn:
+        def begin() -> None:
+            begun.append(number)
+            turns.leave(turn)
+
+        turn = WriteTurn("valve", begin, is_alone=True)
+        return turn
+
+    for number in range(5_000):
+        turns.enter(waiting(number))
+    assert begun == []
+    turns.leave(first)
+    turns.leave(first)
+    assert begun == list(range(5_000))
+    assert len(turns) == 0
