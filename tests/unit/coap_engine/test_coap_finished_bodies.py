@@ -8,10 +8,9 @@ from coap_engine import codes
 from coap_engine.blocks import Block, BodyLimits
 from coap_engine.codec import CON, CoapMessage
 from coap_engine.finished_bodies import FinishedBodies
-from coap_engine.limits import EngineLimits
 from coap_engine.message import CoapPeer, CoapResponse, Option
 from coap_engine.option_numbers import BLOCK1, CONTENT_FORMAT, LOCATION_PATH, REQUEST_TAG, URI_PATH
-from coap_engine.shares import Shares
+from coap_engine.shares import Quota, ShareLimits, Shares
 from tests.unit.coap_engine.coap_world import PUMP, STRANGER, World
 
 MADE = CoapResponse(codes.CREATED, ((LOCATION_PATH, b"1"),), b"made")
@@ -154,12 +153,13 @@ def test_it_is_forgotten_with_its_time_and_its_peer() -> None:
     assert sender.codes() == [codes.REQUEST_ENTITY_INCOMPLETE]
 
 
-def test_no_peer_has_more_of_them_than_bodies() -> None:
-    most = EngineLimits().bodies.bodies_per_peer
-    bodies = FinishedBodies(Shares(), BodyLimits())
-    for number in range(3 * most):
+def test_no_host_has_more_of_them_than_its_share_of_bytes() -> None:
+    shares = Shares(ShareLimits(held_bytes=Quota(6_000, 40_000, 40_000, 80_000, 30)))
+    bodies = FinishedBodies(shares, BodyLimits())
+    for number in range(100):
         options = ((BLOCK1, Block(1, False, 0).encode()), (REQUEST_TAG, bytes([number])))
-        finished = bodies.add(STRANGER, codes.PUT, options, b"b", b"\x10", 0.0)
-        assert finished is not None
-        finished.answered(MADE)
-    assert len(bodies) == most
+        finished = bodies.add(STRANGER, codes.PUT, options, b"b", b"\x10", float(number))
+        if finished is not None:
+            finished.answered(MADE, float(number))
+    assert 1 < len(bodies) < 7
+    assert shares.held_bytes.held <= 6_000
