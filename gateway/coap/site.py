@@ -150,7 +150,7 @@ class GatewaySite:
         fleet = members_resource.MembersResource(members, owner.access)
         self.site.add_resource(members_resource.PATH, fleet)
         self._own = (
-            *(self._sensors.answers, self._summary, self._hierarchy),
+            *(self._sensors.answers, self._sensors.devices, self._summary, self._hierarchy),
             *(WellKnownCore(self.site), self._lookups),
         )
         self._execution = LocalExecution(self.site, gateway_id, owner.access, self._own)
@@ -223,6 +223,7 @@ class GatewaySite:
         """
         self._base = base
         self._sensors.roll(roll)
+        self._sensors.devices.begin(self._relist)
         self._change((), roll.sensors)
         roll.follow(self._change)
         self.directory.start(told)
@@ -238,6 +239,11 @@ class GatewaySite:
     def move(self, place: Place) -> None:
         """Stand in another domain or group from now on: in each link, and in the directory."""
         self._sensors.move(place)
+        self._relist()
+
+    def _relist(self) -> None:
+        """Tell what links say now, or which there are."""
+        self._sensors.describe()
         self.site.touch()
         self._change((), ())
 
@@ -261,6 +267,7 @@ class GatewaySite:
         self._remote.stop()
         await self._exchange.stop()
         await self._execution.stop()
+        await self._sensors.devices.stop()
         await self.directory.stop()
 
     def _serve_resources(self, status: StatusResource) -> None:

@@ -19,12 +19,13 @@ from typing import Any
 
 from gateway.printable import said
 from gateway.sensors import drivers, mqtt_form, recorded
+from gateway.sensors.device_resource import checked_attributes
 from gateway.sensors.host import host_sensors
 from gateway.sensors.mqtt_form import MqttForm
 from gateway.sensors.options import SensorConfigError, SensorOptions
 from gateway.sensors.reading import names_of
 from gateway.sensors.replay import Playback, Replay
-from gateway.sensors.sensor import Sensor, checked_attributes
+from gateway.sensors.sensor import Sensor
 from gateway.sensors.switch import Switch
 
 Build = Callable[[SensorOptions], Sequence[Sensor]]

@@ -215,6 +215,27 @@ class Sampler:
         self._took(actuator, reading)
         return reading
 
+    async def handled(self, sensor: Sensor, work: Callable[[], Any]) -> Any:
+        """Call a handler of a sensor's, after the call of it that is under way.
+
+        Args:
+            sensor: whose it is.
+            work: calls it; what it returns, or what is to be awaited for that.
+
+        Raises:
+            Exception: what it raises; TimeoutError if it, or the call before it, takes too long.
+
+        """
+        await self._wait(self._threads.until_over(sensor))
+        outcome = self._call(sensor, work)
+        return await self._wait(outcome) if isinstance(outcome, Awaitable) else outcome
+
+    def read_soon(self, sensor: Sensor) -> None:
+        """Read a sensor now that says that it has changed."""
+        if self.reads(sensor) and not sensor.is_pushed:
+            self._schedule.add(sensor.name, sensor.interval_s, self._clock())
+            self._changed.set()
+
     def push(self, sensor: Sensor, outcome: Outcome | Exception) -> None:
         """Take a reading that came by itself, or why it did not."""
         try:
