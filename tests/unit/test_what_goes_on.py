@@ -64,6 +64,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/links/backlog.py:LinkBacklog.__init__",
         "gateway/links/commit.py:GroupCommit._start",
         "gateway/links/neighbours.py:Neighbours._keep",
+        "gateway/process/substitutes.py:SubstitutePart._do",
         "gateway/links/repairs.py:Repairs.look",
         "gateway/links/repairs.py:Repairs.serve",
         "gateway/links/routed_part.py:RoutedPart._begin_to_serve",
