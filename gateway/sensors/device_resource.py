@@ -178,8 +178,8 @@ class DeviceResource:
     """What stands at one path: its link, its handlers, and who is told when it changes.
 
     Handlers (`HANDLERS`) are methods that a subclass may have. Each takes a `ResourceCall` and
-    returns `Handled`. Beside CallRefusedError it may raise anything: that is 5.03 with what it
-    says, and all else goes on.
+    returns `Handled`. CallRefusedError says that nothing was done. Whatever else it raises is 5.00
+    with what that says (5.03 for GET and FETCH), and all else goes on.
     """
 
     resource_type: str = ""

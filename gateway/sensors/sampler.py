@@ -23,7 +23,7 @@ from gateway.printable import said
 from gateway.sensors.reading import Reading, as_reading, names_of
 from gateway.sensors.schedule import Schedule, back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
-from gateway.sensors.threads import DriverThreads
+from gateway.sensors.threads import DriverBusyError, DriverThreads
 from gateway.sensors.values import Outcome
 
 MAX_SENSORS = 10_000
@@ -223,10 +223,14 @@ class Sampler:
             work: calls it; what it returns, or what is to be awaited for that.
 
         Raises:
-            Exception: what it raises; TimeoutError if it, or the call before it, takes too long.
+            DriverBusyError: the call before it takes too long, so that it was not called.
+            Exception: what it raises; TimeoutError if it takes too long, and may go on.
 
         """
-        await self._wait(self._threads.until_over(sensor))
+        try:
+            await self._wait(self._threads.until_over(sensor))
+        except TimeoutError as late:
+            raise DriverBusyError("an earlier call has not come back") from late
         outcome = self._call(sensor, work)
         return await self._wait(outcome) if isinstance(outcome, Awaitable) else outcome
 

@@ -22,15 +22,15 @@ from gateway.coap.access import METHOD_NAMES
 from gateway.coap.answers import RENDERING_RATES
 from gateway.coap.at_hand import Ask, Later, Respond
 from gateway.coap.sensors.answers import PATH
-from gateway.coap.sensors.device_calls import (
-    DeviceCalls,
+from gateway.coap.sensors.device_observers import DeviceObservers
+from gateway.coap.sensors.handler_calls import (
     DeviceTarget,
+    HandlerCalls,
     ServedDevice,
     call_of,
     not_handled,
     refusal,
 )
-from gateway.coap.sensors.device_observers import DeviceObservers
 from gateway.coap.sensors.roll import SensorRoll
 from gateway.policy.action import READS
 from gateway.sensors.device_resource import GET, ChildResource, DeviceResource
@@ -65,7 +65,7 @@ class DeviceAnswers:
         self._site = site
         self._sampler = sampler
         self._attributes = attributes
-        self._calls = DeviceCalls(sampler)
+        self._calls = HandlerCalls(sampler)
         self._observers = DeviceObservers(self._rendered)
         self._shares = RateShares(RENDERING_RATES)
         self._devices: dict[str, ServedDevice] = {}

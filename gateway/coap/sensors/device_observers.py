@@ -15,7 +15,7 @@ from typing import Final
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse, Option
 from gateway.coap.at_hand import Respond
-from gateway.coap.sensors.device_calls import BUSY, ServedDevice
+from gateway.coap.sensors.handler_calls import BUSY, ServedDevice
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
 

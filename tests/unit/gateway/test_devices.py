@@ -101,6 +101,10 @@ class Machine(Actuator):
 
     async def handle_fetch(self, call: ResourceCall) -> Handled:
         self.calls.append(call)
+        if call.payload == b"no":
+            raise CallRefusedError("4.04", "no such field")
+        if call.payload == b"broken":
+            raise OSError("bus")
         return ResourceReply(b"\xa0", content_format=60, max_age_s=7)
 
     def handle_patch(self, call: ResourceCall) -> None:
@@ -283,13 +287,20 @@ async def test_what_a_handler_raises_is_an_answer_and_creates_nothing(served: Se
 
     assert await answer("refuse") == ("4.09", b"it moves")
     assert await answer("value") == ("4.00", b"1 to 3")
-    assert await answer("create and fail") == ("5.03", rb"hall/machine: OSError: no\nbus")
+    assert await answer("create and fail") == (
+        "5.00",
+        rb"hall/machine: OSError: no\nbus; it may be done",
+    )
     assert len(served.machine.children) == 0
     code, why = await answer("large")
     assert (code, why) == (
-        "5.03",
-        b"hall/machine: ValueError: an answer of 70000 bytes, over 65536",
+        "5.00",
+        b"hall/machine: ValueError: an answer of 70000 bytes, over 65536; it may be done",
     )
+    refused = await served.ask(Code.FETCH, "hall/machine", b"no")
+    assert (refused.code, refused.payload) == (Code.NOT_FOUND, b"no such field")
+    broken = await served.ask(Code.FETCH, "hall/machine", b"broken")
+    assert (broken.code.dotted, broken.payload) == ("5.03", b"hall/machine: OSError: bus")
     over = await served.ask(Code.POST, "hall/machine", bytes(65))
     assert (over.code, over.opt.size1) == (Code.REQUEST_ENTITY_TOO_LARGE, 64)
     unknown = served.message(Code.POST, "hall/machine")
@@ -366,6 +377,19 @@ async def test_calls_of_a_device_wait_for_their_turn_and_not_more_than_few(serve
     assert by_code == ["2.04"] * 8 + ["5.03"] * 2
     assert {one.opt.max_age for one in answers if not one.code.is_successful()} == {1}
     assert len(served.machine.calls) == 8
+
+
+async def test_a_handler_that_hangs_is_waited_for_no_longer_and_may_be_done_yet(
+    served: Served,
+) -> None:
+    served.sampler._timeout_s = 0.05
+    served.machine.hold.clear()
+    late = await served.ask(Code.POST, "hall/machine", b"x")
+    assert (late.code.dotted, late.payload[-14:]) == ("5.04", b"it may be done")
+    busy = await served.ask(Code.POST, "hall/machine", b"y")  # its thread is still in the first
+    assert (busy.code.dotted, busy.opt.max_age) == ("5.03", 1)
+    served.machine.hold.set()
+    assert [call.payload for call in served.machine.calls] == [b"x"]
 
 
 def test_each_method_is_a_right_of_its_own_below_a_device_too() -> None:

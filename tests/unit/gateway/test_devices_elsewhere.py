@@ -113,6 +113,17 @@ async def test_a_move_is_observed_through_another_gateway_until_it_is_done(blind
     assert json.loads(seen.payload)["done"]
 
 
+async def test_a_post_with_a_name_moves_the_motor_once_whichever_way_it_is_asked_again(
+    blinds: Blinds,
+) -> None:
+    uri = f"coaps://127.0.0.1:{blinds.a.process._coap.coaps_port}/{BLIND}"
+    name = b"\0" + b"onemove"
+    first = await blinds._client.request("POST", uri, payload=b"1", request_id=name)
+    again = await blinds._client.request("POST", uri, payload=b"1", request_id=b"\1" + name[1:])
+    assert (first.code, first.location) == ("2.01", f"/{BLIND}/moves/1")
+    assert again == first
+
+
 async def test_a_proxy_and_topics_reach_a_device_and_its_children_too(blinds: Blinds) -> None:
     caller = await aiocoap.Context.create_client_context()
     request = aiocoap.Message(code=aiocoap.FETCH, payload=b'["at"]')

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 from coap_engine import codes, option_numbers
@@ -27,6 +27,7 @@ from gateway.sensors.device_resource import (
 )
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor, ValueRefusedError
+from gateway.sensors.threads import DriverBusyError
 
 WAITING_MAX: Final = 8
 """Calls of one device that wait for their turn; the next is told to come again."""
@@ -42,6 +43,7 @@ _UNDERSTOOD: Final = frozenset(
     )
 )
 """Critical options that are known here; who looks at a precondition does so before."""
+_UNSURE: Final = "it may be done"
 _TEXT, _BYTES, _JSON = 0, 42, 50
 """Content formats (RFC 7252, section 12.3)."""
 _DONE: Final = {
@@ -133,7 +135,7 @@ def call_of(
     )
 
 
-class DeviceCalls:
+class HandlerCalls:
     """Calls handlers, those of one device one after the other.
 
     Args:
@@ -165,12 +167,12 @@ class DeviceCalls:
         if handler is None:
             return not_handled(call.method)
         try:
-            outcome = await self._sampler.handled(sensor, partial(handler, call))
+            outcome = await self._sampler.handled(sensor, _refusing(handler, call))
             response = _answer(sensor.name, call, outcome)
         except Exception as error:  # a handler is a developer's own code: it may raise anything
             for name in call.created:  # what failed has created nothing
                 sensor.children.remove(name)
-            return _failure(sensor.name, error)
+            return _failure(sensor.name, call, error)
         if call.method == "DELETE" and target.child:
             sensor.children.remove(target.child)
         return response
@@ -179,6 +181,27 @@ class DeviceCalls:
 def not_handled(method: str) -> CoapResponse:
     """Return what is told where there is no handler for a method."""
     return CoapResponse(codes.METHOD_NOT_ALLOWED, (), f"{method} is not handled here".encode())
+
+
+def _refusing(handler: Callable[[ResourceCall], Any], call: ResourceCall) -> Callable[[], Any]:
+    """Return what calls a handler; a refusal is an outcome, and no failure of the driver."""
+    if inspect.iscoroutinefunction(handler):
+
+        async def answer_later() -> Any:
+            try:
+                return await handler(call)
+            except CallRefusedError as refused:
+                return refused
+
+        return answer_later
+
+    def answer() -> Any:
+        try:
+            return handler(call)
+        except CallRefusedError as refused:
+            return refused
+
+    return answer
 
 
 async def _has_turn(turn: asyncio.Lock) -> bool:
@@ -190,14 +213,16 @@ async def _has_turn(turn: asyncio.Lock) -> bool:
     return True
 
 
-def _answer(name: str, call: ResourceCall, outcome: Handled) -> CoapResponse:
+def _answer(name: str, call: ResourceCall, outcome: Handled | CallRefusedError) -> CoapResponse:
     """Return the response that a handler's outcome is.
 
     Raises:
         ValueError, TypeError: the outcome can't be one.
-        CallRefusedError: it is not in the format that was asked for.
+        CallRefusedError: it is one, or is not in the format that was asked for.
 
     """
+    if isinstance(outcome, CallRefusedError):
+        raise outcome
     reply = outcome if isinstance(outcome, ResourceReply) else ResourceReply(outcome)
     code, options = _DONE[call.method], list[Option]()
     if call.created:
@@ -233,13 +258,21 @@ def _body(reply: ResourceReply) -> tuple[bytes, int | None]:
     return data, form if given is None else given
 
 
-def _failure(name: str, error: Exception) -> CoapResponse:
+def _failure(name: str, call: ResourceCall, error: Exception) -> CoapResponse:
+    """Return what a failure is answered with: of a write 4.xx and 5.03 alone say: not done."""
     if isinstance(error, CallRefusedError):
         code = int(error.code[0]) << 5 | int(error.code[2:])
         return CoapResponse(code, (), _told(error.why))
     if isinstance(error, ValueRefusedError):
         return CoapResponse(codes.BAD_REQUEST, (), _told(str(error)))
-    return CoapResponse(codes.SERVICE_UNAVAILABLE, (), _told(f"{name}: {said(error)}"))
+    if isinstance(error, DriverBusyError):
+        return BUSY
+    why = f"{name}: {said(error)}"
+    if call.method in READS:
+        return CoapResponse(codes.SERVICE_UNAVAILABLE, (), _told(why))
+    if isinstance(error, TimeoutError):
+        return CoapResponse(codes.GATEWAY_TIMEOUT, (), _told(f"{why}; {_UNSURE}"))
+    return CoapResponse(codes.INTERNAL_SERVER_ERROR, (), _told(f"{why}; {_UNSURE}"))
 
 
 def _told(why: str) -> bytes:
