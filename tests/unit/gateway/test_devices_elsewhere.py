@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from fleet_gateway import Fleet, FleetGateway, until
 from gpiozero.pins.mock import MockFactory
 from topic_gateway import client, prepared, told
 
+from gateway import cli
 from gateway.coap.client import CoapClient, Response
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "sensors.md"
@@ -141,6 +143,32 @@ async def test_a_proxy_and_topics_reach_a_device_and_its_children_too(blinds: Bl
     assert (told(read)["code"], json.loads(read.payload)["target"]) == ("2.05", 3)
     removed = await anna.ask("$coap/DELETE/gw-b/sensors/blind/moves/1")
     assert told(removed)["code"] == "2.02"
+
+
+async def test_the_command_line_calls_a_device_by_any_method(
+    blinds: Blinds, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = f"coaps://127.0.0.1:{blinds.a.process._coap.coaps_port}"
+
+    async def run(method: str, path: str, *body: str) -> tuple[int, str, str]:
+        options = ("--psk-file", str(tmp_path / "psk"))
+        called = ["call", method, *options, f"{host}/{path}", *body]
+        code = await asyncio.to_thread(cli.main, called)
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    assert await run("post", BLIND, "-2") == (0, f"created /{BLIND}/moves/1\n", "")
+    assert await run("ipatch", BLIND, '{"pace": 30}') == (0, "", "")
+    assert await run("fetch", BLIND, '["pace"]') == (0, '{"pace":30}\n', "")
+    code, _, told = await run("patch", BLIND, "1")
+    assert (code, ": 4.05" in told) == (22, True)
+    assert await run("delete", f"{BLIND}/moves/1") == (0, "", "")
+    etch = ["call", "fetch", "--format", "320", "--psk-file", str(tmp_path / "psk")]
+    named = [*etch, f"{host}/sensors", '[{"n": "gw-a/valve"}]']
+    assert await asyncio.to_thread(cli.main, named) == 0
+    assert '"n":"valve"' in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.main(["call", "fetch", host, "[]", "--format", "70000"])
 
 
 async def test_children_are_in_the_directory_of_their_gateway(blinds: Blinds) -> None:
