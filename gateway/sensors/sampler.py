@@ -234,11 +234,19 @@ class Sampler:
         outcome = self._call(sensor, work)
         return await self._wait(outcome) if isinstance(outcome, Awaitable) else outcome
 
-    def read_soon(self, sensor: Sensor) -> None:
-        """Read a sensor now that says that it has changed."""
+    def read_soon(self, sensor: Sensor) -> bool:
+        """Read a sensor now that says that it has changed.
+
+        Returns:
+            False if a read is under way, which may have begun before: then it is to be asked again.
+
+        """
+        if sensor in self._waiting:
+            return False
         if self.reads(sensor) and not sensor.is_pushed:
             self._schedule.add(sensor.name, sensor.interval_s, self._clock())
             self._changed.set()
+        return True
 
     def push(self, sensor: Sensor, outcome: Outcome | Exception) -> None:
         """Take a reading that came by itself, or why it did not."""

@@ -67,12 +67,12 @@ class DeviceObservers:
         if not formats:
             del self._observed[key]
 
-    def changed(self, key: _Key, read: Callable[[], None] | None = None) -> None:
+    def changed(self, key: _Key, read: Callable[[], bool] | None = None) -> None:
         """Something says that it has changed.
 
         Args:
             key: what.
-            read: does what there is to do about it, in place of telling who observes it.
+            read: does what there is to do about it beside; False if it is to be done again later.
 
         """
         self._changed.add(key)
@@ -96,16 +96,16 @@ class DeviceObservers:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _told(self, key: _Key, read: Callable[[], None] | None) -> None:
+    def _told(self, key: _Key, read: Callable[[], bool] | None) -> None:
         self._telling.pop(key, None)
         if key in self._changed:
             self.changed(key, read)
 
-    async def _tell(self, key: _Key, read: Callable[[], None] | None) -> None:
+    async def _tell(self, key: _Key, read: Callable[[], bool] | None) -> None:
         try:
             self._changed.discard(key)
-            if read is not None:
-                read()
+            if read is not None and not read():
+                self._changed.add(key)
             for options in list(self._observed.get(key, ())):
                 await self._tell_some(key, options)
         except Exception as failure:  # it is told, and the next change is told all the same

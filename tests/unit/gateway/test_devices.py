@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -67,7 +68,8 @@ class Machine(Actuator):
 
     attributes: Mapping[str, str] = {"position": "hall"}
     body_bytes_max = 64
-    position = 0.0
+    position = slow_s = 0.0
+    reads = 0
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
@@ -76,7 +78,9 @@ class Machine(Actuator):
         self.hold.set()
 
     def read(self) -> float:
-        return self.position
+        position, self.reads = self.position, self.reads + 1
+        time.sleep(self.slow_s)
+        return position
 
     def write(self, value: Any) -> None:
         self.position = value
@@ -358,9 +362,10 @@ async def test_an_observer_of_a_child_is_told_of_its_end(served: Served) -> None
 
 
 async def test_a_sensor_that_says_it_has_changed_is_read_at_once(served: Served) -> None:
+    served.machine.position, served.machine.slow_s = 4.0, 0.3
     sampling = asyncio.create_task(served.sampler.run())
-    await until(lambda: 0.0 in served.delivered)
-    served.machine.position = 5.0
+    await until(lambda: served.machine.reads == 1)
+    served.machine.position = 5.0  # in the midst of a read, which has seen it as it was
     served.machine.changed()
     await until(lambda: 5.0 in served.delivered)
     sampling.cancel()
