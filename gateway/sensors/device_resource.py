@@ -213,13 +213,13 @@ class DeviceResource:
         if self._tell_described is not None:
             self._tell_described()
 
-    def follow(
+    def follow_changes(
         self, changed: Callable[[], None] | None, described: Callable[[], None] | None
     ) -> None:
         """Have the gateway told of changes; None if it is served no more."""
         self._tell_changed, self._tell_described = changed, described
 
-    def handler(self, method: str) -> Callable[[ResourceCall], Any] | None:
+    def handler_of(self, method: str) -> Callable[[ResourceCall], Any] | None:
         """Return what handles a method here; None if nothing does."""
         found = getattr(self, HANDLERS.get(method, ""), None)
         return found if callable(found) else None
@@ -294,7 +294,7 @@ class ChildResources:
             child = self._children.pop(name, None)
             self._creators.pop(name, None)
         if child is not None:
-            child.follow(None, None)
+            child.follow_changes(None, None)
             if self._told is not None:
                 self._told()
 

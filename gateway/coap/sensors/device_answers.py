@@ -91,7 +91,7 @@ class DeviceAnswers:
         """Answer for a sensor and its children from now on."""
         self._devices[sensor.name] = device = ServedDevice(sensor)
         self._listed[sensor.name] = {}
-        sensor.follow(self._changing(device, ""), self._soon(self._described))
+        sensor.follow_changes(self._changing(device, ""), self._soon(self._described))
         sync = self._soon(partial(self._sync, device))
         sensor.children.follow(sync)
         self._sync(device)
@@ -99,7 +99,7 @@ class DeviceAnswers:
     def remove(self, name: str) -> None:
         """Answer for a sensor no more; who observes it or a child of it is told."""
         device = self._devices.pop(name)
-        device.sensor.follow(None, None)
+        device.sensor.follow_changes(None, None)
         device.sensor.children.follow(None)
         for child in list(self._listed[name]):
             self._unlist(device, child)
@@ -132,7 +132,7 @@ class DeviceAnswers:
         method, target = METHOD_NAMES.get(request.code), self._target(request)
         if target is None or method is None:
             return None
-        if target.resource.handler(method) is None:
+        if target.resource.handler_of(method) is None:
             return not_handled(method) if target.child else None
         if method == "DELETE" and not target.child and self._is_added(target.device.sensor.name):
             return None
@@ -146,7 +146,7 @@ class DeviceAnswers:
         if request.code != codes.GET:
             return False
         target = self._target(request)
-        if target is None or target.resource.handler(GET) is None:
+        if target is None or target.resource.handler_of(GET) is None:
             return False
         self._observers.observe((target.device, target.child), exchange, request, respond)
         return True
@@ -228,7 +228,7 @@ class DeviceAnswers:
             return
         device.changes += 1
         read = None
-        if not child and device.sensor.handler(GET) is None:
+        if not child and device.sensor.handler_of(GET) is None:
             read = partial(self._sampler.read_soon, device.sensor)
         self._observers.changed((device, child), read)
 
@@ -261,7 +261,7 @@ class DeviceAnswers:
                 self._unlist(device, child)
         for child, found in there.items():
             if child not in listed:
-                found.follow(self._changing(device, child), self._soon(self._described))
+                found.follow_changes(self._changing(device, child), self._soon(self._described))
                 listed[child] = link = ChildLink(found, self._attributes)
                 if _full(name, child) not in self._devices:  # that sensor is meant by the path
                     self._site.add_resource(_path(name, child), link)
@@ -270,7 +270,7 @@ class DeviceAnswers:
     def _unlist(self, device: ServedDevice, child: str) -> None:
         name = device.sensor.name
         link = self._listed[name].pop(child)
-        link.child.follow(None, None)
+        link.child.follow_changes(None, None)
         if _full(name, child) not in self._devices:
             with suppress(KeyError):  # a sensor of this name has come and gone meanwhile
                 self._site.remove_resource(_path(name, child))
@@ -327,7 +327,7 @@ class ChildLink(resource.Resource):  # type: ignore[misc]  # aiocoap has no type
             "if": child.interface,
             "ct": " ".join(map(str, child.content_formats)),
         }
-        observed: dict[str, str | None] = {} if child.handler(GET) is None else {"obs": None}
+        observed: dict[str, str | None] = {} if child.handler_of(GET) is None else {"obs": None}
         return {
             **{name: value for name, value in described.items() if value},
             **observed,

@@ -163,7 +163,7 @@ class HandlerCalls:
             device.waiting -= 1
 
     async def _carried_out(self, target: DeviceTarget, call: ResourceCall) -> CoapResponse:
-        sensor, handler = target.device.sensor, target.resource.handler(call.method)
+        sensor, handler = target.device.sensor, target.resource.handler_of(call.method)
         if handler is None:
             return not_handled(call.method)
         try:

@@ -84,7 +84,7 @@ class SensorResources:
         served = kind(sensor, self._sampler, f"{self._gateway_id}/", self._attributes(sensor))
         served.roll = self._roll
         self._resources[sensor.name] = served
-        if sensor.handler(GET) is None:
+        if sensor.handler_of(GET) is None:
             self._read[sensor.name] = served
         self.devices.serve(sensor)
         self.answers.changed(sensor.name)
