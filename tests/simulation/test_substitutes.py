@@ -92,3 +92,17 @@ def test_without_substitutes_they_would_stay_alone() -> None:
     fleet.kill("gw-1")
     fleet.run(60.0)
     assert len(list(fleet.apart())) > 3
+
+
+def test_all_children_of_one_lost_parent_gather_with_one_dial_each() -> None:
+    fleet = ParentedFleet(10, 4, TIMES, fan_out=9)
+    fleet.run(5.0)
+    fleet.kill("gw-0")
+    fleet.run(FOUND_S)
+    assert list(fleet.apart()) == []
+    assert max(one.dialled for one in fleet.substituting.values()) == 1
+    fleet.start("gw-0")
+    fleet.run(30.0)
+    assert list(fleet.apart()) == []
+    assert fleet.substitutes() == {}
+    assert fleet.checks.violations == []
