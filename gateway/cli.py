@@ -43,7 +43,7 @@ from gateway.flashing import errors as card_errors
 EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
 EXIT_INTERRUPTED = 130
-_ABOUT = "get, put, observe, discover (as curl has it)"
+_ABOUT = "get, put, call, observe, discover (as curl has it)"
 EXIT_CODES = {
     0: "done",
     EXIT_FAILED: "it did not work out: no answer, a violated invariant, a lost message; at a "

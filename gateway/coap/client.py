@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 import aiocoap
 from aiocoap import error as coap_error
@@ -54,12 +54,15 @@ class Response:
         code: the response code, as ``2.05``.
         payload: the whole payload, put together if it came in blocks.
         content_format: its number (RFC 7252, section 12.3), None if the server named none.
+        location: the path of what was created (Location-Path), as ``/sensors/pump``; empty where
+            the server named none.
 
     """
 
     code: str
     payload: bytes
     content_format: int | None
+    location: str = ""
 
     @property
     def ok(self) -> bool:
@@ -106,7 +109,7 @@ class CoapClient:
         """Send a request and wait for its response, whatever its code.
 
         Args:
-            method: ``GET``, ``POST``, ``PUT``, ``DELETE`` or ``FETCH``.
+            method: ``GET``, ``POST``, ``PUT``, ``DELETE``, ``FETCH``, ``PATCH`` or ``iPATCH``.
             uri: ``coap://host[:port]/path[?query]`` or ``coaps://``.
             payload: sent in blocks if it is long.
             content_format: what the payload is.
@@ -308,7 +311,9 @@ def _message(
 
 def _response(answer: Any) -> Response:
     form = answer.opt.content_format
-    return Response(answer.code.dotted, answer.payload, None if form is None else int(form))
+    form = None if form is None else int(form)
+    location = "".join(f"/{quote(segment, safe='')}" for segment in answer.opt.location_path)
+    return Response(answer.code.dotted, answer.payload, form, location)
 
 
 def _attach(context: Context, keys: ClientContext) -> DtlsClientTransport:
@@ -322,7 +327,13 @@ def _attach(context: Context, keys: ClientContext) -> DtlsClientTransport:
     return transport
 
 
-_METHODS = {str(c): c for c in (Code.GET, Code.POST, Code.PUT, Code.DELETE, Code.FETCH)}
+_METHODS = {
+    str(code).upper(): code
+    for code in (
+        *(Code.GET, Code.POST, Code.PUT, Code.DELETE),
+        *(Code.FETCH, Code.PATCH, Code.iPATCH),
+    )
+}
 
 
 def _cause(failure: BaseException) -> str:

@@ -154,7 +154,7 @@ class GatewaySite:
         self.site.add_resource(members_resource.PATH, fleet)
         self.well_known = WellKnownCore(self.site)
         self._own = (
-            *(self._sensors.answers, self._summary, self._hierarchy),
+            *(self._sensors.answers, self._sensors.devices, self._summary, self._hierarchy),
             *(self.well_known, self._lookups),
         )
         self.turns = sampler.turns
@@ -233,6 +233,7 @@ class GatewaySite:
         """
         self._base = base
         self._sensors.roll(roll)
+        self._sensors.devices.begin(self._relist)
         self._change((), roll.sensors)
         roll.follow(self._change)
         self.directory.start(told)
@@ -248,6 +249,11 @@ class GatewaySite:
     def move(self, place: Place) -> None:
         """Stand in another domain or group from now on: in each link, and in the directory."""
         self._sensors.move(place)
+        self._relist()
+
+    def _relist(self) -> None:
+        """Tell what links say now, or which there are."""
+        self._sensors.describe()
         self.site.touch()
         self._change((), ())
 
@@ -271,6 +277,7 @@ class GatewaySite:
         self._remote.stop()
         await self._exchange.stop()
         await self._execution.stop()
+        await self._sensors.devices.stop()
         await self.directory.stop()
 
     def _serve_resources(self, status: StatusResource) -> None:

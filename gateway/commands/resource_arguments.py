@@ -1,4 +1,4 @@
-"""`hedgerow get`, `put`, `observe` and `discover`: their arguments."""
+"""`hedgerow get`, `put`, `call`, `observe` and `discover`: their arguments."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ _NAMES = (
     "(gw-south/valve), or with its place (campus/south/gw-south/valve); GATEWAY:/PATH is any "
     "other path there. Names are looked for at the nearest gateway, which passes the request on."
 )
+
+METHODS = {
+    "post": "POST",
+    "delete": "DELETE",
+    "fetch": "FETCH",
+    "patch": "PATCH",
+    "ipatch": "iPATCH",
+}
+"""Those of `call`: as they are typed, and as CoAP names them."""
 
 AddOptions = Callable[[argparse.ArgumentParser], None]
 
@@ -56,8 +65,30 @@ def add(commands: Any, add_host: AddOptions, command: Callable[[str], Any]) -> N
     add_host(put)
     put.set_defaults(command=command("put"))
 
+    _add_call(commands, add_host, command)
     _add_observe(commands, add_host, command)
     _add_discover(commands, add_host, command)
+
+
+def _add_call(commands: Any, add_host: AddOptions, command: Callable[[str], Any]) -> None:
+    call = commands.add_parser(
+        "call",
+        help="have a device do something, over CoAP: POST, DELETE, FETCH, PATCH, iPATCH",
+        description="Send a resource any request that is no GET and no PUT; what it does, the "
+        f"device's class says. {_NAMES} All but fetch need the right to write (--psk-file), and "
+        "are carried out once, however often they have to be asked.",
+    )
+    call.add_argument("method", choices=tuple(METHODS), help="the method")
+    call.add_argument("target", metavar="WHAT", help=_WHAT)
+    call.add_argument("body", metavar="BODY", nargs="?", default="", help="text, or JSON")
+    call.add_argument(
+        "--format",
+        type=_content_format,
+        metavar="N",
+        help="the body's content format (default: 50 for JSON, 0 for other text)",
+    )
+    add_host(call)
+    call.set_defaults(command=command("call"))
 
 
 def _add_observe(commands: Any, add_host: AddOptions, command: Callable[[str], Any]) -> None:
@@ -110,4 +141,10 @@ def _add_discover(commands: Any, add_host: AddOptions, command: Callable[[str], 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is not 1 or more")
+    return int(text)
+
+
+def _content_format(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 0xFFFF):
+        raise argparse.ArgumentTypeError(f"{text!r} is not 0 to 65535")
     return int(text)

@@ -1,4 +1,4 @@
-"""`hedgerow get`, `put` and `observe`: read, set and follow resources by name."""
+"""`hedgerow get`, `put`, `call` and `observe`: read, set and follow resources by name."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from gateway.commands.resource_arguments import (
     EXIT_NO_SESSION,
     EXIT_REFUSED,
     EXIT_UNREACHABLE,
+    METHODS,
 )
 from gateway.commands.resource_names import is_uri, needs_fleet, path_of
-from gateway.commands.writing import Body, put_once
+from gateway.commands.writing import Body, write_once
 from gateway.printable import printable
 from gateway.sensors import senml
 
-_TEXT = 0
-"""The content format text/plain (RFC 7252, section 12.3)."""
+_TEXT, _JSON = 0, 50
+"""The content formats text/plain and application/json (RFC 7252, section 12.3)."""
 _UNAUTHORIZED = "4.01"
 _NOT_FOUND = "4.04"
 _NOTHING_THERE = "nothing there; `hedgerow discover` shows what there is"
@@ -106,22 +107,44 @@ def _show_one(
 
 def put(options: argparse.Namespace) -> int:
     """Set a resource's value, and say what the answer is."""
-    _refuse_many(options)
     is_record = options.value.lstrip().startswith("[")
     content_format = senml.CONTENT_FORMAT if is_record else _TEXT
+    return _asked(options, "PUT", Body(options.value.encode(), content_format))
+
+
+def call(options: argparse.Namespace) -> int:
+    """Have any other method carried out, and say what the answer is."""
+    method, text, content_format = METHODS[options.method], options.body, options.format
+    if content_format is None and text:
+        content_format = _JSON if text.lstrip()[:1] in ("{", "[") else _TEXT
+    return _asked(options, method, Body(text.encode(), content_format))
+
+
+def _asked(options: argparse.Namespace, method: str, body: Body) -> int:
+    _refuse_many(options)
 
     async def ask() -> tuple[str, Response]:
         async with _client(options) as asker:
             uri = await _uri(asker, options)
-            body = Body(options.value.encode(), content_format)
-            return uri, await put_once(asker, uri, body, options.timeout)
+            if method != "FETCH":
+                return uri, await write_once(asker, uri, body, options.timeout, method)
+            return uri, await asker.request(
+                method,
+                uri,
+                payload=body.payload,
+                content_format=body.content_format,
+                timeout_s=options.timeout,
+            )
 
     uri, answer = run(ask())
     if options.json:
         print_json(_document(answer))
-    elif answer.ok and answer.payload:
-        sys.stdout.write(_text(answer).rstrip("\n") + "\n")
-    if answer.code == _UNAUTHORIZED:
+    elif answer.ok:
+        if answer.location:
+            sys.stdout.write(f"created {answer.location}\n")
+        if answer.payload:
+            sys.stdout.write(_text(answer).rstrip("\n") + "\n")
+    if answer.code == _UNAUTHORIZED and method != "FETCH":
         why = f"{uri}: {answer.code} writing needs coaps:// with --psk-file"
         raise FailedError(why, EXIT_REFUSED)
     return told(uri, answer)
@@ -298,7 +321,8 @@ def _text(answer: Response) -> str:
 
 def _document(answer: Response) -> dict[str, Any]:
     text = _text(answer)
-    return {"code": answer.code, "content_format": answer.content_format, "payload": text}
+    told = {"code": answer.code, "content_format": answer.content_format, "payload": text}
+    return {**told, "location": answer.location} if answer.location else told
 
 
 def _lines(answer: Response, options: argparse.Namespace, *, live: bool = False) -> Iterator[str]:

@@ -22,20 +22,33 @@ _GATEWAY_TIMEOUT: Final = "5.04"
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is written, and its content format."""
+    """What is written, and its content format; None where there is nothing."""
 
     payload: bytes
-    content_format: int
+    content_format: int | None
 
 
-async def put_once(asker: CoapClient, uri: str, body: Body, timeout_s: float) -> Response:
-    """Set a resource, and ask again until ``timeout_s`` is over where no answer came.
+async def write_once(
+    asker: CoapClient, uri: str, body: Body, timeout_s: float, method: str = "PUT"
+) -> Response:
+    """Have a write carried out, and ask again until ``timeout_s`` is over where no answer came.
 
     Raises:
         ClientError: as `CoapClient.request` does.
 
     """
     answer: Response | None = None
+
+    async def ask(request_id: bytes, wait_s: float) -> Response:
+        return await asker.request(
+            method,
+            uri,
+            payload=body.payload,
+            content_format=body.content_format,
+            request_id=request_id,
+            timeout_s=wait_s,
+        )
+
     loop, name = asyncio.get_running_loop(), secrets.token_bytes(NAME_BYTES)
     began_s, asked_s = loop.time(), 0.0
     while True:
@@ -43,13 +56,13 @@ async def put_once(asker: CoapClient, uri: str, body: Body, timeout_s: float) ->
         request_id = bytes((math.ceil(asked_s),)) + name
         is_last = left_s <= ASKED_ONCE_S or asked_s + ASKED_ONCE_S > MAX_ASKED_S
         try:
-            answer = await _put(asker, uri, body, request_id, min(left_s, ASKED_ONCE_S))
+            answer = await ask(request_id, min(left_s, ASKED_ONCE_S))
         except NoAnswerError:
             if is_last and answer is None:
                 raise
         else:
             if answer.code == _BAD_OPTION and not asked_s:  # a device, or an older release
-                return await _put(asker, uri, body, b"", left_s)
+                return await ask(b"", left_s)
             if answer.code != _GATEWAY_TIMEOUT:
                 return answer
         if is_last and answer is not None:  # the last that was said of it
@@ -57,16 +70,3 @@ async def put_once(asker: CoapClient, uri: str, body: Body, timeout_s: float) ->
         await asyncio.sleep(PAUSE_S)
         # Never 0 again: that says that it was not asked before.
         asked_s = max(loop.time() - began_s, _TICK_S)
-
-
-async def _put(
-    asker: CoapClient, uri: str, body: Body, request_id: bytes, timeout_s: float
-) -> Response:
-    return await asker.request(
-        "PUT",
-        uri,
-        payload=body.payload,
-        content_format=body.content_format,
-        request_id=request_id,
-        timeout_s=timeout_s,
-    )

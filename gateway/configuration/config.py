@@ -89,7 +89,9 @@ class TreeSection:
 
     ``neighbours`` are ``host:port`` of MQTT listeners: over TLS, unless ``tls`` is "off".
     ``capability`` stands in for the figure measured from the machine (B4). A gateway that is out
-    of the tree for ``member_timeout_s`` is taken out of the fleet's records. Clients' messages
+    of the tree for ``member_timeout_s`` is taken out of the fleet's records. One that has lost all
+    ``neighbours`` for ``substitute_after_s`` (half of ``member_timeout_s`` at most, 0: never) dials
+    another of those, and leaves it when a neighbour was back for as long. Clients' messages
     leave this gateway if a filter of ``replicate`` matches their topic and none of
     ``keep_local`` does, and go to whom ``mode`` says: it is the same on all gateways of a tree.
     """
@@ -115,6 +117,7 @@ class TreeSection:
     capability: float | None = None
     repair_interval_s: float = checks.ranged(5.0, 0.1, 3600)
     member_timeout_s: float = checks.ranged(120.0, 1, 31_536_000)
+    substitute_after_s: float = checks.ranged(30.0, 0, 31_536_000)
     replicate: list[str] = field(default_factory=lambda: ["#"])
     keep_local: list[str] = field(default_factory=list)
 

@@ -4,7 +4,8 @@ An address is dialled until it holds a link, with exponential back-off and jitte
 fleet that comes back from a power cut does not knock in step. A static neighbour is dialled for
 as long as it is configured. One that announced itself, or that dialled this gateway (B1), is
 given up after a while; its next word brings it back. What DNS-SD lists nobody has vouched for: it
-has fewer places, and keeps its own only while it is listed.
+has fewer places, and keeps its own only while it is listed. A substitute for static neighbours that
+are gone is dialled until it is removed (`tree_handler.members.substitution` says which, and when).
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class Source(enum.Enum):
     STATIC = "static"
     FOUND = "found"
     LISTED = "listed"
+    SUBSTITUTE = "substitute"
 
 
 @dataclass(slots=True)
@@ -172,6 +174,27 @@ class Neighbours:
     def add_listed(self, address: Address, peer_id: str) -> None:
         """Dial what DNS-SD lists, until `remove_listed`."""
         self._keep(address, Source.LISTED, peer_id, self._turn(peer_id))
+
+    def add_substitute(self, address: Address, peer_id: str) -> None:
+        """Dial a gateway in place of static neighbours, until `remove_substitute`."""
+        self._keep(address, Source.SUBSTITUTE, peer_id, 0.0)
+
+    def remove_substitute(self, address: Address) -> None:
+        """Dial it no longer, and end the link that came of it."""
+        self._remove(address, Source.SUBSTITUTE)
+
+    def is_static(self, address: Address) -> bool:
+        """Whether an address is a static neighbour's."""
+        kept = self._kept.get(address)
+        return kept is not None and kept.source is Source.STATIC
+
+    @property
+    def has_static_link(self) -> bool | None:
+        """Whether there is a link to a static neighbour; None if there is no such neighbour."""
+        static = [kept for kept in self._kept.values() if kept.source is Source.STATIC]
+        if not static:
+            return None
+        return any(kept.peer_id is not None and self._is_linked(kept.peer_id) for kept in static)
 
     def remove_static(self, address: Address) -> None:
         """Dial this neighbour no longer, and end the link that came of it."""

@@ -15,7 +15,9 @@ from gateway.links.discovery import DiscoveryError, Group, MulticastDiscovery
 from gateway.links.neighbours import Address, Neighbours
 from gateway.links.node import TreeNode
 from gateway.printable import said
+from gateway.process.substitutes import SubstitutePart
 from tree_handler.discovery import Announcement, Discovery
+from tree_handler.members.hierarchy import Membership
 
 if TYPE_CHECKING:
     from gateway.links.dns_sd import DnsSd
@@ -116,6 +118,17 @@ class Attachment:
         self._own: Announcement | None = None
         self._finding = _Finding()
         self._changing = asyncio.Lock()
+        self._substitutes: SubstitutePart | None = None
+
+    def turn_to(self, members: Membership) -> None:
+        """Dial one of these in place of static neighbours that are gone; before `start`.
+
+        Args:
+            members: the gateways of the fleet.
+
+        """
+        self._substitutes = SubstitutePart(self._node, members, self.neighbours, self._tree)
+        self._node.add_part(self._substitutes)
 
     async def start(self, host: str, port: int) -> None:
         """Begin to dial, and to announce this node and listen for others.
@@ -139,6 +152,8 @@ class Attachment:
         await self._find_by(found_by)
         for neighbour in self._tree.neighbours:
             self.neighbours.add_static(Address.parse(neighbour))
+        if self._substitutes is not None:
+            self._substitutes.begin(Address(host, port))
 
     @asynccontextmanager
     async def changing(self, tree: TreeSection) -> AsyncIterator[Callable[[], Awaitable[None]]]:
@@ -164,6 +179,8 @@ class Attachment:
     async def stop(self) -> None:
         """Stop listening and dialling."""
         await self._finding.stop()
+        if self._substitutes is not None:
+            await self._substitutes.stop()
         await self.neighbours.stop()
 
     async def _change(self, tree: TreeSection, fresh: _Finding) -> None:

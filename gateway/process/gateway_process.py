@@ -159,6 +159,7 @@ class GatewayProcess:
         self._attachment = Attachment(
             self._node, self._settings.tree, own.id, key, epoch, self.watched.tell
         )
+        self._attachment.turn_to(self._members.known)
         self._stack.push_async_callback(self._attachment.stop)
         owed = dict[str, int] if self._routed is None else self._routed.core.accounts.owed
         core = self._broker.core
@@ -358,7 +359,7 @@ class GatewayProcess:
         return server
 
     def _record(self) -> MemberRecord:
-        ports = self._broker.ports | self._coap.ports
+        ports = self._broker.ports | self._coap.ports | {"link": self._link_port()}
         life = self._life.epoch, self._capability
         record = state.record(self._settings.gateway, *life, self._addresses.own, ports)
         return dataclasses.replace(record, offers=self._site.directory.offers)

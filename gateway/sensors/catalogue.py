@@ -19,12 +19,13 @@ from typing import Any
 
 from gateway.printable import said
 from gateway.sensors import drivers, mqtt_form, recorded
+from gateway.sensors.device_resource import ChildResources, checked_attributes
 from gateway.sensors.host import host_sensors
 from gateway.sensors.mqtt_form import MqttForm
 from gateway.sensors.options import SensorConfigError, SensorOptions
 from gateway.sensors.reading import names_of
 from gateway.sensors.replay import Playback, Replay
-from gateway.sensors.sensor import Sensor, checked_attributes
+from gateway.sensors.sensor import Sensor
 from gateway.sensors.switch import Switch
 
 Build = Callable[[SensorOptions], Sequence[Sensor]]
@@ -194,7 +195,7 @@ def _own(kind: str, folder: Path | None, options: SensorOptions) -> Sensor:
         **options.rest(),
     }
     try:
-        return found(name, **keywords)
+        made = found(name, **keywords)
     except (ValueError, OSError):
         raise
     # TypeError: an unknown key, one that is missing, or a value of a wrong type; but the class is
@@ -202,6 +203,10 @@ def _own(kind: str, folder: Path | None, options: SensorOptions) -> Sensor:
     except Exception as error:
         what = str(error) if isinstance(error, TypeError) else said(error)
         raise options.error("", f"{kind}: {what}") from error
+    if not isinstance(getattr(made, "children", None), ChildResources):
+        why = "its 'children' are the gateway's: give what it keeps there another name, and call "
+        raise options.error("", f"{kind}: {why}super().__init__")
+    return made
 
 
 def _later(module: str, name: str = "build") -> Build:

@@ -23,7 +23,7 @@ from gateway.printable import said
 from gateway.sensors.reading import Reading, as_reading, names_of
 from gateway.sensors.schedule import Schedule, back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
-from gateway.sensors.threads import DriverThreads
+from gateway.sensors.threads import DriverBusyError, DriverThreads
 from gateway.sensors.values import Outcome
 from gateway.write_turns import WriteTurn, WriteTurns
 
@@ -228,6 +228,39 @@ class Sampler:
             return await self.write(actuator, value)
         finally:
             self.turns.leave(turn)
+
+    async def handled(self, sensor: Sensor, work: Callable[[], Any]) -> Any:
+        """Call a handler of a sensor's, after the call of it that is under way.
+
+        Args:
+            sensor: whose it is.
+            work: calls it; what it returns, or what is to be awaited for that.
+
+        Raises:
+            DriverBusyError: the call before it takes too long, so that it was not called.
+            Exception: what it raises; TimeoutError if it takes too long, and may go on.
+
+        """
+        try:
+            await self._wait(self._threads.until_over(sensor))
+        except TimeoutError as late:
+            raise DriverBusyError("an earlier call has not come back") from late
+        outcome = self._call(sensor, work)
+        return await self._wait(outcome) if isinstance(outcome, Awaitable) else outcome
+
+    def read_soon(self, sensor: Sensor) -> bool:
+        """Read a sensor now that says that it has changed.
+
+        Returns:
+            False if a read is under way, which may have begun before: then it is to be asked again.
+
+        """
+        if sensor in self._waiting:
+            return False
+        if self.reads(sensor) and not sensor.is_pushed:
+            self._schedule.add(sensor.name, sensor.interval_s, self._clock())
+            self._changed.set()
+        return True
 
     def push(self, sensor: Sensor, outcome: Outcome | Exception) -> None:
         """Take a reading that came by itself, or why it did not."""

@@ -11,29 +11,22 @@ Resource Directory, MQTT topic, domain and group attributes)::
             return self.converter.read(channel=0) / 10.24
 
 A ``read`` may wait for a bus or a device: it is called in a thread of its own, with a limit of
-time. One that is ``async`` runs in the event loop and must not block it.
+time. One that is ``async`` runs in the event loop and must not block it. What a device does beside
+that (moves, jobs, settings) are handlers and child resources: `gateway.sensors.device_resource`.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from cloud_ingest.record import Value
+from gateway.sensors.device_resource import ChildResources, DeviceResource, checked_attributes
 from gateway.sensors.values import NUMBER, Kind, Outcome
 from tree_handler.members.place import check_name
 
 MAX_NAME_LENGTH = 200
-MAX_ATTRIBUTES = 16
-MAX_ATTRIBUTE_LENGTH = 200
-# What the gateway sets, and what means something else in a look-up (RFC 9176, section 9.3).
-RESERVED_ATTRIBUTES = frozenset(
-    {"ct", "domain", "group", "if", "obs", "rt", "unit"}
-    | {"anchor", "base", "count", "d", "ep", "href", "lt", "page", "rel", "sz", "self"}
-)
-_ATTRIBUTE = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
 class SensorError(Exception):
@@ -69,7 +62,7 @@ class SensorPart:
     kind: Kind = NUMBER
 
 
-class Sensor:
+class Sensor(DeviceResource):
     """A source of readings: of one value, or of several at a time that have names.
 
     Args:
@@ -77,7 +70,10 @@ class Sensor:
         interval_s: how often it is read, seconds.
         unit: a unit of the SenML registry (RFC 8428, section 12.1); the class's unless given.
         resource_type: the link's ``rt``; the class's unless given.
-        attributes: more attributes for its link, such as ``{"position": "roof"}``.
+        attributes: more attributes for its link, beside the class's own.
+
+    Attributes:
+        children: the resources below its path; see `ChildResources`.
 
     Raises:
         ValueError: a name, interval or attribute is not of the form above; it is named.
@@ -86,10 +82,7 @@ class Sensor:
 
     unit: str = ""
     """A unit of the SenML registry, or ``""`` for none."""
-    resource_type: str = ""
-    """``rt`` of the link (RFC 6690, section 3.1); may be several, separated by spaces."""
-    interface: str = "core.s"
-    """``if`` of the link (RFC 6690, section 3.2)."""
+    interface = "core.s"
     kind: Kind = NUMBER
     """What it reads and takes."""
     parts: Mapping[str, SensorPart] = {}
@@ -126,7 +119,8 @@ class Sensor:
             raise ValueError(f"interval_s: {interval_s} is not greater than 0")
         self.name = name
         self.interval_s = float(interval_s)
-        self.attributes = checked_attributes(attributes or {})
+        self.attributes = checked_attributes({**self.attributes, **(attributes or {})})
+        self.children = ChildResources()
         if unit is not None:
             self.unit = unit
         if resource_type is not None:
@@ -167,25 +161,3 @@ class Actuator(Sensor):
 
         """
         raise NotImplementedError(f"{type(self).__name__}.write")
-
-
-def checked_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
-    """Copy link attributes after checking that a link can carry them.
-
-    Raises:
-        ValueError: too many, a name that is no attribute or reserved, or a value that is no
-            printable text or too long; the attribute is named.
-
-    """
-    if len(attributes) > MAX_ATTRIBUTES:
-        raise ValueError(f"attributes: more than {MAX_ATTRIBUTES}")
-    for name, value in attributes.items():
-        if not _ATTRIBUTE.fullmatch(name):
-            raise ValueError(f"attributes.{name[:40]}: not of the form [a-z][a-z0-9-]*")
-        if name in RESERVED_ATTRIBUTES:
-            raise ValueError(f"attributes.{name}: set by the gateway")
-        if not isinstance(value, str) or not value.isprintable() or "\\" in value:
-            raise ValueError(f"attributes.{name}: {value!r} is not printable text without '\\'")
-        if len(value) > MAX_ATTRIBUTE_LENGTH:
-            raise ValueError(f"attributes.{name}: longer than {MAX_ATTRIBUTE_LENGTH}")
-    return dict(attributes)

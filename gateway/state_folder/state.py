@@ -152,7 +152,7 @@ def record(
         epoch: its boot epoch.
         capability: what it is elected by.
         address: where others reach it.
-        ports: that are open, by scheme.
+        ports: that are open, by scheme; ``link`` where it takes links.
 
     """
     mqtt, coap, coaps = (ports.get(scheme, 0) for scheme in ("mqtt", "coap", "coaps"))
@@ -160,6 +160,7 @@ def record(
         *(own.id, epoch, 0, own.domain, own.group),
         *(address, mqtt, coap, coaps),
         capability,
+        link_port=ports.get("link", 0),
     )
 
 

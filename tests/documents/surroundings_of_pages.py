@@ -181,6 +181,14 @@ def gateway(session: Session) -> None:
     session.begin(RUN, " is up: ")
 
 
+def stepper(session: Session) -> None:
+    """gw-north, running, with a stepper motor on pins that are not there."""
+    session.have("files")
+    table = '[[sensors]]\ntype = "stepper:Stepper"\nname = "blind"\npins = [5, 6, 13, 19]\n'
+    session.write("gateway.toml", "\n".join((*PARTS.values(), table)))
+    session.begin(f"GPIOZERO_PIN_FACTORY=mock {RUN}", " is up: ")
+
+
 def linked(session: Session) -> None:
     """gw-north again, linked to gw-south: after a page has taken it out, say."""
     session.have("neighbour")
@@ -319,6 +327,7 @@ SURROUNDINGS: Mapping[str, Surrounding] = {
     "neighbour": neighbour,
     "gateway": gateway,
     "gateway again": linked,
+    "a stepper": stepper,
     "secret": secret,
     "user": user,
     "first gateway ended": first_gateway_ended,

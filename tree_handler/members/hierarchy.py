@@ -116,6 +116,19 @@ class Hierarchy:
         """
         return tuple(itertools.islice(self._above(self._records[gateway_id]), 1, 1 + limit))
 
+    def turned_to(self, gateway_id: str) -> Iterator[str]:
+        """Give all other gateways: the parent, its substitutes, then the others by the rule.
+
+        Raises:
+            KeyError: no such gateway.
+
+        """
+        first = dict.fromkeys(self._above(self._records[gateway_id]))
+        yield from first
+        for other in self._records:  # they stand in the order of the rule
+            if other not in first and other != gateway_id:
+                yield other
+
     def _above(self, record: MemberRecord) -> Iterator[str]:
         """The parent, then its substitutes: all that come first in the record's own pools."""
         given: set[str] = set()

@@ -20,7 +20,7 @@ from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 MAX_RECORD_BYTES = 2_048
 SIZE = MessageSize(MAX_RECORD_BYTES, 2 * LATER_ELEMENTS, LATER_ELEMENTS)
 MAX_OFFERS_BYTES = 512
-_LATER = frozenset({"offers"})
+_LATER = frozenset({"offers", "link_port"})
 """Fields that records of earlier versions do not have."""
 
 
@@ -42,6 +42,8 @@ class MemberRecord:
         draining: it is about to leave and shall head nothing if another one can.
         offers: a digest of what its directory has (`resource_directory.digest`); empty if it tells
             none, as earlier versions do.
+        link_port: TCP port at which it takes links of other gateways; 0 if it takes none or does
+            not say, as earlier versions do not.
 
     Raises:
         ProtocolError: a field of a wrong type or out of range; the message names it.
@@ -60,6 +62,7 @@ class MemberRecord:
     capability: float = 0.0
     draining: bool = False
     offers: bytes = b""
+    link_port: int = 0
 
     def __post_init__(self) -> None:
         check_name("member id", self.id)
@@ -69,6 +72,7 @@ class MemberRecord:
         _check_number("member mqtt_port", self.mqtt_port, 0, 65_535)
         _check_number("member coap_port", self.coap_port, 0, 65_535)
         _check_number("member coaps_port", self.coaps_port, 0, 65_535)
+        _check_number("member link_port", self.link_port, 0, 65_535)
         check_address("member address", self.address)
         if (
             not isinstance(self.capability, int | float)

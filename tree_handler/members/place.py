@@ -63,6 +63,41 @@ def check_address(what: str, value: object, *, may_have_zone: bool = False) -> s
     raise ProtocolError(what, value)
 
 
+def may_be_dialled(address: str, own: str) -> bool:
+    """Return whether what a member says of where it is may be dialled from a gateway.
+
+    A member's word can have this gateway send to any address. So what reaches this machine itself,
+    many machines or none is not dialled; this machine and its own network segment alone only where
+    this gateway says that it is there itself.
+
+    Args:
+        address: an IP address, of a record or what its host name means here.
+        own: where this gateway says that it is, an IP address or a host name.
+
+    """
+    try:
+        there = _plain(ipaddress.ip_address(address))
+    except ValueError:
+        return False
+    if there.is_unspecified or there.is_multicast or there.is_reserved:
+        return False
+    if not (there.is_loopback or there.is_link_local):
+        return True
+    here = _plain(ipaddress.ip_address(own)) if _is_ip(own) else None
+    if here is None:
+        return False
+    return here.is_loopback if there.is_loopback else here.is_link_local
+
+
+def _plain(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return an IPv4 address that is written as one of IPv6 as what it is."""
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
 def is_host_name(value: str) -> bool:
     """Return whether a text may be a host name (RFC 1123, section 2.1).
 

@@ -217,6 +217,7 @@ class HeadedFleet:
         tenant_of: Callable[[str], Tenant] | None = None,
     ) -> None:
         self.clock = Clock()
+        self.watch = Watch()
         self.gateways: dict[str, HeadedGateway] = {}
         self.patience = patience
         self.chance = random.Random(f"heads {seed}")
@@ -253,7 +254,7 @@ class HeadedFleet:
         record = self.records[gateway_id]
         identity = Identity(gateway_id, self._lives, record.capability or 0.5, record.address)
         tree = SpanningTree(identity, Parameters(), self.clock.now)
-        start = Start(tree, self.clock, self.network, Watch())
+        start = Start(tree, self.clock, self.network, self.watch)
         tenant = None if self._tenant_of is None else self._tenant_of(gateway_id)
         gateway = HeadedGateway(start, self.records.values(), self.patience, self._liar, tenant)
         self.gateways[gateway_id] = gateway

@@ -7,14 +7,19 @@ may write is decided before a request comes here.
 
 from __future__ import annotations
 
+from collections.abc import ItemsView, Mapping
+from typing import Final
+
 from aiocoap import Code, ContentFormat, Message, error, resource
 
 from cloud_ingest.record import Value
 from coap_engine.message import CoapResponse
 from gateway.coap.sensors.answers import FORMATS, PATH, SensorAnswers, max_age_s
+from gateway.coap.sensors.device_answers import DeviceAnswers
 from gateway.coap.sensors.pack import MayRead, SensorPack, in_senml
 from gateway.coap.sensors.roll import SensorRoll, removed
 from gateway.sensors import senml, values
+from gateway.sensors.device_resource import GET, DeviceResource
 from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
@@ -26,6 +31,9 @@ from tree_handler.members.place import Place
 _REMOVED = b"removed"
 _TEXT = int(ContentFormat.TEXT)
 _FORMATS_TEXT = "senml+json (110), senml+cbor (112) or text/plain (0)"
+LINKS_MAX: Final = 2_048
+CHILD_LINKS_BYTES_MAX: Final = 32 << 10
+"""So much of the own registration may be links of child resources, which clients have created."""
 OWN_IDENTITY = "self"
 """Owner of the gateway's own registration; a peer's is ``PROOF:NAME``, so that none is this."""
 
@@ -55,8 +63,12 @@ class SensorResources:
         self._gateway_id = gateway_id
         self._place = place
         self._resources: dict[str, SensorResource] = {}
-        self.answers = SensorAnswers(self._resources, sampler)
+        self._read: dict[str, SensorResource] = {}
+        """Those whose GET is a reading: of others a developer's own handler says what it is."""
+        self.answers = SensorAnswers(self._read, sampler)
         """What is at hand of them."""
+        self.devices = DeviceAnswers(site, sampler, self._attributes_of)
+        """What they handle themselves, and their child resources."""
         self._pack = SensorPack(self._resources, sampler, f"{gateway_id}/", may_read)
         self._roll: SensorRoll | None = None
         site.add_resource((PATH,), self._pack)
@@ -64,7 +76,7 @@ class SensorResources:
 
     def roll(self, roll: SensorRoll) -> None:
         """Let sensors be listed, added and removed."""
-        self._roll = self._pack.roll = roll
+        self._roll = self._pack.roll = self.devices.roll = roll
 
     def add(self, sensor: Sensor) -> None:
         """Serve a sensor, at run time too."""
@@ -72,6 +84,9 @@ class SensorResources:
         served = kind(sensor, self._sampler, f"{self._gateway_id}/", self._attributes(sensor))
         served.roll = self._roll
         self._resources[sensor.name] = served
+        if sensor.handler_of(GET) is None:
+            self._read[sensor.name] = served
+        self.devices.serve(sensor)
         self.answers.changed(sensor.name)
         self._site.add_resource(_path(sensor.name), served)
 
@@ -83,21 +98,40 @@ class SensorResources:
 
         """
         del self._resources[name]
+        self._read.pop(name, None)
+        self.devices.remove(name)
         self._site.remove_resource(_path(name))
         self.answers.removed(name, CoapResponse(int(Code.NOT_FOUND), (), _REMOVED))
 
     def move(self, place: Place) -> None:
         """Tell another domain and group in each link from now on; `register` is to follow."""
         self._place = place
+        self.describe()
+
+    def describe(self) -> None:
+        """Tell of each sensor what its link has now; `register` is to follow."""
         for served in self._resources.values():
             served.describe(self._attributes(served.sensor))
 
-    def links(self) -> list[WebLink]:
-        """A link for each sensor that is served."""
-        return [
-            WebLink("/" + "/".join(_path(name)), tuple(served.get_link_description().items()))
-            for name, served in self._resources.items()
-        ]
+    def links(self, most: int = LINKS_MAX) -> list[WebLink]:
+        """A link for each sensor that is served, and for as many child resources as may be.
+
+        Args:
+            most: links in all; sensors have theirs all the same.
+
+        """
+        links = [_link(_path(name), one.get_link_description()) for name, one in self._items()]
+        left = CHILD_LINKS_BYTES_MAX
+        for path, described in self.devices.listed():
+            link = _link(path, described)
+            left -= len(str(link))
+            if len(links) >= most or left < 0:
+                break
+            links.append(link)
+        return links
+
+    def _items(self) -> ItemsView[str, SensorResource]:
+        return self._resources.items()
 
     def register(self, registry: Registry, base: str, now: float) -> None:
         """Put the links into the gateway's own Resource Directory, or renew them there.
@@ -121,7 +155,7 @@ class SensorResources:
         group = [("gp", self._place.group)] if self._place.group else []
         registry.register(
             self._gateway_id,
-            self.links(),
+            self.links(registry.links_max),
             now,
             base=base,
             sector=self._place.domain,
@@ -130,14 +164,16 @@ class SensorResources:
             owner=OWN_IDENTITY,
         )
 
+    def _attributes_of(self, child: DeviceResource) -> dict[str, str]:
+        named = {"domain": self._place.domain, "group": self._place.group, **child.attributes}
+        return {name: value for name, value in named.items() if value}
+
     def _attributes(self, sensor: Sensor) -> dict[str, str]:
         units = dict.fromkeys(part.unit for part in sensor.parts.values() if part.unit)
         named = {
             "sz": str(sensor.size_bytes or ""),
             "unit": " ".join(units) if sensor.parts else sensor.unit,
-            "domain": self._place.domain,
-            "group": self._place.group,
-            **sensor.attributes,
+            **self._attributes_of(sensor),
         }
         return {name: value for name, value in named.items() if value}
 
@@ -277,6 +313,10 @@ class ActuatorResource(SensorResource):
             raise error.UnsupportedContentFormat(_FORMATS_TEXT)
         target = senml.ActuatorTarget(self._base_name, sensor.name, sensor.unit, sensor.kind)
         return senml.decode_value(request.payload, target, content_format)
+
+
+def _link(path: tuple[str, ...], described: Mapping[str, str | None]) -> WebLink:
+    return WebLink("/" + "/".join(path), tuple(described.items()))
 
 
 def _path(name: str) -> tuple[str, ...]:

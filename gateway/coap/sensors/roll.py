@@ -16,6 +16,7 @@ from aiocoap.message import Message
 from aiocoap.numbers.codes import Code
 
 from gateway.coap.operations.status import JSON
+from gateway.coap.sensors.answers import PATH
 from gateway.configuration.config import ConfigError
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sensor import Sensor
@@ -59,6 +60,8 @@ def listed(roll: SensorRoll, may_read: Callable[[str], bool]) -> Message:
 async def added(roll: SensorRoll, request: Message) -> Message:
     """Add the sensor of a request's body: 2.01 with the names that it made.
 
+    Location-Path leads to the first of them (RFC 7252, section 5.8.2).
+
     Raises:
         aiocoap.error.RenderableError: the body is no table of a sensor (4.00, 4.15), or there is
             one of its name (4.09).
@@ -84,7 +87,9 @@ async def added(roll: SensorRoll, request: Message) -> Message:
         if isinstance(wrong, StockError):
             raise error.InternalServerError(str(wrong)) from wrong
         raise error.BadRequest(str(wrong)) from wrong
-    return _json({"names": list(names)}, Code.CREATED)
+    created = _json({"names": list(names)}, Code.CREATED)
+    created.opt.location_path = (PATH, *names[0].split("/"))
+    return created
 
 
 async def removed(roll: SensorRoll, name: str) -> Message:

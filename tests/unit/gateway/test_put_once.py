@@ -8,7 +8,7 @@ import pytest
 
 from gateway.coap.client import NoAnswerError, Response
 from gateway.commands import writing
-from gateway.commands.writing import Body, put_once
+from gateway.commands.writing import Body, write_once
 
 FAR, NEAR = "coap://gw/q/-/-/gw-b/valve", "coap://gw/valve"
 BODY = Body(b"1", 0)
@@ -36,7 +36,7 @@ def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_what_was_not_answered_is_asked_again_under_the_same_name_as_asked_before() -> None:
     client: Any = Client("5.04", "", "2.04")
-    assert (await put_once(client, FAR, BODY, 30.0)).code == "2.04"
+    assert (await write_once(client, FAR, BODY, 30.0)).code == "2.04"
     first, *again = client.named
     assert first[0] == 0
     assert len(first) == 9
@@ -46,37 +46,37 @@ async def test_what_was_not_answered_is_asked_again_under_the_same_name_as_asked
 async def test_each_write_has_a_name_of_its_own() -> None:
     client: Any = Client("2.04", "2.04")
     for _ in range(2):
-        await put_once(client, FAR, BODY, 30.0)
+        await write_once(client, FAR, BODY, 30.0)
     assert client.named[0] != client.named[1]
 
 
 async def test_where_no_time_is_left_what_came_of_it_is_told() -> None:
     client: Any = Client("5.04", "")
-    assert (await put_once(client, FAR, BODY, 5.0)).code == "5.04"
+    assert (await write_once(client, FAR, BODY, 5.0)).code == "5.04"
     with pytest.raises(NoAnswerError):
-        await put_once(client, FAR, BODY, 5.0)
+        await write_once(client, FAR, BODY, 5.0)
 
 
 async def test_what_a_gateway_said_is_told_though_the_last_asking_was_not_answered() -> None:
     client: Any = Client("5.04", "")
-    assert (await put_once(client, FAR, BODY, 6.001)).code == "5.04"
+    assert (await write_once(client, FAR, BODY, 6.001)).code == "5.04"
     assert len(client.named) == 2
 
 
 async def test_a_refusal_is_told_at_once() -> None:
     client: Any = Client("4.03")
-    assert (await put_once(client, FAR, BODY, 30.0)).code == "4.03"
+    assert (await write_once(client, FAR, BODY, 30.0)).code == "4.03"
 
 
 async def test_who_does_not_know_names_is_asked_once_without() -> None:
     client: Any = Client("4.02", "5.04")
-    assert (await put_once(client, FAR, BODY, 30.0)).code == "5.04"
+    assert (await write_once(client, FAR, BODY, 30.0)).code == "5.04"
     assert client.named[1] == b""
 
 
 async def test_a_write_to_a_gateways_own_resource_has_a_name_too() -> None:
     client: Any = Client("", "2.04")
-    assert (await put_once(client, NEAR, BODY, 30.0)).code == "2.04"
+    assert (await write_once(client, NEAR, BODY, 30.0)).code == "2.04"
     first, again = client.named
     assert (first[0], again[0]) == (0, 1)
     assert first[1:] == again[1:]

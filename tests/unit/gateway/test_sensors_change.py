@@ -168,6 +168,7 @@ async def test_what_is_added_over_coap_is_there_at_once_and_after_a_restart(plac
     table = {"type": "switch", "name": "pump", "attributes": {"position": "cellar"}}
     answer = await place.ask("POST", "/sensors", table)
     assert (answer.code, json.loads(answer.payload)) == ("2.01", {"names": ["pump"]})
+    assert answer.location == "/sensors/pump"
     assert (await place.ask("PUT", "/sensors/pump", payload=b"1")).ok
     assert place.links == {"kept", "goes", "pump"}
     await place.gateway.stop()

@@ -141,6 +141,14 @@ def test_a_file_that_can_not_be_imported_is_named_with_its_line(
     assert built(tmp_path).read() == 10.0
 
 
+def test_a_class_that_keeps_something_else_under_a_name_of_the_gateways_is_refused(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "soil.py").write_text(SOIL.replace("self.channel = channel", "self.children = []"))
+    text = refused(tmp_path)
+    assert text.startswith("sensors[0]: soil:Soil: its 'children' are the gateway's")
+
+
 def test_a_constructor_that_raises_anything_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "soil.py").write_text(SOIL.replace("self.channel = channel", "raise KeyError('x')"))
     assert refused(tmp_path) == "sensors[0]: soil:Soil: KeyError: 'x'"

@@ -1,0 +1,126 @@
+"""Who observes what devices handle themselves (RFC 7641): told when a device says it has changed.
+
+A change is told at once, and the next one no sooner than `CHANGED_S` later, however often the
+device says it: what changed meanwhile is told once, as it is then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from coap_engine import codes
+from coap_engine.message import CoapRequest, CoapResponse, Option
+from gateway.coap.at_hand import Respond
+from gateway.coap.sensors.handler_calls import BUSY, ServedDevice
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
+
+CHANGED_S: Final = 0.1
+
+_Key = tuple[ServedDevice, str]
+"""A device, and the name of its child resource; empty for the device itself."""
+Render = Callable[[ServedDevice, str, CoapRequest], Awaitable[CoapResponse]]
+"""Has a GET answered for all who observe with the same options."""
+
+_log = logging.getLogger(__name__)
+_REMOVED: Final = CoapResponse(codes.NOT_FOUND, (), b"removed")
+
+
+class DeviceObservers:
+    """Tells them.
+
+    Args:
+        render: answers what they asked for, anew.
+
+    """
+
+    def __init__(self, render: Render) -> None:
+        self._render = render
+        self._observed: dict[_Key, dict[tuple[Option, ...], dict[int, Respond]]] = {}
+        self._of_exchange: dict[int, tuple[_Key, tuple[Option, ...]]] = {}
+        self._changed: set[_Key] = set()
+        self._telling: dict[_Key, asyncio.Task[None]] = {}
+        self._failures = Failures(CountedLines(_log, time.monotonic))
+
+    def __len__(self) -> int:
+        return len(self._of_exchange)
+
+    def observe(self, key: _Key, exchange: int, request: CoapRequest, respond: Respond) -> None:
+        """Tell one more from now on."""
+        formats = self._observed.setdefault(key, {})
+        formats.setdefault(request.options, {})[exchange] = respond
+        self._of_exchange[exchange] = key, request.options
+
+    def ended(self, exchange: int) -> None:
+        """Tell one less; nothing if it is none."""
+        if (found := self._of_exchange.pop(exchange, None)) is None:
+            return
+        key, options = found
+        formats = self._observed[key]
+        del formats[options][exchange]
+        if not formats[options]:
+            del formats[options]
+        if not formats:
+            del self._observed[key]
+
+    def changed(self, key: _Key, read: Callable[[], bool] | None = None) -> None:
+        """Something says that it has changed.
+
+        Args:
+            key: what.
+            read: does what there is to do about it beside; False if it is to be done again later.
+
+        """
+        self._changed.add(key)
+        if key not in self._telling:
+            task = asyncio.create_task(self._tell(key, read), name="tell of a device's change")
+            self._telling[key] = task
+            task.add_done_callback(lambda _: self._told(key, read))
+
+    def removed(self, key: _Key) -> None:
+        """Something is served no more: who observes it is told so."""
+        self._changed.discard(key)
+        for exchanges in self._observed.pop(key, {}).values():
+            for exchange, respond in exchanges.items():
+                del self._of_exchange[exchange]
+                respond(exchange, _REMOVED, True)
+
+    async def stop(self) -> None:
+        """Tell nobody any more."""
+        self._changed.clear()
+        for task in (tasks := list(self._telling.values())):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _told(self, key: _Key, read: Callable[[], bool] | None) -> None:
+        self._telling.pop(key, None)
+        if key in self._changed:
+            self.changed(key, read)
+
+    async def _tell(self, key: _Key, read: Callable[[], bool] | None) -> None:
+        try:
+            self._changed.discard(key)
+            if read is not None and not read():
+                self._changed.add(key)
+            for options in list(self._observed.get(key, ())):
+                await self._tell_some(key, options)
+        except Exception as failure:  # it is told, and the next change is told all the same
+            self._failures.failed("tell of a device's change", failure, key[0].sensor.name)
+        await asyncio.sleep(CHANGED_S)
+
+    async def _tell_some(self, key: _Key, options: tuple[Option, ...]) -> None:
+        request = CoapRequest(codes.GET, options)
+        response = await self._render(*key, request)
+        if response is BUSY:  # all of them wait for the next time
+            self._changed.add(key)
+            return
+        is_last = not codes.is_success(response.code)  # it ends so (RFC 7641, section 4.2)
+        exchanges = self._observed.get(key, {}).get(options, {})
+        for exchange, respond in list(exchanges.items()):
+            if is_last:
+                self.ended(exchange)
+            respond(exchange, response, is_last)
