@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from cloud_ingest.record import BAD, GOOD, UNCERTAIN, Record, Value
 from gateway.sensors.sensor import Sensor, SensorError
-from gateway.sensors.values import MAX_PARTS, Measured, ValueKindError, checked, checked_tags
+from gateway.sensors.values import (
+    MAX_PARTS,
+    Measured,
+    ValueKindError,
+    checked,
+    checked_tags,
+    checked_unit,
+)
 from tree_handler.members.place import check_name
 
 _QUALITIES = (GOOD, UNCERTAIN, BAD)
@@ -92,10 +99,8 @@ def _measured(value: object, unit: str) -> Measured:
     if not isinstance(value, Measured):
         return Measured(checked(value), unit)
     if value.quality not in _QUALITIES:
-        raise ValueKindError(f"quality {value.quality!r}, which is none of {_QUALITIES}")
+        raise ValueKindError(f"quality {value.quality!r:.60}, which is none of {_QUALITIES}")
     is_missing = value.value is None and value.quality == BAD
     kept = None if is_missing else checked(value.value)
-    given = unit if value.unit is None else value.unit
-    if not isinstance(given, str):
-        raise ValueKindError(f"unit {given!r}, which is no text")
+    given = unit if value.unit is None else checked_unit(value.unit)
     return Measured(kept, given, value.quality, checked_tags(value.tags))

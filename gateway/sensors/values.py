@@ -25,6 +25,7 @@ BYTES: Final = "bytes"
 KINDS: Final[tuple[Kind, ...]] = (NUMBER, TEXT, BOOLEAN, BYTES)
 MAX_VALUE_BYTES: Final = 16 * 1024
 """Longest text, as UTF-8, and most bytes of one value."""
+MAX_UNIT_LENGTH: Final = 64
 MAX_PARTS: Final = 64
 """Named values of one reading."""
 
@@ -69,21 +70,47 @@ def checked(value: object) -> Value:
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        if not math.isfinite(value):
-            raise ValueKindError(f"{value!r:.60}, which is no finite number")
-        return float(value)
+        return _checked_number(value)
+    found: str | bytes
+    # What a subclass of a driver's own makes of itself is not asked for: it is taken as it is.
     if isinstance(value, str):
+        found = str.__str__(value)
         try:
-            size = len(value.encode())
+            size = len(found.encode())
         except UnicodeEncodeError as error:
-            raise ValueKindError(f"{value[:40]!r}, which is no Unicode text") from error
+            raise ValueKindError(f"{found[:40]!r}, which is no Unicode text") from error
     elif isinstance(value, bytes):
-        size = len(value)
+        found = b"".join((value,))
+        size = len(found)
     else:
         raise ValueKindError(f"{value!r:.60}, which is no number, text, boolean or bytes")
     if size > MAX_VALUE_BYTES:
         raise ValueKindError(f"a value of {size} bytes, over {MAX_VALUE_BYTES}")
-    return value
+    return found
+
+
+def _checked_number(value: float) -> float:
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise ValueKindError("a whole number that no float holds") from error
+    if not math.isfinite(number):
+        raise ValueKindError(f"{number!r}, which is no finite number")
+    return number
+
+
+def checked_unit(unit: object) -> str:
+    """A unit as a record carries it.
+
+    Raises:
+        ValueKindError: no text that can be printed, or one that is too long.
+
+    """
+    if not isinstance(unit, str) or len(unit) > MAX_UNIT_LENGTH or not unit.isprintable():
+        raise ValueKindError(
+            f"unit {unit!r:.60}, which is no printable text of {MAX_UNIT_LENGTH} characters"
+        )
+    return str.__str__(unit)
 
 
 def checked_tags(tags: Mapping[str, str]) -> dict[str, str]:
@@ -97,9 +124,18 @@ def checked_tags(tags: Mapping[str, str]) -> dict[str, str]:
         raise ValueKindError(f"{len(tags)} tags, over {MAX_TAGS}")
     for pair in tags.items():
         for text in pair:
-            if not isinstance(text, str) or len(text) > MAX_TAG_LENGTH:
+            if not isinstance(text, str) or len(text) > MAX_TAG_LENGTH or not _is_unicode(text):
                 raise ValueKindError(f"a tag {text!r:.60}, which is no text of {MAX_TAG_LENGTH}")
     return dict(tags)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it holds no half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def fitting(value: Value, kind: Kind) -> Value:
