@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from cloud_ingest.record import Value
+from gateway.printable import SAID_CHARACTERS_MAX, printable
 from gateway.sensors.values import NUMBER, Kind, Outcome
 from tree_handler.members.place import check_name
 
@@ -46,9 +47,29 @@ class SensorError(Exception):
     """
 
     def __init__(self, name: str, why: str) -> None:
+        why = printable(why[:SAID_CHARACTERS_MAX])
         super().__init__(f"{name}: {why}")
         self.name = name
         self.why = why
+
+
+class SensorBusyError(SensorError):
+    """Its driver was not called, for others wait for it, or it has not come back from earlier.
+
+    Args:
+        name: the sensor's name.
+        why: what it waits for.
+        again_s: after so many seconds it may be worth another try.
+
+    """
+
+    def __init__(self, name: str, why: str, again_s: float) -> None:
+        super().__init__(name, why)
+        self.again_s = again_s
+
+
+class SensorLateError(SensorError):
+    """Its driver was called and has not come back in time: what it does may be done yet."""
 
 
 class ValueRefusedError(ValueError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 
 from tree_handler.remote.request_ids import CarryOut, Join, NamedWrites, NameKey
@@ -18,7 +17,7 @@ class NamedExecution:
     one may ask again."""
 
     def __init__(self) -> None:
-        self._named = NamedWrites(time.monotonic())  # asyncio's clock
+        self._named = NamedWrites(asyncio.get_running_loop().time())
         self._waiting: dict[NameKey, list[Tell]] = {}
 
     def begin(

@@ -7,17 +7,28 @@ may write is decided before a request comes here.
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiocoap import Code, ContentFormat, Message, error, resource
 
 from cloud_ingest.record import Value
 from coap_engine.message import CoapResponse
+from dtls.identity import ANONYMOUS
 from gateway.coap.sensors.answers import FORMATS, PATH, SensorAnswers, max_age_s
 from gateway.coap.sensors.pack import MayRead, SensorPack, in_senml
 from gateway.coap.sensors.roll import SensorRoll, removed
+from gateway.printable import told
 from gateway.sensors import senml, values
 from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler
-from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
+from gateway.sensors.sensor import (
+    Actuator,
+    Sensor,
+    SensorBusyError,
+    SensorError,
+    SensorLateError,
+    ValueRefusedError,
+)
 from resource_directory.link_format import WebLink
 from resource_directory.registration import MAX_LIFETIME_S
 from resource_directory.registry import Registry
@@ -25,6 +36,7 @@ from tree_handler.members.place import Place
 
 _REMOVED = b"removed"
 _TEXT = int(ContentFormat.TEXT)
+_UNSURE = "the value may be set"
 _FORMATS_TEXT = "senml+json (110), senml+cbor (112) or text/plain (0)"
 OWN_IDENTITY = "self"
 """Owner of the gateway's own registration; a peer's is ``PROOF:NAME``, so that none is this."""
@@ -250,11 +262,18 @@ class ActuatorResource(SensorResource):
         """Set the value; the answer comes when the actuator has it."""
         try:
             value = self._value(request)
-            await self._sampler.write(self._sensor, value)
+            await self._sampler.write(self._sensor, value, _asker(request.remote))
         except (senml.SenmlError, ValueRefusedError) as refused:
-            raise error.BadRequest(str(refused)) from refused
+            raise error.BadRequest(told(refused)) from refused
+        except SensorBusyError as busy:
+            answer = Message(code=Code.SERVICE_UNAVAILABLE, payload=str(busy).encode())
+            answer.opt.max_age = max_age_s(busy.again_s)
+            return answer
+        except SensorLateError as late:
+            # Only 5.03 and what is 4.xx say that nothing was done.
+            raise error.GatewayTimeout(f"{late}; {_UNSURE}") from late
         except SensorError as failed:
-            raise error.ServiceUnavailable(str(failed)) from failed
+            raise error.InternalServerError(f"{failed}; {_UNSURE}") from failed
         return Message(code=Code.CHANGED)
 
     def _value(self, request: Message) -> Value:
@@ -265,6 +284,12 @@ class ActuatorResource(SensorResource):
             raise error.UnsupportedContentFormat(_FORMATS_TEXT)
         target = senml.ActuatorTarget(self._base_name, sensor.name, sensor.unit, sensor.kind)
         return senml.decode_value(request.payload, target, content_format)
+
+
+def _asker(remote: Any) -> str:
+    """Whose turn a write takes: strangers share theirs."""
+    principal = getattr(remote, "principal", None)
+    return str(principal or getattr(remote, "identity", None) or ANONYMOUS)
 
 
 def _path(name: str) -> tuple[str, ...]:
