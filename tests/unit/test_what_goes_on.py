@@ -45,6 +45,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/shares/paced_reading.py:PacedReading._flow",
     ),
     "who waits for it is given its failure": (
+        "gateway/coap/remote/noted_names.py:NotedNames.note",
         "gateway/sensors/device_calls.py:DeviceCalls.call",
         "gateway/sensors/reads.py:Reads.of",
         "cloud_ingest/collector/from_kafka.py:_aside",

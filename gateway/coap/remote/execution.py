@@ -18,6 +18,7 @@ from gateway.coap.at_hand import AtHand
 from gateway.coap.peers import VouchedAddress
 from gateway.coap.remote.forms import coap_request, resource_response, tagged
 from gateway.coap.remote.named_execution import NamedExecution, Tell
+from gateway.coap.remote.noted_names import NotedNames
 from gateway.policy.principal import NAMELESS, Principal
 from tree_handler.errors import ProtocolError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
@@ -71,16 +72,22 @@ class LocalExecution:
         gateway_id: this gateway.
         access: decides.
         at_hand: answer what they can before the site is asked.
+        noted: where the names of writes are noted; None if no later life shall know them.
 
     """
 
     def __init__(
-        self, site: Any, gateway_id: str, access: CoapAccess, at_hand: Sequence[AtHand] = ()
+        self,
+        site: Any,
+        gateway_id: str,
+        access: CoapAccess,
+        at_hand: Sequence[AtHand] = (),
+        noted: NotedNames | None = None,
     ) -> None:
         self._gateway_id = gateway_id
         self._access = access
         self._answers = Answers(site, access, at_hand, self.remote_of)
-        self._named = NamedExecution()
+        self._named = NamedExecution(noted)
         self._number = 0
         access.tell_of_changes(self._answers.revise)
 
@@ -148,6 +155,7 @@ class LocalExecution:
 
     async def stop(self) -> None:
         """End all that is executed; no task is left."""
+        await self._named.stop()
         await self._answers.stop()
 
     def _told(
