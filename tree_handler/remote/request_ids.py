@@ -27,6 +27,11 @@ MAX_ASKED_S: Final = 60
 """A client may go on asking for so long."""
 ON_THE_WAY_S: Final = 8.0
 """No request is longer on its way to who carries it out (`asked_before`)."""
+COPIES_S: Final = 45.0
+"""For so long a client sends copies of one message by itself, which say what the first one said
+(MAX_TRANSMIT_SPAN, RFC 7252, section 4.8.2)."""
+REMEMBERED_S: Final = MAX_ASKED_S + COPIES_S + ON_THE_WAY_S
+"""After a name was asked for first, the last copy of its last message comes so much later."""
 MAX_NAMED: Final = 4_096
 MAX_NAMED_OF_ASKER: Final = 512
 MAX_NAMED_OF_GATEWAY: Final = 1_024
@@ -137,7 +142,7 @@ class NamedWrites:
     def _doubt(self, note: bytes, asked_s: int, now: float) -> bytes:
         """Why it may have been carried out before; empty if it was not."""
         lived_s = now - self._began_s
-        if lived_s >= MAX_ASKED_S + ON_THE_WAY_S:
+        if lived_s >= REMEMBERED_S:
             self._earlier = frozenset()
         if note in self._earlier:
             return b"it may have been carried out before: this gateway has restarted since"
@@ -157,7 +162,7 @@ class NamedWrites:
             return
         is_kept = len(response.payload) <= MAX_KEPT_BYTES
         named.answer = response if is_kept else ResourceResponse(response.code)
-        self._over.set(key, now + MAX_ASKED_S + ON_THE_WAY_S)
+        self._over.set(key, now + REMEMBERED_S)
 
     def _forget(self, key: NameKey) -> None:
         named = self._named.pop(key)
