@@ -267,7 +267,7 @@ class Readings:
 
     def _publish(self, sensor: Sensor, record: Record) -> None:
         form = self._forms[sensor.name]
-        payload = form.payload(record, self._base_name)
+        payload = form.payload(record, self._base_name, sensor.resolution)
         if payload is not None:
             topic = f"{self._prefix}/{record.name}"
             if form.retain:

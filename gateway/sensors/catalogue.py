@@ -130,6 +130,12 @@ class Workshop:
             resource_type = options.text("resource_type")
             for sensor in sensors:
                 sensor.resource_type = resource_type
+        if options.has("resolution"):
+            resolution = options.number("resolution", 0.0)
+            if resolution <= 0:
+                raise options.error("resolution", f"{resolution:g} is not greater than 0")
+            for sensor in sensors:
+                sensor.resolution = resolution
         options.done()
         return [ConfiguredSensor(one, form, options.where, shown, table) for one in sensors]
 

@@ -28,12 +28,14 @@ class Reading:
         values: by name, with their units; one that has no name stands alone, under ``""``.
         time_s: when, by the wall clock.
         taken_at: when, by the steady one.
+        resolution: of its sensor; see `gateway.sensors.sensor.Sensor`.
 
     """
 
     values: Mapping[str, Measured]
     time_s: float
     taken_at: float
+    resolution: float = 0.0
 
     @property
     def value(self) -> Value | None:
@@ -81,7 +83,8 @@ def as_reading(sensor: Sensor, outcome: object, time_s: float, taken_at: float) 
     """
     try:
         if not isinstance(outcome, Mapping):
-            return Reading({"": _measured(outcome, sensor.unit)}, time_s, taken_at)
+            values = {"": _measured(outcome, sensor.unit)}
+            return Reading(values, time_s, taken_at, sensor.resolution)
         if not 0 < len(outcome) <= MAX_PARTS:
             raise ValueKindError(f"{len(outcome)} values, not 1 to {MAX_PARTS}")
         values = {}
@@ -92,7 +95,7 @@ def as_reading(sensor: Sensor, outcome: object, time_s: float, taken_at: float) 
             values[part] = _measured(value, "" if known is None else known.unit)
     except (ValueError, TypeError) as error:  # a name may be of any type
         raise SensorError(sensor.name, f"read {error}") from error
-    return Reading(values, time_s, taken_at)
+    return Reading(values, time_s, taken_at, sensor.resolution)
 
 
 def _measured(value: object, unit: str) -> Measured:

@@ -99,6 +99,7 @@ class Sensor:
         unit: a unit of the SenML registry (RFC 8428, section 12.1); the class's unless given.
         resource_type: the link's ``rt``; the class's unless given.
         attributes: more attributes for its link, such as ``{"position": "roof"}``.
+        resolution: of what is shown; the class's unless given.
 
     Raises:
         ValueError: a name, interval or attribute is not of the form above; it is named.
@@ -107,6 +108,9 @@ class Sensor:
 
     unit: str = ""
     """A unit of the SenML registry, or ``""`` for none."""
+    resolution: float = 0.0
+    """The step in which it measures, as ``0.1``: what is shown of a value has no more decimals, and
+    what is recorded is exact. 0 if it is not known."""
     resource_type: str = ""
     """``rt`` of the link (RFC 6690, section 3.1); may be several, separated by spaces."""
     interface: str = "core.s"
@@ -138,6 +142,7 @@ class Sensor:
         unit: str | None = None,
         resource_type: str | None = None,
         attributes: Mapping[str, str] | None = None,
+        resolution: float | None = None,
     ) -> None:
         if len(name) > MAX_NAME_LENGTH:
             raise ValueError(f"name: longer than {MAX_NAME_LENGTH}")
@@ -148,6 +153,10 @@ class Sensor:
         self.name = name
         self.interval_s = float(interval_s)
         self.attributes = checked_attributes(attributes or {})
+        if resolution is not None:
+            if not 0 < resolution < math.inf:
+                raise ValueError(f"resolution: {resolution} is not greater than 0")
+            self.resolution = float(resolution)
         if unit is not None:
             self.unit = unit
         if resource_type is not None:

@@ -12,6 +12,8 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cache
 from typing import Final, Literal
 
 from cloud_ingest.record import GOOD, MAX_TAG_LENGTH, MAX_TAGS, Quality, Value
@@ -29,6 +31,9 @@ MAX_UNIT_LENGTH: Final = 64
 MAX_PARTS: Final = 64
 """Named values of one reading."""
 
+_DIGITS: Final = 15
+"""Significant ones that each float holds (C's DBL_DIG): 26.9 / 100 is 0.269 with them, and
+0.26899999999999996 with 17."""
 _EXACT_BELOW: Final = 2**53
 _TRUTHS: Final = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 _NUMBER: Final = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
@@ -152,6 +157,29 @@ def fitting(value: Value, kind: Kind) -> Value:
     if (kind == TEXT and isinstance(value, str)) or (kind == BYTES and isinstance(value, bytes)):
         return value
     raise ValueKindError(f"{value!r:.60} is not a {kind}" if kind != BYTES else "not bytes")
+
+
+def shown(value: Value, resolution: float = 0.0) -> Value:
+    """A value as it is written in decimal: without what binary arithmetic left behind its digits.
+
+    Args:
+        value: exact, as a record has it.
+        resolution: of its sensor, which has no more decimals than this; 0 if that is not known.
+            Then all digits are shown that a float is sure to hold.
+
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    if resolution:
+        value = round(value, _decimals(resolution))
+    number = float(f"{value:.{_DIGITS}g}")
+    return number + 0.0 if math.isfinite(number) else value  # no negative zero
+
+
+@cache
+def _decimals(resolution: float) -> int:
+    exponent = Decimal(repr(resolution)).normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
 
 
 def as_text(value: Value) -> str:

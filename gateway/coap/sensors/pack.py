@@ -18,6 +18,7 @@ from gateway.sensors import senml
 from gateway.sensors.reading import Reading, full_name
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import SensorError
+from gateway.sensors.values import shown
 
 SENML_ETCH_JSON = 320
 SENML_ETCH_CBOR = 322
@@ -129,8 +130,12 @@ def in_senml(name: str, reading: Reading) -> list[senml.SenmlRecord]:
     """
     return [
         senml.SenmlRecord(
-            *(full_name(name, part), each.value, each.unit or "", reading.time_s),
-            *(each.quality, each.tags),
+            full_name(name, part),
+            shown(each.value, reading.resolution),
+            each.unit or "",
+            reading.time_s,
+            each.quality,
+            each.tags,
         )
         for part, each in reading.values.items()
         if each.value is not None

@@ -244,6 +244,7 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         if accept == _TEXT:
             if len(reading.values) != 1 or (value := reading.value) is None:
                 return None
+            value = values.shown(value, reading.resolution)
             text = repr(value) if isinstance(value, float) else values.as_text(value)
             return _TEXT, text.encode()
         records = in_senml(self._sensor.name, reading)
