@@ -143,8 +143,14 @@ class Answers:
         return self._render(asked, respond)
 
     def revise(self) -> None:
-        """The policy is another one: end what is open and may be no more, and say so."""
+        """The policy is another one: end what is open and may be no more, and say so.
+
+        A write that was begun is not taken back, and its sender is told what comes of it: to say
+        that it was refused would say that nothing was done.
+        """
         for exchange, (asked, respond) in list(self._open.items()):
+            if asked.request.code not in (codes.GET, codes.FETCH):
+                continue
             refused = self._access.refusal(asked.request, asked.peer)
             if refused is not None:
                 self.ended(exchange)

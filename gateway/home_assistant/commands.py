@@ -14,7 +14,7 @@ from cloud_ingest.record import Value
 from gateway.broker.hooks import Tree
 from gateway.log.commits import Committed
 from gateway.policy.origins import Voice
-from gateway.printable import said
+from gateway.printable import said, told
 from gateway.sensors import senml
 from gateway.sensors.sensor import Actuator, SensorError, ValueRefusedError
 from tree_handler.batch import Row
@@ -105,7 +105,7 @@ class Commands:
                     await self._write(actuator, value)
                 except Exception as error:  # what came meanwhile is to be set all the same
                     is_foreseen = isinstance(error, SensorError | ValueRefusedError)
-                    why = str(error) if is_foreseen else said(error)
+                    why = told(error) if is_foreseen else said(error)
                     self._refused(REFUSED, f"{topic}: {why}")
         finally:
             del self._setting[topic]

@@ -130,7 +130,7 @@ class Readings:
                 continue
             for sensor in sensors:
                 # Not now: what it says may publish, in the midst of a turn that does.
-                asyncio.get_running_loop().call_soon(sensor.hear, row[0], row[2])
+                asyncio.get_running_loop().call_soon(self.sampler.hear, sensor, row[0], row[2])
 
     def wish(self, wishes: Demand | None) -> None:
         """Tell somebody of topics that are wanted from now on, or no more."""
@@ -216,7 +216,7 @@ class Readings:
             sensor.push = partial(self.sampler.push, sensor)
             sensor.publish = self._publish_for_sensor
             self.sampler.add(sensor)
-            sensor.begin()
+            self.sampler.begin(sensor)
 
     def end(self) -> None:
         """Read them no more."""

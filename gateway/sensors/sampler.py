@@ -254,6 +254,23 @@ class Sampler:
         except SensorError as error:
             self._failed(sensor, error)
 
+    def begin(self, sensor: Sensor) -> None:
+        """Let a sensor begin that is read from now on."""
+        self._let(sensor, sensor.begin)
+
+    def hear(self, sensor: Sensor, topic: str, payload: bytes) -> None:
+        """Give a sensor a message that it listens to."""
+        self._let(sensor, partial(sensor.hear, topic, payload))
+
+    def _let(self, sensor: Sensor, work: Callable[[], None]) -> None:
+        """Have a driver do something; what it raises is its sensor's failure, and nobody else's."""
+        try:
+            call_now(sensor, work)
+        except SensorError as error:
+            self._failed(sensor, error)
+        except ValueRefusedError as error:
+            self._failed(sensor, SensorError(sensor.name, said(error)))
+
     def state_of(self, sensor: Sensor) -> str:
         """``good``, ``bad`` if it fails, or ``-`` before its first reading."""
         if sensor.name in self._failing:

@@ -124,7 +124,7 @@ class DriverThreads:
             except BaseException as raised:  # and may not end the gateway
                 error = RuntimeError(said(raised))
         if isinstance(error, StopIteration):  # no future takes it
-            error = RuntimeError(f"StopIteration: {error}")
+            error = RuntimeError(said(error))
         with suppress(RuntimeError):  # the loop is closed: the gateway has stopped
             loop.call_soon_threadsafe(self._over, who, outcome, error)
 

@@ -15,6 +15,8 @@ from coap_engine import codes, option_numbers
 from coap_engine.uint import decode_uint
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.sensors.resources import SensorResources
+from gateway.policy.open_policy import OPEN
+from gateway.policy.policy import Policy, PolicyRules
 from gateway.sensors.device_calls import WAITING_MAX, WAITING_MAX_OF_ASKER
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import (
@@ -70,7 +72,8 @@ class House:
         )
         site = resource.Site()
         self.resources = SensorResources(site, self.sampler, "gw", Place("campus"))
-        self.execution = LocalExecution(site, "gw", open_access(), (self.resources.answers,))
+        self.access = open_access()
+        self.execution = LocalExecution(site, "gw", self.access, (self.resources.answers,))
         for sensor in sensors:
             self.sampler.add(sensor)
             self.resources.add(sensor)
@@ -359,6 +362,22 @@ def test_a_write_goes_on_though_who_asked_has_gone() -> None:
         await asyncio.sleep(2)
         assert valve.value == 1.0
         assert [one.value for one in house.records] == [1.0]
+
+    lived(whole())
+
+
+def test_a_new_policy_does_not_say_of_a_write_under_way_that_it_was_refused() -> None:
+    async def whole() -> None:
+        valve = Slow(interval_s=3600.0)
+        house = House(valve)
+        asking = asyncio.create_task(house.put(b"1", NAME))
+        await asyncio.sleep(0.1)
+        house.access.follow(Policy(PolicyRules()))
+        assert (await asking).code == codes.CHANGED
+        assert (await house.put(b"1", AGAIN)).code == codes.UNAUTHORIZED
+        house.access.follow(Policy(OPEN))
+        assert (await house.put(b"1", AGAIN)).code == codes.CHANGED
+        assert valve.writes == [1.0]
 
     lived(whole())
 

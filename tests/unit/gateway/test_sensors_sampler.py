@@ -379,6 +379,44 @@ async def test_threads_are_bounded_and_who_gave_up_waiting_for_one_is_not_called
         threads.close()
 
 
+@pytest.mark.parametrize(
+    "raised", [OverflowError("huge"), SystemExit(1), LookupError(Unspeakable())]
+)
+@pytest.mark.parametrize("at", ["begin", "hear"])
+async def test_what_a_sensor_raises_that_hears_messages_is_its_own_failure_in_one_line(
+    raised: BaseException, at: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Wild(Sensor):
+        is_pushed = is_quick = True
+
+        def _raise(self, *_: object) -> None:
+            raise raised
+
+    setattr(Wild, at, Wild._raise)
+    bench = Bench()
+    wild = Wild("wild")
+    bench.sampler.add(wild)
+    for _ in range(3):
+        bench.sampler.begin(wild)
+        bench.sampler.hear(wild, "a", b"9" * 401)
+    assert type(raised).__name__ in str(bench.failures.get_nowait())
+    assert bench.failures.empty()
+    assert bench.sampler.state_of(wild) == BAD
+    assert not caplog.records
+
+
+async def test_a_thread_outlives_an_error_that_can_not_be_told() -> None:
+    class Wild(Sensor):
+        def read(self) -> float:
+            raise StopIteration(Unspeakable())
+
+    threads = DriverThreads(most=1)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await threads.call("wild", Wild("wild").read)
+    threads.close()
+
+
 @pytest.mark.parametrize("raised", [StopIteration, SystemExit, KeyboardInterrupt, MemoryError])
 async def test_whatever_a_driver_raises_is_its_own_failure(raised: type[BaseException]) -> None:
     class Wild(Sensor):
