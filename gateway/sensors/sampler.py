@@ -21,7 +21,7 @@ from cloud_ingest.record import BAD, Record, Value
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
 from gateway.printable import said
-from gateway.sensors.device_calls import OWN, DeviceCalls, call_now, waits_for_nothing
+from gateway.sensors.device_calls import DeviceCalls, call_now, waits_for_nothing
 from gateway.sensors.reading import Reading, names_of
 from gateway.sensors.reads import Reads
 from gateway.sensors.schedule import Schedule, back_off_s
@@ -200,7 +200,7 @@ class Sampler:
             return self._reads.now(sensor)
         return await self._reads.of(sensor)
 
-    async def write(self, actuator: Actuator, value: Value, asker: str = OWN) -> None:
+    async def write(self, actuator: Actuator, value: Value, asker: str) -> None:
         """Set an actuator; what it says of itself then is read and delivered behind that.
 
         Args:

@@ -62,11 +62,6 @@ class DriverThreads:
         """Whose calls are under way, or wait for a thread."""
         return frozenset(self._busy)
 
-    async def until_over(self, who: object) -> None:
-        """Wait until the call of somebody is over, if there is one."""
-        while (over := self.over(who)) is not None:
-            await asyncio.wait([over])
-
     def over(self, who: object) -> asyncio.Future[None] | None:
         """What is done when the call of somebody is over; None if there is none."""
         call = self._busy.get(who)

@@ -135,10 +135,10 @@ async def test_an_output_drives_its_pin_and_gives_it_back(pins: MockFactory) -> 
     assert isinstance(actuator, Actuator)
     assert await read(actuator) == {"": (True, "good")}
     sampler = Sampler(lambda *_: None)
-    await sampler.write(actuator, False)
+    await sampler.write(actuator, False, "psk:a")
     assert (await sampler.current(actuator)).value is False
     assert pins.pin(4).state == 0
-    await sampler.write(actuator, True)
+    await sampler.write(actuator, True, "psk:a")
     assert (await sampler.current(actuator)).value is True
     assert pins.pin(4).state == 1
     actuator.close()

@@ -527,7 +527,7 @@ async def test_an_actuator_that_is_set_delivers_its_new_value() -> None:
     bench = Bench()
     switch = Switch("relay")
     bench.sampler.add(switch)
-    await bench.sampler.write(switch, 1.0)
+    await bench.sampler.write(switch, 1.0, "psk:a")
     assert bench.records.get_nowait() == Record("relay", "/", 1.0, WALL_CLOCK_S, 1)
     assert (await bench.sampler.current(switch)).value == 1.0
 
@@ -537,7 +537,7 @@ async def test_a_value_that_an_actuator_refuses_changes_nothing() -> None:
     switch = Switch("relay")
     bench.sampler.add(switch)
     with pytest.raises(ValueRefusedError, match=r"0\.5"):
-        await bench.sampler.write(switch, 0.5)
+        await bench.sampler.write(switch, 0.5, "psk:a")
     assert bench.records.empty()
 
 
@@ -550,4 +550,4 @@ async def test_an_actuator_that_fails_raises_with_its_name() -> None:
     jammed = Jammed("valve")
     bench.sampler.add(jammed)
     with pytest.raises(SensorError, match=r"^valve: OSError: jammed"):
-        await bench.sampler.write(jammed, 1.0)
+        await bench.sampler.write(jammed, 1.0, "psk:a")
