@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gateway.printable import said
+from gateway.printable import said, told
 from gateway.sensors import drivers, mqtt_form, recorded
 from gateway.sensors.host import host_sensors
 from gateway.sensors.mqtt_form import MqttForm
@@ -121,7 +121,7 @@ class Workshop:
         except (ValueError, OSError) as error:
             if isinstance(error, SensorConfigError):
                 raise
-            raise options.error("", str(error)) from error
+            raise options.error("", told(error)) from error
         if options.has("attributes"):
             more = checked_attributes(options.table("attributes"))
             for sensor in sensors:
@@ -206,7 +206,7 @@ def _own(kind: str, folder: Path | None, options: SensorOptions) -> Sensor:
     # TypeError: an unknown key, one that is missing, or a value of a wrong type; but the class is
     # a developer's own code, which may raise anything.
     except Exception as error:
-        what = str(error) if isinstance(error, TypeError) else said(error)
+        what = told(error) if isinstance(error, TypeError) else said(error)
         raise options.error("", f"{kind}: {what}") from error
 
 

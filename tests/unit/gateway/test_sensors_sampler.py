@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from cloud_ingest.record import BAD, UNCERTAIN, Record, Value
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.schedule import MAX_BACK_OFF_S, back_off_s
-from gateway.sensors.sensor import Actuator, Sensor, SensorError, SensorPart, ValueRefusedError
+from gateway.sensors.sensor import (
+    Actuator,
+    Sensor,
+    SensorBusyError,
+    SensorError,
+    SensorPart,
+    ValueRefusedError,
+)
 from gateway.sensors.switch import Switch
 from gateway.sensors.threads import DriverThreads
 from gateway.sensors.values import Measured
@@ -403,6 +410,55 @@ async def test_what_a_sensor_raises_that_hears_messages_is_its_own_failure_in_on
     assert bench.failures.empty()
     assert bench.sampler.state_of(wild) == BAD
     assert not caplog.records
+
+
+async def test_what_a_driver_says_is_one_line_of_the_log_without_what_a_terminal_obeys(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Loud(Sensor):
+        is_quick = True
+
+        def read(self) -> float:
+            raise OSError("bus\n2026-01-01 ERROR fake: \x1b[31mred\x07" + "x" * 1_000)
+
+    sampler = Sampler(lambda *_: None)
+    sampler.add(Loud("loud"))
+    task = asyncio.create_task(sampler.run())
+    while not caplog.records:
+        await asyncio.sleep(0)
+    task.cancel()
+    (line,) = [one.getMessage() for one in caplog.records]
+    assert line.startswith("sensor loud: OSError: bus\\n2026")
+    assert line.isprintable()
+    assert len(line) < 400
+
+
+async def test_a_call_for_which_no_thread_is_free_does_not_begin_any_more() -> None:
+    class Valve(Actuator):
+        writes = 0
+
+        def write(self, value: Value) -> None:
+            self.writes += 1
+
+        def read(self) -> float:
+            return 0.0
+
+    threads = DriverThreads(most=1)
+    sampler = Sampler(lambda *_: None, timeout_s=0.05, threads=threads)
+    hanging, valve = Hanging("stuck"), Valve("valve")
+    sampler.add_all([hanging, valve])
+    try:
+        with pytest.raises(SensorError, match="not done within"):
+            await sampler.current(hanging)
+        for why in ("no thread was free", "an earlier call has not come back"):
+            with pytest.raises(SensorBusyError, match=why):
+                await sampler.write(valve, 1.0, "psk:a")
+        hanging.gate.set()
+        await sampler._calls.until_over(valve)
+        assert valve.writes == 0
+    finally:
+        hanging.gate.set()
+        sampler.close()
 
 
 async def test_a_thread_outlives_an_error_that_can_not_be_told() -> None:
