@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -362,6 +363,24 @@ def test_a_write_goes_on_though_who_asked_has_gone() -> None:
         await asyncio.sleep(2)
         assert valve.value == 1.0
         assert [one.value for one in house.records] == [1.0]
+
+    lived(whole())
+
+
+def test_of_all_sensors_in_one_pack_those_that_hang_are_waited_for_once() -> None:
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    async def whole() -> None:
+        valves = [Valve(f"v{n}") for n in range(40)]
+        house, loop = House(*valves), asyncio.get_running_loop()
+        for one in valves[:5]:
+            one.at_read = hang
+        began_s = loop.time()
+        answer = await house.execution(ResourceRequest("GET", ("sensors",)))
+        assert loop.time() - began_s < 11
+        names = [one["n"] for one in json.loads(answer.payload)]
+        assert names == [f"v{n}" for n in range(5, 40)]
 
     lived(whole())
 

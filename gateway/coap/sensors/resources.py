@@ -189,6 +189,8 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
             raise error.NotAcceptable(_FORMATS_TEXT)
         try:
             reading = await self._sampler.current(self._sensor)
+        except SensorBusyError as busy:
+            return _busy(busy)
         except SensorError as failed:
             raise error.ServiceUnavailable(str(failed)) from failed
         rendered = self.rendered(accept, reading)
@@ -267,9 +269,7 @@ class ActuatorResource(SensorResource):
         except (senml.SenmlError, ValueRefusedError) as refused:
             raise error.BadRequest(told(refused)) from refused
         except SensorBusyError as busy:
-            answer = Message(code=Code.SERVICE_UNAVAILABLE, payload=str(busy).encode())
-            answer.opt.max_age = max_age_s(busy.again_s)
-            return answer
+            return _busy(busy)
         except SensorLateError as late:
             # Only 5.03 and what is 4.xx say that nothing was done.
             raise error.GatewayTimeout(f"{late}; {_UNSURE}") from late
@@ -285,6 +285,12 @@ class ActuatorResource(SensorResource):
             raise error.UnsupportedContentFormat(_FORMATS_TEXT)
         target = senml.ActuatorTarget(self._base_name, sensor.name, sensor.unit, sensor.kind)
         return senml.decode_value(request.payload, target, content_format)
+
+
+def _busy(busy: SensorBusyError) -> Message:
+    answer = Message(code=Code.SERVICE_UNAVAILABLE, payload=str(busy).encode())
+    answer.opt.max_age = max_age_s(busy.again_s)
+    return answer
 
 
 def _asker(remote: Any) -> str:
