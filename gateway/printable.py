@@ -26,11 +26,21 @@ def printable_in(document: Any) -> Any:
     return document
 
 
+def told(error: BaseException) -> str:
+    """Return what an error says, in one line; its type if it says nothing or can't be told."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # an error of a driver's own may raise whenever it is looked at
+        return name
+    return printable(text[:SAID_CHARACTERS_MAX]) or name
+
+
 def said(error: BaseException) -> str:
     """Return an error's type and what it says, in one line; its type alone if it can't be told."""
     name = type(error).__name__
     try:
         text = str(error)
-    except Exception:  # an error of a driver's own may raise whenever it is looked at
+    except Exception:  # as above
         return name
     return printable(f"{name}: {text}"[:SAID_CHARACTERS_MAX])

@@ -111,4 +111,9 @@ async def _failure_of(work: Work) -> Exception | None:
         await work()
     except Exception as error:  # a task of any part: whatever it raises
         return error
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return RuntimeError("nobody cancelled it: something of its own was cancelled")
     return None

@@ -157,7 +157,11 @@ class Answers:
         return self._serve(asked, now, respond, ask)
 
     def revise(self) -> None:
-        """The policy is another one: end what is open and may be no more, and say so."""
+        """The policy is another one: end what is open and may be no more, and say so.
+
+        A write that was begun is not taken back, and its sender is told what comes of it: to say
+        that it was refused would say that nothing was done.
+        """
         for exchange in list(self._open):
             step = partial(self._revise_one, exchange)
             self._failures.tried("end what is allowed no more", step, str(exchange))
@@ -167,6 +171,8 @@ class Answers:
         if found is None:  # another one's end has ended it
             return
         asked, respond = found
+        if asked.request.code not in _READS:
+            return
         refused = self._access.refusal(asked.request, asked.peer)
         if refused is None:
             return

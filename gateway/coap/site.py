@@ -30,6 +30,8 @@ from gateway.coap.remote.exchange import RemoteExchange, Send
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.remote.forward_proxy import ForwardProxy
 from gateway.coap.remote.named_answers import NamedAnswers
+from gateway.coap.remote.noted_names import NAME as NAMES_FILE
+from gateway.coap.remote.noted_names import NotedNames
 from gateway.coap.remote.parts import Reach, RemoteParts
 from gateway.coap.sensors.answers import PATH as SENSORS_PATH
 from gateway.coap.sensors.resources import SensorResources
@@ -72,7 +74,7 @@ class SiteOwner:
         place: its domain and group.
         epoch: its boot epoch.
         access: decides who may do what with them.
-        state_dir: where the Resource Directory has its file.
+        state_dir: where the Resource Directory and the names of writes have their files.
         seals: proves requests to other gateways, and checks theirs; None where nobody signs.
         limits: of requests to and from other gateways.
         directory_limits: of registrations.
@@ -158,7 +160,10 @@ class GatewaySite:
             *(self.well_known, self._lookups),
         )
         self.turns = sampler.turns
-        self._execution = LocalExecution(self.site, gateway_id, owner.access, self._own, self.turns)
+        noted = NotedNames(owner.state_dir / NAMES_FILE)
+        self._execution = LocalExecution(
+            self.site, gateway_id, owner.access, self._own, self.turns, noted
+        )
         queries = RemoteQueries(gateway_id, owner.epoch, owner.limits, owner.seals, carrier.way_to)
         self._exchange = RemoteExchange(queries, carrier.send, self._execution)
         carrier.tell_of_moves(self._exchange.moved)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TextIO, cast
 
 from gateway.commands.errors import WrongUseError
+from gateway.printable import printable
 
 
 class OutputError(WrongUseError):
@@ -41,10 +42,11 @@ def arriving() -> Iterator[None]:
 
 
 def complain(line: str) -> None:
-    """Write a line to standard error, if that takes it."""
+    """Write a line to standard error, if that takes it; what a terminal obeys is escaped."""
     if sys.stderr is not None:
+        shown = "\n".join(map(printable, line.split("\n")))
         try:
-            sys.stderr.write(f"{line}\n")
+            sys.stderr.write(f"{shown}\n")
             sys.stderr.flush()
         except OSError:
             _give_up(sys.stderr)

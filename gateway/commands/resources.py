@@ -27,7 +27,7 @@ from gateway.commands.resource_arguments import (
 from gateway.commands.resource_names import is_uri, needs_fleet, path_of
 from gateway.commands.writing import Body, write_once
 from gateway.printable import printable
-from gateway.sensors import senml
+from gateway.sensors import senml, values
 
 _TEXT, _JSON = 0, 50
 """The content formats text/plain and application/json (RFC 7252, section 12.3)."""
@@ -361,6 +361,6 @@ def readings(payload: bytes) -> list[str]:
 
 def _value(value: object) -> str:
     """As a PUT takes it in text."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, bool | int | float):
+        return values.as_text(values.shown(value))
+    return str(value)

@@ -17,6 +17,7 @@ MAX_ASKED_S: Final = 60.0
 PAUSE_S: Final = 0.25
 _TICK_S: Final = 0.001
 _BAD_OPTION: Final = "4.02"
+_SERVICE_UNAVAILABLE: Final = "5.03"
 _GATEWAY_TIMEOUT: Final = "5.04"
 
 
@@ -32,6 +33,9 @@ async def write_once(
     asker: CoapClient, uri: str, body: Body, timeout_s: float, method: str = "PUT"
 ) -> Response:
     """Have a write carried out, and ask again until ``timeout_s`` is over where no answer came.
+
+    5.03 says that nothing was done for one asking. After one that was not answered that is no
+    answer either: the earlier one may have been carried out.
 
     Raises:
         ClientError: as `CoapClient.request` does.
@@ -56,17 +60,23 @@ async def write_once(
         request_id = bytes((math.ceil(asked_s),)) + name
         is_last = left_s <= ASKED_ONCE_S or asked_s + ASKED_ONCE_S > MAX_ASKED_S
         try:
-            answer = await ask(request_id, min(left_s, ASKED_ONCE_S))
+            told = await ask(request_id, min(left_s, ASKED_ONCE_S))
         except NoAnswerError:
             if is_last and answer is None:
                 raise
         else:
-            if answer.code == _BAD_OPTION and not asked_s:  # a device, or an older release
+            if told.code == _BAD_OPTION and not asked_s:  # a device, or an older release
                 return await ask(b"", left_s)
-            if answer.code != _GATEWAY_TIMEOUT:
-                return answer
+            if told.code == _GATEWAY_TIMEOUT:
+                answer = told
+            elif told.code != _SERVICE_UNAVAILABLE or not asked_s:
+                return told
         if is_last and answer is not None:  # the last that was said of it
             return answer
+        if is_last:
+            raise NoAnswerError(
+                f"{uri}: not answered at first, and then busy: it may have been set"
+            )
         await asyncio.sleep(PAUSE_S)
         # Never 0 again: that says that it was not asked before.
         asked_s = max(loop.time() - began_s, _TICK_S)

@@ -14,12 +14,14 @@ from cloud_ingest.record import Value
 from gateway.broker.hooks import Tree
 from gateway.log.commits import Committed
 from gateway.policy.origins import Voice
-from gateway.printable import said
+from gateway.printable import said, told
 from gateway.sensors import senml
 from gateway.sensors.sensor import Actuator, SensorError, ValueRefusedError
 from tree_handler.batch import Row
 
 REFUSED = "command not carried out"
+ASKER = "commands"
+"""All commands over MQTT have their turns at a device as one asker does."""
 
 
 class Commands:
@@ -28,7 +30,7 @@ class Commands:
     Args:
         actuators: by command topic.
         base_name: SenML base name of the gateway's sensors.
-        write: sets an actuator.
+        write: sets an actuator, for whom.
         refused: is told of a command that was not carried out: its kind, and topic with reason.
 
     """
@@ -37,7 +39,7 @@ class Commands:
         self,
         actuators: Mapping[str, Actuator],
         base_name: str,
-        write: Callable[[Actuator, Value], Awaitable[object]],
+        write: Callable[[Actuator, Value, str], Awaitable[object]],
         refused: Callable[[str, str], None],
     ) -> None:
         self._actuators = actuators
@@ -102,10 +104,10 @@ class Commands:
         try:
             while (value := self._wanted.pop(topic, None)) is not None:
                 try:
-                    await self._write(actuator, value)
+                    await self._write(actuator, value, ASKER)
                 except Exception as error:  # what came meanwhile is to be set all the same
                     is_foreseen = isinstance(error, SensorError | ValueRefusedError)
-                    why = str(error) if is_foreseen else said(error)
+                    why = told(error) if is_foreseen else said(error)
                     self._refused(REFUSED, f"{topic}: {why}")
         finally:
             del self._setting[topic]

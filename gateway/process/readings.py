@@ -18,9 +18,10 @@ from gateway.broker.hooks import Demand, Tree
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.commands import Commands, OverheardTree
 from gateway.policy.origins import Voice
+from gateway.printable import said
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.sampler import Sampler
-from gateway.sensors.sensor import Sensor
+from gateway.sensors.sensor import Sensor, SensorError, ValueRefusedError
 from gateway.sensors.stock import SensorPlan, SensorStock
 from gateway.watched_tasks import WatchedTasks
 from tree_handler.batch import Entry, Row
@@ -75,6 +76,7 @@ class Readings:
         self._accept = accept
         self._refused = refused
         self._sampling: asyncio.Task[None] | None = None
+        self._is_reading = False  # a task's `cancelling()` is true of a time-out within it, too
         self._forms = {each.sensor.name: each.form for each in stock.plan.all}
         self._retained: dict[str, set[str]] = {}
         """Topics on which readings of a sensor are retained."""
@@ -128,7 +130,7 @@ class Readings:
                 continue
             for sensor in sensors:
                 # Not now: what it says may publish, in the midst of a turn that does.
-                asyncio.get_running_loop().call_soon(sensor.hear, row[0], row[2])
+                asyncio.get_running_loop().call_soon(self.sampler.hear, sensor, row[0], row[2])
 
     def wish(self, wishes: Demand | None) -> None:
         """Tell somebody of topics that are wanted from now on, or no more."""
@@ -179,6 +181,7 @@ class Readings:
         for entry in self._announcements.begin(retained):
             self._accept(entry)
         self._begin(self.sensors)
+        self._is_reading = True
         self._sampling = self._watched.start("sensors", self.sampler.run)
 
     def move(
@@ -213,17 +216,14 @@ class Readings:
             sensor.push = partial(self.sampler.push, sensor)
             sensor.publish = self._publish_for_sensor
             self.sampler.add(sensor)
-            sensor.begin()
-
-    @property
-    def _is_reading(self) -> bool:
-        return self._sampling is not None and not self._sampling.cancelling()
+            self.sampler.begin(sensor)
 
     def end(self) -> None:
         """Read them no more."""
         if self._again is not None:
             self._again.cancel()
         if self._sampling is not None and self._is_reading:
+            self._is_reading = False
             self._sampling.cancel()
             for entry in self._announcements.end():
                 self._accept(entry)
@@ -262,12 +262,12 @@ class Readings:
     async def _closed(self, sensor: Sensor) -> None:
         try:
             await self.sampler.release(sensor)
-        except Exception as error:  # a driver may raise anything
-            _log.warning("sensor %s was not closed: %r", sensor.name, error)
+        except (SensorError, ValueRefusedError, TimeoutError) as error:
+            _log.warning("sensor %s was not closed: %s", sensor.name, said(error))
 
     def _publish(self, sensor: Sensor, record: Record) -> None:
         form = self._forms[sensor.name]
-        payload = form.payload(record, self._base_name)
+        payload = form.payload(record, self._base_name, sensor.resolution)
         if payload is not None:
             topic = f"{self._prefix}/{record.name}"
             if form.retain:

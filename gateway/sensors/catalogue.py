@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gateway.printable import said
+from gateway.printable import said, told
 from gateway.sensors import drivers, mqtt_form, recorded
 from gateway.sensors.device_resource import ChildResources, checked_attributes
 from gateway.sensors.host import host_sensors
@@ -122,7 +122,7 @@ class Workshop:
         except (ValueError, OSError) as error:
             if isinstance(error, SensorConfigError):
                 raise
-            raise options.error("", str(error)) from error
+            raise options.error("", told(error)) from error
         if options.has("attributes"):
             more = checked_attributes(options.table("attributes"))
             for sensor in sensors:
@@ -131,6 +131,12 @@ class Workshop:
             resource_type = options.text("resource_type")
             for sensor in sensors:
                 sensor.resource_type = resource_type
+        if options.has("resolution"):
+            resolution = options.number("resolution", 0.0)
+            if resolution <= 0:
+                raise options.error("resolution", f"{resolution:g} is not greater than 0")
+            for sensor in sensors:
+                sensor.resolution = resolution
         options.done()
         return [ConfiguredSensor(one, form, options.where, shown, table) for one in sensors]
 
@@ -201,7 +207,7 @@ def _own(kind: str, folder: Path | None, options: SensorOptions) -> Sensor:
     # TypeError: an unknown key, one that is missing, or a value of a wrong type; but the class is
     # a developer's own code, which may raise anything.
     except Exception as error:
-        what = str(error) if isinstance(error, TypeError) else said(error)
+        what = told(error) if isinstance(error, TypeError) else said(error)
         raise options.error("", f"{kind}: {what}") from error
     if not isinstance(getattr(made, "children", None), ChildResources):
         why = "its 'children' are the gateway's: give what it keeps there another name, and call "

@@ -18,12 +18,13 @@ from gateway.sensors import senml
 from gateway.sensors.mqtt_device import HOLDS_S, MessageForm, message_form
 from gateway.sensors.options import SensorOptions
 from gateway.sensors.schedule import back_off_s
-from gateway.sensors.sensor import Actuator, Sensor
+from gateway.sensors.sensor import Actuator, Sensor, ValueRefusedError
 from gateway.sensors.values import Outcome, fitting
 
 TEXT: Final = 0
 OCTETS: Final = 42
 """Content formats text/plain and application/octet-stream (RFC 7252, section 12.3)."""
+_BAD_REQUEST: Final = "4.00"
 AGAIN_S: Final = 1.0
 """An observation that ended is begun anew after so long, and then less and less often."""
 
@@ -95,7 +96,8 @@ class CoapActuator(CoapSensor, Actuator):
         """Set it.
 
         Raises:
-            ClientError: the device does not answer, or refuses.
+            ValueRefusedError: the device says 4.00.
+            ClientError: the device does not answer, or refuses otherwise.
 
         """
         await self._device.put(value)
@@ -144,6 +146,8 @@ class CoapDevice:
         payload = value if isinstance(value, bytes) else self.form.command(value)
         form = OCTETS if is_bytes else TEXT
         answer = await self.client.request("PUT", self.uri, payload=payload, content_format=form)
+        if answer.code == _BAD_REQUEST:
+            raise ValueRefusedError(f"the device: {_diagnostic(answer)}")
         if not answer.ok:
             raise ClientError(_refusal(answer))
 
@@ -172,7 +176,11 @@ class CoapDevice:
 
 
 def _refusal(response: Response) -> str:
-    return f"{response.code} {response.payload[:80].decode(errors='replace')}".rstrip()
+    return f"{response.code} {_diagnostic(response)}".rstrip()
+
+
+def _diagnostic(response: Response) -> str:
+    return response.payload[:80].decode(errors="replace")
 
 
 def build(options: SensorOptions) -> list[Sensor]:

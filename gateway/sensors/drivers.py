@@ -23,6 +23,7 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
+from gateway.printable import said
 from gateway.sensors.sensor import Sensor
 
 ENTRY_POINTS = "hedgerow.sensors"
@@ -142,11 +143,10 @@ def _what(error: Exception, file: Path | None) -> str:
     if isinstance(error, SyntaxError):
         line, what = error.lineno, f"{type(error).__name__}: {error.msg}"
     else:
-        what = f"{type(error).__name__}: {error}"
+        what = said(error)
         for frame in traceback.extract_tb(error.__traceback__):
             if file is not None and frame.filename == str(file):
                 line = frame.lineno
-    what = " ".join(what.split())
     return what if line is None else f"line {line}: {what}"
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import psutil
 
 from gateway.sensors.sensor import Sensor
+
+SHARE: Final = 0.001
+"""Shares are told in tenths of a per cent."""
 
 
 class HostSensor(Sensor):
@@ -18,6 +22,7 @@ class HostSensor(Sensor):
         resource_type: the link's ``rt``.
         probe: takes the reading.
         interval_s: how often it is read, seconds.
+        resolution: see `Sensor`.
 
     """
 
@@ -28,11 +33,13 @@ class HostSensor(Sensor):
         resource_type: str,
         probe: Callable[[], float],
         interval_s: float,
+        resolution: float = 0.0,
     ) -> None:
         super().__init__(
             f"host/{name}", interval_s=interval_s, unit=unit, resource_type=resource_type
         )
         self._probe = probe
+        self.resolution = resolution
 
     def read(self) -> float:
         """The probe's reading."""
@@ -57,9 +64,14 @@ def host_sensors(interval_s: float = 10.0, disk: str = "/") -> list[HostSensor]:
     psutil.disk_usage(disk)
     found = [
         HostSensor("load1", "count", "load", lambda: psutil.getloadavg()[0], interval_s),
-        HostSensor("memory", "/", "memory-use", _memory_used, interval_s),
+        HostSensor("memory", "/", "memory-use", _memory_used, interval_s, SHARE),
         HostSensor(
-            "disk", "/", "disk-use", lambda: psutil.disk_usage(disk).percent / 100, interval_s
+            "disk",
+            "/",
+            "disk-use",
+            lambda: psutil.disk_usage(disk).percent / 100,
+            interval_s,
+            SHARE,
         ),
         HostSensor(
             "net-received", "B", "network-bytes", lambda: _network_bytes("bytes_recv"), interval_s

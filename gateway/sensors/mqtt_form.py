@@ -29,7 +29,7 @@ class MqttForm:
     format: str = MSGPACK
     retain: bool = False
 
-    def payload(self, record: Record, base_name: str) -> bytes | None:
+    def payload(self, record: Record, base_name: str, resolution: float = 0.0) -> bytes | None:
         """The payload that says a reading; None where the format has no way to say it.
 
         That is a reading without a value, in SenML and in text.
@@ -37,16 +37,18 @@ class MqttForm:
         Args:
             record: the reading.
             base_name: SenML base name, which makes the sensor's name unique in the fleet.
+            resolution: of the sensor; what is written in decimal has no more decimals.
 
         """
         if self.format == MSGPACK:
             return record.encode()
         if record.value is None:
             return None
+        value = values.shown(record.value, resolution)
         if self.format == TEXT:
-            return plain(record.value).encode()
+            return plain(value).encode()
         told = (record.unit, record.time_s, record.quality, record.tags)
-        return senml.encode(base_name, [senml.SenmlRecord(record.name, record.value, *told)])
+        return senml.encode(base_name, [senml.SenmlRecord(record.name, value, *told)])
 
 
 plain = values.as_text

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gateway.printable import printable
+
 
 class SensorConfigError(ValueError):
     """A sensor's configuration is wrong.
@@ -17,9 +19,9 @@ class SensorConfigError(ValueError):
     """
 
     def __init__(self, key: str, why: str) -> None:
-        super().__init__(f"{key}: {why}")
+        super().__init__(printable(f"{key}: {why}"))
         self.key = key
-        self.why = why
+        self.why = printable(why)
 
 
 class SensorOptions:

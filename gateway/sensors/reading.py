@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from cloud_ingest.record import BAD, GOOD, UNCERTAIN, Record, Value
 from gateway.sensors.sensor import Sensor, SensorError
-from gateway.sensors.values import MAX_PARTS, Measured, ValueKindError, checked, checked_tags
+from gateway.sensors.values import (
+    MAX_PARTS,
+    Measured,
+    ValueKindError,
+    checked,
+    checked_tags,
+    checked_unit,
+)
 from tree_handler.members.place import check_name
 
 _QUALITIES = (GOOD, UNCERTAIN, BAD)
@@ -21,12 +28,14 @@ class Reading:
         values: by name, with their units; one that has no name stands alone, under ``""``.
         time_s: when, by the wall clock.
         taken_at: when, by the steady one.
+        resolution: of its sensor; see `gateway.sensors.sensor.Sensor`.
 
     """
 
     values: Mapping[str, Measured]
     time_s: float
     taken_at: float
+    resolution: float = 0.0
 
     @property
     def value(self) -> Value | None:
@@ -74,7 +83,8 @@ def as_reading(sensor: Sensor, outcome: object, time_s: float, taken_at: float) 
     """
     try:
         if not isinstance(outcome, Mapping):
-            return Reading({"": _measured(outcome, sensor.unit)}, time_s, taken_at)
+            values = {"": _measured(outcome, sensor.unit)}
+            return Reading(values, time_s, taken_at, sensor.resolution)
         if not 0 < len(outcome) <= MAX_PARTS:
             raise ValueKindError(f"{len(outcome)} values, not 1 to {MAX_PARTS}")
         values = {}
@@ -85,17 +95,15 @@ def as_reading(sensor: Sensor, outcome: object, time_s: float, taken_at: float) 
             values[part] = _measured(value, "" if known is None else known.unit)
     except (ValueError, TypeError) as error:  # a name may be of any type
         raise SensorError(sensor.name, f"read {error}") from error
-    return Reading(values, time_s, taken_at)
+    return Reading(values, time_s, taken_at, sensor.resolution)
 
 
 def _measured(value: object, unit: str) -> Measured:
     if not isinstance(value, Measured):
         return Measured(checked(value), unit)
     if value.quality not in _QUALITIES:
-        raise ValueKindError(f"quality {value.quality!r}, which is none of {_QUALITIES}")
+        raise ValueKindError(f"quality {value.quality!r:.60}, which is none of {_QUALITIES}")
     is_missing = value.value is None and value.quality == BAD
     kept = None if is_missing else checked(value.value)
-    given = unit if value.unit is None else value.unit
-    if not isinstance(given, str):
-        raise ValueKindError(f"unit {given!r}, which is no text")
+    given = unit if value.unit is None else checked_unit(value.unit)
     return Measured(kept, given, value.quality, checked_tags(value.tags))

@@ -3,27 +3,36 @@
 One task serves all sensors. A ``read`` that may wait runs beside it, in a thread or as a task, so
 that a slow device holds no other up; while it runs, its next due times are skipped and counted
 (A10). A sensor that fails is told of once, as a reading that is bad, and tried less and less often.
+
+A write is done when the driver's ``write`` has returned. What the device says then is a reading of
+its own, which may fail without the write having failed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from cloud_ingest.record import BAD, Record, Value
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
 from gateway.printable import said
-from gateway.sensors.reading import Reading, as_reading, names_of
+from gateway.sensors.device_calls import DeviceCalls, call_now, waits_for_nothing
+from gateway.sensors.reading import Reading, names_of
+from gateway.sensors.reads import Reads
 from gateway.sensors.schedule import Schedule, back_off_s
-from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
-from gateway.sensors.threads import DriverBusyError, DriverThreads
+from gateway.sensors.sensor import (
+    Actuator,
+    Sensor,
+    SensorError,
+    ValueRefusedError,
+)
+from gateway.sensors.threads import DriverThreads
 from gateway.sensors.values import Outcome
 from gateway.write_turns import WriteTurn, WriteTurns
 
@@ -33,7 +42,6 @@ READS_PER_TURN = 32  # then the event loop gets a turn, however many sensors are
 ACTUATOR_S = 1.0
 """So long an actuator's state is taken for what it is; others than the gateway may change it."""
 
-T = TypeVar("T")
 Deliver = Callable[[Sensor, Record], None]
 
 _log = logging.getLogger(__name__)
@@ -75,6 +83,7 @@ class Sampler:
         self._deliver = deliver
         self._listeners: list[Callable[[Sensor], None]] = []
         self._threads = threads or DriverThreads()
+        self._calls = DeviceCalls(self._threads, timeout_s)
         self._wall_clock = wall_clock
         self._clock = clock
         self._report = report
@@ -86,7 +95,9 @@ class Sampler:
         self._failing: dict[str, int] = {}
         """How often in a row those failed that do."""
         self._waiting: set[Sensor] = set()
-        self._asked: dict[str, int] = {}
+        """Those of which a reading is to be delivered that is not there yet."""
+        self._reads = Reads(self._calls, self._has_read, wall_clock, clock)
+        self._read_backs: set[asyncio.Task[None]] = set()
         self._overlapped = 0
         self._changed = asyncio.Event()
         self._failures = Failures(CountedLines(_log, clock))
@@ -149,13 +160,13 @@ class Sampler:
             Exception: what its ``close`` raises; TimeoutError if it takes too long.
 
         """
-        await self._wait(self._threads.until_over(sensor))
-        outcome = self._call(sensor, sensor.close)
-        if isinstance(outcome, Awaitable):
-            await self._wait(outcome)
+        async with asyncio.timeout(self._timeout_s):
+            await self._calls.until_over(sensor)
+        await self._calls.call(sensor, sensor.close)
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End what is under way, as far as that can be."""
+        self._calls.stop()
         self._threads.close()
 
     def now(self) -> float:
@@ -165,18 +176,17 @@ class Sampler:
     def at_hand(self, sensor: Sensor) -> Reading | None:
         """The last reading while its interval lasts; None if ``current`` has to ask the sensor.
 
-        An actuator's lasts `ACTUATOR_S` at most.
+        An actuator's lasts `ACTUATOR_S` at most, unless it tells of each change by itself.
         """
         last = self._last.get(sensor.name)
         if last is None:
             return None
         limit_s = sensor.interval_s
-        if isinstance(sensor, Actuator):
+        if isinstance(sensor, Actuator) and not sensor.is_pushed:
             limit_s = min(limit_s, ACTUATOR_S)
         fresh = self._clock() - last.taken_at <= limit_s
         # A GET does not queue behind a slow device, nor does each one ask it.
-        asked = sensor in self._waiting or sensor.name in self._asked
-        return last if fresh or asked else None
+        return last if fresh or self._reads.is_under_way(sensor) else None
 
     async def current(self, sensor: Sensor) -> Reading:
         """What is `at_hand`, else a fresh reading.
@@ -190,63 +200,81 @@ class Sampler:
         last = self.at_hand(sensor)
         if last is not None:
             return last
-        with _blame(sensor):
-            outcome = self._call(sensor, sensor.read)
-            if isinstance(outcome, Awaitable):
-                outcome = await self._wait_for(sensor, outcome)
-        reading = self._checked(sensor, outcome)
-        if self.reads(sensor):
-            self._last[sensor.name] = reading
-        return reading
+        if waits_for_nothing(sensor, sensor.read):
+            return self._reads.now(sensor)
+        return await self._reads.of(sensor)
 
-    async def write(self, actuator: Actuator, value: Value) -> Reading:
-        """Set an actuator, read it back and deliver that reading.
+    async def write(self, actuator: Actuator, value: Value, asker: str) -> None:
+        """Set an actuator; what it says of itself then is read and delivered behind that.
+
+        Args:
+            actuator: which.
+            value: of its kind.
+            asker: who wants it. All have their turns, however many writes each of them wants.
 
         Raises:
-            ValueRefusedError: it does not take this value.
-            SensorError: it can't be set or read.
+            ValueRefusedError: it does not take this value; nothing was done.
+            SensorBusyError: too many wait for it, or it hangs; nothing was done.
+            SensorLateError: it has not come back in time; the value may be set, now or later.
+            SensorError: it failed; the value may be set, or be set in part.
 
         """
-        with _blame(actuator, passing=ValueRefusedError):
-            written = self._call(actuator, partial(actuator.write, value))
-            if isinstance(written, Awaitable):
-                await self._wait(written)
-            outcome = self._call(actuator, actuator.read)
-            if isinstance(outcome, Awaitable):
-                outcome = await self._wait(outcome)
-        reading = self._checked(actuator, outcome)
-        self._took(actuator, reading)
-        return reading
+        work, is_over = partial(actuator.write, value), partial(self._written, actuator)
+        if not waits_for_nothing(actuator, actuator.write):
+            await self._calls.call(actuator, work, asker, is_over)
+            return
+        failure: Exception | None = None
+        try:
+            call_now(actuator, work)
+        except Exception as raised:
+            failure = raised
+            raise
+        finally:
+            is_over(failure)
 
-    async def command(self, actuator: Actuator, value: Value) -> Reading:
+    def _written(self, actuator: Actuator, failure: BaseException | None) -> None:
+        """What was read before a write says nothing any more."""
+        if isinstance(failure, ValueRefusedError) or not self.reads(actuator):
+            return
+        self._last.pop(actuator.name, None)
+        step = partial(self._read_back, actuator)
+        self._failures.tried("read an actuator back", step, actuator.name)
+
+    def _read_back(self, actuator: Actuator) -> None:
+        if waits_for_nothing(actuator, actuator.read):
+            self._sample_now(actuator)
+        elif actuator not in self._waiting:
+            self._waiting.add(actuator)
+            reading = asyncio.create_task(self._sample(actuator), name=f"read {actuator.name}")
+            self._read_backs.add(reading)
+            reading.add_done_callback(self._read_backs.discard)
+
+    async def command(self, actuator: Actuator, value: Value, asker: str) -> None:
         """Set an actuator as `write` does, but not between another one's look and its write."""
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         turn = WriteTurn(resource_of(actuator), partial(begun.set_result, None))
         try:
             self.turns.enter(turn)
             await begun
-            return await self.write(actuator, value)
+            await self.write(actuator, value, asker)
         finally:
             self.turns.leave(turn)
 
-    async def handled(self, sensor: Sensor, work: Callable[[], Any]) -> Any:
-        """Call a handler of a sensor's, after the call of it that is under way.
+    async def handled(self, sensor: Sensor, work: Callable[[], Any], asker: str) -> Any:
+        """Call a handler of a sensor's when its turn has come.
 
         Args:
             sensor: whose it is.
             work: calls it; what it returns, or what is to be awaited for that.
+            asker: who wants it; see `write`.
 
         Raises:
-            DriverBusyError: the call before it takes too long, so that it was not called.
-            Exception: what it raises; TimeoutError if it takes too long, and may go on.
+            ValueRefusedError, SensorError: as `write` does.
 
         """
-        try:
-            await self._wait(self._threads.until_over(sensor))
-        except TimeoutError as late:
-            raise DriverBusyError("an earlier call has not come back") from late
-        outcome = self._call(sensor, work)
-        return await self._wait(outcome) if isinstance(outcome, Awaitable) else outcome
+        if waits_for_nothing(sensor, work):
+            return call_now(sensor, work)
+        return await self._calls.call(sensor, work, asker)
 
     def read_soon(self, sensor: Sensor) -> bool:
         """Read a sensor now that says that it has changed.
@@ -267,9 +295,26 @@ class Sampler:
         try:
             if isinstance(outcome, Exception):
                 raise SensorError(sensor.name, said(outcome))
-            self._took(sensor, self._checked(sensor, outcome))
+            self._took(sensor, self._reads.checked(sensor, outcome))
         except SensorError as error:
             self._failed(sensor, error)
+
+    def begin(self, sensor: Sensor) -> None:
+        """Let a sensor begin that is read from now on."""
+        self._let(sensor, sensor.begin)
+
+    def hear(self, sensor: Sensor, topic: str, payload: bytes) -> None:
+        """Give a sensor a message that it listens to."""
+        self._let(sensor, partial(sensor.hear, topic, payload))
+
+    def _let(self, sensor: Sensor, work: Callable[[], None]) -> None:
+        """Have a driver do something; what it raises is its sensor's failure, and nobody else's."""
+        try:
+            call_now(sensor, work)
+        except SensorError as error:
+            self._failed(sensor, error)
+        except ValueRefusedError as error:
+            self._failed(sensor, SensorError(sensor.name, said(error)))
 
     def state_of(self, sensor: Sensor) -> str:
         """``good``, ``bad`` if it fails, or ``-`` before its first reading."""
@@ -279,15 +324,18 @@ class Sampler:
 
     async def run(self) -> None:
         """Read what is due, until cancelled; reads under way end with it."""
-        async with asyncio.TaskGroup() as reads:
-            while True:
-                self._changed.clear()
-                await self._sample_due(reads)
-                next_at = self._schedule.next_timer()
-                wait_s = None if next_at is None else max(0.0, next_at - self._clock())
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(wait_s):
-                        await self._changed.wait()
+        try:
+            async with asyncio.TaskGroup() as reads:
+                while True:
+                    self._changed.clear()
+                    await self._sample_due(reads)
+                    next_at = self._schedule.next_timer()
+                    wait_s = None if next_at is None else max(0.0, next_at - self._clock())
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(wait_s):
+                            await self._changed.wait()
+        finally:
+            self._calls.stop(only_own=True)
 
     async def _sample_due(self, reads: asyncio.TaskGroup) -> None:
         for count, name in enumerate(self._schedule.due(self._clock()), 1):
@@ -302,16 +350,17 @@ class Sampler:
             if sensor in self._waiting:
                 self._overlapped += 1
                 continue
-            try:
-                with _blame(sensor):
-                    outcome = self._call(sensor, sensor.read)
-                if isinstance(outcome, Awaitable):
-                    self._waiting.add(sensor)
-                    reads.create_task(self._finish(sensor, outcome), name=f"read {name}")
-                else:
-                    self._took(sensor, self._checked(sensor, outcome))
-            except SensorError as error:
-                self._failed(sensor, error)
+            if waits_for_nothing(sensor, sensor.read):
+                self._sample_now(sensor)
+            else:
+                self._waiting.add(sensor)
+                reads.create_task(self._sample(sensor), name=f"read {name}")
+
+    def _sample_now(self, sensor: Sensor) -> None:
+        try:
+            self._took(sensor, self._reads.now(sensor))
+        except SensorError as error:
+            self._failed(sensor, error)
 
     def _expect(self, sensor: Sensor) -> None:
         """A reading that comes by itself is late if there was none for an interval."""
@@ -319,49 +368,18 @@ class Sampler:
         if last is None or self._clock() - last.taken_at > sensor.interval_s:
             self._failed(sensor, SensorError(sensor.name, f"nothing for {sensor.interval_s:g} s"))
 
-    async def _finish(self, sensor: Sensor, outcome: Awaitable[Any]) -> None:
+    async def _sample(self, sensor: Sensor) -> None:
         name = sensor.name
         try:
-            with _blame(sensor):
-                value = await self._wait(outcome)
-            self._took(sensor, self._checked(sensor, value))
+            self._took(sensor, await self._reads.of(sensor))
         except SensorError as error:
             self._failures.tried("tell of a failure", partial(self._failed, sensor, error), name)
         finally:
             self._waiting.discard(sensor)
 
-    async def _wait_for(self, sensor: Sensor, outcome: Awaitable[Any]) -> Any:
-        """Wait for a reading that was asked for; meanwhile nobody else has to ask."""
-        self._asked[sensor.name] = self._asked.get(sensor.name, 0) + 1
-        try:
-            return await self._wait(outcome)
-        finally:
-            self._asked[sensor.name] -= 1
-            if not self._asked[sensor.name]:
-                del self._asked[sensor.name]
-
-    def _call(self, sensor: Sensor, work: Callable[[], Any]) -> Any:
-        """Call a driver: what it returns, or what to await for that."""
-        if sensor.is_quick or inspect.iscoroutinefunction(work):
-            return work()
-        return self._in_thread(sensor, work)
-
-    async def _in_thread(self, sensor: Sensor, work: Callable[[], Any]) -> Any:
-        outcome = await self._threads.call(sensor, work)
-        return await outcome if isinstance(outcome, Awaitable) else outcome
-
-    async def _wait(self, outcome: Awaitable[T]) -> T:
-        try:
-            async with asyncio.timeout(self._timeout_s) as limit:
-                return await outcome
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            raise TimeoutError(f"not done within {self._timeout_s} s") from error
-
-    def _checked(self, sensor: Sensor, outcome: object) -> Reading:
-        with _blame(sensor):  # an object of the driver's may raise even when it is looked at
-            return as_reading(sensor, outcome, self._wall_clock(), self._clock())
+    def _has_read(self, sensor: Sensor, reading: Reading) -> None:
+        if self.reads(sensor):  # else removed while it was read
+            self._last[sensor.name] = reading
 
     def _took(self, sensor: Sensor, reading: Reading) -> None:
         if not self.reads(sensor):  # removed while it was read
@@ -403,14 +421,3 @@ class Sampler:
 def resource_of(sensor: Sensor) -> tuple[bytes, ...]:
     """The path of a sensor's resource (`docs/sensors.md`), by which its writes take turns."""
     return (b"sensors", *sensor.name.encode().split(b"/"))
-
-
-@contextmanager
-def _blame(sensor: Sensor, passing: type[Exception] = SensorError) -> Iterator[None]:
-    """Turn whatever a sensor raises into an error that names it; ``passing`` is left as it is."""
-    try:
-        yield
-    except passing:
-        raise
-    except Exception as error:  # a sensor is a developer's own code: it may raise anything
-        raise SensorError(sensor.name, said(error)) from error

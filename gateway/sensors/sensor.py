@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from cloud_ingest.record import Value
+from gateway.printable import SAID_CHARACTERS_MAX, printable
 from gateway.sensors.device_resource import ChildResources, DeviceResource, checked_attributes
 from gateway.sensors.values import NUMBER, Kind, Outcome
 from tree_handler.members.place import check_name
@@ -39,9 +40,29 @@ class SensorError(Exception):
     """
 
     def __init__(self, name: str, why: str) -> None:
+        why = printable(why[:SAID_CHARACTERS_MAX])
         super().__init__(f"{name}: {why}")
         self.name = name
         self.why = why
+
+
+class SensorBusyError(SensorError):
+    """Its driver was not called, for others wait for it, or it has not come back from earlier.
+
+    Args:
+        name: the sensor's name.
+        why: what it waits for.
+        again_s: after so many seconds it may be worth another try.
+
+    """
+
+    def __init__(self, name: str, why: str, again_s: float) -> None:
+        super().__init__(name, why)
+        self.again_s = again_s
+
+
+class SensorLateError(SensorError):
+    """Its driver was called and has not come back in time: what it does may be done yet."""
 
 
 class ValueRefusedError(ValueError):
@@ -71,6 +92,7 @@ class Sensor(DeviceResource):
         unit: a unit of the SenML registry (RFC 8428, section 12.1); the class's unless given.
         resource_type: the link's ``rt``; the class's unless given.
         attributes: more attributes for its link, beside the class's own.
+        resolution: of what is shown; the class's unless given.
 
     Attributes:
         children: the resources below its path; see `ChildResources`.
@@ -82,6 +104,9 @@ class Sensor(DeviceResource):
 
     unit: str = ""
     """A unit of the SenML registry, or ``""`` for none."""
+    resolution: float = 0.0
+    """The step in which it measures, as ``0.1``: what is shown of a value has no more decimals, and
+    what is recorded is exact. 0 if it is not known."""
     interface = "core.s"
     kind: Kind = NUMBER
     """What it reads and takes."""
@@ -110,6 +135,7 @@ class Sensor(DeviceResource):
         unit: str | None = None,
         resource_type: str | None = None,
         attributes: Mapping[str, str] | None = None,
+        resolution: float | None = None,
     ) -> None:
         if len(name) > MAX_NAME_LENGTH:
             raise ValueError(f"name: longer than {MAX_NAME_LENGTH}")
@@ -121,6 +147,10 @@ class Sensor(DeviceResource):
         self.interval_s = float(interval_s)
         self.attributes = checked_attributes({**self.attributes, **(attributes or {})})
         self.children = ChildResources()
+        if resolution is not None:
+            if not 0 < resolution < math.inf:
+                raise ValueError(f"resolution: {resolution} is not greater than 0")
+            self.resolution = float(resolution)
         if unit is not None:
             self.unit = unit
         if resource_type is not None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
@@ -24,6 +26,22 @@ class DriverBusyError(Exception):
     """A driver has not come back from an earlier call."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that waits for a thread or is under way.
+
+    Attributes:
+        over: done when it is.
+        done: what comes of it, for who waits.
+        ticket: runs from when a thread begins the call; one that is cancelled is not begun.
+
+    """
+
+    over: asyncio.Future[None]
+    done: asyncio.Future[Any]
+    ticket: Future[None]
+
+
 class DriverThreads:
     """Calls drivers in threads.
 
@@ -36,18 +54,23 @@ class DriverThreads:
         self._most = most
         self._threads = 0
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._busy: dict[object, asyncio.Future[None]] = {}
-        """Whose calls are not over, and what tells when they are."""
+        self._busy: dict[object, _Call] = {}
+        """The calls that are not over, by whose they are."""
 
     @property
     def busy(self) -> frozenset[object]:
         """Whose calls are under way, or wait for a thread."""
         return frozenset(self._busy)
 
-    async def until_over(self, who: object) -> None:
-        """Wait until the call of somebody is over, if there is one."""
-        while (over := self._busy.get(who)) is not None:
-            await asyncio.wait([over])
+    def over(self, who: object) -> asyncio.Future[None] | None:
+        """What is done when the call of somebody is over; None if there is none."""
+        call = self._busy.get(who)
+        return None if call is None else call.over
+
+    def withdraw(self, who: object) -> bool:
+        """Let the call of somebody not begin any more; return False if it has begun, or is over."""
+        call = self._busy.get(who)
+        return call is not None and call.ticket.cancel()
 
     async def call(self, who: object, work: Callable[[], Any]) -> Any:
         """Call something and wait for what it returns; to give up waiting does not end the call.
@@ -67,10 +90,12 @@ class DriverThreads:
             self._threads += 1
             threading.Thread(target=_serve, args=(self._calls,), name="driver", daemon=True).start()
         loop = asyncio.get_running_loop()
-        self._busy[who] = loop.create_future()
-        done: asyncio.Future[Any] = loop.create_future()
-        self._calls.put(partial(self._run, who, work, done, loop))
-        return await done
+        call = self._busy[who] = _Call(loop.create_future(), loop.create_future(), Future())
+        self._calls.put(partial(self._run, who, work, call, loop))
+        try:
+            return await call.done
+        finally:
+            call.ticket.cancel()  # what nobody waits for does not begin
 
     def close(self) -> None:
         """Let the threads end that are not in a call."""
@@ -82,11 +107,11 @@ class DriverThreads:
         self,
         who: object,
         work: Callable[[], Any],
-        done: asyncio.Future[Any],
+        call: _Call,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         outcome, error = None, None
-        if not done.cancelled():  # else nobody waits for it any more
+        if call.ticket.set_running_or_notify_cancel():
             try:
                 outcome = work()
             except Exception as raised:  # a driver is a developer's own code: it may raise anything
@@ -94,20 +119,19 @@ class DriverThreads:
             except BaseException as raised:  # and may not end the gateway
                 error = RuntimeError(said(raised))
         if isinstance(error, StopIteration):  # no future takes it
-            error = RuntimeError(f"StopIteration: {error}")
+            error = RuntimeError(said(error))
         with suppress(RuntimeError):  # the loop is closed: the gateway has stopped
-            loop.call_soon_threadsafe(self._over, who, done, outcome, error)
+            loop.call_soon_threadsafe(self._over, who, outcome, error)
 
-    def _over(
-        self, who: object, done: asyncio.Future[Any], outcome: Any, error: Exception | None
-    ) -> None:
-        self._busy.pop(who).set_result(None)
-        if done.done():
+    def _over(self, who: object, outcome: Any, error: Exception | None) -> None:
+        call = self._busy.pop(who)
+        call.over.set_result(None)
+        if call.done.done():
             return
         if error is None:
-            done.set_result(outcome)
+            call.done.set_result(outcome)
         else:
-            done.set_exception(error)
+            call.done.set_exception(error)
 
 
 def _serve(calls: SimpleQueue[Callable[[], None] | None]) -> None:

@@ -12,6 +12,8 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cache
 from typing import Final, Literal
 
 from cloud_ingest.record import GOOD, MAX_TAG_LENGTH, MAX_TAGS, Quality, Value
@@ -25,9 +27,13 @@ BYTES: Final = "bytes"
 KINDS: Final[tuple[Kind, ...]] = (NUMBER, TEXT, BOOLEAN, BYTES)
 MAX_VALUE_BYTES: Final = 16 * 1024
 """Longest text, as UTF-8, and most bytes of one value."""
+MAX_UNIT_LENGTH: Final = 64
 MAX_PARTS: Final = 64
 """Named values of one reading."""
 
+_DIGITS: Final = 15
+"""Significant ones that each float holds (C's DBL_DIG): 26.9 / 100 is 0.269 with them, and
+0.26899999999999996 with 17."""
 _EXACT_BELOW: Final = 2**53
 _TRUTHS: Final = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 _NUMBER: Final = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
@@ -69,21 +75,47 @@ def checked(value: object) -> Value:
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        if not math.isfinite(value):
-            raise ValueKindError(f"{value!r:.60}, which is no finite number")
-        return float(value)
+        return _checked_number(value)
+    found: str | bytes
+    # What a subclass of a driver's own makes of itself is not asked for: it is taken as it is.
     if isinstance(value, str):
+        found = str.__str__(value)
         try:
-            size = len(value.encode())
+            size = len(found.encode())
         except UnicodeEncodeError as error:
-            raise ValueKindError(f"{value[:40]!r}, which is no Unicode text") from error
+            raise ValueKindError(f"{found[:40]!r}, which is no Unicode text") from error
     elif isinstance(value, bytes):
-        size = len(value)
+        found = b"".join((value,))
+        size = len(found)
     else:
         raise ValueKindError(f"{value!r:.60}, which is no number, text, boolean or bytes")
     if size > MAX_VALUE_BYTES:
         raise ValueKindError(f"a value of {size} bytes, over {MAX_VALUE_BYTES}")
-    return value
+    return found
+
+
+def _checked_number(value: float) -> float:
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise ValueKindError("a whole number that no float holds") from error
+    if not math.isfinite(number):
+        raise ValueKindError(f"{number!r}, which is no finite number")
+    return number
+
+
+def checked_unit(unit: object) -> str:
+    """A unit as a record carries it.
+
+    Raises:
+        ValueKindError: no text that can be printed, or one that is too long.
+
+    """
+    if not isinstance(unit, str) or len(unit) > MAX_UNIT_LENGTH or not unit.isprintable():
+        raise ValueKindError(
+            f"unit {unit!r:.60}, which is no printable text of {MAX_UNIT_LENGTH} characters"
+        )
+    return str.__str__(unit)
 
 
 def checked_tags(tags: Mapping[str, str]) -> dict[str, str]:
@@ -97,9 +129,18 @@ def checked_tags(tags: Mapping[str, str]) -> dict[str, str]:
         raise ValueKindError(f"{len(tags)} tags, over {MAX_TAGS}")
     for pair in tags.items():
         for text in pair:
-            if not isinstance(text, str) or len(text) > MAX_TAG_LENGTH:
+            if not isinstance(text, str) or len(text) > MAX_TAG_LENGTH or not _is_unicode(text):
                 raise ValueKindError(f"a tag {text!r:.60}, which is no text of {MAX_TAG_LENGTH}")
     return dict(tags)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it holds no half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def fitting(value: Value, kind: Kind) -> Value:
@@ -116,6 +157,29 @@ def fitting(value: Value, kind: Kind) -> Value:
     if (kind == TEXT and isinstance(value, str)) or (kind == BYTES and isinstance(value, bytes)):
         return value
     raise ValueKindError(f"{value!r:.60} is not a {kind}" if kind != BYTES else "not bytes")
+
+
+def shown(value: Value, resolution: float = 0.0) -> Value:
+    """A value as it is written in decimal: without what binary arithmetic left behind its digits.
+
+    Args:
+        value: exact, as a record has it.
+        resolution: of its sensor, which has no more decimals than this; 0 if that is not known.
+            Then all digits are shown that a float is sure to hold.
+
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    if resolution:
+        value = round(value, _decimals(resolution))
+    number = float(f"{value:.{_DIGITS}g}")
+    return number + 0.0 if math.isfinite(number) else value  # no negative zero
+
+
+@cache
+def _decimals(resolution: float) -> int:
+    exponent = Decimal(repr(resolution)).normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
 
 
 def as_text(value: Value) -> str:

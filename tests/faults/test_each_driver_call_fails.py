@@ -111,7 +111,7 @@ async def _life(driver: Driver, records: list[Record]) -> Sampler:
     for at_s in WRITTEN_AT_S:
         await asyncio.sleep(at_s - loop.time())
         with suppress(SensorError):
-            await sampler.write(valve, at_s)
+            await sampler.write(valve, at_s, "psk:a")
     await asyncio.sleep(LIFE_S - loop.time())
     assert not running.done(), "nothing is read any more"
     running.cancel()

@@ -100,6 +100,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Return which process runs; None for that of the test."""
         return _PROCESS.get()
 
+    def begin_process(self, process: object) -> None:
+        """Have a process run in this context."""
+        _PROCESS.set(process)
+
+    def is_killed(self) -> bool:
+        """Whether the process that runs was killed."""
+        return self.process() in self._dead
+
     async def run_in(self, process: object, work: Coroutine[Any, Any, T]) -> T:
         """Do something in a process."""
         context = contextvars.copy_context()

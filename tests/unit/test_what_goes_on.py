@@ -46,6 +46,9 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/shares/paced_reading.py:PacedReading._flow",
     ),
     "who waits for it is given its failure": (
+        "gateway/coap/remote/noted_names.py:NotedNames.note",
+        "gateway/sensors/device_calls.py:DeviceCalls.call",
+        "gateway/sensors/reads.py:Reads.of",
         "cloud_ingest/collector/from_kafka.py:_aside",
         "gateway/broker/inbound/waiting.py:Waiting.for_verdict",
         "gateway/process/service.py:_until_any",
@@ -71,6 +74,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/sensors/coap_device.py:CoapSensor.begin",
     ),
     "each read is guarded for itself, and who runs all of them is watched": (
+        "gateway/sensors/sampler.py:Sampler._read_back",
         "gateway/sensors/sampler.py:Sampler._sample_due",
         "gateway/sensors/sampler.py:Sampler.run",
     ),

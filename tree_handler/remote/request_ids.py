@@ -5,11 +5,15 @@ message of it is a new request. So it may say, in the option Request-Id, a name 
 random and for how many seconds it has been asking. Who carries the write out remembers name and
 answer, whatever gateway it comes through; and what was asked before, but not here as far as is
 known, is carried out only where this life has lasted and remembers for long enough to be sure.
+
+A copy of a first message can't say that it is one, when what was remembered of it is gone. So each
+name is noted, outside, before its write is carried out, and a later life is given these notes.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +27,11 @@ MAX_ASKED_S: Final = 60
 """A client may go on asking for so long."""
 ON_THE_WAY_S: Final = 8.0
 """No request is longer on its way to who carries it out (`asked_before`)."""
+COPIES_S: Final = 45.0
+"""For so long a client sends copies of one message by itself, which say what the first one said
+(MAX_TRANSMIT_SPAN, RFC 7252, section 4.8.2)."""
+REMEMBERED_S: Final = MAX_ASKED_S + COPIES_S + ON_THE_WAY_S
+"""After a name was asked for first, the last copy of its last message comes so much later."""
 MAX_NAMED: Final = 4_096
 MAX_NAMED_OF_ASKER: Final = 512
 MAX_NAMED_OF_GATEWAY: Final = 1_024
@@ -35,15 +44,19 @@ _GATEWAY_TIMEOUT: Final = 0xA4
 
 _OF_THE_WAY: Final = frozenset((HOP_LIMIT, REQUEST_ID))
 
+NOTE_BYTES: Final = 16
+"""Of each name that is noted: a digest of who asks and how it is named."""
+
 NameKey = tuple[str, bytes]
 """Who asks, as gateways know it, and the name of the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class CarryOut:
-    """A request is to be carried out, and `NamedWrites.answered` to be told of it."""
+    """A request is to be carried out once ``note`` is kept, and `answered` to be told of it."""
 
     key: NameKey
+    note: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +86,13 @@ class NamedWrites:
 
     Args:
         began_s: when this life of the gateway began, by the clock of ``now``.
+        earlier: the notes of earlier lives.
 
     """
 
-    def __init__(self, began_s: float) -> None:
+    def __init__(self, began_s: float, earlier: Iterable[bytes] = ()) -> None:
         self._began_s = began_s
+        self._earlier = frozenset(earlier)
         self._named: dict[NameKey, _Named] = {}
         self._over: Deadlines[NameKey] = Deadlines()
         self._of_asker: dict[str, int] = {}
@@ -109,8 +124,9 @@ class NamedWrites:
             if named.said != said:
                 return ResourceResponse(_CONFLICT, b"Request-Id of another request")
             return Join(key) if named.answer is None else named.answer
-        if asked_s and (asked_s > MAX_ASKED_S or now - self._began_s < asked_s + ON_THE_WAY_S):
-            why = b"it may have been carried out before: nothing is known here of that time"
+        note = _note_of(key)
+        why = self._doubt(note, asked_s, now)
+        if why:
             return ResourceResponse(_GATEWAY_TIMEOUT, why)
         if (
             len(self._named) >= MAX_NAMED
@@ -121,7 +137,22 @@ class NamedWrites:
         self._named[key] = _Named(said, via)
         self._of_asker[key[0]] = self._of_asker.get(key[0], 0) + 1
         self._of_gateway[via] = self._of_gateway.get(via, 0) + 1
-        return CarryOut(key)
+        return CarryOut(key, note)
+
+    def _doubt(self, note: bytes, asked_s: int, now: float) -> bytes:
+        """Why it may have been carried out before; empty if it was not."""
+        lived_s = now - self._began_s
+        if lived_s >= REMEMBERED_S:
+            self._earlier = frozenset()
+        if note in self._earlier:
+            return b"it may have been carried out before: this gateway has restarted since"
+        if asked_s and (asked_s > MAX_ASKED_S or lived_s < asked_s + ON_THE_WAY_S):
+            return b"it may have been carried out before: nothing is known here of that time"
+        return b""
+
+    def notes(self) -> list[bytes]:
+        """What a later life has to know, if all notes are written anew."""
+        return [*self._earlier, *map(_note_of, self._named)]
 
     def answered(self, key: NameKey, response: ResourceResponse, now: float) -> None:
         """One was carried out, or refused: then nothing was done, and it may be asked again."""
@@ -131,12 +162,17 @@ class NamedWrites:
             return
         is_kept = len(response.payload) <= MAX_KEPT_BYTES
         named.answer = response if is_kept else ResourceResponse(response.code)
-        self._over.set(key, now + MAX_ASKED_S + ON_THE_WAY_S)
+        self._over.set(key, now + REMEMBERED_S)
 
     def _forget(self, key: NameKey) -> None:
         named = self._named.pop(key)
         _less(self._of_asker, key[0])
         _less(self._of_gateway, named.via)
+
+
+def _note_of(key: NameKey) -> bytes:
+    who, name = key
+    return hashlib.blake2b(msgpack.packb((who, name)), digest_size=NOTE_BYTES).digest()
 
 
 def _digest(request: ResourceRequest) -> bytes:

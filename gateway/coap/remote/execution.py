@@ -18,6 +18,7 @@ from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.peers import VouchedAddress
 from gateway.coap.remote.forms import coap_request, resource_response
 from gateway.coap.remote.named_execution import NamedExecution, Tell
+from gateway.coap.remote.noted_names import NotedNames
 from gateway.policy.principal import NAMELESS, Principal
 from gateway.write_turns import WriteTurns
 from tree_handler.errors import ProtocolError
@@ -70,6 +71,7 @@ class LocalExecution:
         access: decides.
         at_hand: answer what they can before the site is asked.
         turns: of all who write to the site's resources; None where nobody else does.
+        noted: where the names of writes are noted; None if no later life shall know them.
 
     """
 
@@ -80,11 +82,12 @@ class LocalExecution:
         access: CoapAccess,
         at_hand: Sequence[AtHand] = (),
         turns: WriteTurns | None = None,
+        noted: NotedNames | None = None,
     ) -> None:
         self._gateway_id = gateway_id
         self._access = access
         self._answers = Answers(site, access, at_hand, self.remote_of, turns=turns)
-        self._named = NamedExecution()
+        self._named = NamedExecution(noted)
         self._number = 0
         access.tell_of_changes(self._answers.revise)
 
@@ -152,6 +155,7 @@ class LocalExecution:
 
     async def stop(self) -> None:
         """End all that is executed; no task is left."""
+        await self._named.stop()
         await self._answers.stop()
 
     def _told(self, response: CoapResponse) -> ResourceResponse:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
+from typing import Final
 
+from gateway.coap.remote.noted_names import NotedNames
 from tree_handler.remote.request_ids import CarryOut, Join, NamedWrites, NameKey
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
+
+_SERVICE_UNAVAILABLE: Final = 0xA3
 
 Tell = Callable[[ResourceResponse, bool], None]
 """Takes a response, and whether others may follow."""
@@ -15,10 +18,17 @@ Tell = Callable[[ResourceResponse, bool], None]
 
 class NamedExecution:
     """The shell around `NamedWrites`. What was begun is carried out though its asker is gone: that
-    one may ask again."""
+    one may ask again.
 
-    def __init__(self) -> None:
-        self._named = NamedWrites(time.monotonic())  # asyncio's clock
+    Args:
+        noted: where names are noted for a later life; None where there is none.
+
+    """
+
+    def __init__(self, noted: NotedNames | None = None) -> None:
+        self._noted = noted
+        earlier = () if noted is None else noted.earlier
+        self._named = NamedWrites(asyncio.get_running_loop().time(), earlier)
         self._waiting: dict[NameKey, list[Tell]] = {}
 
     def begin(
@@ -50,7 +60,7 @@ class NamedExecution:
                 return _nothing
             case Join(key):
                 self._waiting[key].append(tell)
-            case CarryOut(key):
+            case CarryOut(key, note):
                 self._waiting[key] = [tell]
 
                 def told(response: ResourceResponse, _goes_on: bool) -> None:
@@ -58,8 +68,23 @@ class NamedExecution:
                     for one in self._waiting.pop(key):
                         one(response, False)
 
-                carry_out(request, told)
+                def begin(failure: str) -> None:
+                    if failure:
+                        why = f"its name can't be noted, so nothing was done: {failure}"
+                        told(ResourceResponse(_SERVICE_UNAVAILABLE, why.encode()), False)
+                    else:
+                        carry_out(request, told)
+
+                if self._noted is None:
+                    begin("")
+                else:
+                    self._noted.note(note, self._named.notes, begin)
         return lambda: self._leave(key, tell)
+
+    async def stop(self) -> None:
+        """Wait for what is being noted."""
+        if self._noted is not None:
+            await self._noted.stop()
 
     def _leave(self, key: NameKey, tell: Tell) -> None:
         waiting = self._waiting.get(key, [])

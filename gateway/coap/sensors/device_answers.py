@@ -18,6 +18,7 @@ from aiocoap import error, resource
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from coap_engine.rates import ADMITTED, RateShares
+from dtls.identity import ANONYMOUS
 from gateway.coap.access import METHOD_NAMES
 from gateway.coap.answers import RENDERING_RATES
 from gateway.coap.at_hand import Ask, Later, Respond
@@ -38,6 +39,8 @@ from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 
 _FIRST: Final = PATH.encode()
+_OBSERVERS: Final = "observers of "
+"""Who asks a device for what observers are told."""
 SEGMENTS_MAX: Final = 32
 """Of a path that is looked at; no name has more."""
 LISTED_SOON_S: Final = 0.2
@@ -181,7 +184,7 @@ class DeviceAnswers:
         device = target.device
         before = device.changes
         call = call_of(request, who, device.sensor.children.add)
-        done(await self._calls.response(target, call))
+        done(await self._calls.response(target, call, who or str(ANONYMOUS)))
         if request.observe and device.changes != before:  # before this one was there to be told
             self._changed(device, target.child)
 
@@ -192,7 +195,8 @@ class DeviceAnswers:
         if found is None:
             return CoapResponse(codes.NOT_FOUND)
         call = call_of(request, "", device.sensor.children.add)
-        return await self._calls.response(DeviceTarget(device, child, found), call)
+        asker = f"{_OBSERVERS}{child}"  # those of each resource have their own turns
+        return await self._calls.response(DeviceTarget(device, child, found), call, asker)
 
     def _target(self, request: CoapRequest) -> DeviceTarget | None:
         """Return what a path leads to: the sensor with the longest name that begins it."""

@@ -15,7 +15,7 @@ from typing import Final
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse, Option
 from gateway.coap.at_hand import Respond
-from gateway.coap.sensors.handler_calls import BUSY, ServedDevice
+from gateway.coap.sensors.handler_calls import ServedDevice, is_busy
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
 
@@ -115,7 +115,7 @@ class DeviceObservers:
     async def _tell_some(self, key: _Key, options: tuple[Option, ...]) -> None:
         request = CoapRequest(codes.GET, options)
         response = await self._render(*key, request)
-        if response is BUSY:  # all of them wait for the next time
+        if is_busy(response):  # all of them wait for the next time
             self._changed.add(key)
             return
         is_last = not codes.is_success(response.code)  # it ends so (RFC 7641, section 4.2)

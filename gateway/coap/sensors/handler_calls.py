@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.access import METHOD_NAMES
-from gateway.coap.sensors.answers import PATH
+from gateway.coap.sensors.answers import PATH, max_age_s
 from gateway.policy.action import READS
 from gateway.printable import SAID_CHARACTERS_MAX, printable, said
 from gateway.sensors.device_resource import (
@@ -26,13 +25,14 @@ from gateway.sensors.device_resource import (
     ResourceReply,
 )
 from gateway.sensors.sampler import Sampler
-from gateway.sensors.sensor import Sensor, ValueRefusedError
-from gateway.sensors.threads import DriverBusyError
+from gateway.sensors.sensor import (
+    Sensor,
+    SensorBusyError,
+    SensorError,
+    SensorLateError,
+    ValueRefusedError,
+)
 
-WAITING_MAX: Final = 8
-"""Calls of one device that wait for their turn; the next is told to come again."""
-WAIT_S: Final = 10.0
-"""So long a call waits for its turn at most."""
 _UNDERSTOOD: Final = frozenset(
     (
         option_numbers.IF_MATCH,
@@ -55,11 +55,6 @@ _DONE: Final = {
     "iPATCH": codes.CHANGED,
     "DELETE": codes.DELETED,
 }
-BUSY: Final = CoapResponse(
-    codes.SERVICE_UNAVAILABLE,
-    ((option_numbers.MAX_AGE, encode_uint(1)),),
-    b"the device has other calls to do first",
-)
 
 
 @dataclass(slots=True, eq=False)
@@ -68,16 +63,12 @@ class ServedDevice:
 
     Attributes:
         sensor: as a developer has written it.
-        waiting: calls of it that are not done.
         changes: how often it, or a child of it, has said that it has changed.
-        turn: held by the one that is under way.
 
     """
 
     sensor: Sensor
-    waiting: int = 0
     changes: int = 0
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +127,7 @@ def call_of(
 
 
 class HandlerCalls:
-    """Calls handlers, those of one device one after the other.
+    """Calls handlers, each when its device's turn for it has come.
 
     Args:
         sampler: calls drivers.
@@ -146,28 +137,20 @@ class HandlerCalls:
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
 
-    async def response(self, target: DeviceTarget, call: ResourceCall) -> CoapResponse:
-        """Have a handler called, and tell what came of it: whatever it raises is a response."""
-        device = target.device
-        if device.waiting >= WAITING_MAX:
-            return BUSY
-        device.waiting += 1
-        try:
-            if not await _has_turn(device.turn):
-                return BUSY
-            try:
-                return await self._carried_out(target, call)
-            finally:
-                device.turn.release()
-        finally:
-            device.waiting -= 1
+    async def response(self, target: DeviceTarget, call: ResourceCall, asker: str) -> CoapResponse:
+        """Have a handler called, and tell what came of it: whatever it raises is a response.
 
-    async def _carried_out(self, target: DeviceTarget, call: ResourceCall) -> CoapResponse:
+        Args:
+            target: whose handler it is.
+            call: what it is given.
+            asker: whose turn it takes.
+
+        """
         sensor, handler = target.device.sensor, target.resource.handler_of(call.method)
         if handler is None:
             return not_handled(call.method)
         try:
-            outcome = await self._sampler.handled(sensor, _refusing(handler, call))
+            outcome = await self._sampler.handled(sensor, _refusing(handler, call), asker)
             response = _answer(sensor.name, call, outcome)
         except Exception as error:  # a handler is a developer's own code: it may raise anything
             for name in call.created:  # what failed has created nothing
@@ -176,6 +159,13 @@ class HandlerCalls:
         if call.method == "DELETE" and target.child:
             sensor.children.remove(target.child)
         return response
+
+
+def is_busy(response: CoapResponse) -> bool:
+    """Return whether a handler was not called; a read that failed is 5.03 too, without Max-Age."""
+    if response.code != codes.SERVICE_UNAVAILABLE:
+        return False
+    return any(number == option_numbers.MAX_AGE for number, _ in response.options)
 
 
 def not_handled(method: str) -> CoapResponse:
@@ -202,15 +192,6 @@ def _refusing(handler: Callable[[ResourceCall], Any], call: ResourceCall) -> Cal
             return refused
 
     return answer
-
-
-async def _has_turn(turn: asyncio.Lock) -> bool:
-    try:
-        async with asyncio.timeout(WAIT_S):
-            await turn.acquire()
-    except TimeoutError:
-        return False
-    return True
 
 
 def _answer(name: str, call: ResourceCall, outcome: Handled | CallRefusedError) -> CoapResponse:
@@ -265,12 +246,13 @@ def _failure(name: str, call: ResourceCall, error: Exception) -> CoapResponse:
         return CoapResponse(code, (), _told(error.why))
     if isinstance(error, ValueRefusedError):
         return CoapResponse(codes.BAD_REQUEST, (), _told(str(error)))
-    if isinstance(error, DriverBusyError):
-        return BUSY
-    why = f"{name}: {said(error)}"
+    if isinstance(error, SensorBusyError):
+        again = (option_numbers.MAX_AGE, encode_uint(max_age_s(error.again_s)))
+        return CoapResponse(codes.SERVICE_UNAVAILABLE, (again,), _told(str(error)))
+    why = str(error) if isinstance(error, SensorError) else f"{name}: {said(error)}"
     if call.method in READS:
         return CoapResponse(codes.SERVICE_UNAVAILABLE, (), _told(why))
-    if isinstance(error, TimeoutError):
+    if isinstance(error, SensorLateError):
         return CoapResponse(codes.GATEWAY_TIMEOUT, (), _told(f"{why}; {_UNSURE}"))
     return CoapResponse(codes.INTERNAL_SERVER_ERROR, (), _told(f"{why}; {_UNSURE}"))
 

@@ -6,7 +6,8 @@ section 3.1: a pack of names alone, application/senml-etch+json or +cbor).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from aiocoap import Message, error, resource
@@ -18,7 +19,10 @@ from gateway.sensors import senml
 from gateway.sensors.reading import Reading, full_name
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import SensorError
+from gateway.sensors.values import shown
 
+AT_ONCE = 32
+"""So many sensors are read side by side for one pack."""
 SENML_ETCH_JSON = 320
 SENML_ETCH_CBOR = 322
 _ETCH = {SENML_ETCH_JSON: senml.CONTENT_FORMAT, SENML_ETCH_CBOR: senml.CBOR_FORMAT}
@@ -89,17 +93,36 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
             raise error.NotAcceptable("senml+json (110) or senml+cbor (112)")
         form = senml.CONTENT_FORMAT if accept is None else accept
         records = list[senml.SenmlRecord]()
-        for name in tuple(names):
-            served = self._served.get(name)
-            if served is None:
-                continue  # gone meanwhile
-            try:
-                reading = await self._sampler.current(served.sensor)
-            except SensorError:
-                continue
-            records += in_senml(name, reading)
+        asked = tuple(names)
+        for first in range(0, len(asked), AT_ONCE):
+            some = asked[first : first + AT_ONCE]
+            for name, reading in zip(some, await self._readings(some), strict=True):
+                records += () if reading is None else in_senml(name, reading)
         payload = senml.encode(self._base_name, records, form)
         return Message(payload=payload, content_format=form)
+
+    async def _readings(self, names: Sequence[str]) -> list[Reading | None]:
+        """The readings of some, side by side: those that hang are waited for together."""
+        found = {name: self._at_hand(name) for name in names}
+        missing = [name for name in names if found[name] is None]
+        for name, read in zip(
+            missing, await asyncio.gather(*map(self._read, missing)), strict=True
+        ):
+            found[name] = read
+        return [found[name] for name in names]
+
+    def _at_hand(self, name: str) -> Reading | None:
+        served = self._served.get(name)
+        return None if served is None else self._sampler.at_hand(served.sensor)
+
+    async def _read(self, name: str) -> Reading | None:
+        served = self._served.get(name)
+        if served is None:
+            return None  # gone meanwhile
+        try:
+            return await self._sampler.current(served.sensor)
+        except SensorError:
+            return None
 
     def _named(self, payload: bytes, form: int) -> list[str]:
         try:
@@ -129,8 +152,12 @@ def in_senml(name: str, reading: Reading) -> list[senml.SenmlRecord]:
     """
     return [
         senml.SenmlRecord(
-            *(full_name(name, part), each.value, each.unit or "", reading.time_s),
-            *(each.quality, each.tags),
+            full_name(name, part),
+            shown(each.value, reading.resolution),
+            each.unit or "",
+            reading.time_s,
+            each.quality,
+            each.tags,
         )
         for part, each in reading.values.items()
         if each.value is not None

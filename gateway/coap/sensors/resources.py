@@ -8,21 +8,30 @@ may write is decided before a request comes here.
 from __future__ import annotations
 
 from collections.abc import ItemsView, Mapping
-from typing import Final
+from typing import Any, Final
 
 from aiocoap import Code, ContentFormat, Message, error, resource
 
 from cloud_ingest.record import Value
 from coap_engine.message import CoapResponse
+from dtls.identity import ANONYMOUS
 from gateway.coap.sensors.answers import FORMATS, PATH, SensorAnswers, max_age_s
 from gateway.coap.sensors.device_answers import DeviceAnswers
 from gateway.coap.sensors.pack import MayRead, SensorPack, in_senml
 from gateway.coap.sensors.roll import SensorRoll, removed
+from gateway.printable import told
 from gateway.sensors import senml, values
 from gateway.sensors.device_resource import GET, DeviceResource
 from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler
-from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
+from gateway.sensors.sensor import (
+    Actuator,
+    Sensor,
+    SensorBusyError,
+    SensorError,
+    SensorLateError,
+    ValueRefusedError,
+)
 from resource_directory.link_format import WebLink
 from resource_directory.registration import MAX_LIFETIME_S
 from resource_directory.registry import Registry
@@ -30,6 +39,7 @@ from tree_handler.members.place import Place
 
 _REMOVED = b"removed"
 _TEXT = int(ContentFormat.TEXT)
+_UNSURE = "the value may be set"
 _FORMATS_TEXT = "senml+json (110), senml+cbor (112) or text/plain (0)"
 LINKS_MAX: Final = 2_048
 CHILD_LINKS_BYTES_MAX: Final = 32 << 10
@@ -213,6 +223,8 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
             raise error.NotAcceptable(_FORMATS_TEXT)
         try:
             reading = await self._sampler.current(self._sensor)
+        except SensorBusyError as busy:
+            return _busy(busy)
         except SensorError as failed:
             raise error.ServiceUnavailable(str(failed)) from failed
         rendered = self.rendered(accept, reading)
@@ -268,6 +280,7 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         if accept == _TEXT:
             if len(reading.values) != 1 or (value := reading.value) is None:
                 return None
+            value = values.shown(value, reading.resolution)
             text = repr(value) if isinstance(value, float) else values.as_text(value)
             return _TEXT, text.encode()
         records = in_senml(self._sensor.name, reading)
@@ -298,11 +311,16 @@ class ActuatorResource(SensorResource):
         """Set the value; the answer comes when the actuator has it."""
         try:
             value = self._value(request)
-            await self._sampler.write(self._sensor, value)
+            await self._sampler.write(self._sensor, value, _asker(request.remote))
         except (senml.SenmlError, ValueRefusedError) as refused:
-            raise error.BadRequest(str(refused)) from refused
+            raise error.BadRequest(told(refused)) from refused
+        except SensorBusyError as busy:
+            return _busy(busy)
+        except SensorLateError as late:
+            # Only 5.03 and what is 4.xx say that nothing was done.
+            raise error.GatewayTimeout(f"{late}; {_UNSURE}") from late
         except SensorError as failed:
-            raise error.ServiceUnavailable(str(failed)) from failed
+            raise error.InternalServerError(f"{failed}; {_UNSURE}") from failed
         return Message(code=Code.CHANGED)
 
     def _value(self, request: Message) -> Value:
@@ -317,6 +335,18 @@ class ActuatorResource(SensorResource):
 
 def _link(path: tuple[str, ...], described: Mapping[str, str | None]) -> WebLink:
     return WebLink("/" + "/".join(path), tuple(described.items()))
+
+
+def _busy(busy: SensorBusyError) -> Message:
+    answer = Message(code=Code.SERVICE_UNAVAILABLE, payload=str(busy).encode())
+    answer.opt.max_age = max_age_s(busy.again_s)
+    return answer
+
+
+def _asker(remote: Any) -> str:
+    """Whose turn a write takes: strangers share theirs."""
+    principal = getattr(remote, "principal", None)
+    return str(principal or getattr(remote, "identity", None) or ANONYMOUS)
 
 
 def _path(name: str) -> tuple[str, ...]:

@@ -150,7 +150,7 @@ async def test_an_actuator_s_state_is_at_hand_for_a_second_and_whenever_it_was_s
     assert ask(answers, asked) is None
     async with roof.read():
         assert (value(ask(answers, asked)), max_age(ask(answers, asked))) == (0.0, 0)
-        await roof.sampler.write(roof.pump, 1.0)
+        await roof.sampler.write(roof.pump, 1.0, "psk:a")
         assert value(ask(answers, asked)) == 1.0
         roof.now += 1.5
         assert ask(answers, asked) is None

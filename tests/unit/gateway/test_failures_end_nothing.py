@@ -141,7 +141,7 @@ async def test_a_command_that_fails_as_nobody_foresaw_costs_no_later_one() -> No
     written: list[Any] = []
     refused: list[tuple[str, str]] = []
 
-    async def write(_: Actuator, value: Value) -> None:
+    async def write(_: Actuator, value: Value, _asker: str) -> None:
         began.set()
         await go_on.wait()
         if value == 1.0:

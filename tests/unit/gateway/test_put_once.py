@@ -80,3 +80,15 @@ async def test_a_write_to_a_gateways_own_resource_has_a_name_too() -> None:
     first, again = client.named
     assert (first[0], again[0]) == (0, 1)
     assert first[1:] == again[1:]
+
+
+async def test_a_busy_device_is_told_at_once_but_not_after_an_asking_that_got_no_answer() -> None:
+    client: Any = Client("5.03")
+    assert (await write_once(client, FAR, BODY, 30.0)).code == "5.03"
+    client = Client("", "5.03", "2.04")
+    assert (await write_once(client, FAR, BODY, 30.0)).code == "2.04"
+    client = Client("5.04", "5.03")
+    assert (await write_once(client, FAR, BODY, 6.001)).code == "5.04"
+    client = Client("", "5.03")
+    with pytest.raises(NoAnswerError, match="it may have been set"):
+        await write_once(client, FAR, BODY, 6.001)

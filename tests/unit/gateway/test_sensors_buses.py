@@ -135,9 +135,11 @@ async def test_an_output_drives_its_pin_and_gives_it_back(pins: MockFactory) -> 
     assert isinstance(actuator, Actuator)
     assert await read(actuator) == {"": (True, "good")}
     sampler = Sampler(lambda *_: None)
-    assert (await sampler.write(actuator, False)).value is False
+    await sampler.write(actuator, False, "psk:a")
+    assert (await sampler.current(actuator)).value is False
     assert pins.pin(4).state == 0
-    assert (await sampler.write(actuator, True)).value is True
+    await sampler.write(actuator, True, "psk:a")
+    assert (await sampler.current(actuator)).value is True
     assert pins.pin(4).state == 1
     actuator.close()
     again = built(type="gpio-out", name="pump", pin=4, active_low=True)

@@ -128,7 +128,7 @@ def test_a_class_that_is_no_sensor_is_named_with_its_file(tmp_path: Path) -> Non
         ("import no_such_bus\n", "line 1: ModuleNotFoundError: No module named 'no_such_bus'"),
         ("\n\nraise OSError('no bus')\n", "line 3: OSError: no bus"),
         ("1 / 0\n", "line 1: ZeroDivisionError"),
-        ("raise RuntimeError('two\\nlines')\n", "line 1: RuntimeError: two lines"),
+        ("raise RuntimeError('two\\nlines')\n", "line 1: RuntimeError: two\\nlines"),
     ],
 )
 def test_a_file_that_can_not_be_imported_is_named_with_its_line(

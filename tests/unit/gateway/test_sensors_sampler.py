@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from cloud_ingest.record import BAD, UNCERTAIN, Record, Value
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.schedule import MAX_BACK_OFF_S, back_off_s
-from gateway.sensors.sensor import Actuator, Sensor, SensorError, SensorPart, ValueRefusedError
+from gateway.sensors.sensor import (
+    Actuator,
+    Sensor,
+    SensorBusyError,
+    SensorError,
+    SensorPart,
+    ValueRefusedError,
+)
 from gateway.sensors.switch import Switch
 from gateway.sensors.threads import DriverThreads
 from gateway.sensors.values import Measured
@@ -112,8 +119,35 @@ class Unspeakable:
     __str__ = __repr__
 
 
+class WildFloat(float):
+    """A number that raises when it is asked for itself."""
+
+    def __float__(self) -> float:
+        raise LookupError("no number")
+
+    def __format__(self, form: str) -> str:
+        raise LookupError("no words")
+
+    __repr__ = __str__ = Unspeakable.__repr__
+
+
+class WildText(str):
+    """A text that raises when it is asked for itself."""
+
+    def __str__(self) -> str:
+        raise LookupError("no words")
+
+    __repr__ = __str__
+    encode = None  # type: ignore[assignment]  # the point of it
+
+    def __len__(self) -> int:
+        raise LookupError("no length")
+
+
 HUGE = 10**400
 """A number that no float holds."""
+LONE = "\ud800"
+"""Half of a pair of surrogates, which no UTF-8 has."""
 
 
 @pytest.mark.parametrize(
@@ -121,11 +155,16 @@ HUGE = 10**400
     [
         *(float("nan"), float("inf"), [12], None, {}, {"A": 1}, {1: 1}, {"a": None}),
         *(HUGE, -HUGE, {"a": HUGE}, Measured(HUGE), Unspeakable(), {"a": Unspeakable()}),
+        *(10**5000, WildFloat(1.0), LONE, "x" * 16_385, b"x" * 16_385, bytearray(b"x"), 1j),
+        *(Measured(1.0, LONE), Measured(1.0, "Cel\n\x1b[31m"), Measured(1.0, "x" * 65)),
+        *(Measured(1.0, tags={"why": LONE}), Measured(1.0, tags={LONE: "x"})),
         *({Unspeakable(): 1}, Measured(1.0, Unspeakable()), Measured(1.0, None, Unspeakable())),
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_what_is_no_value_is_a_failure(value: object) -> None:
+async def test_what_is_no_value_is_a_failure_in_one_short_line(
+    value: object, caplog: pytest.LogCaptureFixture
+) -> None:
     class Odd(Sensor):
         def read(self) -> float:
             return value  # type: ignore[return-value]  # the point of the test
@@ -134,11 +173,27 @@ async def test_what_is_no_value_is_a_failure(value: object) -> None:
     bench.sampler.add_all([Odd("odd"), Counter("good", interval_s=0.001)])
     told = list[Record]()
     async with bench.running():
-        assert (await bench.failures.get()).name == "odd"
+        failure = await bench.failures.get()
+        assert failure.name == "odd"
+        assert str(failure).isprintable()
+        assert len(str(failure)) < 400
         while sum(record.name == "good" for record in told) < 3:
             told.append(await bench.records.get())
     assert [record.quality for record in told if record.name == "odd"] == [BAD]
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
     assert bench.sampler.state_of(bench.sampler.sensors[0]) == BAD
+
+
+async def test_a_subclass_of_a_drivers_own_is_taken_for_what_it_is() -> None:
+    class Odd(Sensor):
+        def read(self) -> str:
+            return WildText("ajar")
+
+    bench = Bench()
+    bench.sampler.add(Odd("odd"))
+    async with bench.running():
+        record = await bench.records.get()
+    assert (record.value, type(record.value)) == ("ajar", str)
 
 
 async def test_who_fails_at_a_reading_costs_no_other_reading_and_no_other_sensor(
@@ -189,7 +244,7 @@ async def test_an_async_read_that_takes_too_long_is_a_failure() -> None:
     bench.sampler.add(Gated("stuck", 1.0))
     async with bench.running():
         error = await bench.failures.get()
-    assert str(error) == "stuck: TimeoutError: not done within 0.001 s"
+    assert str(error) == "stuck: not done within 0.001 s"
 
 
 @pytest.mark.parametrize("value", [1.5, "ajar", True, b"\x00\xff", ""])
@@ -250,16 +305,19 @@ class Hanging(Sensor):
 
 
 async def test_a_driver_that_hangs_holds_nobody_up_and_is_called_once() -> None:
-    bench = Bench()
+    bench = Bench(timeout_s=0.05)
     hanging = Hanging("stuck")
     bench.sampler.add_all([hanging, Counter("quick", interval_s=0.001)])
     try:
         async with bench.running():
             while not hanging.reads:
                 assert (await bench.records.get()).name == "quick"
+            with pytest.raises(SensorError, match=r"not done within 0\.05 s"):
+                await bench.sampler.current(hanging)  # waits for the read under way
             with pytest.raises(SensorError, match="an earlier call has not come back"):
                 await bench.sampler.current(hanging)
-            assert (await bench.records.get()).name == "quick"
+            while (await bench.records.get()).name != "quick":
+                pass
             assert hanging.reads == 1
     finally:
         hanging.gate.set()
@@ -326,6 +384,93 @@ async def test_threads_are_bounded_and_who_gave_up_waiting_for_one_is_not_called
         for one in stuck:
             one.gate.set()
         threads.close()
+
+
+@pytest.mark.parametrize(
+    "raised", [OverflowError("huge"), SystemExit(1), LookupError(Unspeakable())]
+)
+@pytest.mark.parametrize("at", ["begin", "hear"])
+async def test_what_a_sensor_raises_that_hears_messages_is_its_own_failure_in_one_line(
+    raised: BaseException, at: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Wild(Sensor):
+        is_pushed = is_quick = True
+
+        def _raise(self, *_: object) -> None:
+            raise raised
+
+    setattr(Wild, at, Wild._raise)
+    bench = Bench()
+    wild = Wild("wild")
+    bench.sampler.add(wild)
+    for _ in range(3):
+        bench.sampler.begin(wild)
+        bench.sampler.hear(wild, "a", b"9" * 401)
+    assert type(raised).__name__ in str(bench.failures.get_nowait())
+    assert bench.failures.empty()
+    assert bench.sampler.state_of(wild) == BAD
+    assert not caplog.records
+
+
+async def test_what_a_driver_says_is_one_line_of_the_log_without_what_a_terminal_obeys(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Loud(Sensor):
+        is_quick = True
+
+        def read(self) -> float:
+            raise OSError("bus\n2026-01-01 ERROR fake: \x1b[31mred\x07" + "x" * 1_000)
+
+    sampler = Sampler(lambda *_: None)
+    sampler.add(Loud("loud"))
+    task = asyncio.create_task(sampler.run())
+    while not caplog.records:
+        await asyncio.sleep(0)
+    task.cancel()
+    (line,) = [one.getMessage() for one in caplog.records]
+    assert line.startswith("sensor loud: OSError: bus\\n2026")
+    assert line.isprintable()
+    assert len(line) < 400
+
+
+async def test_a_call_for_which_no_thread_is_free_does_not_begin_any_more() -> None:
+    class Valve(Actuator):
+        writes = 0
+
+        def write(self, value: Value) -> None:
+            self.writes += 1
+
+        def read(self) -> float:
+            return 0.0
+
+    threads = DriverThreads(most=1)
+    sampler = Sampler(lambda *_: None, timeout_s=0.05, threads=threads)
+    hanging, valve = Hanging("stuck"), Valve("valve")
+    sampler.add_all([hanging, valve])
+    try:
+        with pytest.raises(SensorError, match="not done within"):
+            await sampler.current(hanging)
+        for why in ("no thread was free", "an earlier call has not come back"):
+            with pytest.raises(SensorBusyError, match=why):
+                await sampler.write(valve, 1.0, "psk:a")
+        hanging.gate.set()
+        await sampler._calls.until_over(valve)
+        assert valve.writes == 0
+    finally:
+        hanging.gate.set()
+        sampler.close()
+
+
+async def test_a_thread_outlives_an_error_that_can_not_be_told() -> None:
+    class Wild(Sensor):
+        def read(self) -> float:
+            raise StopIteration(Unspeakable())
+
+    threads = DriverThreads(most=1)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await threads.call("wild", Wild("wild").read)
+    threads.close()
 
 
 @pytest.mark.parametrize("raised", [StopIteration, SystemExit, KeyboardInterrupt, MemoryError])
@@ -438,7 +583,7 @@ async def test_an_actuator_that_is_set_delivers_its_new_value() -> None:
     bench = Bench()
     switch = Switch("relay")
     bench.sampler.add(switch)
-    assert (await bench.sampler.write(switch, 1.0)).value == 1.0
+    await bench.sampler.write(switch, 1.0, "psk:a")
     assert bench.records.get_nowait() == Record("relay", "/", 1.0, WALL_CLOCK_S, 1)
     assert (await bench.sampler.current(switch)).value == 1.0
 
@@ -448,7 +593,7 @@ async def test_a_value_that_an_actuator_refuses_changes_nothing() -> None:
     switch = Switch("relay")
     bench.sampler.add(switch)
     with pytest.raises(ValueRefusedError, match=r"0\.5"):
-        await bench.sampler.write(switch, 0.5)
+        await bench.sampler.write(switch, 0.5, "psk:a")
     assert bench.records.empty()
 
 
@@ -461,4 +606,4 @@ async def test_an_actuator_that_fails_raises_with_its_name() -> None:
     jammed = Jammed("valve")
     bench.sampler.add(jammed)
     with pytest.raises(SensorError, match=r"^valve: OSError: jammed"):
-        await bench.sampler.write(jammed, 1.0)
+        await bench.sampler.write(jammed, 1.0, "psk:a")

@@ -26,6 +26,8 @@ from mqtt_peer import Peer
 from gateway.mqtt import PropertyId, Version
 from gateway.state_folder import state_format
 from tree_handler.batch import Entry
+from tree_handler.remote.options import REQUEST_ID
+from tree_handler.remote.resource import ResourceRequest
 
 PAGE = 4_096
 OTHER = "other version"
@@ -89,6 +91,8 @@ ROWS = {
     "format": Row(),
     "former_keys": Row(),
     "members": Row(lost=frozenset({"member"})),
+    # A name that is torn at the end was not carried out.
+    "named-writes": Row(lost=frozenset({"name"}), is_silent=frozenset({"cut"})),
     "oscore-numbers": Row(),
     "oscore-numbers.copy": Row(),
     "own_keys": Row(),
@@ -156,6 +160,8 @@ async def _filled(folder: Path) -> World:
         process._accept(Entry("kept", b"1", qos=1, retain=True))
         await until(lambda: list(process._broker.core.retention.match("kept")))
         await process._readings.add({"type": "switch", "name": "added"})
+        for name in (b"\0one", b"\0two", b"\0three"):
+            await process._site._execution(_named_write(name))
         directory = process._site.directory
         directory.registry.register("node", [], directory.now(), base="coap://10.0.0.9")
         own = process._members.known.get("gw")
@@ -163,6 +169,12 @@ async def _filled(folder: Path) -> World:
         process._members.known.update(dataclasses.replace(own, id="other"))
         process._members._save()
     return world
+
+
+def _named_write(name: bytes) -> ResourceRequest:
+    return ResourceRequest(
+        "PUT", ("sensors", "added"), payload=b"1", content_format=0, options=((REQUEST_ID, name),)
+    )
 
 
 def _known(gateway: FleetGateway) -> set[str]:
@@ -180,6 +192,7 @@ def _known(gateway: FleetGateway) -> set[str]:
         "former key": statement is not None and len(statement.keys) == 1,
         "list": bool(proof.revocations.lists),
         "device": len(process._oscore.contexts) == 1,
+        "name": len(process._site._execution._named._noted.earlier) == 3,
     }
     return {name for name, is_known in found.items() if is_known}
 
@@ -193,6 +206,7 @@ KNOWN = {
     "former key",
     "list",
     "device",
+    "name",
 }
 
 

@@ -99,3 +99,24 @@ async def test_what_is_done_is_not_begun_again_and_the_end_ends_all(watched: Wat
     async with asyncio.timeout(30):
         await watched.stop()
     assert watched.failing == {}
+
+
+async def test_a_task_that_is_cancelled_by_nobody_is_begun_again_as_any_that_fails(
+    watched: WatchedTasks,
+) -> None:
+    begun, well = 0, asyncio.Event()
+
+    async def work() -> None:
+        nonlocal begun
+        begun += 1
+        if begun == 1:
+            raise asyncio.CancelledError
+        well.set()
+        await asyncio.Event().wait()
+
+    keeper = watched.start("follower", work)
+    await well.wait()
+    assert "nobody cancelled it" in watched.failing["follower"]
+    keeper.cancel()
+    await asyncio.wait([keeper])
+    assert keeper.cancelled()

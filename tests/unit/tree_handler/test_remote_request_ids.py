@@ -35,7 +35,7 @@ def test_a_request_without_a_name_is_nobodys_concern() -> None:
 def test_it_is_remembered_for_longer_than_anybody_may_ask_again() -> None:
     writes = NamedWrites(0.0)
     assert carried(writes, named(b"a"), LATER)
-    over_s = ids.MAX_ASKED_S + ids.ON_THE_WAY_S
+    over_s = ids.REMEMBERED_S
     assert writes.begin(named(b"a", ids.MAX_ASKED_S), "", LATER + over_s - 0.1) == DONE
     late = writes.begin(named(b"a", ids.MAX_ASKED_S + 1), "", LATER + over_s)
     assert isinstance(late, ResourceResponse)
@@ -69,7 +69,7 @@ def test_who_names_too_many_is_refused_and_others_are_not() -> None:
         0xA3, b"too many requests with Request-Id"
     )
     assert carried(writes, named(b"more", identity="ben"), LATER)
-    assert carried(writes, named(b"more"), LATER + 100)
+    assert carried(writes, named(b"more"), LATER + ids.REMEMBERED_S)
 
 
 def test_a_gateway_that_vouches_for_many_takes_its_share_alone() -> None:

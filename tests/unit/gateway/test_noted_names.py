@@ -1,0 +1,128 @@
+"""Names of writes stand on the disk before these are carried out, and a later life knows them."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from aiocoap import resource
+
+from coap_engine import codes
+from gateway.coap.remote import noted_names
+from gateway.coap.remote.execution import LocalExecution
+from gateway.coap.remote.noted_names import NotedNames
+from tests.policies import open_access
+from tests.remote_fleet import Probe
+from tree_handler.remote.options import REQUEST_ID
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
+
+
+class Life:
+    """One life of a gateway over a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.probe = Probe()
+        site = resource.Site()
+        site.add_resource(["probe"], self.probe)
+        self.noted = NotedNames(folder / noted_names.NAME)
+        self.execution = LocalExecution(site, "gw", open_access(), (), self.noted)
+
+    async def put(self, name: bytes, asked_s: int = 0) -> ResourceResponse:
+        option = (REQUEST_ID, bytes((asked_s,)) + name)
+        return await self.execution(
+            ResourceRequest("PUT", ("probe",), payload=b"1", options=(option,))
+        )
+
+
+async def test_a_copy_of_a_first_message_that_meets_the_next_life_is_not_carried_out(
+    tmp_path: Path,
+) -> None:
+    first = Life(tmp_path)
+    assert (await first.put(b"one")).code == codes.CHANGED
+    for _ in range(3):  # each is killed as soon as it is there, with what it had noted
+        later = Life(tmp_path)
+        copy = await later.put(b"one")
+        assert copy.code == codes.GATEWAY_TIMEOUT
+        assert b"may have been carried out before" in copy.payload
+        assert (await later.put(b"another")).code in (codes.CHANGED, codes.GATEWAY_TIMEOUT)
+        assert len(later.probe.seen) <= 1
+    assert (await Life(tmp_path).put(b"a third")).code == codes.CHANGED
+
+
+async def test_names_share_a_sync_and_the_file_has_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncs = 0
+
+    def counted(_descriptor: int) -> None:
+        nonlocal syncs
+        syncs += 1
+
+    monkeypatch.setattr(os, "fdatasync", counted)
+    noted = NotedNames(tmp_path / "names")
+    monkeypatch.setattr(noted_names, "MAX_RECORDS", 40)
+    done = list[str]()
+    for batch in range(10):
+        for number in range(16):
+            noted.note(bytes((batch, number)) * 8, lambda: (), done.append)
+        await noted.stop()
+    assert done == [""] * 160
+    assert 0 < syncs <= 10
+    assert (tmp_path / "names").stat().st_size <= 40 * 20
+    assert bytes((9, 15)) * 8 in NotedNames(tmp_path / "names").earlier
+
+
+async def test_where_a_name_can_not_be_noted_nothing_is_done_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = Life(tmp_path)
+    assert (await life.put(b"one")).code == codes.CHANGED
+    whole = os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        whole(descriptor, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        refused = await life.put(b"two")
+    assert refused.code == codes.SERVICE_UNAVAILABLE
+    assert b"nothing was done: [Errno 28] No space left" in refused.payload
+    assert len(life.probe.seen) == 1
+    assert (await life.put(b"two")).code == codes.CHANGED
+    # What the failed one left is not before what came later.
+    later = Life(tmp_path)
+    assert [(await later.put(one)).code for one in (b"one", b"two")] == [codes.GATEWAY_TIMEOUT] * 2
+
+
+async def test_damaged_names_are_told_and_the_others_count(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    life, path = Life(tmp_path), tmp_path / noted_names.NAME
+    for name in (b"one", b"two", b"three"):
+        assert (await life.put(name)).code == codes.CHANGED
+    data = bytearray(path.read_bytes())
+    data[20] ^= 1
+    path.write_bytes(data)
+    later = Life(tmp_path)
+    assert "which named writes were carried out before the start" in caplog.text
+    answers = [(await later.put(name)).code for name in (b"one", b"two", b"three")]
+    assert answers == [codes.GATEWAY_TIMEOUT, codes.CHANGED, codes.GATEWAY_TIMEOUT]
+
+
+async def test_a_name_that_is_torn_at_the_end_was_not_carried_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    life, path = Life(tmp_path), tmp_path / noted_names.NAME
+    assert (await life.put(b"one")).code == codes.CHANGED
+    path.write_bytes(path.read_bytes() + b"torn")
+    later = Life(tmp_path)
+    assert [(await later.put(one)).code for one in (b"one", b"two")] == [
+        codes.GATEWAY_TIMEOUT,
+        codes.CHANGED,
+    ]
+    assert "ERROR" not in caplog.text
+    await asyncio.sleep(0)
