@@ -14,16 +14,17 @@ from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, valu
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond
-from gateway.coap.conditional import Conditional, resource_of
+from gateway.coap.conditional import Conditional
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.passed_on import is_passed_on
 from gateway.coap.preconditions import Preconditions, may_have_conditions
 from gateway.coap.refused_requests import RefusedRequests
-from gateway.coap.rendering import Renderings, Tell
+from gateway.coap.rendering import Renderings
 from gateway.coap.representations import represented
+from gateway.coap.writes_in_turn import WriteInTurn, rendered_in_turn
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
-from gateway.write_turns import WriteTurn, WriteTurns
+from gateway.write_turns import WriteTurns
 
 RENDERING_RATES: Final = Rates(host=20.0, strangers=50.0)
 """Requests for which a resource is asked in a task, which takes a fraction of a millisecond."""
@@ -208,6 +209,8 @@ class Answers:
                 is_last = not self._is_observed(source, asked, response, respond)
                 return represented(asked.request, response), is_last
             if response is not None:
+                if asked.request.code not in _READS:
+                    response = WriteInTurn(response, asked.request, self._turns)
                 self._begin(response, (source,), asked, respond, partial(ask, asked.peer))
                 return None
         if self._rendering_shares.admit(asked.peer, now) != ADMITTED:
@@ -332,32 +335,9 @@ class Answers:
         if asked.request.code in _READS:
             self._ends[exchange] = begin(tell)
         else:
-            self._ends[exchange] = self._in_turn(asked.request, begin, tell)
+            self._ends[exchange] = rendered_in_turn(begin, tell, asked.request, self._turns)
         self._open[exchange] = asked, respond
         return None
-
-    def _in_turn(
-        self, request: CoapRequest, begin: Callable[[Tell], Callable[[], None]], tell: Tell
-    ) -> Callable[[], None]:
-        """Have a write rendered when nobody has its resource alone; returns what ends it.
-
-        What is at hand is written within one turn of the event loop, and needs no other.
-        """
-        ends: list[Callable[[], None]] = []
-
-        def told(answer: Any, is_last: bool) -> None:
-            if is_last:
-                self._turns.leave(turn)
-            tell(answer, is_last)
-
-        def end() -> None:
-            for one in ends:
-                one()
-            self._turns.leave(turn)
-
-        turn = WriteTurn(resource_of(request), lambda: ends.append(begin(told)))
-        self._turns.enter(turn)
-        return end
 
 
 class _Formats:

@@ -22,6 +22,7 @@ from gateway.printable import said
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor, SensorError, ValueRefusedError
+from gateway.sensors.set_in_turn import set_in_turn
 from gateway.sensors.stock import SensorPlan, SensorStock
 from gateway.watched_tasks import WatchedTasks
 from tree_handler.batch import Entry, Row
@@ -86,7 +87,10 @@ class Readings:
         self._closing: set[asyncio.Future[None]] = set()
         self.sampler = Sampler(self._publish)
         self._commands = Commands(
-            self._announcements.actuators, self._base_name, self.sampler.command, refused
+            self._announcements.actuators,
+            self._base_name,
+            partial(set_in_turn, self.sampler),
+            refused,
         )
         self._hearing = self._listeners()
 

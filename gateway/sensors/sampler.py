@@ -26,15 +26,10 @@ from gateway.sensors.device_calls import DeviceCalls, call_now, waits_for_nothin
 from gateway.sensors.reading import Reading, names_of
 from gateway.sensors.reads import Reads
 from gateway.sensors.schedule import Schedule, back_off_s
-from gateway.sensors.sensor import (
-    Actuator,
-    Sensor,
-    SensorError,
-    ValueRefusedError,
-)
+from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
 from gateway.sensors.threads import DriverThreads
 from gateway.sensors.values import Outcome
-from gateway.write_turns import WriteTurn, WriteTurns
+from gateway.write_turns import WriteTurns
 
 MAX_SENSORS = 10_000
 READS_PER_TURN = 32  # then the event loop gets a turn, however many sensors are due
@@ -249,27 +244,13 @@ class Sampler:
             self._read_backs.add(reading)
             reading.add_done_callback(self._read_backs.discard)
 
-    async def command(self, actuator: Actuator, value: Value, asker: str) -> None:
-        """Set an actuator as `write` does, but not between another one's look and its write."""
-        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        turn = WriteTurn(resource_of(actuator), partial(begun.set_result, None))
-        try:
-            self.turns.enter(turn)
-            await begun
-            await self.write(actuator, value, asker)
-        finally:
-            self.turns.leave(turn)
-
     async def handled(self, sensor: Sensor, work: Callable[[], Any], asker: str) -> Any:
-        """Call a handler of a sensor's when its turn has come.
+        """Call a handler of a sensor's when its turn has come; raises as `write` does.
 
         Args:
             sensor: whose it is.
             work: calls it; what it returns, or what is to be awaited for that.
             asker: who wants it; see `write`.
-
-        Raises:
-            ValueRefusedError, SensorError: as `write` does.
 
         """
         if waits_for_nothing(sensor, work):
@@ -416,8 +397,3 @@ class Sampler:
         for name, unit in names_of(sensor):
             bad = Record(name, unit, None, self._wall_clock(), number, BAD)
             self._tell_of(sensor, bad)
-
-
-def resource_of(sensor: Sensor) -> tuple[bytes, ...]:
-    """The path of a sensor's resource (`docs/sensors.md`), by which its writes take turns."""
-    return (b"sensors", *sensor.name.encode().split(b"/"))

@@ -222,11 +222,7 @@ class OscoreAnswers:
         request = CoapRequest(code, options.passed, body, observe, is_fresh=True)
         exchange = asked.exchange
         self._exchanges[exchange] = opened.context, respond
-        try:
-            answer = self._answers.asked(Asked(exchange, peer, request), now, tell, ask)
-        except Exception as error:
-            self._failures.failed("answer a request", error, opened.name)
-            answer = (_FAILED, True)
+        answer = self._asked(Asked(exchange, peer, request), now, tell, ask)
         if answer is None:
             return None
         response, is_last = closed(*answer, now)
@@ -235,6 +231,16 @@ class OscoreAnswers:
             if not answer[1]:
                 self._answers.ended(exchange)
         return response, is_last
+
+    def _asked(
+        self, asked: Asked, now: float, respond: Respond, ask: AskPeer
+    ) -> tuple[CoapResponse, bool] | None:
+        """Have what is inside answered; what nobody foresaw is an answer too."""
+        try:
+            return self._answers.asked(asked, now, respond, ask)
+        except Exception as error:
+            self._failures.failed("answer a request", error, str(asked.peer.principal))
+            return _FAILED, True
 
     def _forget_what_is_old(self, now: float) -> None:
         self._request_bodies.handle_timer(now)

@@ -6,6 +6,7 @@ Method: a resource whose reads and writes take as long as a test wants, asked as
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from aiocoap import Code, Message, error, resource
@@ -14,9 +15,12 @@ from coap_engine import codes
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option
 from dtls.datagrams import PeerAddress
 from gateway.coap.answers import Answers
+from gateway.coap.at_hand import Ask
 from gateway.coap.requester import plain_requester
 from gateway.coap.sensors.resources import SensorResources
+from gateway.coap.writes_in_turn import WriteInTurn
 from gateway.sensors.sampler import Sampler
+from gateway.sensors.set_in_turn import set_in_turn
 from gateway.sensors.switch import Switch
 from gateway.write_turns import WriteTurn, WriteTurns
 from tests.policies import open_access
@@ -302,13 +306,37 @@ async def test_a_command_over_mqtt_is_not_between_the_look_and_the_write_either(
     sampler.add(pump)
     alone = WriteTurn((b"sensors", b"pump"), lambda: None, is_alone=True)
     sampler.turns.enter(alone)
-    command = asyncio.create_task(sampler.command(pump, 1.0))
+    command = asyncio.create_task(set_in_turn(sampler, pump, 1.0, "commands"))
     await turn_of_the_loop()
     assert pump.read() == 0.0
     sampler.turns.leave(alone)
     await command
     assert pump.read() == 1.0
     assert len(sampler.turns) == 0
+
+
+async def test_what_a_device_handles_itself_waits_for_who_has_the_resource_alone() -> None:
+    begun: list[str] = []
+
+    class Handled:
+        def begin(self, done: Callable[[CoapResponse], None], _ask: Ask) -> Callable[[], None]:
+            begun.append("write")
+            done(CoapResponse(codes.CHANGED))
+            return lambda: None
+
+    turns = WriteTurns()
+    alone = WriteTurn((b"sensors", b"pump"), lambda: None, is_alone=True)
+    turns.enter(alone)
+    options = ((URI_PATH, b"sensors"), (URI_PATH, b"pump"))
+    write = WriteInTurn(Handled(), CoapRequest(codes.POST, options), turns)
+    told: list[CoapResponse] = []
+    write.begin(told.append, lambda *_: lambda: None)
+    gives_up = write.begin(told.append, lambda *_: lambda: None)
+    gives_up()
+    assert (begun, told) == ([], [])
+    turns.leave(alone)
+    assert (begun, [one.code for one in told]) == (["write"], [codes.CHANGED])
+    assert len(turns) == 0
 
 
 # -- turns -----------------------------------------------------------------------------------------

@@ -1,0 +1,28 @@
+"""Sets actuators for others than CoAP, whose requests take turns where they come in."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from cloud_ingest.record import Value
+from gateway.sensors.sampler import Sampler
+from gateway.sensors.sensor import Actuator, Sensor
+from gateway.write_turns import WriteTurn
+
+
+async def set_in_turn(sampler: Sampler, actuator: Actuator, value: Value, asker: str) -> None:
+    """Set an actuator as `Sampler.write` does, but not between another one's look and its write."""
+    begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    turn = WriteTurn(_resource_of(actuator), partial(begun.set_result, None))
+    try:
+        sampler.turns.enter(turn)
+        await begun
+        await sampler.write(actuator, value, asker)
+    finally:
+        sampler.turns.leave(turn)
+
+
+def _resource_of(sensor: Sensor) -> tuple[bytes, ...]:
+    """The path of a sensor's resource (`docs/sensors.md`), by which its writes take turns."""
+    return (b"sensors", *sensor.name.encode().split(b"/"))
