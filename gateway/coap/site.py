@@ -150,8 +150,7 @@ class GatewaySite:
         self.site.add_resource(
             HIERARCHY_PATH, HierarchyResource(view, self._tells_all_of(HIERARCHY_PATH))
         )
-        self._serve_rolls(members, clients)
-        self.site.add_resource(drain_resource.PATH, drain_resource.DrainResource(drain))
+        self._serve_rest(members, clients, drain)
         self.well_known = WellKnownCore(self.site)
         self._own = (
             *(self._sensors.answers, self._sensors.devices, self._summary, self._hierarchy),
@@ -198,7 +197,10 @@ class GatewaySite:
         """See `gateway.coap.directory.fleet_lookup.Follows`."""
         return gateway_id == self._gateway_id or self._reach.epoch_of(gateway_id) is not None
 
-    def _serve_rolls(self, members: MemberRoll, clients: ClientRoll) -> None:
+    def _serve_rest(
+        self, members: MemberRoll, clients: ClientRoll, drain: Callable[[], None]
+    ) -> None:
+        self.site.add_resource(drain_resource.PATH, drain_resource.DrainResource(drain))
         self.site.add_resource(clients_resource.PATH, clients_resource.ClientsResource(clients))
         fleet = members_resource.MembersResource(members, self.access)
         self.site.add_resource(members_resource.PATH, fleet)

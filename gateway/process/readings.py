@@ -86,12 +86,8 @@ class Readings:
         self._changing = asyncio.Lock()
         self._closing: set[asyncio.Future[None]] = set()
         self.sampler = Sampler(self._publish)
-        self._commands = Commands(
-            self._announcements.actuators,
-            self._base_name,
-            partial(set_in_turn, self.sampler),
-            refused,
-        )
+        write = partial(set_in_turn, self.sampler)
+        self._commands = Commands(self._announcements.actuators, self._base_name, write, refused)
         self._hearing = self._listeners()
 
     @property
