@@ -299,7 +299,7 @@ class MessageLog(ReadableLog):
                 break
             del self._segments[0]
             if self._lowest is not None:
-                self._lowest.gone(oldest)
+                self._lowest.gone(oldest.start, oldest.holds)
             self._damage.trimmed(oldest.path)
         self._inner.trimmed(self._segments[0].start)
         return True

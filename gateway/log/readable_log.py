@@ -9,11 +9,11 @@ from gateway.log import loading, scan
 from gateway.log.damage import Damage
 from gateway.log.errors import LogError
 from gateway.log.inner_starts import InnerStarts
-from gateway.log.lowest import LowestNumbers
 from gateway.log.segment import Segment
 from gateway.log.sequential import read_piece
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
+from tree_handler.lowest_numbers import LowestNumbers
 
 
 class ReadableLog:
@@ -92,7 +92,7 @@ class ReadableLog:
     def kept_from(self) -> dict[Epoch, int]:
         """The lowest logged number still here, by stream; beyond the last if none."""
         if self._lowest is None:
-            self._lowest = LowestNumbers(self._segments)
+            self._lowest = LowestNumbers((one.start, one.holds) for one in self._segments)
         lowest = self._lowest.of_all()
         for key, numbers in self.have.items():
             if key not in lowest:
