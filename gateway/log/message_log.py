@@ -27,10 +27,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from gateway import replaced_file
+from gateway.duration_histogram import DurationHistogram
 from gateway.log import loading
 from gateway.log.errors import LogError
 from gateway.log.going import GoingSegments
-from gateway.log.histogram import DurationHistogram
 from gateway.log.index import SUFFIX
 from gateway.log.loading import Loaded
 from gateway.log.readable_log import ReadableLog, only_in
