@@ -22,7 +22,7 @@ from gateway.console.exposition import (
     histogram,
     render,
 )
-from gateway.log.histogram import BOUNDS_S
+from gateway.duration_histogram import BOUNDS_S
 
 if TYPE_CHECKING:
     from gateway.broker.data_plane import DataPlane

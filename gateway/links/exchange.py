@@ -16,6 +16,7 @@ from gateway.links.held import Held
 from gateway.links.link import Link
 from gateway.links.repairs import DONE, REPAIR, Repairs
 from gateway.links.settings import NodeReceiver
+from gateway.links.surveys import Surveys
 from gateway.log.errors import LogError
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
@@ -89,6 +90,7 @@ class Exchange:
         self._keep = receiver.keep or commit.append
         seals = core.settings.seals
         self._repairs = Repairs(commit.log, self._loop.time, None if seals is None else seals.seal)
+        self.surveys = Surveys(commit.log, self._lost, commit.refusals)
         self._backlogs: dict[int, LinkBacklog] = {}
         self._held = Held()
         self._unread: dict[Epoch, tuple[int, int]] = {}
@@ -188,7 +190,7 @@ class Exchange:
         for stream, (first, last) in list(self._unread.items()):
             self._hand_out_logged(stream, first, last)
         self.carry_out(self._core.repair.handle_timer(now))
-        self.look_through_damage()
+        self.surveys.begin()
         log = self._commit.log
         try:
             if log.trim():
@@ -201,15 +203,18 @@ class Exchange:
 
     def look_through_damage(self) -> bool:
         """Find out what the damage that was met last has cost, and ask for it: of one segment, if
-        there is such a one."""
+        there is such a one. It is read here and now, as a start needs it; else see `surveys`."""
         try:
             lost = self._commit.log.survey()
         except OSError as error:
             self._commit.refusals.count("damaged segment that can't be looked through", str(error))
             return False
-        for stream, numbers in (lost or {}).items():
-            self._core.lost(stream, numbers)
+        self._lost(lost or {})
         return lost is not None
+
+    def _lost(self, lost: Mapping[Epoch, Intervals]) -> None:
+        for stream, numbers in lost.items():
+            self._core.lost(stream, numbers)
 
     def take(self, actions: Iterable[replication.Action]) -> None:
         """Do what replication decided of what came by another way than `receive`."""
@@ -271,7 +276,9 @@ class Exchange:
     async def stop(self) -> None:
         """Answer no more requests, and send no more of the log."""
         stopping = [backlog.stop() for backlog in self._backlogs.values()]
-        await asyncio.gather(*stopping, self._repairs.stop(), return_exceptions=True)
+        await asyncio.gather(
+            *stopping, self._repairs.stop(), self.surveys.stop(), return_exceptions=True
+        )
 
     def _append(self, action: Append) -> None:
         if self._keep(action.frame, action.header) is None:

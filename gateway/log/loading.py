@@ -284,17 +284,32 @@ def missing(of: Numbers, among: Numbers) -> dict[Epoch, Intervals]:
     return {key: ranges for key, ranges in found.items() if ranges}
 
 
-def surveyed(segment: Segment, damage: Damage) -> dict[Epoch, Intervals]:
-    """Look through a segment in which damage was met; what it held and can't be read any more.
-
-    Its index tells it no more.
+def looked_through(path: Path, damage: Damage, length: int) -> Segment:
+    """Return what a segment in which damage was met still holds up to a position.
 
     Raises:
         OSError: it can't be read.
 
     """
-    damage.look_anew(segment.path)
-    now = _read(segment.path, damage, length=segment.length).segment
+    return _read(path, damage, length=length).segment
+
+
+def surveyed(segment: Segment, now: Segment, damage: Damage) -> dict[Epoch, Intervals]:
+    """Return what a segment held and can't be read any more; its index tells it no more.
+
+    Args:
+        segment: in which damage was met.
+        now: what was found of it, up to its end of then.
+        damage: told of what can't be read of the rest.
+
+    Raises:
+        LogError: the rest can't be read.
+
+    """
+    if (behind := now.length) < segment.length:
+        data = damage.part(segment.path, behind, segment.length)
+        for at, header in damage.readable(segment.path, data, behind):
+            now.note(behind + at, header)
     lost = missing(segment.holds, now.holds)
     segment.holds, segment.control, segment.pages = now.holds, now.control, now.pages
     index = _index(segment.path)

@@ -27,10 +27,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from gateway import replaced_file
+from gateway.duration_histogram import DurationHistogram
 from gateway.log import loading
 from gateway.log.errors import LogError
 from gateway.log.going import GoingSegments
-from gateway.log.histogram import DurationHistogram
 from gateway.log.index import SUFFIX
 from gateway.log.loading import Loaded
 from gateway.log.readable_log import ReadableLog, only_in
@@ -299,7 +299,7 @@ class MessageLog(ReadableLog):
                 break
             del self._segments[0]
             if self._lowest is not None:
-                self._lowest.gone(oldest)
+                self._lowest.gone(oldest.start, oldest.holds)
             self._damage.trimmed(oldest.path)
         self._inner.trimmed(self._segments[0].start)
         return True

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from gateway.log import loading, scan
 from gateway.log.damage import Damage
 from gateway.log.errors import LogError
 from gateway.log.inner_starts import InnerStarts
-from gateway.log.lowest import LowestNumbers
 from gateway.log.segment import Segment
 from gateway.log.sequential import read_piece
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
+from tree_handler.lowest_numbers import LowestNumbers
 
 
 class ReadableLog:
@@ -92,7 +93,7 @@ class ReadableLog:
     def kept_from(self) -> dict[Epoch, int]:
         """The lowest logged number still here, by stream; beyond the last if none."""
         if self._lowest is None:
-            self._lowest = LowestNumbers(self._segments)
+            self._lowest = LowestNumbers((one.start, one.holds) for one in self._segments)
         lowest = self._lowest.of_all()
         for key, numbers in self.have.items():
             if key not in lowest:
@@ -141,15 +142,30 @@ class ReadableLog:
             LogError: it can't be read.
 
         """
-        unknown = self._damage.unknown
-        found = [one for one in self._segments if one.path in unknown] if unknown else []
-        if not found:
+        look = self.start_survey()
+        if look is None:
             return None
-        segment = found[0]
         try:
-            held = loading.surveyed(segment, self._damage)
+            found = look()
         except OSError as error:
-            raise LogError(f"{segment.path}: {error.strerror}") from error
+            raise LogError(f"{error.filename}: {error.strerror}") from error
+        return self.end_survey(found)
+
+    def start_survey(self) -> Callable[[], Segment] | None:
+        """The same as a call for a thread, with what `end_survey` takes as its result."""
+        unknown = self._damage.unknown
+        found = next((one for one in self._segments if one.path in unknown), None)
+        if found is None:
+            return None
+        self._damage.look_anew(found.path)
+        return partial(loading.looked_through, found.path, self._damage, found.length)
+
+    def end_survey(self, found: Segment) -> dict[Epoch, Intervals]:
+        """Return what the log has not any more, as a look through a segment has found."""
+        segment = next((one for one in self._segments if one.path == found.path), None)
+        if segment is None:  # it was trimmed meanwhile
+            return {}
+        held = loading.surveyed(segment, found, self._damage)
         self._lowest = None
         lost = _not_in(self._segments, held)
         for key in lost.keys() & self.have.keys():

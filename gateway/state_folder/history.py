@@ -86,13 +86,19 @@ class LogHistory:
             stream: core.handed_out(stream) for stream in self._log.have if core.is_clients(stream)
         }
 
-    def lacks(self, key: Epoch, first: int, last: int) -> list[tuple[int, int]]:
+    def lacks(
+        self, key: Epoch, first: int, last: int, *, may_wait: bool = False
+    ) -> list[tuple[int, int]]:
         """Return those of these numbers that the log never had or has lost: they may come yet.
 
-        What was lost is known as soon as its damage was met.
+        What was lost is known as soon as its damage was met, or, to who may wait, when the segment
+        was looked through in a thread.
         """
-        while self._node.exchange.look_through_damage():
-            pass
+        if may_wait:
+            self._node.exchange.surveys.begin()
+        else:
+            while self._node.exchange.look_through_damage():
+                pass
         return self._node.replication.covered(key).missing(first, last)
 
     def ends_early(self, missing_bytes: int) -> None:

@@ -204,7 +204,9 @@ class MemoryLog:
         have = reversed(self.disk.have.items())
         return {key: numbers.contiguous_from(1) for key, numbers in have}
 
-    def lacks(self, key: Epoch, first: int, last: int) -> list[tuple[int, int]]:
+    def lacks(
+        self, key: Epoch, first: int, last: int, *, may_wait: bool = False
+    ) -> list[tuple[int, int]]:
         return self.disk.have.get(key, Intervals()).missing(first, last)
 
     def start_sync(self) -> Callable[[], None]:

@@ -214,7 +214,9 @@ class NeighbouredLog(MemoryLog):
         core = self.side.core
         return {key: core.handed_out(key) for key in self.disk.have if core.is_clients(key)}
 
-    def lacks(self, key: Epoch, first: int, last: int) -> list[tuple[int, int]]:
+    def lacks(
+        self, key: Epoch, first: int, last: int, *, may_wait: bool = False
+    ) -> list[tuple[int, int]]:
         return self.side.core.covered(key).missing(first, last)
 
     def commit(self, logged: Sequence[Row], _: Sequence[Row], done: Committed | None) -> None:

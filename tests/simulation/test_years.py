@@ -14,6 +14,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Action, SendRequest
 from tree_handler.replication.anti_entropy import AntiEntropy
 from tree_handler.replication.forgetting import Forgetting
+from tree_handler.replication.hearsay import Hearsay
 from tree_handler.replication.repair import SearchId
 from tree_handler.replication.replication import Replication
 from tree_handler.replication.search import Searches
@@ -201,3 +202,35 @@ def test_the_command_lives_through_years_and_says_how_to_do_it_again(
     same = "--seed 7 --gateways 12 --runs 1 --years 30"
     assert drawn.replay == f"hedgerow simulate --subject years {same}"
     assert "happening='slow'" in replace(drawn, happening="slow").replay
+
+
+@pytest.mark.parametrize("is_sought", [True, False])
+def test_what_all_near_logs_have_dropped_comes_from_one_farther_off(
+    monkeypatch: pytest.MonkeyPatch, *, is_sought: bool
+) -> None:
+    """One is away while an origin writes its last words, which its neighbours' logs then drop."""
+    if not is_sought:
+        monkeypatch.setattr(Hearsay, "due", lambda *_: [])
+    simulation = YearsSimulation(replace(YearsOptions.drawn(1, 12), weeks=1))
+    simulation.start_all()
+    simulation._pass(60.0)
+    gateways = simulation.gateways
+    near = {one: simulation._neighbours(one) for one in gateways}
+    away = min(gateways, key=lambda one: len(near[one]))
+    origin = max(set(gateways) - near[away] - {away})
+    cut = simulation._cut_off(away)
+    simulation._pass(30.0)
+    for _ in range(3):
+        simulation._write_once(gateways[origin], b"last words")
+    simulation._pass(30.0)
+    stream = (origin, gateways[origin].tree.identity.boot_epoch)
+    for one in near[away]:
+        disk = simulation._writes.years_disk(one)
+        disk.log = [row for row in disk.log if row[1].stream != stream]
+        gateway = gateways[one]
+        assert isinstance(gateway, YearsGateway)
+        gateway._replicate(gateway.replication.trimmed(disk.kept_from()))
+    simulation._heal(cut)
+    simulation._pass(60.0)
+    lacking = list(simulation._writes.lacking(gateways, simulation.network))
+    assert any(away in what for what in lacking) is not is_sought, lacking

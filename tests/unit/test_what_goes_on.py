@@ -71,6 +71,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/links/repairs.py:Repairs.look",
         "gateway/links/repairs.py:Repairs.serve",
         "gateway/links/routed_part.py:RoutedPart._begin_to_serve",
+        "gateway/links/surveys.py:Surveys.begin",
         "gateway/sensors/coap_device.py:CoapSensor.begin",
     ),
     "each read is guarded for itself, and who runs all of them is watched": (

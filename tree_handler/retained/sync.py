@@ -303,13 +303,15 @@ class RetainedSync:
             if late is not None:
                 return []
             raise ProtocolError("answer that goes back, retained topics", upto)
+        before = self.counters.of_use
         for row in fields[1]:
             self._take(session, Retained.of(row).later(waited_s), now)
+        session.has_brought(anything=self.counters.of_use > before)
         if late is not None:
             if self._session is not None:
                 return []  # it is compared with again
             self._session = session
-        if upto < END:
+        if upto < END and not session.is_fruitless:
             return [self._ask(session, upto, now)]
         self._session = None
         state.has_ended(session, now)

@@ -29,6 +29,9 @@ and so on, unless its answer comes after all: it may have much to send over a sl
 LATE_AGAIN_MAX_S: Final = 3_600.0
 MAX_LATE: Final = 8
 """Answers of one neighbour that are waited for; with more it is not asked again."""
+MAX_FRUITLESS: Final = 1_000
+"""Answers in a row that bring nothing, and after which there is to be more: an honest neighbour
+looks at `sync.ANSWER_TOPICS` topics for each. With more it is left alone for a while."""
 REFUSED_AGAIN_S: Final = 60.0
 """What a limit kept out is asked for again after so long at least: a disk may have been full."""
 
@@ -93,6 +96,17 @@ class SyncSession:
     refused: bool = False
     forbidden: bool = False
     seeks_proofs: bool = False
+    fruitless: int = 0
+    """Answers in a row that brought nothing."""
+
+    def has_brought(self, *, anything: bool) -> None:
+        """An answer came."""
+        self.fruitless = 0 if anything else self.fruitless + 1
+
+    @property
+    def is_fruitless(self) -> bool:
+        """Return whether it brought nothing for too long."""
+        return self.fruitless > MAX_FRUITLESS
 
 
 @dataclass(slots=True)
@@ -129,6 +143,9 @@ class SyncLink:
     late: deque[SyncSession] = field(default_factory=deque)
     late_until: float = inf
     late_wait_s: float = LATE_AGAIN_S
+    left_until: float = -inf
+    """Until then it is left alone: it answered without an end, and brought nothing."""
+    left_s: float = REFUSED_AGAIN_S
 
     def told_root(self, root: bytes, own: bytes) -> None:
         """It tells its root; the same one again where it has learnt what proves something."""
@@ -160,10 +177,16 @@ class SyncLink:
 
     def may_be_asked(self, now: float) -> bool:
         """Return whether it is not too busy with what it was asked before."""
+        if now < self.left_until:
+            return False
         return not self.late or (now >= self.late_until and len(self.late) < MAX_LATE)
 
     def has_ended(self, session: SyncSession, now: float) -> None:
-        """All was fetched that it had; what could not be taken is asked for again later."""
+        """All was fetched that it had, or it goes on without bringing anything; what could not be
+        taken is asked for again later."""
+        if session.is_fruitless:
+            self.left_until, self.differs = now + self.left_s, True
+            self.left_s = min(2 * self.left_s, LATE_AGAIN_MAX_S)
         if session.refused or session.forbidden:
             self.again_wait_s = max(REFUSED_AGAIN_S, self.again_wait_s)
             self.again_at = min(self.again_at, now + self.again_wait_s)
@@ -198,6 +221,11 @@ class SyncCounters:
     """What was not taken, for its origin has not signed it, as far as that is known here."""
     forbidden: int = 0
     """What was not taken, for its origin may not have it retained here."""
+
+    @property
+    def of_use(self) -> int:
+        """What neighbours told that was of any use."""
+        return self.fetched + self.proven + self.left_to_log
 
 
 @dataclass(frozen=True, slots=True)

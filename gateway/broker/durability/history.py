@@ -58,8 +58,13 @@ class History(Protocol):
     def due(self) -> dict[Epoch, int]:
         """Up to which number clients have, or are due, the messages of each stream of clients."""
 
-    def lacks(self, key: Epoch, first: int, last: int) -> list[tuple[int, int]]:
-        """Return those of these numbers that the log never had or has lost: they may come yet."""
+    def lacks(
+        self, key: Epoch, first: int, last: int, *, may_wait: bool = False
+    ) -> list[tuple[int, int]]:
+        """Return those of these numbers that the log never had or has lost: they may come yet.
+
+        Who may wait is told by and by of damage that was met just now.
+        """
 
     def ends_early(self, missing_bytes: int) -> None:
         """A checkpoint knows that the log went on for so much more: it is told and counted."""

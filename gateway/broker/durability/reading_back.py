@@ -117,7 +117,7 @@ class ReadingBack:
             return
         now_s = self._now()
         before = {part: since_s for part, since_s in before.items() if now_s - since_s < AGAIN_S}
-        lacking = self._history.lacks(key, 1, MAX_NUMBER)
+        lacking = self._history.lacks(key, 1, MAX_NUMBER, may_wait=self.waits)
         missed = {part: before.get(part, now_s) for part in lacking if numbers or part in before}
         self._missed = {k: s for k, s in self._missed.items() if now_s - max(s.values()) < AGAIN_S}
         if missed:

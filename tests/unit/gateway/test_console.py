@@ -29,7 +29,7 @@ from gateway.console.exchange import (
 )
 from gateway.console.exposition import CONTENT_TYPE, by_label, gauge, histogram, render
 from gateway.console.server import Console
-from gateway.log.histogram import BOUNDS_S, DurationHistogram
+from gateway.duration_histogram import BOUNDS_S, DurationHistogram
 from gateway.process.gateway_process import GatewayProcess
 from tree_handler.batch import Entry
 from tree_handler.routing.interest import Interest

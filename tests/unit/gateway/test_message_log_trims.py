@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.log.lowest import LowestNumbers
 from gateway.log.readable_log import only_in
 from gateway.log.segment import Segment
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
+from tree_handler.lowest_numbers import LowestNumbers
 
 STREAMS: tuple[Epoch, ...] = ("gw", 1), ("gw", 2), ("other", 1)
 SETS = st.sets(st.integers(1, 20), min_size=1)
@@ -72,13 +72,14 @@ def test_the_lowest_numbers_that_are_kept_are_those_of_a_look_into_each_segment(
     before: list[Held], steps: list[tuple[Epoch, int] | str]
 ) -> None:
     segments = [Segment(Path(), at, holds=ranges(one)) for at, one in enumerate([*before, {}])]
-    lowest = LowestNumbers(segments)
+    lowest = LowestNumbers((one.start, one.holds) for one in segments)
     for step in steps:
         if step == "roll":
             segments.append(Segment(Path(), segments[-1].start + 1))
         elif step == "trim":
             if len(segments) > 1:
-                lowest.gone(segments.pop(0))
+                oldest = segments.pop(0)
+                lowest.gone(oldest.start, oldest.holds)
         elif isinstance(step, tuple):
             stream, number = step
             segments[-1].holds.setdefault(stream, Intervals()).add(number, number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -121,3 +122,40 @@ async def test_what_is_due_to_clients_and_cannot_be_read_is_handed_out_later_and
     assert a.got == ["o:1", "o:2", "o:3", "o:4", "o:5"]
     exchange.handle_timer(1.0)
     assert len(a.got) == 5
+
+
+async def test_a_damaged_segment_is_looked_through_beside_what_goes_on(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is appended to it meanwhile is there, and what is damaged is told as lost."""
+    a = await start("a", 3.0)
+    await publish(a, *(b"%d" % number for number in range(1, 9)))
+    (path,) = a.log.folder.glob("*.log")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    (stream,) = [one for one in a.log.have if a.node.replication.is_clients(one)]
+    whole = a.log.have[stream].count()
+    assert len(list(a.log.read(stream, Intervals([(1, 8)])))) == whole - 1  # the damage is met
+    began, may_end = threading.Event(), threading.Event()
+    real = Path.read_bytes
+
+    def read_bytes(self: Path) -> bytes:
+        found = real(self)
+        if self == path:
+            assert threading.current_thread() is not threading.main_thread()
+            began.set()
+            may_end.wait(60.0)
+        return found
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    a.node.exchange.handle_timer(0.0)
+    await until(began.is_set)
+    await publish(a, b"meanwhile")
+    may_end.set()
+    await until(lambda: len(a.node.replication.covered(stream)) == 2)
+    assert a.log.have[stream].count() == whole  # one lost, one new
+    assert a.log.lost_messages == 1
+    read = [header.first for _, header in a.log.read(stream, Intervals([(1, 9)]))]
+    assert read[-1] == 9
+    assert len(read) == whole

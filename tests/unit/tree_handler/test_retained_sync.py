@@ -26,10 +26,15 @@ from tree_handler.retained.sync import (
     UNSETTLED_S,
     RetainedSync,
 )
-from tree_handler.retained.sync_state import LATE_AGAIN_S, REFUSED_AGAIN_S, SendRetained
-from tree_handler.retained.sync_wire import ASK_TOPICS
+from tree_handler.retained.sync_state import (
+    LATE_AGAIN_S,
+    MAX_FRUITLESS,
+    REFUSED_AGAIN_S,
+    SendRetained,
+)
+from tree_handler.retained.sync_wire import ASK_TOPICS, SyncKind
 from tree_handler.retained.tombstones import Tombstone
-from tree_handler.retained.versions import RetainedVersions
+from tree_handler.retained.versions import BUCKETS, HASH_BYTES, RetainedVersions
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
 
 
@@ -730,3 +735,32 @@ def test_many_proven_messages_come_in_answers_that_are_soon_checked() -> None:
     assert pair.are_equal()
     told = [msgpack.unpackb(payload, use_list=False) for payload in pair.sent]
     assert max(len(fields[1]) for kind, *fields in told if kind == 3) <= ANSWER_PROVEN
+
+
+def test_who_answers_without_an_end_and_brings_nothing_is_asked_ever_more_seldom() -> None:
+    """Each answer goes on a little, so that the next question would come at once."""
+    store, now = Store(), 0.0
+    store.put("door", RetainedVersion(1, 0, "a", 1), b"shut")
+    side = RetainedSync(store, Log())
+    side.link_up(1, now)
+    asked = 0
+    said: deque[SendRetained] = deque()
+
+    def liar(payload: bytes) -> bytes | None:
+        kind, *fields = msgpack.unpackb(payload, use_list=False)
+        if kind == SyncKind.DIGEST and fields[1]:
+            return msgpack.packb((int(SyncKind.DIGEST), bytes(BUCKETS * HASH_BYTES), False))
+        if kind == SyncKind.ASK:
+            return msgpack.packb((int(SyncKind.ANSWER), (0, f"{asked:08}"), ()))
+        return None
+
+    while now < 3_600.0:
+        now = max(now + 0.25, side.next_timer())
+        side.receive(1, msgpack.packb((int(SyncKind.ROOT), bytes(HASH_BYTES))), now)
+        said += side.handle_timer(now)
+        while said and asked < 20 * MAX_FRUITLESS:
+            payload = said.popleft().payload
+            asked += payload[1] == SyncKind.ASK
+            if (answer := liar(payload)) is not None:
+                said += side.receive(1, answer, now)
+    assert MAX_FRUITLESS < asked < 10 * MAX_FRUITLESS

@@ -1,0 +1,58 @@
+"""Looks through segments of the log in which damage was met, beside what the event loop does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from gateway.event_log.counted_lines import CountedLines
+from gateway.log.message_log import MessageLog
+from gateway.log.segment import Segment
+from tree_handler.batch import Epoch
+from tree_handler.intervals import Intervals
+
+KIND: Final = "damaged segment that can't be looked through"
+
+
+class Surveys:
+    """The looks through damaged segments, one at a time.
+
+    Args:
+        log: the open log.
+        lost: is told what a segment has not any more.
+        refusals: is told of a segment that can't be read; it is tried again.
+
+    """
+
+    def __init__(
+        self,
+        log: MessageLog,
+        lost: Callable[[Mapping[Epoch, Intervals]], None],
+        refusals: CountedLines,
+    ) -> None:
+        self._log = log
+        self._lost = lost
+        self._refusals = refusals
+        self._looking: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Look through the next damaged segment, if there is one and none is looked through."""
+        if self._looking is None and (look := self._log.start_survey()) is not None:
+            self._looking = asyncio.create_task(self._look(look), name="survey of the log")
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    async def _look(self, look: Callable[[], Segment]) -> None:
+        try:
+            found = await asyncio.to_thread(look)
+            self._lost(self._log.end_survey(found))
+        except Exception as error:  # the next round tries again
+            self._refusals.count(KIND, str(error), level=logging.ERROR)
+        finally:
+            self._looking = None
