@@ -1,9 +1,51 @@
-"""Lets these tests share modules: their own, and the simulated clients' of the broker."""
+"""Lets these tests share modules, their own and the broker's simulated clients, and fixtures."""
 
 from __future__ import annotations
 
+import logging
+import os
+import random
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 # No package holds these under --import-mode=importlib.
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "simulation")]
+
+DRAWN = 6
+"""So many calls of a step fail in CI, for each fault."""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder in memory where that is to be had: how slow a disk is says nothing here."""
+    memory = Path("/dev/shm")
+    where = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="failing-disk-", dir=where) as made:
+        yield Path(made)
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """What a failing disk has a gateway say would be most of a test's time."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def draw(pytestconfig: pytest.Config) -> Callable[[int], list[int]]:
+    """Which of so many calls are to fail."""
+
+    def drawn(calls: int) -> list[int]:
+        assert calls, "nothing is reached"
+        numbers = range(1, calls + 1)
+        if pytestconfig.getoption("--soak"):
+            return list(numbers)
+        by_seed = random.Random(pytestconfig.getoption("--seed"))
+        return sorted(by_seed.sample(numbers, min(DRAWN, calls)))
+
+    return drawn

@@ -87,6 +87,10 @@ OF_DISK = (
     Fault("slow-for-some-calls", lasts=5, slow_s=SLOW_S),
     Fault("slow-for-ever", lasts=FOR_EVER, slow_s=1.0),
 )
+OF_THE_DISK = tuple(fault for fault in OF_DISK if fault.number and not fault.is_partial)
+"""Those of them that say so at once."""
+Draw = Callable[[int], list[int]]
+"""Which of so many calls are to fail."""
 OF_CLOCKS = (
     Fault("clock-ahead", lasts=FOR_EVER, place=CLOCK, shift_us=YEARS_US),
     Fault("clock-behind", lasts=FOR_EVER, place=CLOCK, shift_us=-YEARS_US),

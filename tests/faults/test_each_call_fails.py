@@ -4,11 +4,8 @@ goes on."""
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
 import random
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,23 +23,6 @@ CASES = [
 ]
 DRAWN = {LifeAlone: 14, LifeOfTwo: 5}
 """So many calls of a life fail in CI, for each fault and each end: a thousand in all."""
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder in memory where that is to be had: how slow a disk is says nothing here."""
-    memory = Path("/dev/shm")
-    where = memory if os.access(memory, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="failing-disk-", dir=where) as made:
-        yield Path(made)
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """What a failing disk has a gateway say would be most of a test's time."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def lived(
