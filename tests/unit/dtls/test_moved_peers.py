@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dtls.association import PeerAssociation
+from dtls.context import ClientContext
 from dtls.events import Closed, Established, Moved, Received
 from dtls.moved_peers import ALL_TRIES_PER_S, HOST_TRIES_PER_S, TRIES, MovedPeers
 from dtls.records import APPLICATION_DATA, HANDSHAKE, DtlsRecord
@@ -132,15 +133,15 @@ def test_a_new_handshake_of_a_peer_that_moved_takes_its_place(net: MakeNet) -> N
 
 
 class Sessions:
-    """Many sessions of some hosts, none of them real."""
+    """Many associations of some hosts, whose session no test uses."""
 
     def __init__(self, *hosts: str, of_each: int) -> None:
         self.moved = MovedPeers()
         self.all: list[PeerAssociation] = []
+        session = DtlsSession(ClientContext("meter-1", KEY))
         for host in hosts:
             for _ in range(of_each):
                 number = len(self.all) + 1
-                session: Any = None
                 one = PeerAssociation(number, (host, number), host, b"", session, 0.0)
                 one.sequence = 10 * number
                 self.all.append(one)
