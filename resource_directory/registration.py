@@ -13,7 +13,7 @@ from resource_directory.link_format import (
     WebLink,
     written_attributes,
 )
-from resource_directory.uri import is_path, resolve, root_of
+from resource_directory.uri import is_path, normalised, resolve, root_of
 
 DEFAULT_LIFETIME_S: Final = 90_000
 MAX_LIFETIME_S: Final = 4_294_967_295
@@ -48,6 +48,8 @@ class Registration:
         link_attributes: of the links so written; most are those that the endpoint gave.
         held: about how many bytes of memory it takes.
         order: where it stands in look-ups, and its links behind it.
+        normal_base: the base as it is looked for (`uri.normalised`).
+        are_normal: its targets are written so too, as most are.
 
     """
 
@@ -65,15 +67,35 @@ class Registration:
     link_attributes: tuple[LinkAttributes, ...] = ()
     held: int = field(default_factory=int, compare=False)
     order: int = field(default_factory=int, compare=False)
+    normal_base: str = field(default_factory=str, compare=False)
+    are_normal: bool = field(default_factory=bool, compare=False)
 
     def link_keys(self) -> range:
         """The numbers of its links in look-ups."""
         return range(self.order + 1, self.order + 1 + len(self.texts))
 
     def target(self, number: int) -> str:
-        """The URI of a link, by its number from 0."""
+        """The URI of a link, by its number from 0, as it is looked for (`uri.normalised`)."""
         text = self.texts[number]
-        return text[1 : text.index(">")]
+        target = text[1 : text.index(">")]
+        return target if self.are_normal else normalised(target)
+
+    def resolve(self) -> None:
+        """Set what follows from the base and the links.
+
+        Raises:
+            InvalidParameterError: see `resolved_links`.
+
+        """
+        self.texts, self.link_attributes = resolved_links(self.base, self.links)
+        self.normal_base = normalised(self.base)
+        said, begin = "".join(self.texts), f"<{root_of(self.normal_base)}/"
+        self.are_normal = (
+            "%" not in said
+            and "/." not in said
+            and said.isascii()
+            and all(text.startswith(begin) for text in self.texts)
+        )
 
     def says_the_same_as(self, other: Registration) -> bool:
         """Whether it differs from another of the same endpoint in nothing but when it ends."""

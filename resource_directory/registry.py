@@ -36,7 +36,6 @@ from resource_directory.registration import (
     checked_attributes,
     checked_lifetime,
     checked_name,
-    resolved_links,
 )
 from resource_directory.search import LinkSearch
 from resource_directory.terms import check_lists
@@ -337,7 +336,7 @@ class Registry:
         checked_base(new.base)
         checked_attributes(new.attributes, limits.attributes_per_endpoint)
         check_lists(new.links)
-        new.texts, new.link_attributes = resolved_links(new.base, new.links)
+        new.resolve()
         new.held = new.size()
         if new.held > limits.size_per_registration:
             raise TooLargeError(f"larger than {limits.size_per_registration}", new.held)

@@ -43,7 +43,7 @@ def check_lists(links: Iterable[WebLink]) -> None:
 def link_terms(registration: Registration, number: int) -> tuple[Term, ...]:
     """The terms of a link, by its number from 0."""
     return (
-        ("href", normalised(registration.target(number))),
+        ("href", registration.target(number)),
         *attribute_terms(registration.link_attributes[number]),
     )
 
@@ -76,5 +76,5 @@ def endpoint_terms(registration: Registration) -> list[Term]:
     terms = [("href", registration.location), ("ep", registration.endpoint)]
     if registration.sector:
         terms.append(("d", registration.sector))
-    terms += [("base", normalised(registration.base)), ("lt", str(registration.lifetime_s))]
+    terms += [("base", registration.normal_base), ("lt", str(registration.lifetime_s))]
     return [*terms, *registration.attributes]

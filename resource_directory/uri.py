@@ -22,7 +22,7 @@ _USUAL = re.compile(
 """Most bases; the others are taken apart at leisure."""
 _NO_URI: Final = frozenset(' <>"')
 _NORMAL = re.compile(
-    r"(?:coaps?://(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?!568[34]/)[0-9]+)?)?/[!#-~]*\Z"
+    r"(?:coaps?://(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?!568[34](?:/|\Z))[0-9]+)?)?(/[!#-~]*)?\Z"
 )
 """What most targets are, and the same when it is normalised if it has no ``%`` and no ``/.``."""
 _SPLIT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)\Z", re.DOTALL)
@@ -120,8 +120,9 @@ def normalised(reference: str, *, is_prefix: bool = False) -> str:
         is_prefix: it is only how such a one begins: what could go on otherwise stays as it is.
 
     """
-    if _NORMAL.match(reference) and "%" not in reference and "/." not in reference:
-        return reference
+    usual = _NORMAL.match(reference)
+    if usual is not None and "%" not in reference and "/." not in reference:
+        return reference if usual[1] or is_prefix or not reference else f"{reference}/"
     parts = _SPLIT.match(reference)
     scheme, authority, rest = ("", "", reference) if parts is None else parts.groups()
     if parts is not None:

@@ -14,7 +14,7 @@ from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, valu
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond
-from gateway.coap.conditional import Conditional
+from gateway.coap.conditional import Conditional, look_at
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.passed_on import is_passed_on
 from gateway.coap.preconditions import Preconditions, may_have_conditions
@@ -226,6 +226,12 @@ class Answers:
         ask: AskPeer,
     ) -> tuple[CoapResponse, bool] | None:
         """Have a request answered if its preconditions hold. Nothing is observed that way."""
+        # Whoever is told whether a resource has an ETag is told what it is.
+        look = look_at(asked.request)
+        refused = self._access.refusal(look, asked.peer)
+        if refused is not None:
+            self.refused.note(look, asked.peer, refused, now)
+            return refused, True
         # It may ask a resource several times, and takes one share for all of them.
         if self._rendering_shares.admit(asked.peer, now) != ADMITTED:
             return self._rendering_shares.refusal().response(), True

@@ -69,16 +69,7 @@ class Conditional:
 
     def _look(self) -> None:
         """Ask the resource for its representation, in one format after the other."""
-        form = self._formats.pop(0)
-        options = tuple(
-            one
-            for one in self._request.options
-            if one[0] in (option_numbers.URI_PATH, option_numbers.URI_QUERY)
-        )
-        if form is not None:
-            options = with_options(options, (option_numbers.ACCEPT, encode_uint(form)))
-        looked = CoapRequest(codes.GET, options, is_fresh=self._request.is_fresh)
-        self._ask(looked, self._judge)
+        self._ask(look_at(self._request, self._formats.pop(0)), self._judge)
 
     def _judge(self, found: CoapResponse) -> None:
         found = tagged(found)
@@ -116,6 +107,18 @@ class Conditional:
         self._turns.leave(self._turn)
         if done is not None:
             asyncio.get_running_loop().call_soon(partial(done, response))
+
+
+def look_at(request: CoapRequest, form: int | None = None) -> CoapRequest:
+    """The GET that tells what the resource of a request is, in a format or in its usual one."""
+    options = tuple(
+        one
+        for one in request.options
+        if one[0] in (option_numbers.URI_PATH, option_numbers.URI_QUERY)
+    )
+    if form is not None:
+        options = with_options(options, (option_numbers.ACCEPT, encode_uint(form)))
+    return CoapRequest(codes.GET, options, is_fresh=request.is_fresh)
 
 
 def resource_of(request: CoapRequest) -> tuple[bytes, ...]:

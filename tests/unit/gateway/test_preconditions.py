@@ -12,23 +12,27 @@ import pytest
 from aiocoap import Code, Message, error, resource
 
 from coap_engine import codes
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option
+from coap_engine.message import Asked, CoapRequest, CoapResponse, Option
 from dtls.datagrams import PeerAddress
+from dtls.identity import PeerIdentity, Proof
+from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers
 from gateway.coap.at_hand import Ask
+from gateway.coap.peers import session_peer
 from gateway.coap.requester import plain_requester
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.writes_in_turn import WriteInTurn
+from gateway.policy.rule import Rule
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.set_in_turn import set_in_turn
 from gateway.sensors.switch import Switch
 from gateway.write_turns import WriteTurn, WriteTurns
-from tests.policies import open_access
+from tests.policies import access_of, open_access
 from tree_handler.members.place import Place
 
 IF_MATCH, ETAG, IF_NONE_MATCH, URI_PATH, CONTENT_FORMAT, ACCEPT = 1, 4, 5, 11, 12, 17
 WRITES = (codes.PUT, codes.POST, codes.DELETE, codes.PATCH, codes.IPATCH)
-PEER = CoapPeer(("session", 1), "psk:operator", "psk:operator", is_address_proven=True)
+PEER = session_peer(1, PeerAddress(("192.0.2.9", 5684)), PeerIdentity(Proof.PSK, "operator"))
 TEXT, CBOR = b"", b"\x3c"
 
 
@@ -71,7 +75,8 @@ class Slow(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
 class World:
     """One resource, one who answers for it, and what it was told."""
 
-    def __init__(self, site: resource.Site | None = None) -> None:
+    def __init__(self, site: resource.Site | None = None, access: CoapAccess | None = None) -> None:
+        self.access = access or open_access()
         self.slow = Slow()
         self.turns = WriteTurns()
         self.site = site or resource.Site()
@@ -82,7 +87,7 @@ class World:
     def another(self) -> Answers:
         """One more who answers for the same resources, as for requests of other gateways."""
         remote = plain_requester(PeerAddress(("192.0.2.1", 1)), ("192.0.2.2", 5683))
-        return Answers(self.site, open_access(), (), lambda _peer: remote, turns=self.turns)
+        return Answers(self.site, self.access, (), lambda _peer: remote, turns=self.turns)
 
     def begin(
         self,
@@ -213,6 +218,17 @@ async def test_what_cannot_be_read_is_not_written_by_its_etag() -> None:
     unknown = await world.begin(codes.PUT, b"mine", (IF_MATCH, etag))
     assert (unknown.code, unknown.payload) == (codes.SERVICE_UNAVAILABLE, b"the bus is broken")
     assert world.slow.done == []
+
+
+async def test_who_may_not_read_is_not_told_what_a_resource_is() -> None:
+    rules = [Rule("allow", "PUT", "/slow", "psk:operator")]
+    world = World(access=access_of(rules=rules, public=()))
+    assert (await world.begin(codes.PUT, b"1")).code == codes.CHANGED
+    for condition in ((IF_MATCH, b""), (IF_MATCH, b"guessed"), (IF_NONE_MATCH, b"")):
+        refused = await world.begin(codes.PUT, b"2", condition)
+        assert refused.code == codes.FORBIDDEN
+        assert b"GET" in refused.payload
+    assert world.slow.value == b"1"
 
 
 async def test_of_two_who_know_the_same_etag_one_writes() -> None:
