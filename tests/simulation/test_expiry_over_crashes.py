@@ -19,6 +19,7 @@ from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S
 from gateway.broker.inbound.connection import Connection
 from gateway.lasting_clock import STEP_S, KernelClocks, LastingClock
 from gateway.mqtt import (
+    ConnAck,
     Connect,
     Disconnect,
     PropertyId,
@@ -45,8 +46,21 @@ class Days(World):
         self.clocks.pass_s(passed_s)
         self.core.sweep()
 
-    async def kill(self, *, down_s: float = 0.0, power: Callable[[], None] | None = None) -> None:
-        """The process dies; it starts again so much later, perhaps behind a power cut."""
+    async def kill(
+        self,
+        *,
+        down_s: float = 0.0,
+        power: Callable[[], None] | None = None,
+        sweeps: bool = True,
+    ) -> None:
+        """The process dies; it starts again so much later, perhaps behind a power cut.
+
+        Args:
+            down_s: for how long it was down.
+            power: what happened to the machine meanwhile.
+            sweeps: whether it has looked at what is due before anybody comes.
+
+        """
         await turn()
         kept = self.core.checkpoints
         assert kept is not None
@@ -62,7 +76,8 @@ class Days(World):
         self.disk = self.log.survives()
         self.start()
         self.log._crash_in = 1 << 60
-        self.core.sweep()
+        if sweeps:
+            self.core.sweep()
         await turn()
 
     def left_s(self, client_id: str) -> float:
@@ -102,6 +117,15 @@ class Device:
     def publish(self, topic: str, *, expiry_s: int) -> None:
         expires: dict[int, Any] = {PropertyId.MESSAGE_EXPIRY_INTERVAL: expiry_s}
         self.send(Publish(topic, b"x", 1, False, packet_id=1, properties=expires))
+
+    def is_resumed(self) -> bool:
+        """Whether its CONNACK said that there was a session."""
+        data = bytes(self.wire.data)
+        span = packet_end(data, 0, 1 << 24)
+        assert span is not None
+        packet = decode(data[0], data[span[0] : span[1]], Version.V5)
+        assert isinstance(packet, ConnAck)
+        return packet.session_present
 
     def got(self) -> list[Publish]:
         found = []
@@ -167,6 +191,44 @@ async def test_the_time_for_which_the_process_was_down_counts(world: Days) -> No
     assert world.left_s("dev") == 600
     await world.kill(down_s=600)
     assert world.core.sessions.get("dev") is None
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["over a kill", "in one life"])
+async def test_a_client_that_comes_before_its_overdue_session_was_looked_at_finds_none(
+    world: Days, *, is_killed: bool
+) -> None:
+    await with_subscriber(world, expiry_s=8)
+    Device(world, "other").publish("t", expiry_s=3600)
+    await turn()
+    if is_killed:
+        await world.kill(down_s=12, sweeps=False)
+    else:
+        world.clocks.pass_s(12)
+    back = Device(world, "sub", expiry_s=8)
+    await turn()
+    assert not back.is_resumed()  # [MQTT-4.1.0-2]
+    assert back.got() == []
+    assert world.core.sessions.get("sub").subscriptions == {}
+    assert world.core.sessions.expired == 1
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["over a kill", "in one life"])
+async def test_a_client_that_comes_before_its_due_will_was_looked_at_does_not_take_it_back(
+    world: Days, *, is_killed: bool
+) -> None:
+    await with_subscriber(world)
+    will = Will("gone", b"bye", 1, False, {PropertyId.WILL_DELAY_INTERVAL: 8})
+    Device(world, will=will).goes()
+    await turn()
+    if is_killed:
+        await world.kill(down_s=12, sweeps=False)
+    else:
+        world.clocks.pass_s(12)
+    Device(world)
+    await turn()
+    reader = Device(world, "sub")
+    await turn()
+    assert [message.payload for message in reader.got()] == [b"bye"]
 
 
 async def test_the_session_of_a_client_that_was_connected_counts_from_the_restart(
@@ -322,6 +384,24 @@ async def test_a_retained_message_ends_on_time_over_a_kill(world: Days) -> None:
     world.pass_s(200)
     await world.kill()
     assert round(world.core.retention.get("t").expires_at_s - world.core.now(), 3) == 400
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["over a kill", "in one life"])
+async def test_a_retained_message_that_has_ended_is_sent_to_nobody_before_it_was_looked_at(
+    world: Days, *, is_killed: bool
+) -> None:
+    soon: dict[int, Any] = {PropertyId.MESSAGE_EXPIRY_INTERVAL: 8}
+    device = Device(world)
+    device.send(Publish("t", b"x", 1, True, packet_id=1, properties=soon))
+    await turn()
+    if is_killed:
+        await world.kill(down_s=12, sweeps=False)
+    else:
+        world.clocks.pass_s(12)
+    reader = Device(world, "reader")
+    reader.send(Subscribe(1, [SubscriptionRequest("#", 1)], {}))
+    await turn()
+    assert reader.got() == []
 
 
 async def test_the_delay_of_a_will_counts_from_when_its_client_went(world: Days) -> None:

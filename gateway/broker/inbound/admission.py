@@ -180,7 +180,7 @@ class Admission:
     def _open(self, peer: Peer, connect: Connect, client: Client) -> None:
         """Find or make the session, answer, and send what waits."""
         sessions, channel = self._sessions, peer.channel
-        old = sessions.get(client.client_id)
+        old = sessions.living(client.client_id)
         if old is not None and old.client.owner != client.owner:
             # Another user's session is neither handed over nor ended, and what waits in it stays.
             why = "another user's client identifier"
