@@ -68,6 +68,11 @@ class Event(enum.IntEnum):
     """session, filters whose retained messages were not all sent (`retained_owed.Wanted`); what
     RETAINED says in the same frame and later was. No filters: all was."""
 
+    INHERITS = 13
+    """session, origin, epoch, numbers (first and last in turn), flags, identifiers, times
+    (`saved.SavedPlaces`): messages of a shared subscription wait for it that did for a session
+    that has ended"""
+
 
 class Operation(enum.IntEnum):
     """What happened to one message of a session; each with its fields."""
@@ -190,6 +195,19 @@ class SessionRecord:
         """It was given a retained message because it subscribed."""
         # After a mark: which message is retained depends on what had been delivered.
         self.journal.decisive(self, Event.RETAINED, self.number, topic, flags, identifiers)
+
+    def inherits(
+        self,
+        key: Epoch,
+        ranges: tuple[int, ...],
+        flags: int,
+        identifiers: tuple[int, ...],
+        times: tuple[tuple[int, int, int], ...],
+    ) -> None:
+        """Messages wait for it that waited for another member of a shared subscription."""
+        # After a mark: they go behind what it had been given.
+        how = (flags, identifiers, times)
+        self.journal.decisive(self, Event.INHERITS, self.number, *key, ranges, *how)
 
     def owed(self, wanted: tuple[Wanted, ...]) -> None:
         """What is retained for these filters was not all sent; none: it was."""

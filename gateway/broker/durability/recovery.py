@@ -317,6 +317,8 @@ class Recovery:
                 self._reach(ref)
                 chosen = self._sessions.get(member)
                 self._delivery.chosen((share, topic_filter), ref, chosen, self._now_s)
+            case Event.INHERITS:
+                self._sessions.inherits(self._clock.now_us(), *fields)
             case _:
                 self._sessions.event(kind, fields)
 

@@ -173,6 +173,25 @@ class SessionsAgain:
         else:
             self._happened(kind, session, fields)
 
+    def inherits(
+        self,
+        lasting_us: int,
+        number: int,
+        origin: str,
+        epoch: int,
+        ranges: tuple[int, ...],
+        *how: Any,
+    ) -> None:
+        """Messages wait for a session that did for one that had ended."""
+        session = self._sessions.get(number)
+        if session is None:
+            self._strange(f"session {number} inherits, which there is not")
+            return
+        flags, identifiers, times = how
+        saved = SavedPlaces((origin, epoch), ranges, flags, identifiers, None, times)
+        behind_s = self._now_s - lasting_us / 1_000_000
+        session.outgoing.backlog.restore(saved_places.places_of(saved, behind_s))
+
     def _happened(self, kind: Event, session: Session, fields: list[Any]) -> None:
         match kind:
             case Event.ENDED:

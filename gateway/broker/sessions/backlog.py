@@ -119,6 +119,18 @@ class Backlog:
         return retained and has_room
 
     @property
+    def room(self) -> int:
+        """Return how many more messages may wait."""
+        return self._limits.queue_messages - self.count
+
+    def inherit(self, places: Places) -> None:
+        """Let messages wait that did for another session, or drop them if there is no room."""
+        if self._has_room_for_places(places.size_bytes):
+            self.restore(places)
+        else:
+            self.drop(places.count)
+
+    @property
     def is_held_up(self) -> bool:
         """Return whether the log could not be read: `take` is to be called again."""
         return self._pause is not None

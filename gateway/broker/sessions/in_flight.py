@@ -28,9 +28,10 @@ from typing import Final
 
 from gateway.broker.durability.journal import Operation, SessionRecord
 from gateway.broker.limits import Budget, Limits
-from gateway.broker.outbound.message import DUP, Message
+from gateway.broker.outbound.message import DUP, IN_PACKET, Message
 from gateway.broker.sessions.backlog import Backlog, Delivery
 from gateway.broker.sessions.logged import Logged
+from gateway.broker.sessions.places import Places
 from gateway.mqtt import PacketError, ReasonCode, Version
 from tree_handler.batch import Ref
 
@@ -98,6 +99,19 @@ class InFlight:
     def is_busy(self) -> bool:
         """Whether anything waits to be sent as soon as there is room."""
         return bool(self.backlog.count or self._unsent)
+
+    @property
+    def is_owed_any(self) -> bool:
+        """Whether anything waits for the client, or is on its way to it."""
+        return bool(self.inflight or self.backlog.count)
+
+    def left_behind(self) -> list[Delivery | Places]:
+        """What another may be sent in the client's place once it is gone for good, in its order.
+
+        Not what it may have had: that is of QoS 2 and was sent [MQTT-4.8.2-5].
+        """
+        sent = [one for one in self.inflight.values() if one is not None and one[1] & 6 == 2]
+        return [*sent, *self.backlog.saved()]
 
     # -- connections ---------------------------------------------------------------------------
 
@@ -282,7 +296,7 @@ class InFlight:
         if identifiers:
             packet = message.packet(self._version, flags, packet_id, identifiers, now_s)
         else:
-            head, tail = message.pieces(self._version << 4 | flags, now_s)
+            head, tail = message.pieces(self._version << 4 | flags & IN_PACKET, now_s)
             packet = head + _packed_id(packet_id) + tail
         if self._packet_bytes_max is not None and len(packet) > self._packet_bytes_max:
             self.backlog.drop()  # as if it had been sent [MQTT-3.1.2-25]

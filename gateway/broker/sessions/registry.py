@@ -226,6 +226,7 @@ class Sessions:
         self.forget(session)
         try:
             self._wills.publish(session)
+            self._subscriptions.hand_over(session)  # section 4.8.2
         finally:
             session.end()
             self._durability.session_ended(session)
