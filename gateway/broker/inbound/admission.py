@@ -94,7 +94,6 @@ class Admission:
 
     def admit(self, peer: Peer, connect: Connect) -> None:
         """Decide on a CONNECT; the CONNACK may come later."""
-        peer.channel.packet_bytes_max = connect.properties.get(PropertyId.MAXIMUM_PACKET_SIZE)
         client_id = connect.client_id or f"{MADE_UP}{secrets.token_hex(12)}"
         certificate = peer.certificate
         name = connect.username if certificate is None else certificate.name
