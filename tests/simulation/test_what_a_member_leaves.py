@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ import pytest
 # A module of this folder, which no package holds under --import-mode=importlib.
 sys.path.insert(0, str(Path(__file__).parent))
 
+from broker_world import GROUP, Client, World
 from passing_days import Days, Device, turn
 
-from gateway.broker.hooks import Client
+from gateway.broker.hooks import Client as Known
 from gateway.broker.sessions.shared_groups import AT_ONCE
 from gateway.mqtt import (
     Disconnect,
@@ -379,7 +381,7 @@ async def test_without_another_member_it_goes_with_its_session(world: Days) -> N
 async def test_nobody_gets_what_it_may_not_receive(world: Days) -> None:
     secret = "t/secret"
 
-    def may_deliver(client: Client, topic: str) -> bool:
+    def may_deliver(client: Known, topic: str) -> bool:
         return client.username != "other" or topic != secret
 
     world.may_deliver = may_deliver
@@ -426,3 +428,69 @@ async def test_a_puback_that_refuses_a_message_ends_it_for_the_group(world: Days
     lazy.leaves()
     await busy.reads_all()
     assert len(busy.payloads) == 1
+
+
+class Leaving(World):
+    """A seeded run with crashes in which one member after the other leaves the group for good."""
+
+    def __init__(self, seed: int, *, sync: bool) -> None:
+        super().__init__(2 * seed, sync=sync)  # an even one: the disk is never full
+        self.gone: list[Client] = []
+        self.steady: set[bytes] = set()
+        """What was published when the member was there that stays."""
+        self.clients[3].receive_maximum = 2
+
+    def publish(self, client: Client) -> None:
+        before = set(self.published)
+        super().publish(client)
+        stays = self.clients[4]
+        if GROUP in stays.subscribed and GROUP not in stays.unsure:
+            self.steady |= set(self.published) - before
+
+    async def step(self) -> None:
+        await super().step()
+        old = self.clients[3]
+        if old.is_accepted and self.rng.random() < 0.02:
+            old.keeps_back = True
+            await turn()
+            old.read()
+            old.send(Disconnect(0, {PropertyId.SESSION_EXPIRY_INTERVAL: 0}))
+            self.gone.append(old)
+            name = f"c3 again {len(self.gone)}"
+            self.clients[3] = Client(name, Version.V5, self.rng, GROUP, receive_maximum=2)
+            self.clients[3].on_acknowledged = self._acknowledged
+
+    async def drain(self) -> None:
+        await super().drain()
+        self.ahead_s += 4_000  # sessions end whose client could not say so before a crash
+        self.core.sweep()
+        await super().drain()
+
+    def _got_by_groups(self) -> Counter[bytes]:
+        members = [*self.gone, *(client for client in self.clients if client.group)]
+        return Counter(payload for one in members for payload in {p.payload for p in one.got})
+
+    def _missed_by_groups(self) -> Iterator[str]:
+        got = self._got_by_groups()
+        for payload in self.steady:
+            message = self.published[payload]
+            is_due = GROUP in message.due and message.acknowledged_at is not None
+            if is_due and message.qos == 1 and not got[payload]:
+                yield f"the group never got {payload!r}"
+
+
+@pytest.mark.parametrize("sync", [False, True], ids=["write", "sync"])
+async def test_members_that_leave_between_crashes_lose_and_double_nothing(
+    sync: bool, pytestconfig: pytest.Config
+) -> None:
+    left = 0
+    for seed in range(500 if pytestconfig.getoption("--soak") else 3):
+        world = Leaving(seed, sync=sync)
+        world.start()
+        for _ in range(300):
+            await world.step()
+        await world.drain()
+        world.close()
+        assert world.broken() == [], f"seed {seed}"
+        left += len(world.gone)
+    assert left
