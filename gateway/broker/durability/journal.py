@@ -32,7 +32,7 @@ from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Wanted
 from gateway.broker.sessions.subscription import Subscription
 from gateway.lasting_clock import Mark
-from tree_handler.batch import Epoch, Ref
+from tree_handler.batch import Epoch, Ref, Row
 
 
 class Event(enum.IntEnum):
@@ -70,8 +70,8 @@ class Event(enum.IntEnum):
 
     INHERITS = 13
     """session, origin, epoch, numbers (first and last in turn), flags, identifiers, times
-    (`saved.SavedPlaces`): messages of a shared subscription wait for it that did for a session
-    that has ended"""
+    (`saved.SavedPlaces`), a message that the log has no longer or None: messages of a shared
+    subscription wait for it that did for a session that has ended"""
 
 
 class Operation(enum.IntEnum):
@@ -200,14 +200,20 @@ class SessionRecord:
         self,
         key: Epoch,
         ranges: tuple[int, ...],
-        flags: int,
-        identifiers: tuple[int, ...],
-        times: tuple[tuple[int, int, int], ...],
+        how: tuple[int, tuple[int, ...], tuple[tuple[int, int, int], ...]],
+        row: Row | None,
     ) -> None:
-        """Messages wait for it that waited for another member of a shared subscription."""
+        """Messages wait for it that waited for another member of a shared subscription.
+
+        Args:
+            key: their stream.
+            ranges: their numbers there, the first and the last of each range in turn.
+            how: flags, identifiers and times, as `Event.INHERITS` has them.
+            row: the message, where it is one that the log does not have any more.
+
+        """
         # After a mark: they go behind what it had been given.
-        how = (flags, identifiers, times)
-        self.journal.decisive(self, Event.INHERITS, self.number, *key, ranges, *how)
+        self.journal.decisive(self, Event.INHERITS, self.number, *key, ranges, *how, row)
 
     def owed(self, wanted: tuple[Wanted, ...]) -> None:
         """What is retained for these filters was not all sent; none: it was."""

@@ -32,6 +32,7 @@ from gateway.broker.sessions.logged import read_first
 from gateway.broker.sessions.places import Places, WaitingRun
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
+from tree_handler.batch import Row
 
 AT_ONCE: Final = 1_000
 """Runs of messages that are handed over before others have their turn."""
@@ -65,6 +66,12 @@ class _Heir:
         """Return the flags of a message that was to be delivered with these."""
         retain = flags & RETAIN if self.keeps_retain else 0
         return min(self.flags & _QOS, flags & _QOS) | self.flags & ~IN_PACKET | retain
+
+    def run_of(self, run: WaitingRun) -> WaitingRun:
+        """Return a run as it waits for this member."""
+        key, flags, _ = run.way
+        way = (key, self.flags_of(flags), self.identifiers)
+        return WaitingRun(way, run.first, run.last, run.timing, run.moment_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +173,10 @@ class SharedGroups:
                 yield
 
     def _is_logged(self, message: Message) -> bool:
-        is_learnt = isinstance(message, LearntMessage)
-        return self._durability.logged is not None and message.ref is not None and not is_learnt
+        logged = self._durability.logged
+        if logged is None or message.ref is None:
+            return False
+        return not isinstance(message, LearntMessage) or logged.has(message.ref)
 
     def _hand_on(self, estate: _Estate, run: WaitingRun) -> Iterator[None]:
         """Hand a run on, but for messages that its heir may not receive."""
@@ -202,6 +211,10 @@ class SharedGroups:
         is_like = self._is_like(estate, heir.session)
         if is_like or self._may(heir.session, message.topic):
             self._give(heir)
+            if message.ref is not None:
+                alone = Places()
+                alone.add(heir.run_of(WaitingRun.of(*item)))
+                self._note(heir.session, alone, message.row())
             of = heir.flags_of(flags)
             heir.session.deliver(message, of, heir.identifiers, self._now())
 
@@ -215,9 +228,7 @@ class SharedGroups:
         return may
 
     def _add(self, heir: _Heir, run: WaitingRun) -> None:
-        key, flags, _ = run.way
-        way = (key, heir.flags_of(flags), heir.identifiers)
-        heir.places.add(WaitingRun(way, run.first, run.last, run.timing, run.moment_ms))
+        heir.places.add(heir.run_of(run))
         if heir.places.is_full:
             self._give(heir)
 
@@ -266,9 +277,13 @@ class SharedGroups:
         if not places.count:
             return
         one = heir.session
-        if one.record is not None:
-            for saved in saved_places.saved(places, self._durability.lasting_ahead_s()):
-                ranges, times = saved.ranges, saved.times
-                one.record.inherits(saved.key, ranges, saved.flags, saved.identifiers, times)
+        self._note(one, places)
         one.outgoing.backlog.inherit(places)
         one.go_on(self._now())
+
+    def _note(self, session: Session, places: Places, row: Row | None = None) -> None:
+        """Have the journal tell of what waits for a session, and of a message that no log has."""
+        if session.record is not None:
+            for saved in saved_places.saved(places, self._durability.lasting_ahead_s()):
+                how = (saved.flags, saved.identifiers, saved.times)
+                session.record.inherits(saved.key, saved.ranges, how, row)
