@@ -365,7 +365,7 @@ class DataPlane:
         for channel in unsafe:
             self._output.due(channel)
         is_done = self.upkeep.sweep(now_s)
-        tried("what members of shared subscriptions left", self._groups.go_on)
+        tried("what members of shared subscriptions left", self._groups.sweep)
         tried("expiry of retained messages", lambda: self.retention.expire(now_s))
         tried("journal", lambda: self._durability.sweep(now_s))
         kept = self.checkpoints

@@ -471,9 +471,20 @@ class Leaving(World):
 
     async def drain(self) -> None:
         await super().drain()
-        self.ahead_s += 4_000  # sessions end whose client could not say so before a crash
-        self.core.sweep()
+        self._members_are_overdue()
         await super().drain()
+        self._members_are_overdue()  # a crash may have taken their end back
+        for _ in range(LIMIT_TURNS):
+            for client in self.clients:
+                client.read()
+            await turn()
+            if self.sync:
+                self.log.synced()
+
+    def _members_are_overdue(self) -> None:
+        """Sessions end whose client could not say so before a crash."""
+        self.ahead_s += 4_000
+        self.core.sweep()
 
     def _got_by_groups(self) -> Counter[bytes]:
         members = [*self.gone, *(client for client in self.clients if client.group)]

@@ -193,7 +193,7 @@ class SessionsAgain:
         if row is None:
             session.outgoing.backlog.restore(places)
             return
-        topic, kind, payload, *more = row
+        topic, kind, payload, *more = row  # it may be in the log no longer
         entry = Entry(topic, payload, kind & 3, bool(kind & 4), *more)
         message = LearntMessage.of(entry, self._now_s)
         message.ref = ((origin, epoch), ranges[0])

@@ -4,8 +4,9 @@ A message that a member was not sent, or of QoS 1 and has not acknowledged, goes
 when its session ends. One of QoS 2 that was sent does not: the member may have had it, and nobody
 could tell [MQTT-4.8.2-5]. They go behind what waits there, in their order.
 
-What stands in the log goes as places in it, and is read by who gets it. So much is handed over at
-a time; the rest goes with the next sweeps.
+What waits in the log goes as places in it, and is read by who gets it. What is in memory goes as it
+is, for the log may have let it go: a checkpoint has it, or nobody. So much is handed over at a
+time; the rest goes with the next sweeps.
 """
 
 from __future__ import annotations
@@ -22,8 +23,6 @@ from gateway.broker.limits import Budget
 from gateway.broker.outbound.message import (
     IN_PACKET,
     RETAIN,
-    LearntMessage,
-    Message,
     share_mark,
 )
 from gateway.broker.outbound.routes import Tree
@@ -36,6 +35,8 @@ from tree_handler.batch import Row
 
 AT_ONCE: Final = 1_000
 """Runs of messages that are handed over before others have their turn."""
+BYTES_AT_ONCE: Final = 6 << 20
+"""And messages that are in memory alone: a frame of the journal holds them, twice so much."""
 LAST_TURNS: Final = 1_000
 """So many such turns a stop may take."""
 _QOS: Final = 6
@@ -119,6 +120,8 @@ class SharedGroups:
         self._heirs: dict[int, _Heir] = {}
         """Who goes on with it, by the mark of the group."""
         self._turn = 0
+        self._noted_bytes = 0
+        """Of messages that the journal's next frame has to hold."""
 
     def joined(self, group: Group) -> None:
         """A session has part in a shared subscription."""
@@ -132,12 +135,15 @@ class SharedGroups:
     def hand_over(self, session: Session) -> None:
         """Give others what waits in a session that ends; it has no part in any group any more."""
         if self._by_mark and session.outgoing.is_owed_any:
+            if self._noted_bytes > BYTES_AT_ONCE:
+                self._write()
             estate = _Estate(session.client.owner, session.outgoing.left_behind())
             self._left.append(self._handed(estate))
             self.go_on()
 
     def go_on(self) -> bool:
         """Hand over some more of what sessions that have ended left; whether that was all."""
+        most_bytes = self._noted_bytes + BYTES_AT_ONCE
         try:
             for _ in range(AT_ONCE if self._left else 0):
                 try:
@@ -146,11 +152,24 @@ class SharedGroups:
                     self._left.popleft()
                     if not self._left:
                         break
+                if self._noted_bytes > most_bytes:
+                    break
         finally:  # whoever is chosen now may be gone when this goes on
             for heir in self._heirs.values():
                 self._give(heir)
             self._heirs.clear()
         return not self._left
+
+    def sweep(self) -> None:
+        """Go on with what is left of the turns before."""
+        if self._noted_bytes:
+            self._write()
+        self.go_on()
+
+    def _write(self) -> None:
+        """Between two sessions: what one leaves and its end stand in one frame."""
+        self._durability.write()
+        self._noted_bytes = 0
 
     def finish(self) -> None:
         """The broker stops: hand over what is left, as far as the log can be read."""
@@ -166,20 +185,15 @@ class SharedGroups:
             if isinstance(item, Places):
                 for run in item.runs():
                     yield from self._hand_on(estate, run)
-            elif self._is_logged(item[0]):
-                yield from self._hand_on(estate, WaitingRun.of(*item))
             else:
                 self._hand_on_alone(estate, item)
                 yield
 
-    def _is_logged(self, message: Message) -> bool:
-        logged = self._durability.logged
-        if logged is None or message.ref is None:
-            return False
-        return not isinstance(message, LearntMessage) or logged.has(message.ref)
-
     def _hand_on(self, estate: _Estate, run: WaitingRun) -> Iterator[None]:
-        """Hand a run on, but for messages that its heir may not receive."""
+        """Hand a run on; to another user's member message by message, which it may not receive.
+
+        What the log lets go is put by for the user whose it is (`spared`), and not for others.
+        """
         heir = self._heir(estate, run.way[1], run.count)
         if heir is None:
             return
@@ -196,14 +210,12 @@ class SharedGroups:
                 yield
                 continue
             alone.skip(passed)
-            for message, flags, identifiers in found:
-                taker = self._heir(estate, flags, 1)
-                if taker is not None and self._may(taker.session, message.topic):
-                    self._add(taker, WaitingRun.of(message, flags, identifiers))
+            for item in found:
+                self._hand_on_alone(estate, item)
             yield
 
     def _hand_on_alone(self, estate: _Estate, item: Delivery) -> None:
-        """Hand a message on that stands in memory alone."""
+        """Hand a message on that is in memory."""
         message, flags, _ = item
         heir = self._heir(estate, flags, 1)
         if heir is None:
@@ -215,8 +227,9 @@ class SharedGroups:
                 alone = Places()
                 alone.add(heir.run_of(WaitingRun.of(*item)))
                 self._note(heir.session, alone, message.row())
-            of = heir.flags_of(flags)
-            heir.session.deliver(message, of, heir.identifiers, self._now())
+                self._noted_bytes += message.size_bytes
+            heir.session.outgoing.backlog.inherit((message, heir.flags_of(flags), heir.identifiers))
+            heir.session.go_on(self._now())
 
     def _is_like(self, estate: _Estate, session: Session) -> bool:
         """Whether a session's client may receive all that the one before might."""
