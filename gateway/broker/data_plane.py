@@ -44,6 +44,7 @@ from gateway.broker.retained.retention import Retention
 from gateway.broker.retained.sending import RetainedSending
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
+from gateway.broker.sessions.shared_groups import SharedGroups
 from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.broker.sessions.wills import Wills
 from gateway.broker.statistics.traffic import Traffic
@@ -172,8 +173,11 @@ class DataPlane:
             *(self._hooks.tree, self._outlet, self.retention, durability, self._turns),
             *(self.log_room, self.now),
         )
+        may_deliver = None if self._hooks.permissions is None else self.may_deliver
+        self._groups = SharedGroups(self._tree, may_deliver, durability, self.budget, self.now)
         self.subscriptions = Subscriptions(
-            self._tree, self.known_routes, self.delivery, events, self._hooks.interest
+            *(self._tree, self.known_routes, self.delivery, self._groups, events),
+            self._hooks.interest,
         )
         self.wills = Wills(self.acceptance, durability, self.refusals, self.now)
         self.sessions = Sessions(
@@ -302,7 +306,8 @@ class DataPlane:
         self._sweeping.stop()
         self.acceptance.commit()
         self.acceptance.finish()
-        for peer in self.connections:
+        # Who is to last comes last: it goes on with what the others leave (`SharedGroups`).
+        for peer in sorted(self.connections, key=lambda one: one.session_expiry_s > 0):
             channel, session = peer.channel, peer.session
             if session is not None:
                 # No will: it is no fault of the client's.
@@ -312,6 +317,8 @@ class DataPlane:
                 channel.close()
             if channel.is_paused or channel.is_lingering:
                 channel.abort()
+        self._groups.finish()
+        self._durability.write()
         self.tasks.stop()
 
     # -- messages of the broker's own --------------------------------------------------------------
@@ -360,6 +367,7 @@ class DataPlane:
         for channel in unsafe:
             self._output.due(channel)
         is_done = self.upkeep.sweep(now_s)
+        tried("what members of shared subscriptions left", self._groups.sweep)
         tried("expiry of retained messages", lambda: self.retention.expire(now_s))
         tried("journal", lambda: self._durability.sweep(now_s))
         kept = self.checkpoints

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -50,7 +51,15 @@ def settings_of_broker(
     """
     mqtt = settings.mqtt
     return BrokerSettings(
-        tuple(Listener(scheme, listened[scheme], port) for scheme, port in mqtt.ports.items()),
+        tuple(
+            Listener(
+                scheme,
+                listened[scheme],
+                port,
+                tuple(map(ipaddress.ip_network, mqtt.proxies_of(scheme))),
+            )
+            for scheme, port in mqtt.ports.items()
+        ),
         settings.access.anonymous,
         limits,
         WebSocketRules(mqtt.websocket_path, tuple(mqtt.websocket_origins)),

@@ -67,6 +67,14 @@ def hosts(where: str, values: Sequence[str]) -> Iterator[Fault]:
                 yield Fault(where, f"{value!r} is neither an IP address nor a host name")
 
 
+def network(where: str, value: str) -> Iterator[Fault]:
+    """An IP address, or a network of them as ``ADDRESS/LENGTH``."""
+    try:
+        ipaddress.ip_network(value)
+    except ValueError:
+        yield Fault(where, f"{value!r} is neither an IP address nor a network such as 10.0.0.0/24")
+
+
 def is_wildcard(host: str) -> bool:
     """Whether that means all addresses of a version."""
     try:

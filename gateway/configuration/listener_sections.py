@@ -45,7 +45,9 @@ class MqttSection:
     """The broker's listeners. Port 0 takes a free one, printed at start.
 
     Each port is opened at all addresses and host names of its host; those without a host of their
-    own take ``host``. A listener whose port is "off", here None, does not exist. ``plugins`` are
+    own take ``host``. A listener whose port is "off", here None, does not exist. A connection that
+    comes to one of ``proxied_ports`` from an address of ``proxies`` begins with a header of the
+    PROXY protocol; without ``proxied_ports`` that holds for all ports. ``plugins`` are
     amqtt's: the dotted name of a class -> its options. ``$SYS`` is published every
     ``sys_interval_s``, or never if that is 0.
     """
@@ -65,6 +67,8 @@ class MqttSection:
     client_certificate: str = checks.chosen("none", *CLIENT_CERTIFICATES)
     client_ca_file: Path | None = None
     client_crl_file: Path | None = None
+    proxies: list[str] = field(default_factory=list)
+    proxied_ports: list[str] = field(default_factory=list)
     plugins: dict[str, Any] = field(default_factory=dict)
     sys_interval_s: float = 10.0
 
@@ -87,7 +91,13 @@ class MqttSection:
         found: list[str] = getattr(self, self.host_field(scheme))
         return found
 
+    def proxies_of(self, scheme: str) -> list[str]:
+        """Addresses and networks of the proxies in front of a listener."""
+        is_proxied = not self.proxied_ports or PORT_FIELDS[scheme] in self.proxied_ports
+        return self.proxies if is_proxied else []
+
     def _faults(self) -> Iterator[Fault]:
+        yield from self._proxy_faults()
         for scheme, name in PORT_FIELDS.items():
             yield from checks.port(name, getattr(self, name))
             if (hosts := getattr(self, own := HOST_FIELDS[scheme])) is not None:
@@ -110,6 +120,18 @@ class MqttSection:
             if port and first.setdefault(port, scheme) != scheme:
                 why = f"{port} is {PORT_FIELDS[first[port]]} already"
                 yield Fault(PORT_FIELDS[scheme], why)
+
+    def _proxy_faults(self) -> Iterator[Fault]:
+        for value in self.proxies:
+            yield from checks.network("proxies", value)
+        for name in self.proxied_ports:
+            if name not in PORT_FIELDS.values():
+                known = ", ".join(PORT_FIELDS.values())
+                yield Fault("proxied_ports", f"{name!r} is none of {known}")
+            elif not self._is_set(name):
+                yield Fault("proxied_ports", f"{name!r} is not listened on")
+        if self.proxied_ports and not self.proxies:
+            yield Fault("proxied_ports", "of no use without proxies")
 
     def _certificate_faults(self) -> Iterator[Fault]:
         secure = [name for name in ("tls_port", "secure_websocket_port") if self._is_set(name)]

@@ -14,6 +14,7 @@ from gateway.mqtt.connect import (
     LINK_USER_PREFIX,
     Connect,
     Will,
+    asked_packet_bytes,
     asked_version,
 )
 from gateway.mqtt.direction import check_sent_by_client
@@ -69,6 +70,7 @@ __all__ = [
     "Unsubscribe",
     "Version",
     "Will",
+    "asked_packet_bytes",
     "asked_version",
     "body_at",
     "check_sent_by_client",

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.mqtt.errors import PacketError, malformed, protocol_error, shortened
-from gateway.mqtt.kinds import V5, WILL, Version
+from gateway.mqtt.kinds import V5, WILL, PacketType, Version
 from gateway.mqtt.primitives import Reader, encode_binary, encode_integer, encode_string
 from gateway.mqtt.properties import (
     Properties,
     PropertyId,
+    decode_properties,
     encode_properties,
     properties_text,
     read_properties,
@@ -25,6 +26,10 @@ LINK_USER_PREFIX: Final = "$hedgerow/"
 
 _NAME: Final = b"MQTT"
 _LEVEL_AT_MOST: Final = 8  # behind the longest protocol name, that of MQTT 3.1
+_BEFORE_PROPERTIES: Final = 4
+"""Version, flags and keep alive, between the protocol name and the properties."""
+LEAST_CONNACK_BYTES: Final = 5
+"""Of 5.0, without properties."""
 _RESERVED: Final = 0x01
 _CLEAN_START: Final = 0x02
 _WILL_FLAG: Final = 0x04
@@ -104,6 +109,26 @@ def asked_version(body: bytes) -> Version:
     at = 2 + int.from_bytes(body[:2], "big")
     is_v5 = at <= _LEVEL_AT_MOST and body[at : at + 1] in (b"\x05", b"\x85")
     return Version.V5 if is_v5 else Version.V311
+
+
+def asked_packet_bytes(body: bytes) -> int | None:
+    """The Maximum Packet Size that a CONNECT of 5.0 tells, which may be malformed, to answer it.
+
+    Args:
+        body: of the packet.
+
+    Returns:
+        None where it tells of none; that of the least CONNACK where its properties are malformed,
+        and may have told of one.
+
+    """
+    at = 2 + int.from_bytes(body[:2], "big") + _BEFORE_PROPERTIES
+    try:
+        properties, _ = decode_properties(body, at, len(body), PacketType.CONNECT)
+    except PacketError:
+        return LEAST_CONNACK_BYTES
+    packet_bytes: int | None = properties.get(PropertyId.MAXIMUM_PACKET_SIZE)
+    return packet_bytes
 
 
 def decode_connect(reader: Reader, version: int) -> Connect:

@@ -265,12 +265,16 @@ async def world(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
 
 TWO_PATTERNS = BRIDGE.format(name="campus", topics="topic a/# both 2\ntopic b/# both 1")
 EVERYTHING = BRIDGE.format(name="campus", topics="topic # both 1")
+OF_5_0 = BRIDGE.format(
+    name="campus", topics="topic a/# both 2\ntopic b/# both 1\nbridge_protocol_version mqttv50"
+)
+"""Without the bridge bit, which 5.0 has no room for."""
 TWO_BRIDGES = BRIDGE.format(name="one", topics="topic a/# both 1") + BRIDGE.format(
     name="two", topics="topic b/# both 2"
 )
 
 
-@pytest.mark.parametrize("world", [TWO_PATTERNS, EVERYTHING, TWO_BRIDGES], indirect=True)
+@pytest.mark.parametrize("world", [TWO_PATTERNS, EVERYTHING, TWO_BRIDGES, OF_5_0], indirect=True)
 async def test_messages_pass_both_ways_once_and_do_not_come_back(world: World) -> None:
     await world.bridged("b/probe")
     sent = []

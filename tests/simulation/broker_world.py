@@ -137,6 +137,7 @@ class World:
         self.epoch = 0
         self.crashes = 0
         self.may_publish: Callable[[Known, str], Verdict] | None = None
+        self.may_deliver: Callable[[Known, str], Verdict] | None = None
         self.plugin: Events | None = None
         self.published: dict[bytes, Published] = {}
         self.retained: dict[str, list[bytes]] = defaultdict(list)
@@ -172,7 +173,12 @@ class World:
             return loop.time() + self.ahead_s
 
         self.durable = Durable(self.log, LastingClock(self.clocks, self.epoch), now)
-        around = hooks(commit=self.log.commit, may_publish=self.may_publish, events=self.plugin)
+        around = hooks(
+            commit=self.log.commit,
+            may_publish=self.may_publish,
+            may_deliver=self.may_deliver,
+            events=self.plugin,
+        )
         self.core = DataPlane(around, self.limits, self.durable, now=now)
         self._open = FailingStore(self.store)
         found = self.core.recover(self.durable, self.log, self._open, self._open.load())

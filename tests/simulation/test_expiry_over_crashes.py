@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,111 +13,23 @@ import pytest
 # A module of this folder, which no package holds under --import-mode=importlib.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from broker_world import Wire, World
+from passing_days import Days, Device, turn
 
 from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S
-from gateway.broker.inbound.connection import Connection
 from gateway.lasting_clock import STEP_S, KernelClocks, LastingClock
 from gateway.mqtt import (
-    Connect,
     Disconnect,
     PropertyId,
     Publish,
     ReasonCode,
     Subscribe,
     SubscriptionRequest,
-    Version,
     Will,
-    decode,
-    encode,
-    packet_end,
 )
 
 DAY_S = 24 * 3600
 YEAR_S = 365 * DAY_S
 OTHER = ("other", 7)
-
-
-class Days(World):
-    """A world whose time passes as the test says, by all clocks alike."""
-
-    def pass_s(self, passed_s: float) -> None:
-        self.clocks.pass_s(passed_s)
-        self.core.sweep()
-
-    async def kill(self, *, down_s: float = 0.0, power: Callable[[], None] | None = None) -> None:
-        """The process dies; it starts again so much later, perhaps behind a power cut."""
-        await turn()
-        kept = self.core.checkpoints
-        assert kept is not None
-        while kept._saving is not None:  # SQLite does not like its file to be closed meanwhile
-            await asyncio.wait({kept._saving})
-        if self.takes_checkpoints:
-            await self.checkpoint()
-        self.log.is_dead = True
-        self.clocks.pass_s(down_s)
-        if power is not None:
-            power()
-        self._open.close()
-        self.disk = self.log.survives()
-        self.start()
-        self.log._crash_in = 1 << 60
-        self.core.sweep()
-        await turn()
-
-    def left_s(self, client_id: str) -> float:
-        """How long a session that waits for its client has to live."""
-        ends_at_s = self.core.sessions.get(client_id).ends_at_s
-        assert ends_at_s is not None
-        return round(ends_at_s - self.core.now(), 3)
-
-    def messages_left_s(self, client_id: str) -> list[float]:
-        """How long each message that waits for a client has to live."""
-        outgoing = self.core.sessions.get(client_id).outgoing
-        open_ones = (*outgoing.inflight.values(), *outgoing.backlog.in_memory())
-        waiting = [one[0] for one in open_ones if one is not None]
-        ends_s = [one.expires_at_s for one in waiting if one.expires_at_s is not None]
-        return [round(end_s - self.core.now(), 3) for end_s in ends_s]
-
-
-class Device:
-    """A client of 5.0."""
-
-    def __init__(
-        self, world: World, name: str = "dev", *, expiry_s: int = 3600, will: Will | None = None
-    ) -> None:
-        self.wire = Wire()
-        self.connection = Connection(world.core.service)
-        self.connection.connection_made(self.wire)
-        lasting: dict[int, Any] = {PropertyId.SESSION_EXPIRY_INTERVAL: expiry_s}
-        self.send(Connect(Version.V5, name, clean_start=False, will=will, properties=lasting))
-
-    def send(self, packet: Any) -> None:
-        self.connection.data_received(encode(packet, Version.V5))
-
-    def goes(self) -> None:
-        """Its network fails."""
-        self.connection.connection_lost(None)
-
-    def publish(self, topic: str, *, expiry_s: int) -> None:
-        expires: dict[int, Any] = {PropertyId.MESSAGE_EXPIRY_INTERVAL: expiry_s}
-        self.send(Publish(topic, b"x", 1, False, packet_id=1, properties=expires))
-
-    def got(self) -> list[Publish]:
-        found = []
-        data = bytes(self.wire.data)
-        self.wire.data.clear()
-        while (span := packet_end(data, 0, 1 << 24)) is not None:
-            packet = decode(data[0], data[span[0] : span[1]], Version.V5)
-            data = data[span[1] :]
-            if isinstance(packet, Publish):
-                found.append(packet)
-        return found
-
-
-async def turn() -> None:
-    for _ in range(6):
-        await asyncio.sleep(0)
 
 
 @pytest.fixture(params=[False, True], ids=["from the log", "from a checkpoint"])
@@ -167,6 +79,44 @@ async def test_the_time_for_which_the_process_was_down_counts(world: Days) -> No
     assert world.left_s("dev") == 600
     await world.kill(down_s=600)
     assert world.core.sessions.get("dev") is None
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["over a kill", "in one life"])
+async def test_a_client_that_comes_before_its_overdue_session_was_looked_at_finds_none(
+    world: Days, *, is_killed: bool
+) -> None:
+    await with_subscriber(world, expiry_s=8)
+    Device(world, "other").publish("t", expiry_s=3600)
+    await turn()
+    if is_killed:
+        await world.kill(down_s=12, sweeps=False)
+    else:
+        world.clocks.pass_s(12)
+    back = Device(world, "sub", expiry_s=8)
+    await turn()
+    assert not back.is_resumed()  # [MQTT-4.1.0-2]
+    assert back.got() == []
+    assert world.core.sessions.get("sub").subscriptions == {}
+    assert world.core.sessions.expired == 1
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["over a kill", "in one life"])
+async def test_a_client_that_comes_before_its_due_will_was_looked_at_does_not_take_it_back(
+    world: Days, *, is_killed: bool
+) -> None:
+    await with_subscriber(world)
+    will = Will("gone", b"bye", 1, False, {PropertyId.WILL_DELAY_INTERVAL: 8})
+    Device(world, will=will).goes()
+    await turn()
+    if is_killed:
+        await world.kill(down_s=12, sweeps=False)
+    else:
+        world.clocks.pass_s(12)
+    Device(world)
+    await turn()
+    reader = Device(world, "sub")
+    await turn()
+    assert [message.payload for message in reader.got()] == [b"bye"]
 
 
 async def test_the_session_of_a_client_that_was_connected_counts_from_the_restart(
@@ -322,6 +272,24 @@ async def test_a_retained_message_ends_on_time_over_a_kill(world: Days) -> None:
     world.pass_s(200)
     await world.kill()
     assert round(world.core.retention.get("t").expires_at_s - world.core.now(), 3) == 400
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["over a kill", "in one life"])
+async def test_a_retained_message_that_has_ended_is_sent_to_nobody_before_it_was_looked_at(
+    world: Days, *, is_killed: bool
+) -> None:
+    soon: dict[int, Any] = {PropertyId.MESSAGE_EXPIRY_INTERVAL: 8}
+    device = Device(world)
+    device.send(Publish("t", b"x", 1, True, packet_id=1, properties=soon))
+    await turn()
+    if is_killed:
+        await world.kill(down_s=12, sweeps=False)
+    else:
+        world.clocks.pass_s(12)
+    reader = Device(world, "reader")
+    reader.send(Subscribe(1, [SubscriptionRequest("#", 1)], {}))
+    await turn()
+    assert reader.got() == []
 
 
 async def test_the_delay_of_a_will_counts_from_when_its_client_went(world: Days) -> None:

@@ -43,6 +43,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/enrolment/service.py:EnrolmentService._begin",
         "gateway/shares/password_checks.py:PasswordChecks.run",
         "gateway/process/readings.py:Readings._keep",
+        "gateway/proxy_protocol/layer.py:ProxiedConnection.connection_made",
         "gateway/shares/paced_reading.py:PacedReading._flow",
     ),
     "who waits for it is given its failure": (

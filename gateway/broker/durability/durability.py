@@ -114,6 +114,10 @@ class Durability:
 
     # -- how long messages have waited -------------------------------------------------------------
 
+    def lasting_ahead_s(self) -> float:
+        """Return the clock that outlives the process less the loop's."""
+        return 0.0
+
     def accepted_us(self) -> int:
         """Return the stamp of a message that is accepted now and may expire; 0 for none."""
         return 0

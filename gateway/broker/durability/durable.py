@@ -210,6 +210,10 @@ class Durable(Durability):
 
     # -- how long messages have waited -----------------------------------------------------------
 
+    def lasting_ahead_s(self) -> float:
+        """See `Durability`."""
+        return self.clock.now_us() / 1_000_000 - self._now()
+
     def accepted_us(self) -> int:
         """See `Durability`."""
         return stamp(self.clock.now_us())

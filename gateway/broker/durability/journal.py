@@ -32,7 +32,7 @@ from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Wanted
 from gateway.broker.sessions.subscription import Subscription
 from gateway.lasting_clock import Mark
-from tree_handler.batch import Epoch, Ref
+from tree_handler.batch import Epoch, Ref, Row
 
 
 class Event(enum.IntEnum):
@@ -67,6 +67,11 @@ class Event(enum.IntEnum):
     OWED = 12
     """session, filters whose retained messages were not all sent (`retained_owed.Wanted`); what
     RETAINED says in the same frame and later was. No filters: all was."""
+
+    INHERITS = 13
+    """session, origin, epoch, numbers (first and last in turn), flags, identifiers, times
+    (`saved.SavedPlaces`), a message that the log has no longer or None: messages of a shared
+    subscription wait for it that did for a session that has ended"""
 
 
 class Operation(enum.IntEnum):
@@ -190,6 +195,25 @@ class SessionRecord:
         """It was given a retained message because it subscribed."""
         # After a mark: which message is retained depends on what had been delivered.
         self.journal.decisive(self, Event.RETAINED, self.number, topic, flags, identifiers)
+
+    def inherits(
+        self,
+        key: Epoch,
+        ranges: tuple[int, ...],
+        how: tuple[int, tuple[int, ...], tuple[tuple[int, int, int], ...]],
+        row: Row | None,
+    ) -> None:
+        """Messages wait for it that waited for another member of a shared subscription.
+
+        Args:
+            key: their stream.
+            ranges: their numbers there, the first and the last of each range in turn.
+            how: flags, identifiers and times, as `Event.INHERITS` has them.
+            row: the message, where it is one that the log does not have any more.
+
+        """
+        # After a mark: they go behind what it had been given.
+        self.journal.decisive(self, Event.INHERITS, self.number, *key, ranges, *how, row)
 
     def owed(self, wanted: tuple[Wanted, ...]) -> None:
         """What is retained for these filters was not all sent; none: it was."""

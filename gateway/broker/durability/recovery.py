@@ -278,7 +278,10 @@ class Recovery:
             session = self._sessions.get(number)
             if session is not None:  # it may have ended within the turn
                 for operation in operations:
-                    self._operation(number, session, operation)
+                    try:
+                        self._operation(number, session, operation)
+                    except PacketError as error:  # what it answers is not on its way
+                        self._strange(f"{session.client}: {error}")
         for number, index, packet_id in said.publishers:
             if number < 0:
                 self._wills.announced(header.first + index, -number)
@@ -314,6 +317,8 @@ class Recovery:
                 self._reach(ref)
                 chosen = self._sessions.get(member)
                 self._delivery.chosen((share, topic_filter), ref, chosen, self._now_s)
+            case Event.INHERITS:
+                self._sessions.inherits(self._clock.now_us(), *fields)
             case _:
                 self._sessions.event(kind, fields)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
-from gateway.broker.outbound.routes import Grant, Members
+from gateway.broker.outbound.routes import Members
 from gateway.broker.sessions.session import Session
 from tree_handler.batch import Ref
 
@@ -29,7 +29,7 @@ class ReplayedDelivery(Delivery):
         members, message = self._open.pop((group, ref), ([], None))
         for member, subscription in members:
             if member is session and message is not None:
-                self.give(member, message, Grant.of([subscription]), now_s)
+                self.give_share(group, member, message, subscription, now_s)
 
     def choose_the_rest(self, now_s: float) -> None:
         """What nobody had been sent when the broker was stopped."""

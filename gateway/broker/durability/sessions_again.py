@@ -16,7 +16,7 @@ from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.saved import SavedPlaces, SavedSession
 from gateway.broker.hooks import Client
 from gateway.broker.limits import RANGES, Budget
-from gateway.broker.outbound.message import Message
+from gateway.broker.outbound.message import LearntMessage, Message
 from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.retained.owing import Owing
@@ -27,7 +27,7 @@ from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.mqtt import FilterError
-from tree_handler.batch import Ref
+from tree_handler.batch import Entry, Ref
 
 IDS_APART: Final = 4_099
 """So far apart are the first packet identifiers of lives whose epochs follow each other."""
@@ -172,6 +172,33 @@ class SessionsAgain:
             self._strange(f"{kind.name} of session {fields[0]}, which there is not")
         else:
             self._happened(kind, session, fields)
+
+    def inherits(
+        self,
+        lasting_us: int,
+        number: int,
+        origin: str,
+        epoch: int,
+        ranges: tuple[int, ...],
+        *how: Any,
+    ) -> None:
+        """Messages wait for a session that did for one that had ended."""
+        session = self._sessions.get(number)
+        if session is None:
+            self._strange(f"session {number} inherits, which there is not")
+            return
+        flags, identifiers, times, row = how
+        saved = SavedPlaces((origin, epoch), ranges, flags, identifiers, None, times)
+        places = saved_places.places_of(saved, self._now_s - lasting_us / 1_000_000)
+        if row is None:
+            session.outgoing.backlog.restore(places)
+            return
+        topic, kind, payload, *more = row  # it may be in the log no longer
+        entry = Entry(topic, payload, kind & 3, bool(kind & 4), *more)
+        message = LearntMessage.of(entry, self._now_s)
+        message.ref = ((origin, epoch), ranges[0])
+        next(places.runs()).time(message)
+        session.outgoing.backlog.restore((message, flags, identifiers))
 
     def _happened(self, kind: Event, session: Session, fields: list[Any]) -> None:
         match kind:

@@ -8,6 +8,7 @@ Published, which MQTT 3.1.1 can't say (5.0, section 3.8.3.1).
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -39,6 +40,8 @@ BRIDGE_ROLE: Final = "bridge"
 """What a certificate must say that a bridge shows."""
 _NO_ROOM: Final = "no room to keep the session"
 _NOTIFICATIONS: Final = "$SYS/broker/connection/"
+"""Below it Mosquitto's bridges say how their own connection is."""
+WILL_LEFT_OUT: Final = "will of a bridge's own state left out"
 
 
 class Admission:
@@ -91,7 +94,6 @@ class Admission:
 
     def admit(self, peer: Peer, connect: Connect) -> None:
         """Decide on a CONNECT; the CONNACK may come later."""
-        peer.channel.packet_bytes_max = connect.properties.get(PropertyId.MAXIMUM_PACKET_SIZE)
         client_id = connect.client_id or f"{MADE_UP}{secrets.token_hex(12)}"
         certificate = peer.certificate
         name = connect.username if certificate is None else certificate.name
@@ -139,8 +141,10 @@ class Admission:
 
     def _check_will(self, peer: Peer, connect: Connect, client: Client) -> None:
         will = connect.will
-        if will is not None and client.is_bridge and will.topic.startswith(_NOTIFICATIONS):
-            # What a bridge says of its own connection is left out, not refused.
+        if will is not None and will.topic.startswith(_NOTIFICATIONS):
+            # Left out, not refused, for whoever has it: a bridge of 5.0 can't say that it is one.
+            who = f"{client.introduced()}: {will.topic[:64]!r}"
+            self._refusals.count(WILL_LEFT_OUT, who, level=logging.INFO)
             connect.will = will = None
 
         def decided(allowed: bool | None) -> None:
@@ -175,7 +179,7 @@ class Admission:
     def _open(self, peer: Peer, connect: Connect, client: Client) -> None:
         """Find or make the session, answer, and send what waits."""
         sessions, channel = self._sessions, peer.channel
-        old = sessions.get(client.client_id)
+        old = sessions.living(client.client_id)
         if old is not None and old.client.owner != client.owner:
             # Another user's session is neither handed over nor ended, and what waits in it stays.
             why = "another user's client identifier"

@@ -16,8 +16,11 @@ from gateway.broker.statistics.traffic import Traffic
 from gateway.mqtt import (
     Connect,
     PacketError,
+    PropertyId,
     ReasonCode,
     Scanner,
+    Version,
+    asked_packet_bytes,
     asked_version,
     body_at,
     decode,
@@ -88,9 +91,12 @@ class Greeting:
         try:
             connect = decode(packet[0], body, version)
         except PacketError as error:
+            if version == Version.V5:
+                peer.channel.packet_bytes_max = asked_packet_bytes(body)
             self._admission.refuse(peer, error.reason, str(error))
             return
         assert isinstance(connect, Connect)
+        peer.channel.packet_bytes_max = connect.properties.get(PropertyId.MAXIMUM_PACKET_SIZE)
         if not connect.is_link:
             self._admission.admit(peer, connect)
         elif why := self._why_no_link(peer, connect):

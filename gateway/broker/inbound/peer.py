@@ -55,6 +55,12 @@ class Peer:
             return None
         return publisher.session
 
+    @property
+    def session_expiry_s(self) -> int:
+        """How long the session that it serves outlives it; 0 if it serves none."""
+        session = self.session
+        return 0 if session is None else session.expiry_s
+
     def proved(self, certificate: PeerCertificate | None) -> None:
         """The TLS handshake is over; None if the client has shown no certificate."""
         self.certificate = certificate

@@ -2,7 +2,7 @@
 
 Plain TCP is the connection's own transport; TLS and websockets come between. Each connection
 counts, and its time to be accepted runs, from the first byte on: a client that draws out a
-handshake is limited as one that says nothing is.
+handshake is limited as one that says nothing is. Behind a proxy that is so from its header on.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from mypy_extensions import mypyc_attr
 from gateway.broker.inbound.connection import Connection, Service
 from gateway.broker.listeners.websocket import WebSocket, WebSocketRules
 from gateway.event_log.counted_lines import CountedLines
+from gateway.proxy_protocol.layer import Network, ProxiedConnection, Proxies
 from gateway.tls.certificates import CertificateError, identify
 from gateway.tls.context import Tls
 from gateway.tls.layer import TlsLayer
@@ -36,12 +37,14 @@ class Listener:
         scheme: ``mqtt``, ``mqtts``, ``ws`` or ``wss``.
         hosts: addresses to listen on.
         port: TCP port, 0 for one that is free at all of them.
+        proxies: addresses whose connections begin with a header of the PROXY protocol.
 
     """
 
     scheme: str
     hosts: tuple[str, ...]
     port: int
+    proxies: tuple[Network, ...] = ()
 
     def at(self, host: str) -> str:
         """One of its addresses, with the port."""
@@ -138,12 +141,19 @@ class Listeners:
             tls = self._certificates(listener)
             return _tls_layer(connection, carried, tls, service.output.refusals)
 
+        loop = asyncio.get_running_loop()
+        proxies = Proxies(listener.proxies, self._service.output.refusals, loop)
+
+        def proxied() -> asyncio.Protocol:
+            return ProxiedConnection(proxies, accepted)
+
         if listener.is_secure:
             self._certificates(listener)
+        made = proxied if listener.proxies else accepted
         is_chosen_here = listener.port == 0 and len(listener.hosts) > 1
         for left in reversed(range(FREE_PORT_TRIES if is_chosen_here else 1)):
             try:
-                self._servers[listener.scheme] = await _open(listener, accepted)
+                self._servers[listener.scheme] = await _open(listener, made)
                 return
             except ListenError as error:
                 if not left or error.errno != errno.EADDRINUSE:

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gateway.broker.outbound.channel import Channel
-from gateway.broker.outbound.message import RETAIN, Message, plain_packets
+from gateway.broker.outbound.message import RETAIN, Message, plain_packets, share_mark
 from gateway.broker.outbound.routes import Grant, Members, Route
 from gateway.broker.sessions.session import Session
+from gateway.broker.sessions.subscription import Subscription
 from gateway.mqtt import V5, V311
 
 
@@ -17,6 +18,7 @@ class Delivery:
 
     def __init__(self) -> None:
         self._turns: Counter[tuple[str, str]] = Counter()
+        self._marks: dict[tuple[str, str], int] = {}
 
     def deliver(
         self, message: Message, route: Route, publisher: Session | None, now_s: float
@@ -94,6 +96,7 @@ class Delivery:
         now_s: float,
         *,
         retained: bool = False,
+        mark: int = 0,
     ) -> None:
         """Give a message to one session.
 
@@ -103,6 +106,7 @@ class Delivery:
             grant: at which QoS, with which identifiers.
             now_s: on the loop's clock.
             retained: because of a new subscription: RETAIN is set [MQTT-3.3.1-8].
+            mark: of the shared subscription that it is given for (`share_mark`).
 
         """
         qos = min(message.qos, grant.qos)
@@ -114,6 +118,7 @@ class Delivery:
         if qos:
             if retained and session.record is not None and message.ref is not None:
                 session.record.given_retained(message.topic, flags, grant.identifiers)
+            flags |= mark
             session.deliver(message, flags, grant.identifiers, now_s, retained=retained)
         elif channel is not None:
             channel.offer(message.packet(channel.version, flags, 0, grant.identifiers, now_s))
@@ -140,11 +145,26 @@ class Delivery:
         journal = next((s.record.journal for s, _ in members if s.record is not None), None)
         if journal is not None and message.ref is not None:
             journal.shared(group, message.ref, session.record)
-        self.give(session, message, Grant.of([subscription]), now_s)
+        self.give_share(group, session, message, subscription, now_s)
+
+    def give_share(
+        self,
+        group: tuple[str, str],
+        session: Session,
+        message: Message,
+        subscription: Subscription,
+        now_s: float,
+    ) -> None:
+        """Give a message to a member of a shared subscription."""
+        mark = self._marks.get(group)
+        if mark is None:
+            mark = self._marks[group] = share_mark(group)
+        self.give(session, message, Grant.of([subscription]), now_s, mark=mark)
 
     def forget_turns(self, group: tuple[str, str]) -> None:
-        """A shared subscription has no members left."""
+        """A shared subscription has a member less, and perhaps none left."""
         self._turns.pop(group, None)
+        self._marks.pop(group, None)
 
 
 def _send_all(channels: list[Channel], message: Message, version: int, now_s: float) -> None:

@@ -4,11 +4,14 @@ One object stands for a message in all queues and windows that it waits in. Its 
 from a head (fixed header and topic), the packet identifier and a tail (properties and payload).
 Head and tail depend on the kind of packet alone, that is protocol version and flags: they are
 made once for many receivers, and not at all where the packet as it came has them already.
-Delivery flags are the low bits of the first byte: QoS in bits 1 and 2, RETAIN in bit 0.
+Delivery flags are the low bits of the first byte: QoS in bits 1 and 2, RETAIN in bit 0. Above them
+stands, for a message that waits or is on its way, which shared subscription it is delivered for
+(`share_mark`); no packet shows that.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from operator import index
 from typing import Any, Final
@@ -26,6 +29,11 @@ from tree_handler.retained.message import VERSION, stamped_version
 
 DUP: Final = 0x08
 RETAIN: Final = 0x01
+
+IN_PACKET: Final = 0x0F
+"""Those of the delivery flags that a packet shows."""
+_MARK_BYTES: Final = 5
+"""Of a digest: two of a thousand groups have the same mark once in two million times."""
 
 EXPIRY: Final = int(PropertyId.MESSAGE_EXPIRY_INTERVAL)
 _IDENTIFIER: Final = int(PropertyId.SUBSCRIPTION_IDENTIFIER)
@@ -133,12 +141,13 @@ class Message:
 
         Args:
             version: the receiver's.
-            flags: QoS and RETAIN as delivered.
+            flags: QoS and RETAIN as delivered; what is above them counts for nothing.
             packet_id: for QoS 1 and 2.
             identifiers: the receiver's subscription identifiers.
             now_s: on the loop's clock.
 
         """
+        flags &= IN_PACKET
         if identifiers and version != V311:
             tail = self._properties_now(identifiers, now_s) + self.payload
             head = publish_head(flags, self.key, len(tail) + (2 if flags & 6 else 0))
@@ -182,6 +191,19 @@ class LearntMessage(Message):
 
     Its reference says where it stood in its origin's stream; this gateway's log need not have it.
     """
+
+
+def share_mark(group: tuple[str, str]) -> int:
+    """Return the delivery flags that say for which shared subscription a message is delivered.
+
+    The same in each life of a gateway, for a journal and a checkpoint have it.
+
+    Args:
+        group: the share name and the filter.
+
+    """
+    digest = hashlib.blake2b("/".join(group).encode(), digest_size=_MARK_BYTES).digest()
+    return (int.from_bytes(digest, "big") | 1) << IN_PACKET.bit_length()
 
 
 def _size_bytes(properties: dict[int, Any]) -> int:

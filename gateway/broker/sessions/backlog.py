@@ -91,18 +91,12 @@ class Backlog:
 
         """
         message = delivery[0]
-        limits, budget, size = self._limits, self._budget, message.size_bytes
-        has_room = (
-            self.size_bytes + size <= limits.queue_bytes
-            and budget.used_bytes + size <= budget.limit_bytes
-        )
-        if self.count >= limits.queue_messages:
+        size = message.size_bytes
+        has_room = self._has_room(size)
+        if self.count >= self._limits.queue_messages:
             self.drop()
         elif self._log is None or message.ref is None or self._stays(message, retained, has_room):
-            if has_room:
-                self._keep(delivery)
-            else:
-                self.drop()
+            self.inherit(delivery)
         elif (
             has_room
             and self.size_bytes + size <= HEAD_BYTES
@@ -117,6 +111,29 @@ class Backlog:
         if isinstance(message, LearntMessage) and message.ref is not None and self._log is not None:
             return has_room or not self._log.has(message.ref)
         return retained and has_room
+
+    @property
+    def room(self) -> int:
+        """Return how many more messages may wait."""
+        return self._limits.queue_messages - self.count
+
+    def inherit(self, item: Delivery | Places) -> None:
+        """Let messages wait, those not in places in memory; drop them if there is no room."""
+        if isinstance(item, Places):
+            count, has_room = item.count, self._has_room_for_places(item.size_bytes)
+        else:
+            count, has_room = 1, self._has_room(item[0].size_bytes)
+        if has_room:
+            self.restore(item)
+        else:
+            self.drop(count)
+
+    def _has_room(self, size: int) -> bool:
+        budget = self._budget
+        return (
+            self.size_bytes + size <= self._limits.queue_bytes
+            and budget.used_bytes + size <= budget.limit_bytes
+        )
 
     @property
     def is_held_up(self) -> bool:

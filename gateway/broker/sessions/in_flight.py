@@ -6,11 +6,15 @@ What is stated here and nowhere else is the exchange of QoS 1 and 2 towards a cl
     ============  =======  ================  ================  ========  ===============
     state         PUBACK   PUBREC, success   PUBREC, failure   PUBCOMP   on reconnect
     ============  =======  ================  ================  ========  ===============
-    QoS 1 sent    free     (ignored)         (ignored)         -         PUBLISH, DUP
-    QoS 2 sent    -        released, PUBREL  free              -         PUBLISH, DUP
-    released      -        PUBREL again      -                 free      PUBREL
+    QoS 1 sent    free     error             error             error     PUBLISH, DUP
+    QoS 2 sent    error    released, PUBREL  free              error     PUBLISH, DUP
+    released      error    PUBREL again      free              free      PUBREL
     free          -        PUBREL            -                 -         -
     ============  =======  ================  ================  ========  ===============
+
+An answer of the wrong kind is an error of the protocol, for the identifier would stay taken for
+ever. It changes nothing: the message is sent again to the client's next connection. An answer to
+what was never sent changes nothing either, and is none.
 
 Messages leave in the order in which they came [MQTT-4.6.0-6]: nothing overtakes the queue, and
 what is sent again after a reconnect comes before it.
@@ -24,9 +28,10 @@ from typing import Final
 
 from gateway.broker.durability.journal import Operation, SessionRecord
 from gateway.broker.limits import Budget, Limits
-from gateway.broker.outbound.message import DUP, Message
+from gateway.broker.outbound.message import DUP, IN_PACKET, Message
 from gateway.broker.sessions.backlog import Backlog, Delivery
 from gateway.broker.sessions.logged import Logged
+from gateway.broker.sessions.places import Places
 from gateway.mqtt import PacketError, ReasonCode, Version
 from tree_handler.batch import Ref
 
@@ -95,6 +100,19 @@ class InFlight:
         """Whether anything waits to be sent as soon as there is room."""
         return bool(self.backlog.count or self._unsent)
 
+    @property
+    def is_owed_any(self) -> bool:
+        """Whether anything waits for the client, or is on its way to it."""
+        return bool(self.inflight or self.backlog.count)
+
+    def left_behind(self) -> list[Delivery | Places]:
+        """What another may be sent in the client's place once it is gone for good, in its order.
+
+        Not what it may have had: that is of QoS 2 and was sent [MQTT-4.8.2-5].
+        """
+        sent = [one for one in self.inflight.values() if one is not None and one[1] & 6 == 2]
+        return [*sent, *self.backlog.saved()]
+
     # -- connections ---------------------------------------------------------------------------
 
     def begin(
@@ -156,44 +174,49 @@ class InFlight:
         """A QoS 1 message has arrived.
 
         Raises:
-            PacketError: the identifier is 0, as for each of the three.
+            PacketError: the identifier is 0, or one whose exchange has another answer next; so
+                with each of the three.
 
         """
         delivery = self.inflight.get(packet_id)
         if delivery is not None and delivery[1] & 6 == 2:
-            del self.inflight[packet_id]
-            self.inflight_bytes -= delivery[0].size_bytes
-            if self.record is not None:
-                self.record.note(Operation.PUBACK, packet_id)
-        elif not packet_id:
-            raise _no_identifier("PUBACK")
+            self._free(packet_id, Operation.PUBACK)
+        elif packet_id in self.inflight or not packet_id:
+            raise _wrong("PUBACK", packet_id)
 
     def pubrec(self, packet_id: int, *, failed: bool) -> bool:
         """A QoS 2 message has arrived, or was refused; whether the identifier is known."""
         inflight = self.inflight
         if packet_id not in inflight:
             if not packet_id:
-                raise _no_identifier("PUBREC")
+                raise _wrong("PUBREC", packet_id)
             return False
         delivery = inflight[packet_id]
-        if delivery is not None and delivery[1] & 6 == 4:
+        if delivery is not None and delivery[1] & 6 != 4:
+            raise _wrong("PUBREC", packet_id)
+        if failed:  # [MQTT-4.3.3-4]: the identifier is free
+            self._free(packet_id, Operation.REFUSED)
+        elif delivery is not None:
             self.inflight_bytes -= delivery[0].size_bytes
-            if failed:  # [MQTT-4.3.3-4]: the identifier is free
-                del inflight[packet_id]
-            else:
-                inflight[packet_id] = None
+            inflight[packet_id] = None
             if self.record is not None:
-                self.record.note(Operation.REFUSED if failed else Operation.PUBREC, packet_id)
+                self.record.note(Operation.PUBREC, packet_id)
         return True
 
     def pubcomp(self, packet_id: int) -> None:
         """The exchange of a QoS 2 message is complete."""
         if self.inflight.get(packet_id, _UNKNOWN) is None:
-            del self.inflight[packet_id]
-            if self.record is not None:
-                self.record.note(Operation.PUBCOMP, packet_id)
-        elif not packet_id:
-            raise _no_identifier("PUBCOMP")
+            self._free(packet_id, Operation.PUBCOMP)
+        elif packet_id in self.inflight or not packet_id:
+            raise _wrong("PUBCOMP", packet_id)
+
+    def _free(self, packet_id: int, operation: Operation) -> None:
+        """The exchange is over, and the identifier is free."""
+        delivery = self.inflight.pop(packet_id)
+        if delivery is not None:
+            self.inflight_bytes -= delivery[0].size_bytes
+        if self.record is not None:
+            self.record.note(operation, packet_id)
 
     def send_waiting(self, now_s: float) -> list[bytes]:
         """What may be sent now of that which waits: first what is sent again, then the queue."""
@@ -207,8 +230,8 @@ class InFlight:
                 continue
             packet = self._again(packet_id, now_s)
             if self._packet_bytes_max is not None and len(packet) > self._packet_bytes_max:
-                self.puback(packet_id)
-                self.pubrec(packet_id, failed=True)
+                is_qos_1 = packet[0] & 6 == 2  # no PUBREL: that fits whom the CONNACK did
+                self._free(packet_id, Operation.PUBACK if is_qos_1 else Operation.REFUSED)
                 self.backlog.drop()  # [MQTT-3.1.2-25]
                 continue
             packets.append(packet)
@@ -273,7 +296,7 @@ class InFlight:
         if identifiers:
             packet = message.packet(self._version, flags, packet_id, identifiers, now_s)
         else:
-            head, tail = message.pieces(self._version << 4 | flags, now_s)
+            head, tail = message.pieces(self._version << 4 | flags & IN_PACKET, now_s)
             packet = head + _packed_id(packet_id) + tail
         if self._packet_bytes_max is not None and len(packet) > self._packet_bytes_max:
             self.backlog.drop()  # as if it had been sent [MQTT-3.1.2-25]
@@ -295,6 +318,9 @@ class InFlight:
         return message.packet(self._version, flags | DUP, packet_id, known, now_s)
 
 
-def _no_identifier(packet: str) -> PacketError:
-    what = f"{packet} packet identifier"
-    return PacketError(ReasonCode.PROTOCOL_ERROR, what, 0, "MQTT-2.2.1-3")
+def _wrong(packet: str, packet_id: int) -> PacketError:
+    if not packet_id:
+        what = f"{packet} packet identifier"
+        return PacketError(ReasonCode.PROTOCOL_ERROR, what, 0, "MQTT-2.2.1-3")
+    what = f"{packet} is not the next answer to the message with packet identifier"
+    return PacketError(ReasonCode.PROTOCOL_ERROR, what, packet_id)

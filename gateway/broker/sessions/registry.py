@@ -226,13 +226,22 @@ class Sessions:
         self.forget(session)
         try:
             self._wills.publish(session)
+            self._subscriptions.hand_over(session)  # section 4.8.2
         finally:
             session.end()
             self._durability.session_ended(session)
 
+    def living(self, client_id: str) -> Session | None:
+        """The session that a client goes on with; one that is overdue ends now [MQTT-4.1.0-2]."""
+        session = self._by_client.get(client_id)
+        if session in self._offline and session.is_overdue(self._now()):
+            self.expire(session)
+            return None
+        return session
+
     def overdue(self, now_s: float) -> list[Session]:
         """Return those whose client did not come back in time."""
-        return [s for s in self._offline if (s.ends_at_s or 0) <= now_s]
+        return [s for s in self._offline if s.is_overdue(now_s)]
 
     def expire(self, session: Session) -> None:
         """End one of them."""

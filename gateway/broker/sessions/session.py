@@ -164,6 +164,10 @@ class Session:
         if self.expiry_s == NEVER_EXPIRES_S:
             self.ends_at_s = float("inf")
 
+    def is_overdue(self, now_s: float) -> bool:
+        """Return whether its client did not come back in time."""
+        return self.ends_at_s is not None and self.ends_at_s <= now_s
+
     def end(self) -> None:
         """It is no more; what waited is given back."""
         self.outgoing.end()

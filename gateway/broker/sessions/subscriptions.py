@@ -9,6 +9,7 @@ from gateway.broker.hooks import Demand, Events, Owner
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.routes import KnownRoutes, Tree
 from gateway.broker.sessions.session import Session
+from gateway.broker.sessions.shared_groups import SharedGroups
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.topics.subscriptions import bytes_max
 from tree_handler.routing.topic_filters import split_share
@@ -21,6 +22,7 @@ class Subscriptions:
         tree: finds them by topic.
         known: forgets where topics go that a change touches.
         delivery: keeps whose turn it is in shared subscriptions.
+        groups: who has part in which of these.
         events: are told of clients' own changes.
         interest: is told what all sessions together want, but not what is restored; None where
             nobody asks.
@@ -32,12 +34,14 @@ class Subscriptions:
         tree: Tree,
         known: KnownRoutes,
         delivery: Delivery,
+        groups: SharedGroups,
         events: Sequence[Events],
         interest: Demand | None,
     ) -> None:
         self._tree = tree
         self._known = known
         self._delivery = delivery
+        self._groups = groups
         self._events = events
         self._interest = interest
         self._bytes_of: Counter[Owner] = Counter()
@@ -90,6 +94,9 @@ class Subscriptions:
         is_new = self._tree.add(topic_filter, session, subscription)
         if is_new:
             self._bytes_of[session.client.owner] += bytes_max(topic_filter)
+            share, proper = split_share(topic_filter)
+            if share:
+                self._groups.joined((share, proper))
         session.subscriptions[topic_filter] = subscription
         session.no_local |= subscription.no_local
         self._known.touched(topic_filter)
@@ -120,6 +127,10 @@ class Subscriptions:
             self._leave(session, topic_filter)
         session.subscriptions.clear()
 
+    def hand_over(self, session: Session) -> None:
+        """Give others what waits in a session without subscriptions for the shared ones it had."""
+        self._groups.hand_over(session)
+
     def touch(self, session: Session) -> None:
         """A session is served in another way than before."""
         self._known.touched_by(session.subscriptions)
@@ -134,3 +145,4 @@ class Subscriptions:
         share, proper = split_share(topic_filter)
         if share:
             self._delivery.forget_turns((share, proper))
+            self._groups.left((share, proper))

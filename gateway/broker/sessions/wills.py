@@ -83,7 +83,9 @@ class Wills:
         self.bytes_held = 0
 
     def stands(self, session: Session, will: Will | None) -> None:
-        """A client has come, with a will or without; one that it left before is void."""
+        """A client has come, with a will or without; one that it left before is void, or due."""
+        if session.will_at_s is not None and session.will_at_s <= self._now():
+            self.publish(session)  # it came too late to take that back (section 3.1.3.2.2)
         self._delayed.discard(session)
         session.will_at_s = None
         session.will = will

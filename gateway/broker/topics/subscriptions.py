@@ -113,6 +113,11 @@ class SubscriptionTree(Generic[S, V]):
         self._text -= len(topic_filter)
         return True
 
+    def members(self, group: tuple[str, str]) -> list[tuple[S, V]]:
+        """The members of a shared subscription, given as share name and filter, as they joined."""
+        members = self._shared.get(group[1], group)
+        return list(members.items()) if members else []
+
     def match(self, topic: str) -> list[tuple[S, V]]:
         """The unshared subscriptions whose filter matches, each once.
 

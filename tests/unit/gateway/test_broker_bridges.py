@@ -10,6 +10,7 @@ import pytest
 from authority import Authority
 from mqtt_peer import Bench, Peer
 
+from gateway.broker.inbound.admission import WILL_LEFT_OUT
 from gateway.broker.listeners.listener import Listener
 from gateway.mqtt import (
     LINK_USER_PREFIX,
@@ -101,10 +102,34 @@ async def test_a_bridges_word_on_its_own_connection_does_not_end_it(bench: Bench
     assert bench.entries == []
 
 
-async def test_another_client_may_not_have_such_a_will(bench: Bench) -> None:
-    peer = await bench.open(version=Version.V311)
-    will = Will("$SYS/broker/connection/x/state", b"0", 1, True)
-    assert await peer.connect("x", will=will) == NOT_AUTHORIZED
+@pytest.mark.parametrize("topic", ["$SYS/broker/connection/x/state", "$SYS/broker/connection/"])
+@pytest.mark.parametrize("version", Version)
+async def test_a_bridge_that_can_not_say_so_comes_in_without_such_a_will(
+    bench: Bench, version: Version, topic: str
+) -> None:
+    reader = await bench.connect("reader")
+    await reader.subscribe("$SYS/#")
+    peer = await bench.open(version=version)
+    assert await peer.connect("x", will=Will(topic, b"0", 1, True)) == 0
+    assert bench.counts[WILL_LEFT_OUT] == 1
+    assert await peer.publish(topic, b"1", retain=True) == (
+        NOT_AUTHORIZED if version == Version.V5 else 0
+    )
+    await peer.nothing_came()
+    session = bench.broker.core.sessions.get("x")
+    assert session is not None
+    assert session.will is None
+    peer.close()
+    await reader.nothing_came()
+    assert bench.entries == []
+
+
+@pytest.mark.parametrize("topic", ["$SYS/broker/uptime", "$SYS/broker/connections", "$coap/x"])
+async def test_a_will_on_another_topic_of_the_brokers_is_refused(bench: Bench, topic: str) -> None:
+    for version, is_bridge in ((Version.V5, False), (Version.V311, False), (Version.V311, True)):
+        peer = await bench.open(version=version)
+        will = Will(topic, b"0", 1, True)
+        assert await peer.connect("x", will=will, bridge=is_bridge) == NOT_AUTHORIZED
 
 
 async def test_a_bridge_is_held_to_the_policy() -> None:

@@ -13,6 +13,8 @@ from gateway.broker.limits import TOO_LARGE
 from gateway.broker.outbound.aliases import OutgoingAliases
 from gateway.broker.outbound.message import Message
 from gateway.mqtt import (
+    V5,
+    Connect,
     Packet,
     PacketType,
     PropertyId,
@@ -23,6 +25,9 @@ from gateway.mqtt import (
     Subscribe,
     SubscriptionRequest,
     Unsubscribe,
+    Version,
+    Will,
+    encode,
     packet_end,
 )
 
@@ -93,6 +98,31 @@ async def test_no_answer_is_larger_than_the_client_takes(
         answers = await to_the_end(peer)
         assert [answer for answer in answers if len(answer) > limit] == []
         peer.close()
+
+
+def malformed(limit: int, *, where: str) -> bytes:
+    """A CONNECT with a Maximum Packet Size, and a fault behind it or in its place."""
+    told = {PropertyId.MAXIMUM_PACKET_SIZE: limit}
+    packet = encode(Connect(Version.V5, "a", will=Will("w" * 40, b"", 0), properties=told), V5)
+    if where == "will topic":
+        return packet.replace(b"w" * 40, b"#" * 40)
+    return packet.replace(b"\0\0\5\x27", b"\0\0\5\xfe")
+
+
+@pytest.mark.parametrize("where", ["will topic", "its identifier"])
+async def test_a_malformed_connect_is_answered_within_what_it_says(
+    bench: Bench, where: str
+) -> None:
+    for limit in range(1, 100):
+        peer = await bench.open()
+        peer.writer.write(malformed(limit, where=where))
+        answers = await to_the_end(peer)
+        assert [answer for answer in answers if len(answer) > limit >= 5] == []
+        if where == "will topic":
+            assert [answer for answer in answers if len(answer) > limit] == []
+        assert len(answers) == 1 or limit < 5
+    longest = max(len(answer) for answer in answers)
+    assert (longest > 5) == (where == "will topic")  # a reason string, where that may be sent
 
 
 async def test_a_connack_leaves_out_what_the_client_can_do_without(bench: Bench) -> None:

@@ -26,19 +26,27 @@ from gateway.turns import READS_ALONE
 from tree_handler.batch import MAX_ENTRIES
 
 VERSIONS = [Version.V311, Version.V5]
-ACKS = (0x40, 0x40, 0x62, 0x70)
+PUBREL = 0x62
+ACKS = (0x40, 0x40, PUBREL, 0x70)
+NEVER_SENT = 200
+"""Packet identifiers that no client here is ever sent are above this one."""
 TOPICS = ["a", "b", "b/" + 200 * "c"]
 
 
 @st.composite
 def reads(draw: st.DrawFn) -> tuple[int, int, int | None, int]:
-    """Of which client, and what: kind, topic or none, packet identifier."""
+    """Of which client, and what: kind, topic or none, packet identifier.
+
+    An answer to what a client was sent, or will be, depends on the turn: of the wrong kind it ends
+    the client, before that it is none.
+    """
     kind = draw(st.integers(0, 9))
+    is_answer = 5 <= kind < 9 and ACKS[kind - 5] != PUBREL
     return (
         draw(st.integers(0, 2)),
         kind,
         draw(st.integers(0, len(TOPICS) - 1)) if kind < 5 else None,
-        draw(st.integers(1, 3)),
+        draw(st.integers(1, 3)) + (NEVER_SENT if is_answer else 0),
     )
 
 

@@ -13,7 +13,15 @@ from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import Message
 from gateway.broker.sessions.in_flight import InFlight
 from gateway.broker.sessions.session import Session
-from gateway.mqtt import PacketError, PropertyId, Publish, PubRel, decode, packet_end
+from gateway.mqtt import (
+    PacketError,
+    PropertyId,
+    Publish,
+    PubRel,
+    ReasonCode,
+    decode,
+    packet_end,
+)
 
 QOS_1, QOS_2 = 2, 4
 LIMITS = Limits(inflight_messages=3, queue_messages=5)
@@ -92,15 +100,63 @@ def test_a_reconnect_with_a_smaller_receive_maximum_keeps_within_it() -> None:
     assert sent(second).payload == b"b"
 
 
-def test_a_puback_does_not_end_the_exchange_of_a_qos_2_message() -> None:
+SENT_1, SENT_2, RELEASED = "QoS 1 sent", "QoS 2 sent", "released"
+WRONG_KIND = [
+    (SENT_1, "PUBREC"),
+    (SENT_1, "PUBREC of failure"),
+    (SENT_1, "PUBCOMP"),
+    (SENT_2, "PUBACK"),
+    (SENT_2, "PUBCOMP"),
+    (RELEASED, "PUBACK"),
+]
+
+
+def in_state(state: str) -> InFlight:
+    """An exchange of identifier 1 that has come so far."""
     one = session()
-    one.submit(message("a"), QOS_2, (), 0.0)
-    one.puback(1)
-    one.pubcomp(1)  # before PUBREC: ignored too
-    assert len(one.inflight) == 1
-    assert one.pubrec(1, failed=False)
-    one.pubcomp(1)
-    assert len(one.inflight) == 0
+    one.submit(message("a"), QOS_1 if state == SENT_1 else QOS_2, (), 0.0)
+    if state == RELEASED:
+        assert one.pubrec(1, failed=False)
+    return one
+
+
+def answer(one: InFlight, kind: str, packet_id: int = 1) -> None:
+    match kind:
+        case "PUBACK":
+            one.puback(packet_id)
+        case "PUBCOMP":
+            one.pubcomp(packet_id)
+        case _:
+            one.pubrec(packet_id, failed=kind != "PUBREC")
+
+
+@pytest.mark.parametrize(("state", "kind"), WRONG_KIND)
+def test_an_answer_of_the_wrong_kind_is_an_error_and_the_exchange_stays_as_it_was(
+    state: str, kind: str
+) -> None:
+    one = in_state(state)
+    before = dict(one.inflight)
+    with pytest.raises(PacketError) as raised:
+        answer(one, kind)
+    assert raised.value.reason == ReasonCode.PROTOCOL_ERROR
+    assert kind.split(maxsplit=1)[0] in str(raised.value)
+    assert one.inflight == before
+
+
+@pytest.mark.parametrize(
+    ("state", "kinds"),
+    [
+        (SENT_1, ["PUBACK"]),
+        (SENT_2, ["PUBREC", "PUBREC", "PUBCOMP"]),
+        (SENT_2, ["PUBREC of failure"]),
+        (RELEASED, ["PUBREC of failure"]),
+    ],
+)
+def test_answers_of_the_right_kind_give_the_identifier_back(state: str, kinds: list[str]) -> None:
+    one = in_state(state)
+    for kind in kinds:
+        answer(one, kind)
+    assert (len(one.inflight), one.inflight_bytes) == (0, 0)
 
 
 def test_a_pubrec_that_says_failure_frees_the_identifier() -> None:

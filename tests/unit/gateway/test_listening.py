@@ -57,6 +57,17 @@ def test_a_host_is_one_or_several_and_one_listener_may_have_its_own(tmp_path: Pa
         ("host = 3", "mqtt.host: 3 is not an array"),
         ('host = ["::1", 3]', "mqtt.host[1]: 3 is not of type str"),
         ('tls_host = "::1"', "mqtt.tls_host: of no use without tls_port"),
+        ('proxies = ["lb.example"]', "mqtt.proxies: 'lb.example' is neither an IP address nor a"),
+        ('proxies = ["10.0.0.1/8"]', "mqtt.proxies: '10.0.0.1/8' is neither an IP address nor a"),
+        (
+            'proxies = ["::1"]\nproxied_ports = ["ports"]',
+            "mqtt.proxied_ports: 'ports' is none of port, tls_port",
+        ),
+        (
+            'proxies = ["::1"]\nproxied_ports = ["tls_port"]',
+            "mqtt.proxied_ports: 'tls_port' is not listened on",
+        ),
+        ('proxied_ports = ["port"]', "mqtt.proxied_ports: of no use without proxies"),
     ],
 )
 def test_what_is_no_host_is_named(tmp_path: Path, mqtt: str, why: str) -> None:
