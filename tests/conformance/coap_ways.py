@@ -98,6 +98,7 @@ class Lamp(resource.ObservableResource):  # type: ignore[misc]  # aiocoap is unt
         if request.opt.content_format not in (None, 0):
             raise error.UnsupportedContentFormat
         self._note(request)
+        await asyncio.sleep(0)  # others have a turn between the request and the change
         self.turn(request.payload)
         return Message(code=Code.CHANGED)
 
@@ -140,12 +141,9 @@ class World:
             self.lamps[name] = Lamp()
             node.site.add_resource(["lamp"], self.lamps[name])
         root = self.fleet.root
-        remote = plain_requester(PeerAddress(("192.0.2.1", 1)), ("192.0.2.2", 5683))
         self.router = ForwardProxy("gw-root", root.members)
         self.access = open_access()
-        self.answers = Answers(
-            root.site, self.access, (root.remote, root.named), lambda _: remote, router=self.router
-        )
+        self.answers = self.another()
         self.context = OscoreContext(_KEYS, Unkept(), b"12345678")
         self.context.recipient_replay_window.initialize_empty()
         clock = asyncio.get_running_loop().time
@@ -156,11 +154,21 @@ class World:
             self._took,
             lambda: None,
         )
-        self.messages: asyncio.Queue[CoapMessage] = asyncio.Queue()
+        self._empty: asyncio.Queue[CoapMessage] = asyncio.Queue()
+        self._answers: dict[bytes, asyncio.Queue[CoapMessage]] = {}
         self._message_id = 0
 
+    def another(self) -> Answers:
+        """One more who answers at the gateway that is asked, with exchanges of its own."""
+        remote = plain_requester(PeerAddress(("192.0.2.1", 1)), ("192.0.2.2", 5683))
+        root = self.fleet.root
+        at_hand = (root.remote, root.named)
+        return Answers(root.site, self.access, at_hand, lambda _: remote, router=self.router)
+
     def _took(self, datagram: bytes, _peer: CoapPeer) -> None:
-        self.messages.put_nowait(decode(datagram))
+        message = decode(datagram)
+        queue = self._answers[message.token] if message.code else self._empty
+        queue.put_nowait(message)
 
     def send(
         self, code: int, options: tuple[Option, ...], payload: bytes, peer: CoapPeer = KNOWN
@@ -168,6 +176,7 @@ class World:
         """Hand a request in; returns its token."""
         self._message_id += 1
         token = self._message_id.to_bytes(2, "big")
+        self._answers[token] = asyncio.Queue()
         ordered = tuple(sorted(options, key=lambda option: option[0]))
         message = CoapMessage(CON, code, self._message_id, token, ordered, payload)
         now = asyncio.get_running_loop().time()
@@ -176,15 +185,13 @@ class World:
         return token
 
     async def answer(self, token: bytes) -> Answer:
-        """Take the next message with a token; what is empty is passed over."""
-        while True:
-            message = await asyncio.wait_for(self.messages.get(), 30)
-            if message.code and message.token == token:
-                return Answer(message.code, message.options, message.payload)
+        """Take the next answer to a request."""
+        message = await asyncio.wait_for(self._answers[token].get(), 30)
+        return Answer(message.code, message.options, message.payload)
 
     async def acknowledged(self) -> CoapMessage:
-        """Take the next message, whatever it is."""
-        return await asyncio.wait_for(self.messages.get(), 30)
+        """Take the next message that says nothing."""
+        return await asyncio.wait_for(self._empty.get(), 30)
 
     def start_again(self) -> None:
         """The gateway has started anew: it does not know what a device has sent."""
@@ -355,7 +362,7 @@ class Topics(Way):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         root = world.fleet.root
-        face = CoapFace(world.answers, world.access, world.router, root.members)
+        face = CoapFace(world.another(), world.access, world.router, root.members)
         self._asker = TopicAsker(face, lambda _client: ("user", "anna", frozenset()))
         self._peer = self._asker.peer(Client("c1", "anna", "192.0.2.1", 5))
 
