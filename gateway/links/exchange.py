@@ -16,7 +16,7 @@ from gateway.links.held import Held
 from gateway.links.link import Link
 from gateway.links.repairs import DONE, REPAIR, Repairs
 from gateway.links.settings import NodeReceiver
-from gateway.links.surveys import Surveys
+from gateway.links.surveys import NOT_LOOKED_THROUGH, Surveys
 from gateway.log.errors import LogError
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
@@ -207,7 +207,7 @@ class Exchange:
         try:
             lost = self._commit.log.survey()
         except OSError as error:
-            self._commit.refusals.count("damaged segment that can't be looked through", str(error))
+            self._commit.refusals.count(NOT_LOOKED_THROUGH, str(error))
             return False
         self._lost(lost or {})
         return lost is not None

@@ -13,7 +13,7 @@ from gateway.log.segment import Segment
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 
-KIND: Final = "damaged segment that can't be looked through"
+NOT_LOOKED_THROUGH: Final = "damaged segment that can't be looked through"
 
 
 class Surveys:
@@ -53,6 +53,6 @@ class Surveys:
             found = await asyncio.to_thread(look)
             self._lost(self._log.end_survey(found))
         except Exception as error:  # the next round tries again
-            self._refusals.count(KIND, str(error), level=logging.ERROR)
+            self._refusals.count(NOT_LOOKED_THROUGH, str(error), level=logging.ERROR)
         finally:
             self._looking = None
