@@ -110,7 +110,7 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 		tests/limits/test_back_pressure.py \
 		tests/limits/test_work_under_attack.py tests/limits/test_small_memory.py tests/flash/test_system_card.py tests/unit/cloud_ingest/test_proven_again.py \
 		tests/unit/benchmarks/test_ingest_growth.py --soak --timeout 0 -s
-	@.venv/bin/python -m pytest tests/interop/test_dtls_over_a_bad_network.py --soak --timeout 0 -s
+	@.venv/bin/python -m pytest tests/interop/test_dtls_over_a_bad_network.py tests/interop/test_named_write_over_a_kill.py --soak --timeout 0 -s
 	@.venv/bin/python -m benchmarks.first_hour
 	@.venv/bin/python tests/fuzz parser --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ] # 3: no wheel, and said so
 	@.venv/bin/python tests/fuzz connection --seconds $(or $(FUZZ_S),900) || [ $$? = 3 ]
