@@ -269,14 +269,16 @@ async def test_an_end_is_not_lost_that_comes_in_the_midst_of_a_time_out(place: P
     readings = place.gateway.process._readings
 
     async def sampled() -> None:
-        async with asyncio.timeout(0):  # its own cancels the task, and takes that back
-            try:
-                await asyncio.Event().wait()
-            finally:
-                readings.end()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:  # as `asyncio.timeout` does
+            if sampling.uncancel():
+                raise
         await asyncio.Event().wait()
 
-    readings._sampling = asyncio.create_task(sampled())
+    readings._sampling = sampling = asyncio.create_task(sampled())
+    await asyncio.sleep(0)
+    sampling.cancel()  # the time-out's own, of which the task has not heard yet
     async with asyncio.timeout(10):
         await readings.stop()
     assert readings._sampling.done()
