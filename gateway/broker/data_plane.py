@@ -374,7 +374,7 @@ class DataPlane:
         if kept is not None:
             tried("begin of a checkpoint", lambda: kept.sweep(now_s))
         self._turns.need()  # and ask anew what the tree carries
-        return is_done
+        return is_done and not self._groups.is_busy
 
     @property
     def dropped(self) -> int:

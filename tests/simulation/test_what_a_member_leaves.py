@@ -23,6 +23,7 @@ from broker_world import GROUP, Client, World
 from passing_days import Days, Device, turn
 
 from gateway.broker.hooks import Client as Known
+from gateway.broker.sessions.backlog import PAUSE_MAX_S
 from gateway.broker.sessions.shared_groups import AT_ONCE
 from gateway.mqtt import (
     Disconnect,
@@ -417,6 +418,35 @@ async def test_a_long_queue_is_handed_over_in_turns(world: Days) -> None:
     world.core.sweep()
     await busy.reads_all()
     assert sorted(numbers(busy.payloads)) == list(range(1, count + 1))
+
+
+@pytest.mark.parametrize("user", ["other", None])
+async def test_while_the_log_can_not_be_read_it_waits_for_another_of_any_user(
+    world: Days, user: str | None
+) -> None:
+    lazy = Member(world, "lazy", window=WINDOW)
+    lazy.joins()
+    await turn()
+    count = 300
+    source = Device(world, "source", expiry_s=0)
+    for number in range(1, count + 1):
+        source.send(Publish("t/1", b"%d" % number, 2, False, False, number, {}))
+        source.send(PubRel(number))
+    await turn()
+    lazy.reads(answers=False)
+    other = Member(world, "other", username=user)
+    other.joins()
+    await other.reads_all()
+    world.log.failing.add("read")
+    lazy.leaves()
+    await other.reads_all()
+    assert 0 < len(other.payloads) < count - WINDOW
+    world.log.failing.clear()
+    for _ in range(3):
+        world.pass_s(PAUSE_MAX_S)
+        await other.reads_all()
+    assert numbers(other.payloads) == list(range(WINDOW + 1, count + 1))
+    assert world.core.budget.dropped == 0
 
 
 async def test_a_puback_that_refuses_a_message_ends_it_for_the_group(world: Days) -> None:

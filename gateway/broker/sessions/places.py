@@ -12,7 +12,7 @@ not the end: messages of one moment are one run, whatever their intervals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from gateway.broker.outbound.message import EXPIRY, Message
@@ -162,6 +162,11 @@ class Places:
         self.count = 0
         self.size_bytes = _BASE_BYTES
         self.is_shared = False
+
+    @property
+    def ways(self) -> Sequence[Way]:
+        """The ways in which they are delivered, and perhaps those of some that were taken out."""
+        return self._kinds
 
     @property
     def is_full(self) -> bool:

@@ -20,11 +20,7 @@ from gateway.broker.durability import saved_places
 from gateway.broker.durability.durability import Durability
 from gateway.broker.hooks import Owner
 from gateway.broker.limits import Budget
-from gateway.broker.outbound.message import (
-    IN_PACKET,
-    RETAIN,
-    share_mark,
-)
+from gateway.broker.outbound.message import IN_PACKET, RETAIN, share_mark
 from gateway.broker.outbound.routes import Tree
 from gateway.broker.sessions.backlog import Delivery
 from gateway.broker.sessions.logged import read_first
@@ -99,6 +95,9 @@ class SharedGroups:
         budget: of all queues, which counts what is dropped.
         now: the loop's clock, in seconds.
 
+    Attributes:
+        is_busy: whether more can be handed over now.
+
     """
 
     def __init__(
@@ -115,11 +114,12 @@ class SharedGroups:
         self._budget = budget
         self._now = now
         self._by_mark: dict[int, Group] = {}
-        self._left: deque[Iterator[None]] = deque()
-        """What is still to be handed over, session by session."""
+        self._left: deque[Iterator[bool]] = deque()
+        """What is still to be handed over, by session; False while the log can't be read."""
         self._heirs: dict[int, _Heir] = {}
         """Who goes on with it, by the mark of the group."""
         self._turn = 0
+        self.is_busy = False
         self._noted_bytes = 0
         """Of messages that the journal's next frame has to hold."""
 
@@ -144,27 +144,27 @@ class SharedGroups:
     def go_on(self) -> bool:
         """Hand over some more of what sessions that have ended left; whether that was all."""
         most_bytes = self._noted_bytes + BYTES_AT_ONCE
+        could_read = True
         try:
-            for _ in range(AT_ONCE if self._left else 0):
+            for _ in range(AT_ONCE):
+                if not self._left or not could_read or self._noted_bytes > most_bytes:
+                    break
                 try:
-                    next(self._left[0])
+                    could_read = next(self._left[0])
                 except StopIteration:
                     self._left.popleft()
-                    if not self._left:
-                        break
-                if self._noted_bytes > most_bytes:
-                    break
         finally:  # whoever is chosen now may be gone when this goes on
             for heir in self._heirs.values():
                 self._give(heir)
             self._heirs.clear()
+            self.is_busy = could_read and bool(self._left)
         return not self._left
 
-    def sweep(self) -> None:
-        """Go on with what is left of the turns before."""
+    def sweep(self) -> bool:
+        """Go on with what is left of the turns before; whether that was all."""
         if self._noted_bytes:
             self._write()
-        self.go_on()
+        return self.go_on()
 
     def _write(self) -> None:
         """Between two sessions: what one leaves and its end stand in one frame."""
@@ -174,32 +174,31 @@ class SharedGroups:
     def finish(self) -> None:
         """The broker stops: hand over what is left, as far as the log can be read."""
         for _ in range(LAST_TURNS):
-            if self.go_on():
+            if self.sweep():
                 break
 
     # -- one session -----------------------------------------------------------------------------
 
-    def _handed(self, estate: _Estate) -> Iterator[None]:
+    def _handed(self, estate: _Estate) -> Iterator[bool]:
         """Hand over all that a session left, a piece at a time."""
         for item in estate.items:
-            if isinstance(item, Places):
+            if not isinstance(item, Places):
+                self._hand_on_alone(estate, item)
+                yield True
+            elif any(way[1] & ~IN_PACKET in self._by_mark for way in item.ways):
                 for run in item.runs():
                     yield from self._hand_on(estate, run)
-            else:
-                self._hand_on_alone(estate, item)
-                yield
 
-    def _hand_on(self, estate: _Estate, run: WaitingRun) -> Iterator[None]:
+    def _hand_on(self, estate: _Estate, run: WaitingRun) -> Iterator[bool]:
         """Hand a run on; to another user's member message by message, which it may not receive.
 
         What the log lets go is put by for the user whose it is (`spared`), and not for others.
         """
         heir = self._heir(estate, run.way[1], run.count)
-        if heir is None:
-            return
-        if self._is_like(estate, heir.session):
-            self._add(heir, run)
-            yield
+        if heir is None or self._is_like(estate, heir.session):
+            if heir is not None:
+                self._add(heir, run)
+            yield True
             return
         alone = Places()
         alone.add(run.copy())
@@ -207,12 +206,12 @@ class SharedGroups:
             try:
                 found, passed = read_first(self._durability.logged, alone)
             except OSError:  # the log can't be read now, and may be later
-                yield
+                yield False
                 continue
             alone.skip(passed)
             for item in found:
                 self._hand_on_alone(estate, item)
-            yield
+            yield True
 
     def _hand_on_alone(self, estate: _Estate, item: Delivery) -> None:
         """Hand a message on that is in memory."""
@@ -220,8 +219,7 @@ class SharedGroups:
         heir = self._heir(estate, flags, 1)
         if heir is None:
             return
-        is_like = self._is_like(estate, heir.session)
-        if is_like or self._may(heir.session, message.topic):
+        if self._is_like(estate, heir.session) or self._may(heir.session, message.topic):
             self._give(heir)
             if message.ref is not None:
                 alone = Places()
@@ -232,8 +230,8 @@ class SharedGroups:
             heir.session.go_on(self._now())
 
     def _is_like(self, estate: _Estate, session: Session) -> bool:
-        """Whether a session's client may receive all that the one before might."""
-        return self._may_deliver is None or session.client.owner == estate.owner
+        """Whether a session is the same user's, who may receive what the one before might."""
+        return session.client.owner == estate.owner
 
     def _may(self, session: Session, topic: str) -> bool:
         may = self._may_deliver is None or self._may_deliver(session, topic)
