@@ -143,8 +143,10 @@ class DataPlane:
         limits, durability, refusals = self.limits, self._durability, self.refusals
         self._tree: Tree = SubscriptionTree(limits.topic_levels)
         self.known_routes: KnownRoutes = RouteCache()
-        self.routes = Routes(self._tree, self.known_routes, limits, self.may_deliver)
-        self.delivery = Delivery()
+        self.routes = Routes(
+            *(self._tree, self.known_routes, limits, self.may_deliver), self._hooks.groups
+        )
+        self.delivery = Delivery(self._hooks.groups)
         self._owing = Owing()
         self._bridged = RetainedByBridges(limits.retained_messages)
         self.retention = Retention(limits, durability, refusals, self.now, self.origins)
@@ -173,7 +175,8 @@ class DataPlane:
             *(self.log_room, self.now),
         )
         self.subscriptions = Subscriptions(
-            self._tree, self.known_routes, self.delivery, events, self._hooks.interest
+            *(self._tree, self.known_routes, self.delivery, events),
+            *(self._hooks.interest, self._hooks.groups),
         )
         self.wills = Wills(self.acceptance, durability, self.refusals, self.now)
         self.sessions = Sessions(
@@ -258,7 +261,8 @@ class DataPlane:
 
         """
         parts = Restorable(
-            self.sessions, self.subscriptions, self.routes, self.retention, self._owing, self.budget
+            *(self.sessions, self.subscriptions, self.routes, self.retention, self._owing),
+            *(self.budget, self._hooks.groups),
         )
         durable.reads_too(store)
         recovery = Recovery(parts, history, durable, self.now())

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from gateway.broker.hooks import Demand, Events, Owner
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.routes import KnownRoutes, Tree
+from gateway.broker.sessions.presence import presence
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.topics.subscriptions import bytes_max
 from tree_handler.routing.topic_filters import split_share
+from tree_handler.sharing.rule import SharedGroups
 
 
 class Subscriptions:
@@ -24,6 +26,7 @@ class Subscriptions:
         events: are told of clients' own changes.
         interest: is told what all sessions together want, but not what is restored; None where
             nobody asks.
+        groups: is told who is there of shared subscriptions.
 
     """
 
@@ -34,12 +37,14 @@ class Subscriptions:
         delivery: Delivery,
         events: Sequence[Events],
         interest: Demand | None,
+        groups: SharedGroups,
     ) -> None:
         self._tree = tree
         self._known = known
         self._delivery = delivery
         self._events = events
         self._interest = interest
+        self._groups = groups
         self._bytes_of: Counter[Owner] = Counter()
 
     def __len__(self) -> int:
@@ -59,6 +64,11 @@ class Subscriptions:
     def bytes_of(self, owner: Owner) -> int:
         """The most memory that one user's can take."""
         return self._bytes_of[owner]
+
+    def has_room_for(self, topic_filter: str) -> bool:
+        """Whether other gateways can be told of a subscription, if it is shared."""
+        group = split_share(topic_filter)
+        return not group[0] or self._groups.has_room_for(group)
 
     def expect(self, filter_count: int) -> None:
         """So many will change at once."""
@@ -93,6 +103,7 @@ class Subscriptions:
         session.subscriptions[topic_filter] = subscription
         session.no_local |= subscription.no_local
         self._known.touched(topic_filter)
+        self._presence(topic_filter)
         return is_new
 
     def remove(self, session: Session, topic_filter: str) -> bool:
@@ -123,6 +134,14 @@ class Subscriptions:
     def touch(self, session: Session) -> None:
         """A session is served in another way than before."""
         self._known.touched_by(session.subscriptions)
+        for topic_filter in session.subscriptions:
+            self._presence(topic_filter)
+
+    def _presence(self, topic_filter: str) -> None:
+        """Tell who is there of a shared subscription; those of ``$SYS`` are this gateway's own."""
+        group = split_share(topic_filter)
+        if group[0] and group[1][:1] != "$":
+            self._groups.changed(group, presence(self._tree.members(group)))
 
     def _leave(self, session: Session, topic_filter: str) -> None:
         if self._tree.remove(topic_filter, session) and self._interest is not None:
@@ -134,3 +153,4 @@ class Subscriptions:
         share, proper = split_share(topic_filter)
         if share:
             self._delivery.forget_turns((share, proper))
+        self._presence(topic_filter)

@@ -113,6 +113,10 @@ class SubscriptionTree(Generic[S, V]):
         self._text -= len(topic_filter)
         return True
 
+    def members(self, group: tuple[str, str]) -> list[tuple[S, V]]:
+        """The members of a shared subscription, as they joined."""
+        return list((self._shared.get(group[1], group) or {}).items())
+
     def match(self, topic: str) -> list[tuple[S, V]]:
         """The unshared subscriptions whose filter matches, each once.
 
