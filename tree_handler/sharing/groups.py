@@ -14,7 +14,7 @@ What is stated here and nowhere else is the one rule, in two halves:
 
 So whatever a gateway believes of the others, a message has one holder, and views that differ while
 they change can cost no second copy. They can send it where nobody is a member any more: see
-docs/mqtt.md.
+docs/tree.md.
 """
 
 from __future__ import annotations
