@@ -14,7 +14,8 @@ from typing import Any, Final
 Group = tuple[str, str]
 """A shared subscription: its share name and its filter (MQTT 5.0, section 4.8.2)."""
 Holder = tuple[str, str, str]
-"""Share name, filter, and the id of the gateway whose members alone get the message."""
+"""Share name, filter, and the id of the gateway whose members alone get the message; no id, which
+never stands in a row, for the gateway that accepts it."""
 Holders = tuple[Holder, ...]
 
 MAX_HOLDERS: Final = 128
@@ -29,15 +30,18 @@ def holders_of(row: tuple[Any, ...]) -> Holders:
     if type(said) not in (tuple, list) or len(said) > MAX_HOLDERS:
         return ()
     found = tuple(tuple(one) for one in said if type(one) in (tuple, list))
-    if any(len(one) != 3 or any(type(text) is not str for text in one) for one in found):
+    if any(
+        len(one) != 3 or any(type(text) is not str or not text for text in one) for one in found
+    ):
         return ()
     return found
 
 
 def with_holders(row: tuple[Any, ...], holders: Holders) -> tuple[Any, ...]:
-    """Return a row that says whose members get the message; the row itself if nothing is to be
-    said."""
-    if not holders:
+    """Return a row that says which other gateways' members get the message; the row itself if
+    there are none."""
+    named = tuple(one for one in holders if one[2]) if holders else holders
+    if not named:
         return row
     filled = (*row, *({}, b"", 0)[len(row) - 3 :])
-    return (*filled[:_PLACE], holders)
+    return (*filled[:_PLACE], named)

@@ -122,7 +122,7 @@ class GroupsPart:
         """See `SharedGroups`."""
         for share, topic_filter, holder in holders:
             group = share, topic_filter
-            if holder == self._own_id and group not in there:
+            if holder in ("", self._own_id) and group not in there:
                 self._hand_on(entry, group, 1)
 
     def _hand_on(self, entry: Entry, group: Group, hops: int) -> None:

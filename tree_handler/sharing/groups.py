@@ -193,7 +193,7 @@ class FleetGroups:
         """
         for share, topic_filter, holder in holders:
             if (share, topic_filter) == group:
-                return holder == self._own_id
+                return holder in ("", self._own_id)
         return origin in ("", self._own_id) or not self.decides(origin)
 
     def _nearest(

@@ -45,8 +45,8 @@ class SharedGroups(Protocol):
         """Let others have what was for this gateway's members, and nobody is a member any more.
 
         Args:
-            entry: a message that another gateway accepted, of QoS 1 or 2.
-            holders: what it says.
+            entry: a message of QoS 1 or 2.
+            holders: what it says; no id stands for this gateway.
             there: the shared subscriptions that have members here.
 
         """

@@ -101,7 +101,10 @@ class Delivery:
         """
         if route.is_shared_elsewhere:
             here = {group: presence(members) for group, members in route.shared}
-            message.sharing = "", self._groups.choose(message.topic, message.qos, here)
+            chosen = self._groups.choose(message.topic, message.qos, here)
+            elsewhere = {one[:2] for one in chosen}
+            kept = [(*group, "") for group in here if group not in elsewhere]
+            message.sharing = "", (*chosen, *kept)
 
     def hand_on(self, message: Message, route: Route, now_s: float) -> None:
         """Let other gateways have what was for members here, where there are none any more."""

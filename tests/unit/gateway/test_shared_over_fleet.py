@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
 import pytest
+from memory_transport import MemoryTransport
 from mqtt_peer import Bench, Peer
+from surroundings import hooks
 
-from gateway.mqtt import PubAck, Publish, ReasonCode
+from gateway.broker.data_plane import DataPlane
+from gateway.broker.inbound.connection import Connection
+from gateway.broker.outbound.message import Message
+from gateway.log.commits import Committed
+from gateway.mqtt import (
+    Connect,
+    PubAck,
+    Publish,
+    ReasonCode,
+    Subscribe,
+    SubscriptionRequest,
+    Version,
+    encode,
+)
 from tree_handler.batch import Entry, Row
 from tree_handler.holders import Group, Holders, holders_of, with_holders
 from tree_handler.retained.hybrid_clock import RetainedVersion
@@ -53,7 +68,7 @@ class View:
 
     def hand_on(self, entry: Entry, holders: Holders, there: Collection[Group]) -> None:
         for share, topic_filter, holder in holders:
-            if holder == "a" and (share, topic_filter) not in there:
+            if holder in ("", "a") and (share, topic_filter) not in there:
                 self.handed_on.append((entry, (share, topic_filter)))
 
 
@@ -169,6 +184,30 @@ async def test_what_is_for_members_of_whom_none_is_there_is_handed_on(a: Gateway
         ("jobs/3", 1, b"nobody's"),
     )
     assert a.view.handed_on == [(Entry("jobs/1", b"x", 1, properties={EXPIRY: 60}), JOBS)]
+
+
+async def test_what_a_member_was_to_get_that_left_before_the_log_had_it_is_handed_on() -> None:
+    view = View()
+    waiting: list[Committed] = []
+
+    def commit(logged: Sequence[Row], _: Sequence[Row], done: Committed | None) -> None:
+        assert [holders_of(row) for row in logged] == [()]
+        waiting.append(done or (lambda *_: None))
+
+    core = DataPlane(hooks(commit=commit, groups=view))
+    view.fleet.update(Claims("b", 1, 1, groups={JOBS: ONLINE}))
+    connection, wire = Connection(core.service), MemoryTransport()
+    connection.connection_made(wire)
+    connect = Connect(Version.V5, "member", True, 60, None, None, None, {}, False)
+    subscribe = Subscribe(1, [SubscriptionRequest(FILTER, 1)], {})
+    connection.data_received(encode(connect, 5) + encode(subscribe, 5))
+    core.acceptance.publish_own(Message.of(Entry("jobs/1", b"x", 1), 0.0))
+    core.acceptance.commit()
+    connection.connection_lost(None)
+    assert view.told == {JOBS: 0}
+    waiting[0](1, None)
+    assert view.handed_on == [(Entry("jobs/1", b"x", 1), JOBS)]
+    core.stop()
 
 
 async def test_what_was_handed_on_goes_to_one_member_of_that_subscription_alone(

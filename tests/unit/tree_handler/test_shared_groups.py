@@ -327,6 +327,8 @@ def test_holders_travel_behind_what_earlier_releases_read(row: tuple[Any, ...]) 
     assert with_holders(row, ()) is row
 
 
-@pytest.mark.parametrize("said", [None, 5, "b", [[1, 2, 3]], [["g", "f"]], [["g", "f", "b"]] * 129])
+@pytest.mark.parametrize(
+    "said", [None, 5, "b", [[1, 2, 3]], [["g", "f"]], [["g", "f", ""]], [["g", "f", "b"]] * 129]
+)
 def test_holders_of_another_form_name_nobody(said: object) -> None:
     assert holders_of(("t", 1, b"x", {}, b"", 0, said)) == ()
