@@ -186,7 +186,7 @@ class Arriving:
                 self._no_packet(error)
             return
         stream, number = first
-        if not number and route.is_plain:
+        if not (number or route.special or route.shared):
             self._delivery.deliver_plain(route, [row[2] for row in rows])
         elif route.has_receivers:
             sharing = stream[0], ()

@@ -71,7 +71,7 @@ class Delivery:
 
     def deliver_plain(self, route: Route, payloads: Sequence[bytes]) -> None:
         """Give QoS 0 messages of one topic, which are not retained and have no properties, to
-        every receiver of their route, which is plain, in their order."""
+        every receiver of their route, which has none that are served one by one, in their order."""
         for receivers, version in ((route.live_311, V311), (route.live_5, V5)):
             if receivers:
                 packets = plain_packets(route.key, payloads, version)

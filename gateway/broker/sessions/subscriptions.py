@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gateway.broker.hooks import Demand, Events, Owner
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.routes import KnownRoutes, Tree
-from gateway.broker.sessions.presence import presence
+from gateway.broker.sessions.presence import Presence
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.topics.subscriptions import bytes_max
@@ -46,6 +46,7 @@ class Subscriptions:
         self._interest = interest
         self._groups = groups
         self._bytes_of: Counter[Owner] = Counter()
+        self._presence = Presence()
 
     def __len__(self) -> int:
         """How many there are."""
@@ -103,7 +104,7 @@ class Subscriptions:
         session.subscriptions[topic_filter] = subscription
         session.no_local |= subscription.no_local
         self._known.touched(topic_filter)
-        self._presence(topic_filter)
+        self._note_presence(session, topic_filter)
         return is_new
 
     def remove(self, session: Session, topic_filter: str) -> bool:
@@ -127,21 +128,23 @@ class Subscriptions:
     def withdraw_all(self, session: Session) -> None:
         """End all subscriptions of a session that is no more."""
         self._known.touched_by(session.subscriptions)
-        for topic_filter in session.subscriptions:
-            self._leave(session, topic_filter)
+        filters = list(session.subscriptions)
         session.subscriptions.clear()
+        for topic_filter in filters:
+            self._leave(session, topic_filter)
 
     def touch(self, session: Session) -> None:
         """A session is served in another way than before."""
         self._known.touched_by(session.subscriptions)
         for topic_filter in session.subscriptions:
-            self._presence(topic_filter)
+            self._note_presence(session, topic_filter)
 
-    def _presence(self, topic_filter: str) -> None:
+    def _note_presence(self, session: Session, topic_filter: str) -> None:
         """Tell who is there of a shared subscription; those of ``$SYS`` are this gateway's own."""
         group = split_share(topic_filter)
         if group[0] and group[1][:1] != "$":
-            self._groups.changed(group, presence(self._tree.members(group)))
+            subscription = session.subscriptions.get(topic_filter)
+            self._groups.changed(group, self._presence.note(group, session, subscription))
 
     def _leave(self, session: Session, topic_filter: str) -> None:
         if self._tree.remove(topic_filter, session) and self._interest is not None:
@@ -153,4 +156,4 @@ class Subscriptions:
         share, proper = split_share(topic_filter)
         if share:
             self._delivery.forget_turns((share, proper))
-        self._presence(topic_filter)
+        self._note_presence(session, topic_filter)

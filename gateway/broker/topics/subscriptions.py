@@ -17,7 +17,7 @@ LEVELS_MAX: Final = 200
 _NODE_BYTES: Final = 368
 """A node with its level. Measured, CPython 3.11, 64 bits, as are the next."""
 _SUBSCRIPTION_BYTES: Final = 300
-_GROUP_BYTES: Final = 400
+_GROUP_BYTES: Final = 600
 """What a shared subscription adds, if each is alone in its group."""
 
 
@@ -112,10 +112,6 @@ class SubscriptionTree(Generic[S, V]):
         self._count -= 1
         self._text -= len(topic_filter)
         return True
-
-    def members(self, group: tuple[str, str]) -> list[tuple[S, V]]:
-        """The members of a shared subscription, as they joined."""
-        return list((self._shared.get(group[1], group) or {}).items())
 
     def match(self, topic: str) -> list[tuple[S, V]]:
         """The unshared subscriptions whose filter matches, each once.
