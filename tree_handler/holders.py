@@ -20,13 +20,13 @@ Holders = tuple[Holder, ...]
 
 MAX_HOLDERS: Final = 128
 """Shared subscriptions that one message can name."""
-_PLACE: Final = 6
+PLACE: Final = 6
 """Of the holders in a row."""
 
 
 def holders_of(row: tuple[Any, ...]) -> Holders:
     """Return what a row says; nothing if it is not of this form."""
-    said = row[_PLACE] if len(row) > _PLACE else ()
+    said = row[PLACE] if len(row) > PLACE else ()
     if type(said) not in (tuple, list) or len(said) > MAX_HOLDERS:
         return ()
     found = tuple(tuple(one) for one in said if type(one) in (tuple, list))
@@ -44,4 +44,9 @@ def with_holders(row: tuple[Any, ...], holders: Holders) -> tuple[Any, ...]:
     if not named:
         return row
     filled = (*row, *({}, b"", 0)[len(row) - 3 :])
-    return (*filled[:_PLACE], named)
+    return (*filled[:PLACE], named)
+
+
+def holders_size(row: tuple[Any, ...]) -> int:
+    """Return how many characters the holders of a row take, which `with_holders` made."""
+    return sum(len(text) for holder in row[PLACE] for text in holder)

@@ -327,6 +327,15 @@ def test_holders_travel_behind_what_earlier_releases_read(row: tuple[Any, ...]) 
     assert with_holders(row, ()) is row
 
 
+def test_a_batch_is_cut_by_what_messages_name_too() -> None:
+    many: Holders = tuple((f"{n}" * 40, "#" * 60, "b") for n in range(100))
+    rows = [with_holders(("t", 1, b"x"), many)] * 200
+    parts = batch.cut(rows)
+    assert sum(map(len, parts)) == 200
+    for part in parts:
+        assert len(msgpack.packb(part)) < 2 * batch.MAX_BODY_BYTES
+
+
 @pytest.mark.parametrize(
     "said", [None, 5, "b", [[1, 2, 3]], [["g", "f"]], [["g", "f", ""]], [["g", "f", "b"]] * 129]
 )
