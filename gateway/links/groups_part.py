@@ -46,8 +46,8 @@ class GroupsPart:
     Attributes:
         decides: as given.
         groups: what is known of others.
-        counters: messages ``handed_on``, ``taken_over``, and ``without_member``: of whom nobody is
-            there any more on any gateway.
+        counters: messages ``handed_on``, those of them ``refused_by_log``, which are lost to the
+            others, ``taken_over``, and ``without_member``: for whom nobody is there any more.
 
     """
 
@@ -95,7 +95,7 @@ class GroupsPart:
         self._is_ready = True
         self._node.reschedule()
 
-    # -- what the broker asks: `gateway.broker.hooks.SharedGroups` -------------------------------
+    # -- what the broker asks: `tree_handler.sharing.rule.SharedGroups` --------------------------
 
     def has_room_for(self, group: Group) -> bool:
         """See `SharedGroups`."""
@@ -132,7 +132,13 @@ class GroupsPart:
             return
         self.counters["handed_on"] += 1
         payload = HandedOn(group, hops, entry).encode()
-        self._node.publish(Entry(handed_on.TOPIC + to, payload, qos=1), control=True)
+        logged = self._node.publish(Entry(handed_on.TOPIC + to, payload, qos=1), control=True)
+        if logged is not None:
+            logged.add_done_callback(self._is_handed_on)
+
+    def _is_handed_on(self, logged: asyncio.Future[None]) -> None:
+        if not logged.cancelled() and logged.exception() is not None:
+            self.counters["refused_by_log"] += 1
 
     # -- what others tell ------------------------------------------------------------------------
 
