@@ -82,6 +82,7 @@ class GroupsPart:
         self,
         touched: Callable[[Collection[str]], None],
         give: Callable[[Entry, Group], bool],
+        may_hold: Callable[[str, str], bool],
     ) -> None:
         """From now on tell the others who is there.
 
@@ -89,9 +90,11 @@ class GroupsPart:
             touched: called with the filters of shared subscriptions that have come or gone
                 elsewhere.
             give: gives a message to a member here; whether there is one.
+            may_hold: whether a gateway's members may be given messages on a topic.
 
         """
         self._touched, self._give = touched, give
+        self.groups.may_hold = may_hold
         self._is_ready = True
         self._node.reschedule()
 

@@ -295,7 +295,8 @@ class GatewayProcess:
         self._retained = RetainedPart(self._node, core.shared_retention, settle_s, refused)
         self._node.add_part(self._retained)
         self._stack.callback(self._times.ride_on(self._node, self._retained).save)
-        self._groups.begin(core.known_routes.touched_by, core.arriving.take_over)
+        take_over, may_hold = core.arriving.take_over, self._origins.may_hold
+        self._groups.begin(core.known_routes.touched_by, take_over, may_hold)
         if self._routed is not None:
             wanted = [f for one in core.sessions.values() for f in one.subscriptions]
             wanted += self._readings.command_topics

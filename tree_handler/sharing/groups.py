@@ -49,6 +49,7 @@ class FleetGroups:
         carried_to: the gateways to which a message on a topic goes; None where it goes to all.
 
     Attributes:
+        may_hold: whether a gateway may be chosen for messages on a topic.
         left_out: how often nobody elsewhere was chosen, since a message named its most holders.
 
     """
@@ -69,6 +70,7 @@ class FleetGroups:
         self._matching: dict[str, tuple[Group, ...]] = {}
         self._candidates: dict[Group, tuple[list[Nearby], list[Nearby], list[Nearby]]] = {}
         self._turns: Counter[Group] = Counter()
+        self.may_hold: Callable[[str, str], bool] = _anybody
         self.left_out = 0
 
     def __iter__(self) -> Iterator[Claims]:
@@ -163,7 +165,7 @@ class FleetGroups:
             if here.get(group, 0) & ONLINE:
                 continue
             kept = bool(qos and here.get(group, 0) & DURABLE)
-            holder = self._nearest(group, lasts=bool(qos), kept=kept, carried_to=carried_to)
+            holder = self._nearest(topic, group, lasts=bool(qos), kept=kept, carried_to=carried_to)
             if holder is None:
                 continue
             named[holder] += 1
@@ -180,7 +182,7 @@ class FleetGroups:
         if group not in self._claimants:
             return None
         carried_to = None if self._carried_to is None else self._carried_to(topic)
-        return self._nearest(group, lasts=True, kept=False, carried_to=carried_to)
+        return self._nearest(topic, group, lasts=True, kept=False, carried_to=carried_to)
 
     def gives(self, origin: str, holders: Holders, group: Group) -> bool:
         """Whether a message is for this gateway's members of a shared subscription.
@@ -197,14 +199,24 @@ class FleetGroups:
         return origin in ("", self._own_id) or not self.decides(origin)
 
     def _nearest(
-        self, group: Group, *, lasts: bool, kept: bool, carried_to: Collection[str] | None
+        self,
+        topic: str,
+        group: Group,
+        *,
+        lasts: bool,
+        kept: bool,
+        carried_to: Collection[str] | None,
     ) -> str | None:
         online, durable, absent = self._candidates.get(group) or self._sorted(group)
         levels = [online]
         if lasts and not kept:
             levels += [durable, absent]
         for level in levels:
-            there = [one for one in level if carried_to is None or one[1] in carried_to]
+            there = [
+                one
+                for one in level
+                if (carried_to is None or one[1] in carried_to) and self.may_hold(one[1], topic)
+            ]
             if there:
                 equal = [one for distance, one in there if distance == there[0][0]]
                 turn = self._turns[group]
@@ -227,3 +239,7 @@ class FleetGroups:
                 durable.append(near)
         found = self._candidates[group] = (sorted(online), sorted(durable), sorted(absent))
         return found
+
+
+def _anybody(gateway_id: str, topic: str) -> bool:
+    return True

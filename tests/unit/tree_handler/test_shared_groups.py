@@ -92,6 +92,14 @@ def test_a_gateway_is_not_chosen_to_which_a_message_is_not_carried() -> None:
     assert fleet.choose("jobs/1", 1, {}) == (("workers", "jobs/#", "c"),)
 
 
+def test_a_gateway_is_not_chosen_that_may_not_hold_messages_on_a_topic() -> None:
+    fleet = groups(claims("b"), claims("c"), reached="bc", near="b")
+    fleet.may_hold = lambda gateway_id, topic: gateway_id != "b" or topic != "jobs/secret"
+    assert fleet.choose("jobs/1", 1, {}) == THERE
+    assert fleet.choose("jobs/secret", 1, {}) == (("workers", "jobs/#", "c"),)
+    assert fleet.next_holder("jobs/secret", JOBS) == "c"
+
+
 def test_topics_of_the_broker_are_no_shared_work_of_the_fleet() -> None:
     fleet = groups(Claims("b", 1, 1, groups={("g", "#"): ONLINE}), reached="b")
     assert fleet.matching("$SYS/x") == ()
