@@ -178,13 +178,8 @@ async def each_once(expected: set[str], *members: Member) -> None:
     assert all_got(*members) == Counter(expected)
 
 
-@pytest.mark.parametrize(
-    "mode",
-    [
-        MODES[0],
-        *(pytest.param(m, marks=pytest.mark.soak("minutes in all modes")) for m in MODES[1:]),
-    ],
-)
+@pytest.mark.soak("processes in three modes; tests/unit/gateway/test_groups_part has a sample")
+@pytest.mark.parametrize("mode", MODES)
 async def test_each_message_goes_to_one_member_in_the_fleet_and_near_ones_come_first(
     tmp_path: Path, mode: str
 ) -> None:

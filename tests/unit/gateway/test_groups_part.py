@@ -63,6 +63,31 @@ def knows(one: FleetGateway, other: str) -> bool:
     )
 
 
+async def test_each_message_goes_to_one_member_in_the_fleet_near_ones_first_and_to_who_is_left(
+    fleet: Fleet,
+) -> None:
+    a, b, c = await line(fleet, a="fleet", b="fleet", c="fleet")
+    at_c, writer = await client(c, "m", subscribes=True), await client(a, "w")
+    await until(lambda: knows(a, "c"))
+    assert await writer.publish("jobs/1", b"far") == 0
+    assert await takes(at_c) == b"far"
+    at_b = await client(b, "m", subscribes=True)
+    await until(lambda: knows(a, "b"))
+    assert await writer.publish("jobs/1", b"near") == 0  # b is linked to a
+    assert await takes(at_b) == b"near"
+    at_a = await client(a, "m", subscribes=True)
+    assert await writer.publish("jobs/1", b"own") == 0
+    assert await takes(at_a) == b"own"
+    for peer in (at_a, at_b, at_c):
+        await peer.nothing_came()
+    at_a.close()
+    await until(lambda: not a.process._groups._own._groups)
+    await c.stop()
+    await until(lambda: a.process._node.locator.reached == {"b"})
+    assert await writer.publish("jobs/1", b"left") == 0
+    assert await takes(at_b) == b"left"
+
+
 async def test_a_gateway_that_is_set_so_serves_its_own_members_and_others_those_of_theirs(
     fleet: Fleet,
 ) -> None:
