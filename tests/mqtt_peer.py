@@ -30,6 +30,7 @@ from gateway.mqtt import (
     packet_end,
 )
 from tree_handler.batch import Entry, Row
+from tree_handler.sharing.rule import EachGateway, SharedGroups
 
 LIMIT_S = 20
 PLAIN = Listener("mqtt", ("127.0.0.1",), 0)
@@ -138,18 +139,22 @@ class Bench:
 
     Args:
         listeners: besides the plain one.
-        options: of `BrokerSettings` and `Access`, who is told as ``events``, the clock as ``now``.
+        options: of `BrokerSettings` and `Access`, who is told as ``events``, the clock as ``now``,
+            who is asked of shared subscriptions as ``groups``.
 
     """
 
     def __init__(self, listeners: Sequence[Listener] = (), **options: Any) -> None:
         self.listeners = (PLAIN, *listeners)
         self.entries: list[Entry] = []
+        self.rows: list[Row] = []
+        """The same, as the log and the tree have them."""
         self.links: list[bytes] = []
         self.broker: GatewayBroker
         self._peers: list[Peer] = []
         self._events: Events | None = options.pop("events", None)
         self._now: Callable[[], float] | None = options.pop("now", None)
+        self._groups: SharedGroups = options.pop("groups", None) or EachGateway()
         self._options = options
 
     @property
@@ -186,6 +191,7 @@ class Bench:
             tree=Tree(self._commit, lambda: True),
             links=Links(self._link),
             events=self._events,
+            groups=self._groups,
             now=self._now,
         )
 
@@ -201,6 +207,7 @@ class Bench:
     def _commit(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
     ) -> None:
+        self.rows += (*logged, *unlogged)
         self.entries += [
             Entry(row[0], row[2], row[1] & 3, bool(row[1] & 4)) for row in (*logged, *unlogged)
         ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.broker.hooks import Events, Hooks
+from tree_handler.sharing.rule import EachGateway, SharedGroups
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def hooks(
     carries_unlogged: Callable[[], bool] = lambda: False,
     links: Callable[..., Any] = no_links,
     events: Events | None = None,
+    groups: SharedGroups | None = None,
     **permissions: Any,
 ) -> Hooks:
     """`Hooks` of functions; without any of `Permissions` all is permitted."""
@@ -63,4 +65,5 @@ def hooks(
         Links(links),
         Permissions(**given) if given else None,
         () if events is None else (events,),
+        groups=groups or EachGateway(),
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tree_handler.holders import Holders, holders_of, with_holders
+
 Row = tuple[Any, ...]
 """A message as it stands in a body: topic, QoS (with 4 added for RETAIN), payload, and properties
 if there are any; behind them the proof of a retained one (`retained.proof`), and of one that may
-expire what its origin's clock read (`origin_clocks`). What stands behind that is for later
-releases: nobody looks at it."""
+expire what its origin's clock read (`origin_clocks`), and whose members of shared subscriptions get
+it (`holders`). What stands behind that is for later releases: nobody looks at it."""
 
 
 MAX_CLOCK_US: Final = 1 << 60
@@ -31,6 +33,7 @@ class Entry:
         proof: of a retained one, that its origin wrote it; empty without one.
         accepted_us: what its origin's clock read when it was accepted (`origin_clocks`); 0 if it is
             not said.
+        holders: whose members of shared subscriptions get it (`tree_handler.holders`).
 
     """
 
@@ -41,6 +44,7 @@ class Entry:
     properties: dict[int, Any] = field(default_factory=dict)
     proof: bytes = b""
     accepted_us: int = 0
+    holders: Holders = ()
 
     @classmethod
     def of(cls, row: Row) -> Entry:
@@ -48,10 +52,14 @@ class Entry:
         entry = cls(row[0], row[2], row[1] & 3, bool(row[1] & 4), *row[3:5])
         if len(row) > 5:
             entry.accepted_us = accepted_us(row)
+            entry.holders = holders_of(row)
         return entry
 
     def row(self) -> Row:
         """The message as it stands in a body."""
+        return with_holders(self._bare_row(), self.holders)
+
+    def _bare_row(self) -> Row:
         row = (self.topic, self.qos | self.retain << 2, self.payload)
         if self.accepted_us:
             return (*row, self.properties, self.proof, self.accepted_us)

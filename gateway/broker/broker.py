@@ -28,8 +28,11 @@ from gateway.policy.origins import OriginRules
 from gateway.steady_clock import steady_clock
 from tree_handler.batch import Entry
 from tree_handler.origin_clocks import OriginClocks
+from tree_handler.sharing.rule import EachGateway, SharedGroups
 
 UNFIT: Final = "message of the gateway's own that no client could publish"
+
+_EACH: Final = EachGateway()
 
 _log = logging.getLogger(__name__)
 
@@ -154,6 +157,7 @@ async def open_broker(
     events: Events | None = None,
     private: PrivateTopics | None = None,
     origins: OriginRules | None = None,
+    groups: SharedGroups = _EACH,
     memory: Memory | None = None,
     recovered: Callable[[DataPlane], None] = lambda core: None,
     now: Callable[[], float] | None = None,
@@ -169,6 +173,7 @@ async def open_broker(
         events: is told of clients besides plugins; None where nobody asks.
         private: serves topics that begin with ``$``; None where nobody does.
         origins: decides what is retained of what gateways publish; None for all.
+        groups: decides which gateway's members of a shared subscription get a message.
         memory: None for a broker that forgets all at its end.
         recovered: called with the data plane that has recovered, before anything is listened on.
         now: what all that ends with time is measured by; a `steady_clock` if it is not given.
@@ -186,9 +191,8 @@ async def open_broker(
     guard = Guard(access, plugins, anonymous=settings.anonymous, limits=limits, refusals=refusals)
     told = [each for each in (plugins.events, events, private) if each is not None]
     may = guard if guard.has_rules else None, told, interest, guard if access.policy else None
-    hooks = Hooks(guard.authentication, tree, links, *may, private, origins)
-    now = now or steady_clock()
-    durable = None if memory is None else _durable(memory, now)
+    hooks = Hooks(guard.authentication, tree, links, *may, private, origins, groups)
+    durable = _durable(memory, now := now or steady_clock())
     core = DataPlane(hooks, limits, durable, refusals, now)
     listeners = Listeners(core.service, access.tls, settings.websocket_rules)
     failure: BaseException | None = None
@@ -205,7 +209,9 @@ async def open_broker(
     return GatewayBroker(core, guard, listeners, plugins, settings.sys_interval_s)
 
 
-def _durable(memory: Memory, now: Callable[[], float]) -> Durable:
+def _durable(memory: Memory | None, now: Callable[[], float]) -> Durable | None:
+    if memory is None:
+        return None
     return Durable(memory.history, memory.clock, now, memory.origins)
 
 

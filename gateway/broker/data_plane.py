@@ -42,9 +42,9 @@ from gateway.broker.retained.neighbours import SharedRetention
 from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention
 from gateway.broker.retained.sending import RetainedSending
+from gateway.broker.sessions.inheritance import Inheritance
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
-from gateway.broker.sessions.shared_groups import SharedGroups
 from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.broker.sessions.wills import Wills
 from gateway.broker.statistics.traffic import Traffic
@@ -144,8 +144,10 @@ class DataPlane:
         limits, durability, refusals = self.limits, self._durability, self.refusals
         self._tree: Tree = SubscriptionTree(limits.topic_levels)
         self.known_routes: KnownRoutes = RouteCache()
-        self.routes = Routes(self._tree, self.known_routes, limits, self.may_deliver)
-        self.delivery = Delivery()
+        self.routes = Routes(
+            *(self._tree, self.known_routes, limits, self.may_deliver), self._hooks.groups
+        )
+        self.delivery = Delivery(self._hooks.groups)
         self._owing = Owing()
         self._bridged = RetainedByBridges(limits.retained_messages)
         self.retention = Retention(limits, durability, refusals, self.now, self.origins)
@@ -174,10 +176,10 @@ class DataPlane:
             *(self.log_room, self.now),
         )
         may_deliver = None if self._hooks.permissions is None else self.may_deliver
-        self._groups = SharedGroups(self._tree, may_deliver, durability, self.budget, self.now)
+        self._inheritance = Inheritance(self._tree, may_deliver, durability, self.budget, self.now)
         self.subscriptions = Subscriptions(
-            *(self._tree, self.known_routes, self.delivery, self._groups, events),
-            self._hooks.interest,
+            *(self._tree, self.known_routes, self.delivery, self._inheritance, events),
+            *(self._hooks.interest, self._hooks.groups),
         )
         self.wills = Wills(self.acceptance, durability, self.refusals, self.now)
         self.sessions = Sessions(
@@ -262,7 +264,8 @@ class DataPlane:
 
         """
         parts = Restorable(
-            self.sessions, self.subscriptions, self.routes, self.retention, self._owing, self.budget
+            *(self.sessions, self.subscriptions, self.routes, self.retention, self._owing),
+            *(self.budget, self._hooks.groups),
         )
         durable.reads_too(store)
         recovery = Recovery(parts, history, durable, self.now())
@@ -306,7 +309,7 @@ class DataPlane:
         self._sweeping.stop()
         self.acceptance.commit()
         self.acceptance.finish()
-        # Who is to last comes last: it goes on with what the others leave (`SharedGroups`).
+        # Who is to last comes last: it goes on with what the others leave (`Inheritance`).
         for peer in sorted(self.connections, key=lambda one: one.session_expiry_s > 0):
             channel, session = peer.channel, peer.session
             if session is not None:
@@ -317,7 +320,7 @@ class DataPlane:
                 channel.close()
             if channel.is_paused or channel.is_lingering:
                 channel.abort()
-        self._groups.finish()
+        self._inheritance.finish()
         self._durability.write()
         self.tasks.stop()
 
@@ -367,14 +370,14 @@ class DataPlane:
         for channel in unsafe:
             self._output.due(channel)
         is_done = self.upkeep.sweep(now_s)
-        tried("what members of shared subscriptions left", self._groups.sweep)
+        tried("what members of shared subscriptions left", self._inheritance.sweep)
         tried("expiry of retained messages", lambda: self.retention.expire(now_s))
         tried("journal", lambda: self._durability.sweep(now_s))
         kept = self.checkpoints
         if kept is not None:
             tried("begin of a checkpoint", lambda: kept.sweep(now_s))
         self._turns.need()  # and ask anew what the tree carries
-        return is_done and not self._groups.is_busy
+        return is_done and not self._inheritance.is_busy
 
     @property
     def dropped(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from gateway.log.commits import Committed
@@ -13,6 +13,7 @@ from gateway.mqtt.kinds import V5
 from gateway.policy.origins import OriginRules
 from gateway.tls.certificates import PeerCertificate
 from tree_handler.batch import Row
+from tree_handler.sharing.rule import EachGateway, SharedGroups
 
 Verdict = bool | Awaitable[bool]
 """A decision; the client's further packets wait for one that takes time."""
@@ -218,6 +219,8 @@ class Hooks:
         ranks: knows who the operators are; None where nobody is one, and no room kept free.
         private: serves topics that begin with ``$``; None where nobody does.
         origins: decides what is retained of what gateways publish; None for all.
+        groups: decides which gateway's members of a shared subscription get a message; each gives
+            to its own if it is not given.
 
     """
 
@@ -230,3 +233,4 @@ class Hooks:
     ranks: Ranks | None = None
     private: PrivateTopics | None = None
     origins: OriginRules | None = None
+    groups: SharedGroups = field(default_factory=EachGateway)

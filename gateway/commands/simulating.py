@@ -64,13 +64,13 @@ def _add_subject(simulate: argparse.ArgumentParser) -> None:
         "--subject",
         default="tree",
         choices=[
-            *("tree", "routed", "topic", "overlays", "retained", "liar", "retained-liar"),
-            *("directory", "years"),
+            *("tree", "routed", "topic", "overlays", "retained", "shared"),
+            *("liar", "retained-liar", "directory", "years"),
         ],
         help="the tree with what it floods (default), routed or topic mode, topic overlays alone, "
-        "retained messages, a tree in which one gateway lies (or one about what is retained), "
-        "directories and requests of a fleet (with --growth: what look-ups cost), "
-        "years of a fleet in hours",
+        "retained messages, shared subscriptions, a tree in which one gateway lies (or one about "
+        "what is retained), directories and requests of a fleet (with --growth: what look-ups "
+        "cost), years of a fleet in hours",
     )
     subject.add_argument(
         "--liar",

@@ -43,6 +43,8 @@ MODES = ("flood", "routed", "topic")
 """Where clients' messages go (C3 to C5)."""
 ROOT_POLICIES = ("capacity", "balance")
 """By what the root of an overlay is chosen (C6)."""
+SHARED_BY = ("fleet", "gateway")
+"""Where a shared subscription is one: its messages go to one member there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ class TreeSection:
     another of those, and leaves it when a neighbour was back for as long. Clients' messages
     leave this gateway if a filter of ``replicate`` matches their topic and none of
     ``keep_local`` does, and go to whom ``mode`` says: it is the same on all gateways of a tree.
+    A message goes to one member of a shared subscription in the whole fleet, or on each gateway,
+    as ``shared_subscriptions`` says.
     """
 
     key_file: Path
@@ -120,6 +124,7 @@ class TreeSection:
     substitute_after_s: float = checks.ranged(30.0, 0, 31_536_000)
     replicate: list[str] = field(default_factory=lambda: ["#"])
     keep_local: list[str] = field(default_factory=list)
+    shared_subscriptions: str = checks.chosen("fleet", *SHARED_BY)
 
     def __post_init__(self) -> None:
         hold(self._faults())

@@ -81,6 +81,10 @@ class Origin:
         """See `TreeNode.rescope`."""
         self._scope = scope
 
+    def leaves(self, topic: str) -> bool:
+        """Whether clients' messages on a topic are for other gateways, too."""
+        return self._scope.leaves(topic)
+
     def publish(self, entry: Entry, *, control: bool) -> asyncio.Future[None] | None:
         """See `TreeNode.publish`."""
         return self._outbox.add(entry, control=control)

@@ -8,7 +8,8 @@ rules that name it, and its own topics. A topic is a gateway's own whose third l
 
 What acts on a message asks `OriginRules.may_command`, which a rule has to allow. What keeps or
 repeats it asks `may_speak`: that holds for all topics but those of other gateways, unless a rule
-says otherwise, since a broker is there for what devices publish under names of their own.
+says otherwise, since a broker is there for what devices publish under names of their own. Who
+chooses a gateway whose member of a shared subscription gets a message asks `may_hold`.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.policy.action import PUBLISH
+from gateway.policy.action import DELIVER, PUBLISH
 from gateway.policy.policy import Policy
-from gateway.policy.principal import GATEWAY
+from gateway.policy.principal import GATEWAY, Principal
 
 DECISIONS_MAX: Final = 4_096
 """Remembered decisions, by origin and topic."""
@@ -45,7 +46,7 @@ class OriginRules:
     def __init__(self, policy: Policy | None, *gateways: Container[str]) -> None:
         self._policy = policy
         self._gateways = gateways
-        self._decided: dict[tuple[str, str], _Verdict] = {}
+        self._decided: dict[tuple[str, str, str], _Verdict] = {}
 
     def follow(self, policy: Policy | None) -> None:
         """Go by another policy from now on."""
@@ -79,21 +80,34 @@ class OriginRules:
         is_own = self._policy is not None and owner == self._policy.here.gateway
         return not is_own and not any(owner in known for known in self._gateways)
 
-    def _verdict(self, origin: str, topic: str) -> _Verdict:
+    def may_hold(self, gateway_id: str, topic: str) -> bool:
+        """Whether a gateway's members of shared subscriptions may be given a message.
+
+        Args:
+            gateway_id: of the gateway that has members.
+            topic: of the message. A rule that names the gateway, or all, has to deny that it is
+                delivered there: what its clients are is not the gateway's.
+
+        """
+        return self._policy is None or not self._verdict(gateway_id, topic, DELIVER)[1]
+
+    def _verdict(self, origin: str, topic: str, verb: str = PUBLISH) -> _Verdict:
         policy = self._policy
         if policy is None:
             return _EVERYTHING
         if not origin:  # unsigned, and nobody's
             return _NOTHING
-        verdict = self._decided.get((origin, topic))
+        verdict = self._decided.get((origin, verb, topic))
         if verdict is None:
-            decision = policy.rights(policy.principal(GATEWAY, origin)).decide(PUBLISH, topic)
+            held = Principal(GATEWAY, origin)
+            who = held if verb == DELIVER else policy.principal(GATEWAY, origin)
+            decision = policy.rights(who).decide(verb, topic)
             is_denied = not decision.is_allowed and decision.rule is not None
             verdict = decision.is_allowed, is_denied
             if len(topic) <= _REMEMBERED_CHARACTERS:
                 if len(self._decided) >= DECISIONS_MAX:
                     self._decided.clear()
-                self._decided[origin, topic] = verdict
+                self._decided[origin, verb, topic] = verdict
         return verdict
 
 

@@ -32,15 +32,13 @@ from gateway.credentials.expiry import ExpiryWatch
 from gateway.event_log.client_log import ClientLog
 from gateway.fleet_status import publishing
 from gateway.fleet_status.own_status import OwnStatus
-from gateway.links.handshake import Credentials
 from gateway.links.link_admission import LinkAdmission
 from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
 from gateway.links.scope import Scope
-from gateway.links.settings import NodeReceiver, NodeSettings
-from gateway.links.wire import Additions
+from gateway.links.settings import NodeReceiver
 from gateway.log.message_log import LogError, MessageLog
 from gateway.members.membership import Members
 from gateway.members.relocation import relocate
@@ -51,6 +49,7 @@ from gateway.process import arrivals, coap_part, reloading, sd_notify, store_lim
 from gateway.process.attachment import Attachment
 from gateway.process.console_part import ConsolePart
 from gateway.process.drain import Drain
+from gateway.process.node_settings import node_settings
 from gateway.process.origin_times import OriginTimes
 from gateway.process.reloading import ReloadedParts
 from gateway.signing.fleet_proof import FleetProof
@@ -65,7 +64,8 @@ from gateway.status.report import GatewayStatus
 from gateway.watched_tasks import WatchedTasks
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.members.member import MemberRecord
-from tree_handler.spanning.spanning_tree import Identity, Parameters
+from tree_handler.sharing.rule import EachGateway
+from tree_handler.spanning.spanning_tree import Identity
 
 _log = logging.getLogger(__name__)
 
@@ -178,6 +178,7 @@ class GatewayProcess:
             broker=self._broker,
             retained=self._retained,
             routed=self._routed,
+            groups=self._groups,
             drain=self._drain,
             edge=edge,
             watched=self.watched,
@@ -230,16 +231,8 @@ class GatewayProcess:
             tls=tls,
             counted=self._link_refused,
         )
-        node = NodeSettings(
-            Credentials(own.id, tree.name, key, mode=tree.mode, additions=Additions.CLOCKS),
-            Identity(own.id, self._life.epoch, self._capability, self._addresses.own),
-            Parameters(hello_s=tree.hello_s),
-            sync=self._settings.log.durability == "sync",
-            sync_interval_s=self._settings.log.sync_interval_ms / 1000,
-            repair_interval_s=tree.repair_interval_s,
-            floods_clients=tree.mode == "flood",
-            seals=self._proof.seals,
-        )
+        identity = Identity(own.id, self._life.epoch, self._capability, self._addresses.own)
+        node = node_settings(self._settings, key, identity, self._proof.seals)
         receiver = NodeReceiver(
             self._control,
             self._deliver,
@@ -262,9 +255,11 @@ class GatewayProcess:
         self._broker.core.refusals.counts[kind] += 1
 
     def _make_routed(self, state_dir: Path) -> RoutedPart | None:
-        part = tree_mode.route(self._node, self._settings.tree, state_dir)
+        of = self._node, self._settings.tree, state_dir
+        part = tree_mode.route(*of)
         if part is not None:
             self._stack.push_async_callback(part.stop)
+        self._groups = tree_mode.share(*of, part, self._members.known)
         return part
 
     def _link_port(self) -> int:
@@ -291,6 +286,7 @@ class GatewayProcess:
                 events=client_log,
                 private=self._coap_topics,
                 origins=self._origins,
+                groups=self._groups if self._groups.decides else EachGateway(),
             )
         self._stack.push_async_callback(broker.shutdown)
         return broker
@@ -300,6 +296,8 @@ class GatewayProcess:
         self._retained = RetainedPart(self._node, core.shared_retention, settle_s, refused)
         self._node.add_part(self._retained)
         self._stack.callback(self._times.ride_on(self._node, self._retained).save)
+        take_over, may_hold = core.arriving.take_over, self._origins.may_hold
+        self._groups.begin(core.known_routes.touched_by, take_over, may_hold)
         if self._routed is not None:
             wanted = [f for one in core.sessions.values() for f in one.subscriptions]
             wanted += self._readings.command_topics
@@ -386,6 +384,7 @@ class GatewayProcess:
             self._copied_card.receive(entry, header)
             self._proof.receive(entry, header)
             self._site.receive(entry.topic, entry.payload)
+            self._groups.control(entry, header)
             if self._routed is not None:
                 self._routed.control(entry, header)
                 self._readings.met(header.origin)

@@ -13,6 +13,7 @@ from gateway.broker.broker import GatewayBroker
 from gateway.broker.statistics.report import report
 from gateway.configuration.config import GatewaySection
 from gateway.event_log.failures import SET_ASIDE
+from gateway.links.groups_part import GroupsPart
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
@@ -37,6 +38,7 @@ class GatewayStatus:
         broker: its broker.
         retained: the retained messages on its links.
         routed: routed mode; None in mode ``flood``.
+        groups: shared subscriptions over the fleet.
         drain: how it leaves.
         edge: sensors, CoAP and certificates.
         watched: what runs beside.
@@ -53,6 +55,7 @@ class GatewayStatus:
     broker: GatewayBroker
     retained: RetainedPart
     routed: RoutedPart | None
+    groups: GroupsPart
     drain: Drain
     edge: GatewayEdge
     watched: WatchedTasks
@@ -85,6 +88,7 @@ class GatewayStatus:
             "refused_links": self.node.admission.status(),
             "hierarchy": self._hierarchy(),
             "routed": None if self.routed is None else self.routed.status(),
+            "shared_subscriptions": self.groups.status(),
             **self.edge.as_json(),
             "drain": None if drained is None else drained.as_json(),
             **self.node.status(),

@@ -16,6 +16,7 @@ from gateway import cli
 from tree_handler.retained.sync import RetainedSync
 from tree_handler.routing.routed import Routed
 from tree_handler.seal import Seals
+from tree_handler.sharing.groups import FleetGroups
 from tree_handler.simulation.runs import Options, run
 from tree_handler.simulation.subjects import SUBJECTS
 from tree_handler.spanning.agreement import Agreements
@@ -26,6 +27,7 @@ GUARDS: dict[str, tuple[type, str, Any]] = {
     "topic": (Routed, "_receive_claim", lambda *_: []),
     "overlays": (Agreements, "_discard", lambda *_: None),
     "retained": (RetainedSync, "link_up", lambda *_: None),
+    "shared": (FleetGroups, "gives", lambda *_: True),
     "liar": (Seals, "is_candidate", lambda *_: True),
     "retained-liar": (RetainedSync, "_is_believed", lambda *_: True),
 }

@@ -24,7 +24,7 @@ from passing_days import Days, Device, turn
 
 from gateway.broker.hooks import Client as Known
 from gateway.broker.sessions.backlog import PAUSE_MAX_S
-from gateway.broker.sessions.shared_groups import AT_ONCE
+from gateway.broker.sessions.inheritance import AT_ONCE
 from gateway.mqtt import (
     Disconnect,
     PropertyId,

@@ -8,6 +8,7 @@ from tree_handler.simulation.retained import RetainedOptions
 from tree_handler.simulation.retained_liar import RetainedLiarOptions
 from tree_handler.simulation.routed import RoutedOptions
 from tree_handler.simulation.runs import Options
+from tree_handler.simulation.shared import SharedOptions
 from tree_handler.simulation.topics import TopicOptions
 
 SUBJECTS: dict[str, type[Options]] = {
@@ -16,6 +17,7 @@ SUBJECTS: dict[str, type[Options]] = {
     "topic": TopicOptions,
     "overlays": OverlayOptions,
     "retained": RetainedOptions,
+    "shared": SharedOptions,
     "liar": LiarOptions,
     "retained-liar": RetainedLiarOptions,
 }

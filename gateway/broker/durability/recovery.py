@@ -87,7 +87,7 @@ class Recovery:
         self._expected: dict[int, tuple[Session, int]] = {}
         """Who published which number of the batch to come, and under which identifier."""
         self._publishers: dict[Ref, Session] = {}
-        self._delivery = ReplayedDelivery()
+        self._delivery = ReplayedDelivery(parts.groups)
         self._sessions = SessionsAgain(
             parts,
             self._delivery,
@@ -232,7 +232,7 @@ class Recovery:
             return
         if route.closed:  # another gateway's: nobody here publishes there
             return
-        message.ref = ref
+        message.ref, message.sharing = ref, (ref[0][0], entry.holders)
         if message.expires_at_s is not None:
             waited_s = max(self._waited_s(came_us), self._waited_since_s(entry, ref[0]))
             self._expire(message, float(message.properties[EXPIRY]) - waited_s)

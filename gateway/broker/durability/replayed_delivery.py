@@ -7,14 +7,21 @@ from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.routes import Members
 from gateway.broker.sessions.session import Session
 from tree_handler.batch import Ref
+from tree_handler.holders import Group
+from tree_handler.sharing.rule import SharedGroups
 
 
 class ReplayedDelivery(Delivery):
     """Delivers what was accepted; who of a shared subscription got it, the journal tells later."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, groups: SharedGroups) -> None:
+        super().__init__(groups)
         self._open: dict[tuple[tuple[str, str], Ref], tuple[Members, Message]] = {}
+
+    def _is_ours(self, message: Message, group: Group) -> bool:
+        # One that names nobody may have been given before its origin was known to name any: the
+        # journal tells.
+        return not message.sharing[1] or super()._is_ours(message, group)
 
     def _give_one(
         self, group: tuple[str, str], members: Members, message: Message, now_s: float
@@ -34,7 +41,8 @@ class ReplayedDelivery(Delivery):
     def choose_the_rest(self, now_s: float) -> None:
         """What nobody had been sent when the broker was stopped."""
         for (group, _), (members, message) in self._open.items():
-            super()._give_one(group, members, message, now_s)
+            if super()._is_ours(message, group):
+                super()._give_one(group, members, message, now_s)
         self._open.clear()
 
     def ended(self, session: Session) -> None:

@@ -28,6 +28,7 @@ from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.mqtt import FilterError
 from tree_handler.batch import Entry, Ref
+from tree_handler.sharing.rule import SharedGroups
 
 IDS_APART: Final = 4_099
 """So far apart are the first packet identifiers of lives whose epochs follow each other."""
@@ -44,6 +45,7 @@ class Restorable:
         retention: what is retained.
         owing: which sessions are owed what is retained.
         budget: what queues share, and the limits of each.
+        groups: decides whose members of shared subscriptions get what.
 
     """
 
@@ -53,6 +55,7 @@ class Restorable:
     retention: Retention
     owing: Owing
     budget: Budget
+    groups: SharedGroups
 
 
 class SessionsAgain:

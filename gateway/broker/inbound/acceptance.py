@@ -30,6 +30,7 @@ from gateway.shares.log_room import LogRoom
 from gateway.turns import Turns
 from tree_handler.batch import Row, cut
 from tree_handler.entry import accepted_at
+from tree_handler.holders import with_holders
 
 TURN_S: Final = 0.01
 """Delivering goes on for so long before others have their turn."""
@@ -145,7 +146,7 @@ class Acceptance:
             PacketError: the topic is none, or over a limit.
 
         """
-        self._outlet.check(message.key)
+        self._outlet.share(message)
         if message.qos or message.retain:
             if message.retain:
                 self._is_to_retain(message)
@@ -157,9 +158,9 @@ class Acceptance:
     def row(self, message: Message) -> Row:
         """Return what the log and the tree get of a message that is accepted now."""
         row = message.row()
-        if message.expires_at_s is None:
-            return row
-        return accepted_at(row, self._durability.accepted_us())
+        if message.expires_at_s is not None:
+            row = accepted_at(row, self._durability.accepted_us())
+        return with_holders(row, message.sharing[1])
 
     def pass_on(self, row: Row) -> None:
         """Let the tree have a QoS 0 message that subscribers here have been given."""

@@ -21,6 +21,7 @@ from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import PacketError
 from tree_handler.batch import Entry, Epoch, Ref, Row
 from tree_handler.entry import accepted_us
+from tree_handler.holders import Group
 
 EXPIRED: Final = "message of another gateway that expired on its way"
 _RETAIN_BIT: Final = 4
@@ -65,7 +66,7 @@ class Arriving:
         """Give local subscribers what no log has (plugins)."""
         now_s = self._now()
         for entry in entries:
-            self._publish_one(entry, None, now_s, now_s)
+            self._publish_one(entry, "", None, now_s, now_s)
 
     def publish_batch(self, rows: Sequence[Row], stream: Epoch, last: int) -> Sequence[Row]:
         """Give local subscribers the messages of a batch; return those that never came before.
@@ -99,11 +100,22 @@ class Arriving:
                     if entry.accepted_us != stamp_us:  # its time began there [MQTT-3.3.2-6]
                         stamp_us = entry.accepted_us
                         since_s = now_s - self._durability.waited_s(stream, stamp_us)
-                    self._publish_one(entry, (stream, at) if last else None, since_s, now_s)
+                    ref = (stream, at) if last else None
+                    self._publish_one(entry, stream[0], ref, since_s, now_s)
             else:
                 self._publish_plain(topic, some, (stream, number if last else 0), now_s)
             number += len(some)
         return rows
+
+    def take_over(self, entry: Entry, group: Group) -> bool:
+        """Give a member of a shared subscription what another gateway handed on; whether one may
+        have it."""
+        now_s = self._now()
+        try:
+            return self._outlet.give_to_member(Message.of(entry, now_s), group, now_s)
+        except PacketError as error:
+            self._no_packet(error)
+            return True
 
     def _publish_lacking(
         self, rows: Sequence[Row], stream: Epoch, first: int, now_s: float
@@ -122,16 +134,16 @@ class Arriving:
                 if entry.qos == 2 and (had := lacking.had(stream, number)):
                     self._publish_but(entry, ref, had, since_s, now_s)
                 else:
-                    self._publish_one(entry, ref, since_s, now_s)
+                    self._publish_one(entry, stream[0], ref, since_s, now_s)
 
     def _publish_but(
         self, entry: Entry, ref: Ref, had: set[int], since_s: float, now_s: float
     ) -> None:
         try:
             message = Message.of(entry, since_s)
-            message.ref = ref
+            message.ref, message.sharing = ref, (ref[0][0], entry.holders)
             if message.expired(now_s):
-                self._publish_one(entry, ref, since_s, now_s)
+                self._publish_one(entry, ref[0][0], ref, since_s, now_s)
             elif count := self._outlet.give_out_but(message, had, now_s):
                 self._refusals.count(HAD_BEFORE, f"{ref[0][0]}, boot {ref[0][1]}", count)
         except PacketError as error:
@@ -150,10 +162,12 @@ class Arriving:
             return False
         return self._durability.waited_s(stream, accepted_us(row)) >= expiry_s
 
-    def _publish_one(self, entry: Entry, ref: Ref | None, since_s: float, now_s: float) -> None:
+    def _publish_one(
+        self, entry: Entry, origin: str, ref: Ref | None, since_s: float, now_s: float
+    ) -> None:
         try:
             message = Message.of(entry, since_s)
-            message.ref = ref
+            message.ref, message.sharing = ref, (origin, entry.holders)
             if not message.expired(now_s):
                 self._outlet.give_out(message, None, now_s)
                 return
@@ -172,12 +186,15 @@ class Arriving:
                 self._no_packet(error)
             return
         stream, number = first
-        if not number:
-            self._delivery.deliver_plain(route, [row[2] for row in rows], now_s)
+        if not (number or route.special or route.shared):
+            self._delivery.deliver_plain(route, [row[2] for row in rows])
         elif route.has_receivers:
+            sharing = stream[0], ()
             for at, (_, qos, payload) in enumerate(rows, number):
                 message = Message(topic, key, payload, qos, False)
-                message.ref = stream, at
+                message.sharing = sharing
+                if number:
+                    message.ref = stream, at
                 self._delivery.deliver(message, route, None, now_s)
 
     def _no_packet(self, error: PacketError) -> None:

@@ -110,6 +110,7 @@ class Publishing:
             self._take(publisher, route, packet, packet_id, at, properties)
         elif first & RETAIN:
             message = self._message(route, 0, packet, at, properties)
+            self._delivery.share(message, route)
             self._acceptance.retain(message, publisher.session)
         elif properties is None and route.is_plain:
             payload = packet[at:]
@@ -117,6 +118,7 @@ class Publishing:
             self._acceptance.pass_on((route.topic, 0, payload))
         else:
             message = self._message(route, 0, packet, at, properties)
+            self._delivery.share(message, route)
             self._delivery.deliver(message, route, publisher.session, self._now())
             self._acceptance.pass_on(self._acceptance.row(message))
         return True
@@ -161,6 +163,8 @@ class Publishing:
                     message.head, message.tail = packet[: at - 3], packet[at - 1 :]
             else:
                 message = self._message(route, qos, packet, at, properties)
+            if route.is_shared_elsewhere:
+                self._delivery.share(message, route)
             self._acceptance.publish(message, publisher, packet_id)
         else:
             self._acceptance.again(publisher, packet_id)

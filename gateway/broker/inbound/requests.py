@@ -278,6 +278,8 @@ class Requests:
             return None
         if len(session.subscriptions) >= self._limits.subscriptions_per_session:
             return "subscription over the limit of a session"
+        if not self._subscriptions.has_room_for(request.filter):
+            return "shared subscription over the limit of a gateway"
         if self._subscriptions.bytes_held > self._limits.subscriptions_bytes:
             return "subscription over the limit of all"
         owner = session.client.owner

@@ -8,15 +8,24 @@ from collections.abc import Sequence
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import RETAIN, Message, plain_packets, share_mark
 from gateway.broker.outbound.routes import Grant, Members, Route
+from gateway.broker.sessions.presence import presence
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.mqtt import V5, V311
+from tree_handler.holders import Group
+from tree_handler.sharing.rule import SharedGroups
 
 
 class Delivery:
-    """Delivers; keeps whose turn it is in each shared subscription."""
+    """Delivers; keeps whose turn it is in each shared subscription.
 
-    def __init__(self) -> None:
+    Args:
+        groups: decides which gateway's members of a shared subscription get a message.
+
+    """
+
+    def __init__(self, groups: SharedGroups) -> None:
+        self._groups = groups
         self._turns: Counter[tuple[str, str]] = Counter()
         self._marks: dict[tuple[str, str], int] = {}
 
@@ -62,14 +71,9 @@ class Delivery:
             message = Message(route.topic, route.key, payload, 0, False)
             _send_all(others, message, V5 if is_311 else V311, 0.0)
 
-    def deliver_plain(self, route: Route, payloads: Sequence[bytes], now_s: float) -> None:
+    def deliver_plain(self, route: Route, payloads: Sequence[bytes]) -> None:
         """Give QoS 0 messages of one topic, which are not retained and have no properties, to
-        every receiver of their route, in their order."""
-        if not route.is_plain:
-            for payload in payloads:
-                message = Message(route.topic, route.key, payload, 0, False)
-                self.deliver(message, route, None, now_s)
-            return
+        every receiver of their route, which has none that are served one by one, in their order."""
         for receivers, version in ((route.live_311, V311), (route.live_5, V5)):
             if receivers:
                 packets = plain_packets(route.key, payloads, version)
@@ -86,7 +90,43 @@ class Delivery:
             if grant is not None:  # No Local [MQTT-3.8.3-3]
                 self.give(target.session, message, grant, now_s)
         for group, members in route.shared:
-            self._give_one(group, members, message, now_s)
+            if self._is_ours(message, group):
+                self._give_one(group, members, message, now_s)
+
+    def share(self, message: Message, route: Route) -> None:
+        """Choose whose members of shared subscriptions get a message that is accepted here.
+
+        Args:
+            message: not yet in the log or delivered.
+            route: of its topic.
+
+        """
+        if route.is_shared_elsewhere:
+            here = {group: presence(members) for group, members in route.shared}
+            chosen = self._groups.choose(message.topic, message.qos, here)
+            elsewhere = {one[:2] for one in chosen}
+            kept = [(*group, "") for group in here if group not in elsewhere]
+            message.sharing = "", (*chosen, *kept)
+
+    def hand_on(self, message: Message, route: Route, now_s: float) -> None:
+        """Let other gateways have what was for members here, where there are none any more."""
+        there = [group for group, _ in route.shared]
+        self._groups.hand_on(message.entry(now_s), message.sharing[1], there)
+
+    def give_to_member(self, message: Message, route: Route, group: Group, now_s: float) -> bool:
+        """Give a message to one member of a shared subscription of its route; whether it has any.
+
+        It was never logged here, so it does not outlive the process.
+        """
+        for one, members in route.shared:
+            if one == group:
+                self._give_one(group, members, message, now_s)
+                return True
+        return False
+
+    def _is_ours(self, message: Message, group: Group) -> bool:
+        origin, holders = message.sharing
+        return self._groups.gives(origin, holders, group)
 
     def give(
         self,

@@ -25,6 +25,7 @@ from gateway.mqtt import (
     publish_head,
 )
 from tree_handler.batch import Entry, Ref, Row
+from tree_handler.holders import Holders
 from tree_handler.retained.message import VERSION, stamped_version
 
 DUP: Final = 0x08
@@ -39,6 +40,7 @@ EXPIRY: Final = int(PropertyId.MESSAGE_EXPIRY_INTERVAL)
 _IDENTIFIER: Final = int(PropertyId.SUBSCRIPTION_IDENTIFIER)
 _USER_PROPERTY: Final = int(PropertyId.USER_PROPERTY)
 _NO_PROPERTIES: dict[int, Any] = {}
+_UNSAID: Final[tuple[str, Holders]] = ("", ())
 
 OVERHEAD_BYTES: Final = 200
 """What a queued message costs besides its topic, payload and properties, about."""
@@ -61,6 +63,8 @@ class Message:
         size_bytes: what it counts for in a queue.
         ref: where it stands in the log; None for one that is not logged.
         proof: see `Entry`.
+        sharing: which gateway accepted it, empty for this one, and whose members of shared
+            subscriptions get it (`tree_handler.holders`).
         kind, head, tail: the kind of packet made last, and its pieces: see `pieces`.
 
     """
@@ -76,6 +80,7 @@ class Message:
         "qos",
         "ref",
         "retain",
+        "sharing",
         "size_bytes",
         "tail",
         "topic",
@@ -101,6 +106,7 @@ class Message:
         self.expires_at_s: float | None = None
         self.ref: Ref | None = None
         self.proof = b""
+        self.sharing = _UNSAID
         if properties:
             self.size_bytes += _size_bytes(properties)
             if EXPIRY in properties:
@@ -129,6 +135,13 @@ class Message:
         """What the log and the tree get of it."""
         row = (self.topic, self.qos | self.retain << 2, self.payload)
         return (*row, self.properties) if self.properties else row
+
+    def entry(self, now_s: float) -> Entry:
+        """It as it is now: what it has waited is taken off, and it is not retained again."""
+        properties = {i: value for i, value in self.properties.items() if i != VERSION}
+        if self.expires_at_s is not None:
+            properties[EXPIRY] = max(0, int(self.expires_at_s - now_s))
+        return Entry(self.topic, self.payload, self.qos, properties=properties)
 
     def expired(self, now_s: float) -> bool:
         """Whether it may no longer be sent [MQTT-3.3.2-5]."""

@@ -12,6 +12,7 @@ from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.session import Session
 from gateway.event_log.failures import Failures
+from tree_handler.holders import Group
 
 
 class Outlet:
@@ -46,14 +47,14 @@ class Outlet:
         self._bridged = bridged
         self._owing = owing
 
-    def check(self, key: bytes) -> None:
-        """See that a topic name, in UTF-8, is one that messages can be given out on.
+    def share(self, message: Message) -> None:
+        """Choose whose members of shared subscriptions get a message that is accepted here.
 
         Raises:
-            PacketError: it is none, or it is over a limit.
+            PacketError: its topic is none, or over a limit.
 
         """
-        self._routes.of(key)
+        self._delivery.share(message, self._routes.of(message.key))
 
     def give_out(self, message: Message, publisher: Session | None, now_s: float) -> None:
         """Retain a message if it says so, and give it to its subscribers.
@@ -68,6 +69,13 @@ class Outlet:
         if message.retain:
             self._retain(message, publisher)
         self._delivery.deliver(message, route, publisher, now_s)
+        if message.sharing[1] and message.qos:
+            self._delivery.hand_on(message, route, now_s)
+
+    def give_to_member(self, message: Message, group: Group, now_s: float) -> bool:
+        """Give a message to one member of a shared subscription; whether one may have it."""
+        route = self._routes.of(message.key)
+        return not route.closed and self._delivery.give_to_member(message, route, group, now_s)
 
     def give_out_but(self, message: Message, had: Container[int], now_s: float) -> int:
         """The same for a QoS 2 message that some sessions have had; how many were left out.

@@ -17,6 +17,7 @@ from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.topics.routes import RouteCache
 from gateway.broker.topics.subscriptions import SubscriptionTree
 from gateway.mqtt import PacketError, ReasonCode, Version, check_topic_name
+from tree_handler.sharing.rule import SharedGroups
 
 Tree = SubscriptionTree[Session, Subscription]
 Members = list[tuple[Session, Subscription]]
@@ -63,12 +64,14 @@ class Route:
         queued: sessions that get QoS 1 and 2 messages, with the granted QoS.
         special: sessions served one by one.
         shared: shared subscriptions: (share name, filter) and members.
+        is_shared_elsewhere: other gateways have members of some.
 
     """
 
     __slots__ = (
         "closed",
         "is_plain",
+        "is_shared_elsewhere",
         "key",
         "live_5",
         "live_311",
@@ -85,6 +88,7 @@ class Route:
         self.key = key
         self.closed = topic.startswith("$")
         self.is_plain = not self.closed
+        self.is_shared_elsewhere = False
         self.live_311: list[Channel] = []
         self.live_5: list[Channel] = []
         self.zero_311: list[Channel] = []
@@ -114,6 +118,7 @@ class Route:
         """
         left = Route(self.topic, self.key)
         left.closed, left.is_plain = self.closed, self.is_plain
+        left.is_shared_elsewhere = self.is_shared_elsewhere
         left.live_311, left.live_5 = self.live_311, self.live_5
         left.zero_311, left.zero_5 = self.zero_311, self.zero_5
         left.queued = [row for row in self.queued if row[1] < 2 or not has_had(row[0])]
@@ -171,6 +176,7 @@ class Routes:
         known: keeps what was found, until a change touches it.
         limits: of topic names.
         may_deliver: whether a session's client may receive a topic.
+        groups: knows the shared subscriptions of other gateways.
 
     """
 
@@ -180,11 +186,13 @@ class Routes:
         known: KnownRoutes,
         limits: Limits,
         may_deliver: Callable[[Session, str], bool],
+        groups: SharedGroups,
     ) -> None:
         self._tree = tree
         self._known = known
         self._limits = limits
         self._may_deliver = may_deliver
+        self._groups = groups
 
     def of(self, key: bytes) -> Route:
         """Where a topic's messages go.
@@ -224,6 +232,7 @@ class Routes:
             allowed = [one for one in members if self._may_deliver(one[0], topic)]
             if allowed:
                 route.shared.append((group, allowed))
-        if route.special or route.shared:
+        route.is_shared_elsewhere = bool(self._groups.matching(topic))
+        if route.special or route.shared or route.is_shared_elsewhere:
             route.is_plain = False
         return route

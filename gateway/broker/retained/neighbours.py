@@ -133,6 +133,7 @@ def message_of(retained: Retained, now_s: float) -> Message:
     entry = Entry(retained.topic, retained.payload, qos, True, properties, proof)
     message = LearntMessage.of(entry, now_s)
     message.ref = (retained.stream, retained.number)
+    message.sharing = retained.stream[0], ()  # a member gets it from its origin's log alone
     if message.expires_at_s is not None and retained.left_s is not None:
         message.expires_at_s = min(message.expires_at_s, now_s + retained.left_s)
     return message

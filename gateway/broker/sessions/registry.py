@@ -174,8 +174,8 @@ class Sessions:
         self.connected_max = max(self.connected_max, self.connected)
         self._offline.discard(session)
         session.attach(channel, client, receive_maximum, self._now())
-        self._subscriptions.touch(session)
         self.set_expiry(session, expiry_s)
+        self._subscriptions.touch(session)
         self._wills.stands(session, will)
         for events in self._events:
             events.connected(client)

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from gateway.broker.hooks import Demand, Events, Owner
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.routes import KnownRoutes, Tree
+from gateway.broker.sessions.inheritance import Inheritance
+from gateway.broker.sessions.presence import Presence
 from gateway.broker.sessions.session import Session
-from gateway.broker.sessions.shared_groups import SharedGroups
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.topics.subscriptions import bytes_max
 from tree_handler.routing.topic_filters import split_share
+from tree_handler.sharing.rule import SharedGroups
 
 
 class Subscriptions:
@@ -26,6 +28,7 @@ class Subscriptions:
         events: are told of clients' own changes.
         interest: is told what all sessions together want, but not what is restored; None where
             nobody asks.
+        groups: is told who is there of shared subscriptions.
 
     """
 
@@ -34,17 +37,20 @@ class Subscriptions:
         tree: Tree,
         known: KnownRoutes,
         delivery: Delivery,
-        groups: SharedGroups,
+        inheritance: Inheritance,
         events: Sequence[Events],
         interest: Demand | None,
+        groups: SharedGroups,
     ) -> None:
         self._tree = tree
         self._known = known
         self._delivery = delivery
-        self._groups = groups
+        self._inheritance = inheritance
         self._events = events
         self._interest = interest
+        self._groups = groups
         self._bytes_of: Counter[Owner] = Counter()
+        self._presence = Presence()
 
     def __len__(self) -> int:
         """How many there are."""
@@ -63,6 +69,11 @@ class Subscriptions:
     def bytes_of(self, owner: Owner) -> int:
         """The most memory that one user's can take."""
         return self._bytes_of[owner]
+
+    def has_room_for(self, topic_filter: str) -> bool:
+        """Whether other gateways can be told of a subscription, if it is shared."""
+        group = split_share(topic_filter)
+        return not group[0] or self._groups.has_room_for(group)
 
     def expect(self, filter_count: int) -> None:
         """So many will change at once."""
@@ -96,10 +107,11 @@ class Subscriptions:
             self._bytes_of[session.client.owner] += bytes_max(topic_filter)
             share, proper = split_share(topic_filter)
             if share:
-                self._groups.joined((share, proper))
+                self._inheritance.joined((share, proper))
         session.subscriptions[topic_filter] = subscription
         session.no_local |= subscription.no_local
         self._known.touched(topic_filter)
+        self._note_presence(session, topic_filter)
         return is_new
 
     def remove(self, session: Session, topic_filter: str) -> bool:
@@ -123,17 +135,27 @@ class Subscriptions:
     def withdraw_all(self, session: Session) -> None:
         """End all subscriptions of a session that is no more."""
         self._known.touched_by(session.subscriptions)
-        for topic_filter in session.subscriptions:
-            self._leave(session, topic_filter)
+        filters = list(session.subscriptions)
         session.subscriptions.clear()
+        for topic_filter in filters:
+            self._leave(session, topic_filter)
 
     def hand_over(self, session: Session) -> None:
         """Give others what waits in a session without subscriptions for the shared ones it had."""
-        self._groups.hand_over(session)
+        self._inheritance.hand_over(session)
 
     def touch(self, session: Session) -> None:
         """A session is served in another way than before."""
         self._known.touched_by(session.subscriptions)
+        for topic_filter in session.subscriptions:
+            self._note_presence(session, topic_filter)
+
+    def _note_presence(self, session: Session, topic_filter: str) -> None:
+        """Tell who is there of a shared subscription; those of ``$SYS`` are this gateway's own."""
+        group = split_share(topic_filter)
+        if group[0] and group[1][:1] != "$":
+            subscription = session.subscriptions.get(topic_filter)
+            self._groups.changed(group, self._presence.note(group, session, subscription))
 
     def _leave(self, session: Session, topic_filter: str) -> None:
         if self._tree.remove(topic_filter, session) and self._interest is not None:
@@ -145,4 +167,5 @@ class Subscriptions:
         share, proper = split_share(topic_filter)
         if share:
             self._delivery.forget_turns((share, proper))
-            self._groups.left((share, proper))
+            self._inheritance.left((share, proper))
+        self._note_presence(session, topic_filter)

@@ -17,7 +17,7 @@ LEVELS_MAX: Final = 200
 _NODE_BYTES: Final = 368
 """A node with its level. Measured, CPython 3.11, 64 bits, as are the next."""
 _SUBSCRIPTION_BYTES: Final = 300
-_GROUP_BYTES: Final = 400
+_GROUP_BYTES: Final = 600
 """What a shared subscription adds, if each is alone in its group."""
 
 

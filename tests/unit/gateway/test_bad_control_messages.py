@@ -15,6 +15,9 @@ from gateway.process.arrivals import SAYS_NOTHING
 from tree_handler.batch import Entry
 from tree_handler.members.member import MemberRecord
 from tree_handler.routing.interest import TOPIC as INTEREST_TOPIC
+from tree_handler.sharing.claims import TOPIC as SHARED_TOPIC
+from tree_handler.sharing.claims import Claims
+from tree_handler.sharing.handed_on import TOPIC as HANDED_TOPIC
 
 GOOD = MemberRecord("gw-b", 1, 1 << 40, "", "", "10.0.0.9", 1883)
 
@@ -33,6 +36,8 @@ SAID = [
     *((ABSENT_TOPIC + "gw-a", bad) for bad in (b"", b"\x93\xa1X\x01\x01")),
     (ASK_TOPIC, b"\xc1"),
     (INTEREST_TOPIC + "gw-b", b"\xc1"),
+    *((SHARED_TOPIC + "gw-b", bad) for bad in (b"\xc1", Claims("gw-a", 1, 1).encode())),
+    (HANDED_TOPIC + "gw-a", b"\x90"),
 ]
 
 

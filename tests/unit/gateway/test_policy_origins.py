@@ -137,3 +137,29 @@ def test_a_peer_that_another_gateway_calls_a_gateway_has_nothing_by_that() -> No
     assert claimed.roles == {"reader"}
     for action in ("PUT /sensors/pump", f"publish {COMMAND}", "publish a/b/gw-b"):
         assert not made.may(claimed, Action.parse(action))
+
+
+def test_members_of_a_gateway_are_given_all_that_no_rule_about_it_denies() -> None:
+    assert OriginRules(None).may_hold("gw-x", "jobs/1")
+    made = rules(
+        """
+[[rules]]
+who = ["gateway:gw-x"]
+deny = ["subscribe jobs/#"]
+[[rules]]
+who = ["reader"]
+deny = ["subscribe other/#"]
+[[rules]]
+who = ["*"]
+conceal = ["keys/#"]
+"""
+    )
+    for topic in ("jobs/1", "jobs"):
+        assert not made.may_hold("gw-x", topic)
+        assert made.may_hold("gw-b", topic)
+    assert not made.may_hold("gw-b", "keys/1")
+    for gateway_id in ("gw-x", "gw-b"):
+        assert made.may_hold(gateway_id, "other/1")
+        assert made.may_hold(gateway_id, "site/1")
+    made.follow(policy())
+    assert made.may_hold("gw-x", "jobs/1")

@@ -102,6 +102,7 @@ ROWS = {
     ),
     "revoked.pem": Row(lost=frozenset({"list"})),
     "routed.msgpack": Row(),
+    "shared-subscriptions": Row(),
     "sensors.json": Row(lost=frozenset({"sensor"})),
     # The log has tests of its own (test_log_*): here it only must not keep the gateway down.
     "log/00000000000000000000.log": Row(lost=LOGGED, is_silent=ALL, is_kept_aside=False),
@@ -168,6 +169,7 @@ async def _filled(folder: Path) -> World:
         assert own is not None
         process._members.known.update(dataclasses.replace(own, id="other"))
         process._members._save()
+        process._groups._save()
     return world
 
 

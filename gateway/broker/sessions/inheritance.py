@@ -85,8 +85,8 @@ class _Estate:
     items: list[Delivery | Places]
 
 
-class SharedGroups:
-    """The shared subscriptions of one broker.
+class Inheritance:
+    """What the members of a broker's shared subscriptions leave, and who goes on with it.
 
     Args:
         tree: who subscribed to what.

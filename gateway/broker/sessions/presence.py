@@ -1,0 +1,55 @@
+"""Who is there of shared subscriptions, as other gateways are told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from gateway.broker.sessions.session import Session
+from gateway.broker.sessions.subscription import Subscription
+from tree_handler.holders import Group
+from tree_handler.sharing.claims import DURABLE, ONLINE
+
+
+def presence(members: Iterable[tuple[Session, Subscription]]) -> int:
+    """Return `ONLINE` and `DURABLE` of members of a shared subscription; 0 for none."""
+    found = 0
+    for session, subscription in members:
+        if session.channel is not None:
+            found |= ONLINE
+        if session.expiry_s and subscription.qos:
+            found |= DURABLE
+        if found == ONLINE | DURABLE:
+            break
+    return found
+
+
+class Presence:
+    """Counts who is there of each, so that a member that comes or goes costs no look at others."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[Group, Session], int] = {}
+        self._counts: Counter[tuple[Group, int]] = Counter()
+
+    def note(self, group: Group, session: Session, subscription: Subscription | None) -> int:
+        """Note how a member is there now; what there is of all.
+
+        Args:
+            group: the shared subscription.
+            session: the member's.
+            subscription: None where it has left.
+
+        """
+        now = 0 if subscription is None else presence([(session, subscription)])
+        before = self._of.pop((group, session), 0)
+        if now:
+            self._of[group, session] = now
+        found = 0
+        for flag in (ONLINE, DURABLE):
+            count = self._counts[group, flag] + bool(now & flag) - bool(before & flag)
+            if count:
+                self._counts[group, flag] = count
+                found |= flag
+            else:
+                self._counts.pop((group, flag), None)
+        return found

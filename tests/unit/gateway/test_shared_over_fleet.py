@@ -1,0 +1,281 @@
+"""A broker that is one of a fleet: whose members of a shared subscription get a message."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+
+import pytest
+from memory_transport import MemoryTransport
+from mqtt_peer import Bench, Peer
+from surroundings import hooks
+
+from gateway.broker.data_plane import DataPlane
+from gateway.broker.inbound.connection import Connection
+from gateway.broker.outbound.message import Message
+from gateway.log.commits import Committed
+from gateway.mqtt import (
+    Connect,
+    PubAck,
+    Publish,
+    ReasonCode,
+    Subscribe,
+    SubscriptionRequest,
+    Version,
+    encode,
+)
+from tree_handler.batch import Entry, Row
+from tree_handler.holders import Group, Holders, holders_of, with_holders
+from tree_handler.retained.hybrid_clock import RetainedVersion
+from tree_handler.retained.message import Retained
+from tree_handler.sharing.claims import DURABLE, ONLINE, Claims, OwnClaims
+from tree_handler.sharing.groups import FleetGroups
+
+JOBS: Group = ("workers", "jobs/#")
+FILTER = "$share/workers/jobs/#"
+TO_B: Holders = ((*JOBS, "b"),)
+TO_A: Holders = ((*JOBS, "a"),)
+OTHER = ("b", 7)
+"""A stream of gateway ``b``."""
+WAITS = {"properties": {0x11: 3_600}}
+EXPIRY = 2
+
+
+class View:
+    """What gateway ``a`` knows of a fleet, and what it handed on."""
+
+    def __init__(self) -> None:
+        self.own = OwnClaims("a", 1)
+        self.fleet = FleetGroups("a")
+        self.fleet.moved(frozenset("bc"))
+        self.told: dict[Group, int] = {}
+        self.handed_on: list[tuple[Entry, Group]] = []
+
+    def has_room_for(self, group: Group) -> bool:
+        return self.own.has_room_for(group)
+
+    def changed(self, group: Group, presence: int) -> None:
+        self.told[group] = presence
+        self.own.changed(group, presence)
+
+    def matching(self, topic: str) -> tuple[Group, ...]:
+        return self.fleet.matching(topic)
+
+    def choose(self, topic: str, qos: int, here: Mapping[Group, int]) -> Holders:
+        return self.fleet.choose(topic, qos, here)
+
+    def gives(self, origin: str, holders: Holders, group: Group) -> bool:
+        return self.fleet.gives(origin, holders, group)
+
+    def hand_on(self, entry: Entry, holders: Holders, there: Collection[Group]) -> None:
+        for share, topic_filter, holder in holders:
+            if holder in ("", "a") and (share, topic_filter) not in there:
+                self.handed_on.append((entry, (share, topic_filter)))
+
+
+class Gateway(Bench):
+    """Gateway ``a``."""
+
+    def __init__(self) -> None:
+        self.view = View()
+        super().__init__(anonymous=True, groups=self.view)
+
+    def know(self, gateway_id: str, presence: int = ONLINE, version: int = 1) -> None:
+        """Learn that another gateway has a member."""
+        groups = {JOBS: presence} if presence else {}
+        touched = self.view.fleet.update(Claims(gateway_id, 1, version, groups=groups))
+        self.broker.core.known_routes.touched_by(touched)
+
+    async def member(self, name: str = "member", qos: int = 1, **fields: object) -> Peer:
+        peer = await self.connect(name, **fields)
+        assert await peer.subscribe(FILTER, qos) == qos
+        return peer
+
+    def comes(self, *rows: Row, first: int = 1) -> None:
+        """Take what gateway ``b`` accepted and logged."""
+        self.broker.core.arriving.publish_batch(rows, OTHER, first + len(rows) - 1)
+
+
+@pytest.fixture
+async def a() -> AsyncIterator[Gateway]:
+    one = Gateway()
+    await one.start()
+    yield one
+    await one.stop()
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize("retain", [False, True])
+async def test_a_message_names_the_gateway_whose_member_gets_it(
+    a: Gateway, qos: int, retain: bool
+) -> None:
+    a.know("b")
+    writer = await a.connect("writer")
+    writer.send(Publish("jobs/1", b"x", qos, retain, False, 7 if qos else None, {}))
+    await writer.next() if qos else await writer.nothing_came()
+    assert [holders_of(row) for row in a.rows] == [TO_B]
+
+
+async def test_a_message_that_a_member_here_gets_is_as_it_was_before(a: Gateway) -> None:
+    a.know("b")
+    member, writer = await a.member(), await a.connect("writer")
+    assert await writer.publish("jobs/1") == 0
+    assert (await member.next()).payload == b"x"
+    assert await writer.publish("other") == 0
+    assert a.rows == [("jobs/1", 1, b"x"), ("other", 1, b"x")]
+
+
+async def test_a_member_that_is_away_here_gets_nothing_that_one_elsewhere_gets(
+    a: Gateway,
+) -> None:
+    a.know("b")
+    (await a.member(**WAITS)).close()
+    writer = await a.connect("writer")
+    while a.view.told.get(JOBS) != DURABLE:
+        await writer.nothing_came()
+    assert await writer.publish("jobs/1", b"for b") == 0
+    a.know("b", 0, version=2)
+    assert await writer.publish("jobs/1", b"waits") == 0
+    assert [holders_of(row) for row in a.rows] == [TO_B, ()]
+    member = await a.connect("member", clean_start=False, **WAITS)
+    assert (await member.next()).payload == b"waits"
+    await member.nothing_came()
+
+
+async def test_a_will_and_what_the_gateway_itself_publishes_name_a_holder_too(a: Gateway) -> None:
+    a.know("b")
+    for qos in (0, 1):
+        a.broker.accept(Entry("jobs/own", b"x", qos))
+    await (await a.connect("writer")).nothing_came()
+    assert [holders_of(row) for row in a.rows] == [TO_B, TO_B]
+
+
+@pytest.mark.parametrize(
+    ("holders", "is_given"), [(TO_A, True), (TO_B, False), ((), False)], ids=["a", "b", "nobody"]
+)
+async def test_a_message_of_another_gateway_is_for_its_holders_members(
+    a: Gateway, holders: Holders, is_given: bool
+) -> None:
+    a.know("b")
+    member, plain = await a.member(), await a.connect("plain")
+    assert await plain.subscribe("jobs/#") == 1
+    a.comes(with_holders(("jobs/1", 1, b"x"), holders), ("jobs/1", 1, b"plain"))
+    rows = [with_holders(("jobs/1", 0, b"unlogged"), holders), ("jobs/1", 0, b"also")]
+    a.broker.core.arriving.publish_batch(rows, OTHER, 0)
+    every = [b"x", b"plain", b"unlogged", b"also"]
+    assert [(await plain.next()).payload for _ in every] == every
+    got = [(await member.next()).payload for _ in range(2)] if is_given else []
+    assert got == ([b"x", b"unlogged"] if is_given else [])
+    await member.nothing_came()
+    assert not a.view.handed_on
+
+
+async def test_a_message_of_an_earlier_release_is_given_here_as_before(a: Gateway) -> None:
+    member = await a.member()
+    a.comes(("jobs/1", 1, b"x"))
+    a.broker.core.arriving.publish_batch([("jobs/1", 0, b"unlogged")], OTHER, 0)
+    assert [(await member.next()).payload for _ in range(2)] == [b"x", b"unlogged"]
+
+
+async def test_what_is_for_members_of_whom_none_is_there_is_handed_on(a: Gateway) -> None:
+    a.know("b")
+    a.comes(
+        with_holders(("jobs/1", 1 | 4, b"x", {EXPIRY: 60}), TO_A),
+        with_holders(("jobs/2", 1, b"not ours"), TO_B),
+        ("jobs/3", 1, b"nobody's"),
+    )
+    assert a.view.handed_on == [(Entry("jobs/1", b"x", 1, properties={EXPIRY: 60}), JOBS)]
+
+
+async def test_what_a_member_was_to_get_that_left_before_the_log_had_it_is_handed_on() -> None:
+    view = View()
+    waiting: list[Committed] = []
+
+    def commit(logged: Sequence[Row], _: Sequence[Row], done: Committed | None) -> None:
+        assert [holders_of(row) for row in logged] == [()]
+        waiting.append(done or (lambda *_: None))
+
+    core = DataPlane(hooks(commit=commit, groups=view))
+    view.fleet.update(Claims("b", 1, 1, groups={JOBS: ONLINE}))
+    connection, wire = Connection(core.service), MemoryTransport()
+    connection.connection_made(wire)
+    connect = Connect(Version.V5, "member", True, 60, None, None, None, {}, False)
+    subscribe = Subscribe(1, [SubscriptionRequest(FILTER, 1)], {})
+    connection.data_received(encode(connect, 5) + encode(subscribe, 5))
+    core.acceptance.publish_own(Message.of(Entry("jobs/1", b"x", 1), 0.0))
+    core.acceptance.commit()
+    connection.connection_lost(None)
+    assert view.told == {JOBS: 0}
+    waiting[0](1, None)
+    assert view.handed_on == [(Entry("jobs/1", b"x", 1), JOBS)]
+    core.stop()
+
+
+async def test_what_was_handed_on_goes_to_one_member_of_that_subscription_alone(
+    a: Gateway,
+) -> None:
+    members = [await a.member("1"), await a.member("2")]
+    plain = await a.connect("plain")
+    assert await plain.subscribe("#") == 1
+    take_over = a.broker.core.arriving.take_over
+    for n in range(4):
+        assert take_over(Entry("jobs/1", b"%d" % n, 1), JOBS)
+    got = [(await member.next()).payload for member in members for _ in range(2)]
+    assert sorted(got) == [b"0", b"1", b"2", b"3"]
+    await plain.nothing_came()
+    assert not take_over(Entry("jobs/1", b"x", 1), ("other", "jobs/#"))
+    assert not take_over(Entry("elsewhere", b"x", 1), JOBS)
+    assert not take_over(Entry("$SYS/x", b"x", 1), ("g", "$SYS/#"))
+    assert take_over(Entry("bad/#", b"x", 1), JOBS)  # and counted
+    assert a.counts["message of the tree that no packet can carry"] == 1
+
+
+async def test_what_a_neighbour_tells_of_a_retained_message_is_for_no_member(a: Gateway) -> None:
+    a.know("b")
+    member, plain = await a.member(), await a.connect("plain")
+    assert await plain.subscribe("jobs/#") == 1
+    told = Retained("jobs/1", RetainedVersion(1, 1, *OTHER), 2, 1, b"x", {}, None, None)
+    assert a.broker.core.shared_retention.learn(told, 0.0, is_news=True)
+    assert (await plain.next()).payload == b"x"
+    await member.nothing_came()
+
+
+async def test_who_is_there_is_told_as_clients_come_and_go(a: Gateway) -> None:
+    told = a.view.told
+    first = await a.member("first", **WAITS)
+    assert told == {JOBS: ONLINE | DURABLE}
+    second = await a.member("second")
+    first.close()
+    second.close()
+    watcher = await a.connect("watcher")
+    while told[JOBS] != DURABLE:
+        await watcher.nothing_came()
+    back = await a.connect("first", clean_start=False, properties={0x11: 0})
+    assert told == {JOBS: ONLINE}
+    back.close()
+    while told[JOBS]:
+        await watcher.nothing_came()
+    assert await watcher.subscribe("$share/g/$SYS/#") == 1
+    assert told == {JOBS: 0}
+
+
+async def test_one_shared_subscription_over_the_limit_of_a_gateway_is_refused(a: Gateway) -> None:
+    peer = await a.connect("greedy")
+    for n in range(256):
+        assert await peer.subscribe(f"$share/{n}/jobs") == 1
+    assert await peer.subscribe("$share/one-more/jobs") == ReasonCode.QUOTA_EXCEEDED
+    assert await peer.subscribe("$share/0/jobs") == 1
+    assert await peer.subscribe("jobs") == 1
+    assert a.counts["shared subscription over the limit of a gateway"] == 1
+    assert await (await a.open(version=4)).connect("old") == 0
+
+
+async def test_members_elsewhere_that_come_or_go_change_where_the_next_message_goes(
+    a: Gateway,
+) -> None:
+    writer = await a.connect("writer")
+    for presence, version in ((0, 1), (ONLINE, 2), (0, 3)):
+        a.know("b", presence, version)
+        writer.send(Publish("jobs/1", b"x", 0, False, False, None, {}))
+        writer.send(Publish("jobs/1", b"x", 1, False, False, 9, {}))
+        assert isinstance(await writer.next(), PubAck)
+    assert [holders_of(row) for row in a.rows] == [(), (), TO_B, TO_B, (), ()]

@@ -1,0 +1,74 @@
+"""A message that came to a gateway for members that it has no more, and is handed on to another.
+
+Only its holder does that, so it still has one holder at a time. It goes as a logged message between
+gateways, and so reaches the next holder once, however the tree changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgpack
+
+from tree_handler.batch import Entry
+from tree_handler.errors import ProtocolError
+from tree_handler.holders import Group
+
+TOPIC: Final = "$hedgerow/handed-on/"
+"""It travels on this and the id of the next holder."""
+HOPS_MAX: Final = 4
+"""It is handed on so often at most: where members come and go faster than they are told of."""
+_PROPERTIES_MAX: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOn:
+    """What is handed on.
+
+    Attributes:
+        group: of whose members one gets it.
+        hops: how often it was handed on, this time included.
+        entry: the message, of QoS 1 or 2.
+
+    """
+
+    group: Group
+    hops: int
+    entry: Entry
+
+    def encode(self) -> bytes:
+        """The wire form."""
+        entry = self.entry
+        said = (*self.group, self.hops, entry.topic, entry.qos, entry.payload, entry.properties)
+        packed: bytes = msgpack.packb(said)
+        return packed
+
+    @classmethod
+    def decode(cls, data: bytes) -> HandedOn:
+        """Read the wire form; what stands behind the properties is for later versions.
+
+        Raises:
+            ProtocolError: it is none; the message names what is wrong.
+
+        """
+        try:
+            said = msgpack.unpackb(
+                data, use_list=False, strict_map_key=False, max_map_len=_PROPERTIES_MAX
+            )
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise ProtocolError("message handed on", data) from error
+        match said:
+            case (
+                str(share),
+                str(topic_filter),
+                int(hops),
+                str(topic),
+                1 | 2 as qos,
+                bytes(payload),
+                dict(properties),
+                *_,
+            ) if 0 < hops <= HOPS_MAX:
+                entry = Entry(topic, payload, qos, properties=properties)
+                return cls((share, topic_filter), hops, entry)
+        raise ProtocolError("message handed on", said)

@@ -1,0 +1,78 @@
+"""What a broker asks about shared subscriptions, and the answer where each gateway is alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from tree_handler.batch import Entry
+from tree_handler.holders import Group, Holders
+
+
+class SharedGroups(Protocol):
+    """Decides which gateway's members of a shared subscription get a message."""
+
+    def has_room_for(self, group: Group) -> bool:
+        """Whether there may be members of this one, too."""
+
+    def changed(self, group: Group, presence: int) -> None:
+        """Take who is there of one (`claims`); 0 for nobody."""
+
+    def matching(self, topic: str) -> Sequence[Group]:
+        """Those with members on other gateways that a topic matches."""
+
+    def choose(self, topic: str, qos: int, here: Mapping[Group, int]) -> Holders:
+        """Choose whose members get a message that is accepted here, where others' do.
+
+        Args:
+            topic: its topic.
+            qos: as published.
+            here: who is there of this gateway's members that may receive it.
+
+        """
+
+    def gives(self, origin: str, holders: Holders, group: Group) -> bool:
+        """Whether a message is for this gateway's members.
+
+        Args:
+            origin: the gateway that accepted it; empty for this one.
+            holders: what the message says.
+            group: the shared subscription.
+
+        """
+
+    def hand_on(self, entry: Entry, holders: Holders, there: Collection[Group]) -> None:
+        """Let others have what was for this gateway's members, and nobody is a member any more.
+
+        Args:
+            entry: a message of QoS 1 or 2.
+            holders: what it says; no id stands for this gateway.
+            there: the shared subscriptions that have members here.
+
+        """
+
+
+class EachGateway:
+    """The rule where each gateway gives to its own members, whatever others do."""
+
+    def has_room_for(self, group: Group) -> bool:
+        """Always: nobody else is told."""
+        return True
+
+    def changed(self, group: Group, presence: int) -> None:
+        """See `OwnClaims`; nobody is told."""
+
+    def matching(self, topic: str) -> tuple[Group, ...]:
+        """None: nothing is known of others."""
+        return ()
+
+    def choose(self, topic: str, qos: int, here: Mapping[Group, int]) -> Holders:
+        """Nobody."""
+        return ()
+
+    def gives(self, origin: str, holders: Holders, group: Group) -> bool:
+        """Always."""
+        return True
+
+    def hand_on(self, entry: Entry, holders: Holders, there: Collection[Group]) -> None:
+        """Nobody has it."""
