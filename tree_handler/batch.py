@@ -29,10 +29,9 @@ from typing import Final
 import msgpack
 import msgspec
 
-from tree_handler.entry import Entry, Row, properties_bytes
+from tree_handler.entry import Entry, Row, row_size
 from tree_handler.errors import BatchError
 from tree_handler.flags import ADDRESS_BYTES, Flags
-from tree_handler.holders import PLACE, holders_size
 from tree_handler.unpacking import ElementCount, check_whole
 
 __all__ = ["Entry", "Flags", "Row"]  # the other names of this module are its own
@@ -247,13 +246,7 @@ def cut(rows: Sequence[Row]) -> list[Sequence[Row]]:
     parts: list[Sequence[Row]] = []
     for at in range(0, len(rows), MAX_ENTRIES):
         part = rows[at : at + MAX_ENTRIES]
-        sizes = [
-            len(row[0])
-            + len(row[2])
-            + (properties_bytes(row[3]) if len(row) > 3 else 0)
-            + (holders_size(row) if len(row) > PLACE else 0)
-            for row in part
-        ]
+        sizes = [row_size(row) for row in part]
         start = 0
         if sum(sizes) > MAX_BODY_BYTES:
             size = 0

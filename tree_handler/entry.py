@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tree_handler.holders import Holders, holders_of, with_holders
+from tree_handler.holders import PLACE, Holders, holders_of, holders_size, with_holders
 
 Row = tuple[Any, ...]
 """A message as it stands in a body: topic, QoS (with 4 added for RETAIN), payload, and properties
@@ -76,7 +76,17 @@ def accepted_us(row: Row) -> int:
 
 def accepted_at(row: Row, clock_us: int) -> Row:
     """Return a message that may expire with what its origin's clock reads; 0 for no clock."""
-    return (*row[:4], row[4] if len(row) > 4 else b"", clock_us) if clock_us else row
+    return (*row[:4], row[4] if len(row) > 4 else b"", clock_us, *row[6:]) if clock_us else row
+
+
+def row_size(row: Row) -> int:
+    """About what a message takes in a body, in bytes and in work."""
+    size = len(row[0]) + len(row[2])
+    if len(row) > 3:
+        size += properties_bytes(row[3])
+        if len(row) > PLACE:
+            size += holders_size(row)
+    return size
 
 
 def properties_bytes(properties: dict[int, Any]) -> int:

@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -140,8 +140,7 @@ class GatewayProcess:
         self._addresses = await Addresses.of(self._settings)
         log = state.open_log(self._settings)
         self._stack.callback(log.close)
-        self._expiry = ExpiryWatch(asyncio.get_running_loop())
-        self._stack.callback(self._expiry.close)
+        self._expiry = self._stack.enter_context(closing(ExpiryWatch(asyncio.get_running_loop())))
         self._members.recall(log)
         self._life = state.begin_life(own, log, self._members, self._renewals)
         self._stack.callback(self._life.end)

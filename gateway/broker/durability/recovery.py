@@ -79,8 +79,8 @@ class Recovery:
         self._clock = clock = durable.clock
         self._dating = Dating(clock, None)
         self._undated: list[ReadBatch] = []
-        self._lacking = durable.lacking
-        self._batches = BatchesAgain(history, durable.lacking, self._strange)
+        self._lacking = lacking = durable.lacking
+        self._batches = BatchesAgain(history, lacking, self._strange)
         self._lives = Lives(history.own[0])
         self._changes = Changes()
         self._wills = WillsAgain((), self._changes)
@@ -89,13 +89,7 @@ class Recovery:
         self._publishers: dict[Ref, Session] = {}
         self._delivery = ReplayedDelivery(parts.groups)
         self._sessions = SessionsAgain(
-            parts,
-            self._delivery,
-            self._lacking,
-            self._changes,
-            self._strange,
-            durable.logged,
-            now_s,
+            parts, self._delivery, lacking, self._changes, self._strange, durable.logged, now_s
         )
         self._odd = self._had_before = self._left_out = 0
         self._read_at_us: int | None = None
@@ -259,8 +253,8 @@ class Recovery:
         try:
             [entry] = batch.decode(frame, header)
             said = Frame.decode(entry.payload)
-        except (BatchError, JournalError, ValueError) as error:
-            self._strange(f"{header}: {error}")
+        except (BatchError, JournalError, ValueError) as broken:
+            self._strange(f"{header}: {broken}")
             return
         for mark in said.marks():
             self._dating.marked(mark)

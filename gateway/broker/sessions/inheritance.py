@@ -203,15 +203,22 @@ class Inheritance:
         alone = Places()
         alone.add(run.copy())
         while alone.count:
-            try:
-                found, passed = read_first(self._durability.logged, alone)
-            except OSError:  # the log can't be read now, and may be later
+            read = self._read_first(alone)
+            if read is None:
                 yield False
                 continue
+            found, passed = read
             alone.skip(passed)
             for item in found:
                 self._hand_on_alone(estate, item)
             yield True
+
+    def _read_first(self, places: Places) -> tuple[list[Delivery], int] | None:
+        """Read the first of what waits; None while the log can't be read, which may pass."""
+        try:
+            return read_first(self._durability.logged, places)
+        except OSError:
+            return None
 
     def _hand_on_alone(self, estate: _Estate, item: Delivery) -> None:
         """Hand a message on that is in memory."""

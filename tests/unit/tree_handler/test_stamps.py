@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Row
 from tree_handler.entry import MAX_CLOCK_US, accepted_at, accepted_us
+from tree_handler.holders import holders_of, with_holders
 from tree_handler.retained.message import VERSION
 from tree_handler.retained.proof import RetainedProofs
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
@@ -64,3 +65,8 @@ def test_what_is_no_stamp_costs_nothing(stamp: Any) -> None:
     assert accepted_us(row) == 0
     assert Entry.of(row).payload == b"x"
     msgpack.packb(Entry.of(row).row())
+
+
+def test_another_stamp_leaves_whose_members_get_a_message() -> None:
+    named = with_holders(accepted_at(ROW, 7), (("share", "t", "gw-b"),))
+    assert holders_of(accepted_at(named, 9)) == (("share", "t", "gw-b"),)
