@@ -130,8 +130,10 @@ class LastingClock:
         passed_us = 0
         if mark.boot == clocks.boot:
             passed_us = clocks.boot_us() - mark.boot_us
-        elif mark.is_synchronised and clocks.is_synchronised():
-            passed_us = clocks.wall_us() - mark.wall_us
+        elif mark.is_synchronised:
+            wall_us = clocks.wall_us()
+            # Asked behind it: a wall clock that has just been set is not called synchronised.
+            passed_us = wall_us - mark.wall_us if clocks.is_synchronised() else 0
         ahead_us = mark.lasting_us + max(0, passed_us) - clocks.boot_us()
         if self._is_new or ahead_us > self._ahead_us:
             self._ahead_us = ahead_us
