@@ -209,7 +209,9 @@ class Answers:
                 is_last = not self._is_observed(source, asked, response, respond)
                 return represented(asked.request, response), is_last
             if response is not None:
-                if asked.request.code not in _READS:
+                # What is passed on takes its turn where it comes to its resource, and waits for it
+                # there: a turn that it had here too would be one that it waits for itself.
+                if asked.request.code not in _READS and not is_passed_on(asked.request):
                     response = WriteInTurn(response, asked.request, self._turns)
                 self._begin(response, (source,), asked, respond, partial(ask, asked.peer))
                 return None
