@@ -31,6 +31,8 @@ class Slow(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
         self.done: list[str] = []
         self.hold = asyncio.Event()
         self.hold.set()
+        self.hold_put = asyncio.Event()
+        self.hold_put.set()
         self.writing = asyncio.Event()
         self.fails = False
 
@@ -47,6 +49,7 @@ class Slow(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
     async def render_put(self, request: Message) -> Message:
         self.writing.set()
         await self.hold.wait()
+        await self.hold_put.wait()
         self.value = request.payload
         self.done.append(f"{request.code} {request.payload.decode()}")
         return Message(code=Code.CHANGED)

@@ -193,7 +193,7 @@ class Answers:
         """End all that is open; no task is left."""
         for exchange in list(self._open):
             self.ended(exchange)
-        await self._renderings.idle()
+        await self._renderings.stop()
 
     def _routed(self, request: CoapRequest) -> CoapRequest | CoapResponse:
         if request.value(option_numbers.OSCORE) is not None:
@@ -261,7 +261,9 @@ class Answers:
             told(refused.response)
             return _nothing
         return self._renderings.begin(
-            message, lambda answer, _is_last: told(_sendable(answer) or _FAILED)
+            message,
+            lambda answer, _is_last: told(_sendable(answer) or _FAILED),
+            lambda: told(_FAILED),  # what was answered before stands
         )
 
     def _begin(

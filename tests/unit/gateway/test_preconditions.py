@@ -189,6 +189,48 @@ async def test_who_goes_while_it_waits_holds_nobody_up() -> None:
     assert (await world.begin(codes.PUT, b"c", (IF_MATCH, etag))).code == codes.CHANGED
 
 
+async def test_a_read_with_a_precondition_keeps_nobody_from_writing() -> None:
+    world = World()
+    etag = await world.etag()
+    world.slow.hold.clear()
+    reads = [world.begin(code, b"", (IF_MATCH, etag)) for code in (codes.GET, codes.FETCH)]
+    await turn_of_the_loop()
+    write = world.begin(codes.PUT, b"new")
+    await world.slow.writing.wait()
+    world.slow.hold.set()
+    assert (await write).code == codes.CHANGED
+    await asyncio.gather(*reads)
+
+
+@pytest.mark.parametrize("is_careful", [False, True])
+async def test_nobody_looks_in_the_midst_of_a_write_whose_asker_has_gone(is_careful: bool) -> None:
+    """It is carried out all the same, as it may have been done before that was known."""
+    world = World()
+    conditions = [(IF_MATCH, await world.etag())]
+    world.slow.writing.clear()
+    world.slow.hold_put.clear()
+    world.begin(codes.PUT, b"gone", *(conditions if is_careful else []))
+    await world.slow.writing.wait()
+    world.answers.ended(world.exchanges)
+    careful = world.begin(codes.PUT, b"careful", *conditions)
+    await turn_of_the_loop()
+    assert not careful.done()
+    world.slow.hold_put.set()
+    assert (await careful).code == codes.PRECONDITION_FAILED
+    assert world.slow.done == ["PUT gone"]
+    assert len(world.turns) == 0
+
+
+async def test_no_turn_outlasts_who_answers() -> None:
+    world = World()
+    world.slow.hold_put.clear()
+    world.begin(codes.PUT, b"never")
+    await world.slow.writing.wait()
+    await world.answers.stop()
+    await turn_of_the_loop()
+    assert len(world.turns) == 0
+
+
 # -- actuators -------------------------------------------------------------------------------------
 
 
@@ -258,6 +300,21 @@ async def test_what_a_device_handles_itself_waits_for_who_has_the_resource_alone
     assert len(turns) == 0
 
 
+async def test_a_command_that_is_given_up_fails_nobody_whose_turn_is_over() -> None:
+    sampler = Sampler(lambda *_: None)
+    pump = Switch("pump")
+    sampler.add(pump)
+    alone = WriteTurn((b"sensors", b"pump"), lambda: None, is_alone=True)
+    sampler.turns.enter(alone)
+    command = asyncio.create_task(set_in_turn(sampler, pump, 1.0, "commands"))
+    await turn_of_the_loop()
+    command.cancel()
+    sampler.turns.leave(alone)
+    with pytest.raises(asyncio.CancelledError):
+        await command
+    assert (pump.read(), len(sampler.turns)) == (0.0, 0)
+
+
 # -- turns -----------------------------------------------------------------------------------------
 
 
@@ -281,4 +338,24 @@ def test_very_many_may_wait_for_one() -> None:
     turns.leave(first)
     turns.leave(first)
     assert begun == list(range(5_000))
+    assert len(turns) == 0
+
+
+def test_a_write_that_fails_as_it_begins_holds_nobody_up() -> None:
+    turns = WriteTurns()
+    begun: list[int] = []
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    first = WriteTurn("valve", lambda: None, is_alone=True)
+    turns.enter(first)
+    turns.enter(WriteTurn("valve", fail, is_alone=True))
+    last = WriteTurn("valve", lambda: begun.append(1), is_alone=True)
+    turns.enter(last)
+    turns.leave(first)
+    assert begun == [1]
+    turns.leave(last)
+    with pytest.raises(ZeroDivisionError):
+        turns.enter(WriteTurn("valve", fail))
     assert len(turns) == 0
