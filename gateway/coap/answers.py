@@ -21,7 +21,7 @@ from gateway.coap.preconditions import Preconditions, may_have_conditions
 from gateway.coap.refused_requests import RefusedRequests
 from gateway.coap.rendering import Renderings
 from gateway.coap.representations import represented
-from gateway.coap.writes_in_turn import WriteInTurn, rendered_in_turn
+from gateway.coap.writes_in_turn import TurnOfWrite, WriteInTurn, rendered_in_turn
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
 from gateway.write_turns import WriteTurns
@@ -108,12 +108,13 @@ class Answers:
         self.refused = RefusedRequests()
         self._failures = Failures(CountedLines(_log, time.monotonic))
         self._ends: dict[int, Callable[[], None]] = {}
-        self._open: dict[int, tuple[Asked, Respond]] = {}
+        self._open: dict[int, tuple[Asked, Respond, object]] = {}
+        """With what answers: of a write it says whether something may be done already."""
 
     @property
     def peers(self) -> int:
         """Who has a request or an observation open."""
-        return len({asked.peer for asked, _ in self._open.values()})
+        return len({asked.peer for asked, _, _ in self._open.values()})
 
     @property
     def open_requests(self) -> int:
@@ -161,7 +162,7 @@ class Answers:
         """The policy is another one: end what is open and may be no more, and say so.
 
         A write that was begun is not taken back, and its sender is told what comes of it: to say
-        that it was refused would say that nothing was done.
+        that it was refused would say that nothing was done. One that waits for its turn is refused.
         """
         for exchange in list(self._open):
             step = partial(self._revise_one, exchange)
@@ -171,8 +172,9 @@ class Answers:
         found = self._open.get(exchange)
         if found is None:  # another one's end has ended it
             return
-        asked, respond = found
-        if asked.request.code not in _READS:
+        asked, respond, by = found
+        waits = isinstance(by, Conditional | WriteInTurn | TurnOfWrite) and not by.has_begun
+        if asked.request.code not in _READS and not waits:
             return
         refused = self._access.refusal(asked.request, asked.peer)
         if refused is None:
@@ -287,7 +289,7 @@ class Answers:
             )
             respond(exchange, represented(asked.request, response), is_last)
 
-        self._open[exchange] = asked, respond
+        self._open[exchange] = asked, respond, later
         try:
             end = later.begin(done, ask)
         except Exception:
@@ -310,7 +312,7 @@ class Answers:
 
         if not source.observe(exchange, asked.request, tell):
             return False
-        self._open[exchange] = asked, respond
+        self._open[exchange] = asked, respond, source
         self._ends[exchange] = lambda: source.ended(exchange)
         return True
 
@@ -342,11 +344,13 @@ class Answers:
 
         is_stranger = asked.peer.principal is None and not asked.peer.is_address_proven
         begin = partial(self._renderings.begin, message, is_stranger=is_stranger)
+        turn = None
         if asked.request.code in _READS:
             self._ends[exchange] = begin(tell)
         else:
-            self._ends[exchange] = rendered_in_turn(begin, tell, asked.request, self._turns)
-        self._open[exchange] = asked, respond
+            turn = rendered_in_turn(begin, tell, asked.request, self._turns)
+            self._ends[exchange] = turn.end
+        self._open[exchange] = asked, respond, turn
         return None
 
 

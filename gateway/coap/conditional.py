@@ -42,6 +42,9 @@ class Conditional:
         serve: answers what is asked of the resource.
         turns: of all who write.
 
+    Attributes:
+        has_begun: something may be done already.
+
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class Conditional:
         self._turns = turns
         self._turn = WriteTurn(resource_of(request), self._look, is_alone=True)
         self._is_read = request.code in (codes.GET, codes.FETCH)
-        self._is_writing = False
+        self.has_begun = False
         self._is_over = False
         self._formats = _formats(request)
         self._done: Told | None = None
@@ -71,7 +74,7 @@ class Conditional:
     def end(self) -> None:
         """Look at nothing and begin nothing any more; a write under way has its turn to its end."""
         self._done = None
-        if not self._is_writing:
+        if not self.has_begun:
             self._is_over = True
             self._end_serving()
             self._turns.leave(self._turn)
@@ -90,7 +93,7 @@ class Conditional:
         else:
             request = self._request
             options = without_conditions(request.options)
-            self._is_writing = not self._is_read
+            self.has_begun = not self._is_read
             plain = CoapRequest(request.code, options, request.payload, is_fresh=request.is_fresh)
             self._ask(plain, self._tell)
 

@@ -41,11 +41,17 @@ class WriteInTurn:
         self._later = later
         self._request = request
         self._turns = turns
+        self._turn: TurnOfWrite | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether something may be done already."""
+        return self._turn is not None and self._turn.has_begun
 
     def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> End:
         """Begin the write when its turn has come; returns what ends the waiting for it."""
 
-        def write(turn: _Turn) -> None:
+        def write(turn: TurnOfWrite) -> None:
             def told(response: CoapResponse) -> None:
                 turn.leave()
                 if turn.is_wanted:
@@ -53,13 +59,15 @@ class WriteInTurn:
 
             self._later.begin(told, ask)
 
-        return _Turn(write, self._request, self._turns).enter()
+        self._turn = turn = TurnOfWrite(write, self._request, self._turns)
+        turn.enter()
+        return turn.end
 
 
 def rendered_in_turn(
     begin: BeginRendering, tell: Tell, request: CoapRequest, turns: WriteTurns
-) -> End:
-    """Have a write rendered when its turn has come; returns what ends the waiting for it.
+) -> TurnOfWrite:
+    """Have a write rendered when its turn has come; returns that.
 
     Args:
         begin: has it rendered.
@@ -69,17 +77,19 @@ def rendered_in_turn(
 
     """
 
-    def write(turn: _Turn) -> None:
+    def write(turn: TurnOfWrite) -> None:
         def told(answer: Any, is_last: bool) -> None:
             if turn.is_wanted:
                 tell(answer, is_last)
 
         begin(told, turn.leave)
 
-    return _Turn(write, request, turns).enter()
+    turn = TurnOfWrite(write, request, turns)
+    turn.enter()
+    return turn
 
 
-class _Turn:
+class TurnOfWrite:
     """The turn of one write.
 
     Args:
@@ -89,32 +99,33 @@ class _Turn:
 
     Attributes:
         is_wanted: somebody waits for what comes of it.
+        has_begun: something may be done already.
 
     """
 
     def __init__(
-        self, write: Callable[[_Turn], None], request: CoapRequest, turns: WriteTurns
+        self, write: Callable[[TurnOfWrite], None], request: CoapRequest, turns: WriteTurns
     ) -> None:
         self.is_wanted = True
         self._write = write
         self._turns = turns
-        self._has_begun = False
+        self.has_begun = False
         self._turn = WriteTurn(resource_of(request), self._begin)
 
-    def enter(self) -> End:
-        """Begin the write now, or when its turn has come; returns what ends the waiting for it."""
+    def enter(self) -> None:
+        """Begin the write now, or when its turn has come."""
         self._turns.enter(self._turn)
-        return self._end
 
     def leave(self) -> None:
         """The write is over."""
         self._turns.leave(self._turn)
 
     def _begin(self) -> None:
-        self._has_begun = True
+        self.has_begun = True
         self._write(self)
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End the waiting for it: what has not begun never will."""
         self.is_wanted = False
-        if not self._has_begun:
+        if not self.has_begun:
             self.leave()

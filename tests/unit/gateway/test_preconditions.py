@@ -16,6 +16,7 @@ from coap_engine.message import CoapRequest, CoapResponse
 from gateway.coap.at_hand import Ask
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.writes_in_turn import WriteInTurn
+from gateway.policy.policy import Policy, PolicyRules
 from gateway.policy.rule import Rule
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.set_in_turn import set_in_turn
@@ -218,6 +219,28 @@ async def test_nobody_looks_in_the_midst_of_a_write_whose_asker_has_gone(is_care
     world.slow.hold_put.set()
     assert (await careful).code == codes.PRECONDITION_FAILED
     assert world.slow.done == ["PUT gone"]
+    assert len(world.turns) == 0
+
+
+@pytest.mark.parametrize("is_careful", [False, True])
+async def test_a_write_that_waits_for_its_turn_is_refused_when_the_policy_forbids_it(
+    is_careful: bool,
+) -> None:
+    rules = [Rule("allow", verb, "/slow", "psk:operator") for verb in ("GET", "PUT")]
+    world = World(access=access_of(rules=rules, public=()))
+    conditions = [(IF_MATCH, await world.etag())]
+    world.slow.hold_put.clear()
+    first = world.begin(codes.PUT, b"first", *conditions)
+    await world.slow.writing.wait()
+    waits = world.begin(codes.PUT, b"later", *(conditions if is_careful else []))
+    world.access.follow(Policy(PolicyRules()))
+    world.answers.revise()
+    assert not first.done()
+    assert (await waits).code == codes.FORBIDDEN
+    world.slow.hold_put.set()
+    assert (await first).code == codes.CHANGED
+    await turn_of_the_loop()
+    assert world.slow.done == ["PUT first"]
     assert len(world.turns) == 0
 
 
