@@ -194,7 +194,9 @@ class Life:
                 self.sampler.add(each)
                 sensors.add(each)
         disk: Any = Disk(world.disks[name])
-        self.execution = execution = LocalExecution(site, name, access, (sensors.answers,), disk)
+        self.execution = execution = LocalExecution(
+            site, name, access, (sensors.answers,), turns=self.sampler.turns, noted=disk
+        )
         execution.begin = self._told_truly(execution.begin)  # type: ignore[method-assign]
         queries = RemoteQueries(name, epoch, way_to=self.way_to)
         self.exchange = RemoteExchange(queries, self._send, execution, loop.time)

@@ -19,7 +19,7 @@ class Named(World):
 
     def __init__(self, noted: NotedNames | None = None) -> None:
         super().__init__()
-        execution = LocalExecution(self.site, "gw", self.access, (), self.turns, noted)
+        execution = LocalExecution(self.site, "gw", self.access, turns=self.turns, noted=noted)
         self.answers = self.another(NamedAnswers(execution, self.access))
 
 

@@ -28,7 +28,7 @@ class Life:
         site = resource.Site()
         site.add_resource(["probe"], self.probe)
         self.noted = NotedNames(folder / noted_names.NAME)
-        self.execution = LocalExecution(site, "gw", open_access(), (), self.noted)
+        self.execution = LocalExecution(site, "gw", open_access(), noted=self.noted)
 
     async def put(self, name: bytes, asked_s: int = 0) -> ResourceResponse:
         option = (REQUEST_ID, bytes((asked_s,)) + name)
