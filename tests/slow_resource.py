@@ -72,6 +72,7 @@ class World:
         self.site.add_resource(("slow",), self.slow)
         self.answers = self.another()
         self.exchanges = 0
+        self.asked_back: list[CoapRequest] = []
 
     def another(self, *at_hand: AtHand) -> Answers:
         """One more who answers for the same resources, as for requests of other gateways."""
@@ -97,7 +98,7 @@ class World:
             Asked(self.exchanges, PEER, request),
             0.0,
             lambda _exchange, response, _is_last: told.set_result(response),
-            lambda *_: None,
+            lambda _peer, request, _done: self.asked_back.append(request),
         )
         if answered is not None:
             told.set_result(answered[0])

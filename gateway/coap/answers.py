@@ -13,7 +13,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, value_of
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond
+from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond, WithoutTurn
 from gateway.coap.conditional import Conditional, look_at
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.passed_on import is_passed_on
@@ -211,9 +211,7 @@ class Answers:
                 is_last = not self._is_observed(source, asked, response, respond)
                 return represented(asked.request, response), is_last
             if response is not None:
-                # What is passed on takes its turn where it comes to its resource, and waits for it
-                # there: a turn that it had here too would be one that it waits for itself.
-                if asked.request.code not in _READS and not is_passed_on(asked.request):
+                if _takes_turn(asked.request, response):
                     response = WriteInTurn(response, asked.request, self._turns)
                 self._begin(response, (source,), asked, respond, partial(ask, asked.peer))
                 return None
@@ -352,6 +350,16 @@ class Answers:
             self._ends[exchange] = turn.end
         self._open[exchange] = asked, respond, turn
         return None
+
+
+def _takes_turn(request: CoapRequest, later: Later) -> bool:
+    """Whether a request takes a turn among those who write to its resource.
+
+    What is passed on takes its turn where it comes to its resource, and waits for it there: a turn
+    that it had here too would be one that it waits for itself.
+    """
+    is_read = request.code in _READS
+    return not (is_read or isinstance(later, WithoutTurn) or is_passed_on(request))
 
 
 class _Formats:

@@ -1,14 +1,24 @@
-"""A write with a name and a precondition is one write too, and waits for no turn that it holds."""
+"""Writes that are carried out elsewhere than at their own path take no turn of that path.
+
+A write with a name and a precondition is one write too, and waits for no turn that it holds. A
+simple registration writes to a registration, and not to the path that all of them ask by.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from coap_engine import codes
-from coap_engine.option_numbers import REQUEST_ID
+from coap_engine.option_numbers import REQUEST_ID, URI_QUERY
+from gateway.coap.directory.answers import DirectoryAnswers
+from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.remote.named_answers import NamedAnswers
 from gateway.coap.remote.noted_names import NotedNames
+from resource_directory.registry import Registry
+from resource_directory.service import DirectoryService
+from resource_directory.watches import Watches
 from tests.slow_resource import IF_MATCH, World, turn_of_the_loop
 
 FIRST, SECOND = (REQUEST_ID, b"\0name-1"), (REQUEST_ID, b"\0name-2")
@@ -49,3 +59,18 @@ async def test_a_named_write_may_be_overtaken_while_its_name_is_noted(tmp_path: 
     assert (careful.result().code, named.result().code) == (codes.CHANGED, codes.CHANGED)
     assert world.slow.done == ["PUT careful", "PUT named"]
     assert len(world.turns) == 0
+
+
+async def test_one_simple_registration_does_not_wait_for_another_that_has_a_precondition() -> None:
+    """Else a device that never tells its links could keep out all that register after it."""
+    watches = Watches()
+    service = DirectoryService(Registry("/rd/1-", listeners=(watches,)), watches)
+    call_later = asyncio.get_running_loop().call_later
+    world = World()
+    world.answers = world.another(DirectoryAnswers(service, lambda: 100.0, LookUpTurns(call_later)))
+    path = (b".well-known", b"rd")
+    for number, conditions in enumerate(([], [(IF_MATCH, b"")], [])):
+        name = (URI_QUERY, b"ep=n%d" % number)
+        world.begin(codes.POST, b"", *conditions, name, path=path)
+    await turn_of_the_loop()
+    assert [one.code for one in world.asked_back] == [codes.GET] * 3
