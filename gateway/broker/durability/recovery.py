@@ -280,8 +280,8 @@ class Recovery:
                 for operation in operations:
                     try:
                         self._operation(number, session, operation)
-                    except PacketError as error:  # what it answers is not on its way
-                        self._strange(f"{session.client}: {error}")
+                    except PacketError as refused:  # what it answers is not on its way
+                        self._strange(f"{session.client}: {refused}")
         for number, index, packet_id in said.publishers:
             if number < 0:
                 self._wills.announced(header.first + index, -number)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -204,14 +205,14 @@ class SharedGroups:
         alone = Places()
         alone.add(run.copy())
         while alone.count:
-            try:
-                found, passed = read_first(self._durability.logged, alone)
-            except OSError:  # the log can't be read now, and may be later
-                yield
-                continue
-            alone.skip(passed)
-            for item in found:
-                self._hand_on_alone(estate, item)
+            read = None
+            with suppress(OSError):  # the log can't be read now, and may be later
+                read = read_first(self._durability.logged, alone)
+            if read is not None:
+                found, passed = read
+                alone.skip(passed)
+                for item in found:
+                    self._hand_on_alone(estate, item)
             yield
 
     def _hand_on_alone(self, estate: _Estate, item: Delivery) -> None:
