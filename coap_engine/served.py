@@ -37,6 +37,10 @@ from coap_engine.shares import Shares
 from coap_engine.uint import encode_uint
 
 _NOT_ANSWERED: Final = CoapResponse(codes.SERVICE_UNAVAILABLE, (), b"no answer in time")
+_MAY_BE_DONE: Final = CoapResponse(
+    codes.GATEWAY_TIMEOUT, (), b"no answer in time; the request may have been carried out"
+)
+"""Of a write: 5.03 would say that it was not."""
 
 _NOT_ENCODED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
 
@@ -280,7 +284,8 @@ class ServedExchanges:
         while (slow := self._next_to_acknowledge()) is not None and slow.acknowledge_at <= now:
             self._acknowledge(self._to_acknowledge.popleft())
         while (slow := self._next_unanswered()) is not None and slow.answer_by <= now:
-            self.respond(slow.number, _NOT_ANSWERED, now, is_last=True)
+            is_read = slow.code in (codes.GET, codes.FETCH)
+            self.respond(slow.number, _NOT_ANSWERED if is_read else _MAY_BE_DONE, now, is_last=True)
             self._ended.append(Ended(slow.number, "not answered in time"))
 
     def take_events(self) -> list[CoapEvent]:

@@ -97,8 +97,18 @@ class ClientHello:
 
 
 def sequence_of(datagram: bytes) -> int:
-    """The sequence number of a datagram's first record."""
-    return int.from_bytes(datagram[5:11], "big")
+    """The lowest sequence number of a datagram's whole records.
+
+    A record that can't be decrypted may say any number: so of one that can, this is never too high.
+    """
+    first = int.from_bytes(datagram[5:11], "big")
+    if RECORD_HEADER_BYTES + int.from_bytes(datagram[11:13], "big") >= len(datagram):
+        return first  # as nearly always: it is the only one
+    numbers = [
+        int.from_bytes(datagram[record.start + 5 : record.start + 11], "big")
+        for record in split_records(datagram)
+    ]
+    return min(numbers, default=first)
 
 
 def split_records(datagram: bytes) -> list[DtlsRecord]:

@@ -8,8 +8,11 @@ in which they came.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Hashable
+
+_log = logging.getLogger(__name__)
 
 
 class WriteTurn:
@@ -69,7 +72,11 @@ class WriteTurns:
             writes.waiting.append(turn)
             return
         writes.under_way.append(turn)
-        turn.begin()
+        try:
+            turn.begin()
+        except BaseException:  # it is over, and others wait for that
+            self.leave(turn)
+            raise
 
     def leave(self, turn: WriteTurn) -> None:
         """End a write, or give it up while it waits; a second time that does nothing."""
@@ -89,7 +96,11 @@ class WriteTurns:
             while writes.waiting and writes.may_begin(writes.waiting[0]):
                 begun = writes.waiting.popleft()
                 writes.under_way.append(begun)
-                begun.begin()
+                try:
+                    begun.begin()
+                except Exception:  # whose turn is over has no part in it, nor those that wait
+                    _log.exception("a write of %r failed as it began", turn.resource)
+                    writes.under_way.remove(begun)
         finally:
             writes.is_handing_out = False
         if not writes.under_way and not writes.waiting and self._of.get(turn.resource) is writes:

@@ -27,6 +27,7 @@ from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.policy.action import Where
 from gateway.policy.policy import Policy, PolicyRules
+from gateway.write_turns import WriteTurns
 from tests.policies import open_access
 from tree_handler.members.hierarchy import MemberRecord, Membership
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
@@ -136,7 +137,8 @@ class Node:
         place = places[gateway_id]
         access = CoapAccess(Policy(policy, Where(gateway_id, *place)))
         self.access = Introducing(access)
-        execution = LocalExecution(self.site, gateway_id, access)
+        self.turns = WriteTurns()
+        execution = LocalExecution(self.site, gateway_id, access, turns=self.turns)
         queries = RemoteQueries(
             gateway_id, 1, QueryLimits(asked=max_outstanding), way_to=fleet.way_to
         )
@@ -247,7 +249,7 @@ async def asking(
         keystore=Keystore({}),
         access=open_access(),  # so that the checks behind it are what decides here
         at_hand=(node.remote, node.named, *further),
-        rules=CoapRules(router=ForwardProxy(at, node.members)),
+        rules=CoapRules(router=ForwardProxy(at, node.members), turns=node.turns),
     )
     await server.start()
     fleet.served = server

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from gateway.broker.durability.checkpoints import Checkpoints
 from gateway.broker.durability.durability import Durability
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
-from gateway.broker.durability.recovery import LEFT_OUT, Recovered, Recovery
+from gateway.broker.durability.recovery import Recovered, Recovery
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.sessions_again import Restorable
 from gateway.broker.durability.snapshot import Snapshots
@@ -60,6 +61,8 @@ from gateway.shares.user_rates import UserRates
 from gateway.shares.user_turns import UserTurns
 from gateway.tasks import Tasks
 from gateway.turns import Turns
+
+LEFT_OUT: Final = "retained message left out of this start for want of room"
 
 
 class DataPlane:

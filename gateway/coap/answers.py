@@ -13,7 +13,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, value_of
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond
+from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond, WithoutTurn
 from gateway.coap.conditional import Conditional, look_at
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.passed_on import is_passed_on
@@ -21,7 +21,7 @@ from gateway.coap.preconditions import Preconditions, may_have_conditions
 from gateway.coap.refused_requests import RefusedRequests
 from gateway.coap.rendering import Renderings
 from gateway.coap.representations import represented
-from gateway.coap.writes_in_turn import WriteInTurn, rendered_in_turn
+from gateway.coap.writes_in_turn import TurnOfWrite, WriteInTurn, rendered_in_turn
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
 from gateway.write_turns import WriteTurns
@@ -108,12 +108,13 @@ class Answers:
         self.refused = RefusedRequests()
         self._failures = Failures(CountedLines(_log, time.monotonic))
         self._ends: dict[int, Callable[[], None]] = {}
-        self._open: dict[int, tuple[Asked, Respond]] = {}
+        self._open: dict[int, tuple[Asked, Respond, object]] = {}
+        """With what answers: of a write it says whether something may be done already."""
 
     @property
     def peers(self) -> int:
         """Who has a request or an observation open."""
-        return len({asked.peer for asked, _ in self._open.values()})
+        return len({asked.peer for asked, _, _ in self._open.values()})
 
     @property
     def open_requests(self) -> int:
@@ -161,7 +162,7 @@ class Answers:
         """The policy is another one: end what is open and may be no more, and say so.
 
         A write that was begun is not taken back, and its sender is told what comes of it: to say
-        that it was refused would say that nothing was done.
+        that it was refused would say that nothing was done. One that waits for its turn is refused.
         """
         for exchange in list(self._open):
             step = partial(self._revise_one, exchange)
@@ -171,8 +172,9 @@ class Answers:
         found = self._open.get(exchange)
         if found is None:  # another one's end has ended it
             return
-        asked, respond = found
-        if asked.request.code not in _READS:
+        asked, respond, by = found
+        waits = isinstance(by, Conditional | WriteInTurn | TurnOfWrite) and not by.has_begun
+        if asked.request.code not in _READS and not waits:
             return
         refused = self._access.refusal(asked.request, asked.peer)
         if refused is None:
@@ -193,7 +195,7 @@ class Answers:
         """End all that is open; no task is left."""
         for exchange in list(self._open):
             self.ended(exchange)
-        await self._renderings.idle()
+        await self._renderings.stop()
 
     def _routed(self, request: CoapRequest) -> CoapRequest | CoapResponse:
         if request.value(option_numbers.OSCORE) is not None:
@@ -209,7 +211,7 @@ class Answers:
                 is_last = not self._is_observed(source, asked, response, respond)
                 return represented(asked.request, response), is_last
             if response is not None:
-                if asked.request.code not in _READS:
+                if _takes_turn(asked.request, response):
                     response = WriteInTurn(response, asked.request, self._turns)
                 self._begin(response, (source,), asked, respond, partial(ask, asked.peer))
                 return None
@@ -259,7 +261,9 @@ class Answers:
             told(refused.response)
             return _nothing
         return self._renderings.begin(
-            message, lambda answer, _is_last: told(_sendable(answer) or _FAILED)
+            message,
+            lambda answer, _is_last: told(_sendable(answer) or _FAILED),
+            lambda: told(_FAILED),  # what was answered before stands
         )
 
     def _begin(
@@ -283,7 +287,7 @@ class Answers:
             )
             respond(exchange, represented(asked.request, response), is_last)
 
-        self._open[exchange] = asked, respond
+        self._open[exchange] = asked, respond, later
         try:
             end = later.begin(done, ask)
         except Exception:
@@ -306,7 +310,7 @@ class Answers:
 
         if not source.observe(exchange, asked.request, tell):
             return False
-        self._open[exchange] = asked, respond
+        self._open[exchange] = asked, respond, source
         self._ends[exchange] = lambda: source.ended(exchange)
         return True
 
@@ -338,12 +342,24 @@ class Answers:
 
         is_stranger = asked.peer.principal is None and not asked.peer.is_address_proven
         begin = partial(self._renderings.begin, message, is_stranger=is_stranger)
+        turn = None
         if asked.request.code in _READS:
             self._ends[exchange] = begin(tell)
         else:
-            self._ends[exchange] = rendered_in_turn(begin, tell, asked.request, self._turns)
-        self._open[exchange] = asked, respond
+            turn = rendered_in_turn(begin, tell, asked.request, self._turns)
+            self._ends[exchange] = turn.end
+        self._open[exchange] = asked, respond, turn
         return None
+
+
+def _takes_turn(request: CoapRequest, later: Later) -> bool:
+    """Whether a request takes a turn among those who write to its resource.
+
+    What is passed on takes its turn where it comes to its resource, and waits for it there: a turn
+    that it had here too would be one that it waits for itself.
+    """
+    is_read = request.code in _READS
+    return not (is_read or isinstance(later, WithoutTurn) or is_passed_on(request))
 
 
 class _Formats:

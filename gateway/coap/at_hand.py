@@ -33,6 +33,14 @@ class Later(Protocol):
         """
 
 
+class WithoutTurn:
+    """A `Later` that changes nothing at the path it is asked by, and so takes no turn of it.
+
+    All registrants ask by one path, and each writes to a registration of its own. Taking turns
+    there, one that never tells its links would keep all others waiting.
+    """
+
+
 class AtHand(Protocol):
     """Something that can answer some requests within a fraction of a millisecond."""
 

@@ -1,7 +1,8 @@
 """Carries a request out if its preconditions hold: the look at the resource and the write are one.
 
 The resource is asked with a GET, as its client would; so whatever serves it, its ETag is the one
-that its readers were given. Between that and the write nobody else writes (`WriteTurns`).
+that its readers were given. Between that and the write nobody else writes (`WriteTurns`), and a
+write that has begun goes on though who asked has gone. A read keeps nobody from writing.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ class Conditional:
         serve: answers what is asked of the resource.
         turns: of all who write.
 
+    Attributes:
+        has_begun: something may be done already.
+
     """
 
     def __init__(
@@ -51,6 +55,9 @@ class Conditional:
         self._serve = serve
         self._turns = turns
         self._turn = WriteTurn(resource_of(request), self._look, is_alone=True)
+        self._is_read = request.code in (codes.GET, codes.FETCH)
+        self.has_begun = False
+        self._is_over = False
         self._formats = _formats(request)
         self._done: Told | None = None
         self._end_serving: Callable[[], None] = _nothing
@@ -58,14 +65,19 @@ class Conditional:
     def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
         self._done = done
-        self._turns.enter(self._turn)
+        if self._is_read:
+            self._look()
+        else:
+            self._turns.enter(self._turn)
         return self.end
 
     def end(self) -> None:
-        """Look at nothing and write nothing any more."""
+        """Look at nothing and begin nothing any more; a write under way has its turn to its end."""
         self._done = None
-        self._end_serving()
-        self._turns.leave(self._turn)
+        if not self.has_begun:
+            self._is_over = True
+            self._end_serving()
+            self._turns.leave(self._turn)
 
     def _look(self) -> None:
         """Ask the resource for its representation, in one format after the other."""
@@ -81,6 +93,7 @@ class Conditional:
         else:
             request = self._request
             options = without_conditions(request.options)
+            self.has_begun = not self._is_read
             plain = CoapRequest(request.code, options, request.payload, is_fresh=request.is_fresh)
             self._ask(plain, self._tell)
 
@@ -88,7 +101,7 @@ class Conditional:
         answered: list[CoapResponse] = []
 
         def tell(response: CoapResponse) -> None:
-            if self._done is not None and not answered:
+            if not self._is_over and not answered:
                 answered.append(response)
                 self._end_serving = _nothing
                 told(response)
@@ -104,6 +117,7 @@ class Conditional:
 
     def _tell(self, response: CoapResponse) -> None:
         done, self._done = self._done, None
+        self._is_over = True
         self._turns.leave(self._turn)
         if done is not None:
             asyncio.get_running_loop().call_soon(partial(done, response))

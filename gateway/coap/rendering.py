@@ -75,12 +75,20 @@ class Renderings:
         """How many there are, observations among them."""
         return len(self._tasks)
 
-    def begin(self, request: Any, tell: Tell, *, is_stranger: bool = False) -> Callable[[], None]:
+    def begin(
+        self,
+        request: Any,
+        tell: Tell,
+        over: Callable[[], None] | None = None,
+        *,
+        is_stranger: bool = False,
+    ) -> Callable[[], None]:
         """Have a request answered: errors of resources are responses, too.
 
         Args:
             request: an incoming aiocoap message, whole.
             tell: is called with each response, the first one and those to an observer.
+            over: is called when the resource does nothing for it any more, for whatever reason.
             is_stranger: whoever asks has a turn with other strangers.
 
         Returns:
@@ -99,6 +107,8 @@ class Renderings:
         task = asyncio.create_task(self._render(rendered, turns), name=f"render {request.code}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        if over is not None:
+            task.add_done_callback(lambda _: over())
         rendered.on_interest_end(task.cancel)
         return lose_interest
 
@@ -115,6 +125,12 @@ class Renderings:
             return await first
         finally:
             end()
+
+    async def stop(self) -> None:
+        """End all of them; none is left."""
+        for task in self._tasks:
+            task.cancel()
+        await self.idle()
 
     async def idle(self) -> None:
         """Wait until there are none any more."""

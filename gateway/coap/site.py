@@ -159,7 +159,7 @@ class GatewaySite:
         self.turns = sampler.turns
         noted = NotedNames(owner.state_dir / NAMES_FILE)
         self._execution = LocalExecution(
-            self.site, gateway_id, owner.access, self._own, self.turns, noted
+            self.site, gateway_id, owner.access, self._own, turns=self.turns, noted=noted
         )
         queries = RemoteQueries(gateway_id, owner.epoch, owner.limits, owner.seals, carrier.way_to)
         self._exchange = RemoteExchange(queries, carrier.send, self._execution)

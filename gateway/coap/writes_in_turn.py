@@ -1,12 +1,15 @@
 """Writes without a condition, which begin when nobody has their resource alone (`WriteTurns`).
 
 What is at hand is written within one turn of the event loop, and needs no turn of these.
+
+A write that has begun goes on though who asked has gone, as it may have been done already. So it
+has its turn until it is over, else somebody could look at its resource in the midst of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from coap_engine.message import CoapRequest, CoapResponse
 from gateway.coap.at_hand import Ask, Later
@@ -17,11 +20,18 @@ from gateway.write_turns import WriteTurn, WriteTurns
 End = Callable[[], None]
 
 
+class BeginRendering(Protocol):
+    """See `gateway.coap.rendering.Renderings.begin`."""
+
+    def __call__(self, tell: Tell, over: End) -> object:
+        """Have a request answered."""
+
+
 class WriteInTurn:
     """A write that is answered later: see `gateway.coap.at_hand.Later`.
 
     Args:
-        later: carries it out.
+        later: carries it out, and tells what comes of it though nobody may wait for that.
         request: it.
         turns: of all who write.
 
@@ -31,55 +41,91 @@ class WriteInTurn:
         self._later = later
         self._request = request
         self._turns = turns
+        self._turn: TurnOfWrite | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether something may be done already."""
+        return self._turn is not None and self._turn.has_begun
 
     def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> End:
-        """Begin the write when its turn has come; returns what ends it, or its waiting."""
+        """Begin the write when its turn has come; returns what ends the waiting for it."""
 
-        def write(leave: End) -> End:
+        def write(turn: TurnOfWrite) -> None:
             def told(response: CoapResponse) -> None:
-                leave()
-                done(response)
+                turn.leave()
+                if turn.is_wanted:
+                    done(response)
 
-            return self._later.begin(told, ask)
+            self._later.begin(told, ask)
 
-        return _begin(write, self._request, self._turns)
+        self._turn = turn = TurnOfWrite(write, self._request, self._turns)
+        turn.enter()
+        return turn.end
 
 
 def rendered_in_turn(
-    begin: Callable[[Tell], End], tell: Tell, request: CoapRequest, turns: WriteTurns
-) -> End:
-    """Have a write rendered when its turn has come; returns what ends it, or its waiting.
+    begin: BeginRendering, tell: Tell, request: CoapRequest, turns: WriteTurns
+) -> TurnOfWrite:
+    """Have a write rendered when its turn has come; returns that.
 
     Args:
-        begin: has it rendered, and tells of each answer and whether it is the last.
+        begin: has it rendered.
         tell: is told of them.
         request: the write.
         turns: of all who write.
 
     """
 
-    def write(leave: End) -> End:
+    def write(turn: TurnOfWrite) -> None:
         def told(answer: Any, is_last: bool) -> None:
-            if is_last:
-                leave()
-            tell(answer, is_last)
+            if turn.is_wanted:
+                tell(answer, is_last)
 
-        return begin(told)
+        begin(told, turn.leave)
 
-    return _begin(write, request, turns)
+    turn = TurnOfWrite(write, request, turns)
+    turn.enter()
+    return turn
 
 
-def _begin(write: Callable[[End], End], request: CoapRequest, turns: WriteTurns) -> End:
-    ends: list[End] = []
+class TurnOfWrite:
+    """The turn of one write.
 
-    def leave() -> None:
-        turns.leave(turn)
+    Args:
+        write: begins it; it has its turn until it leaves it.
+        request: the write.
+        turns: of all who write.
 
-    def end() -> None:
-        for one in ends:
-            one()
-        leave()
+    Attributes:
+        is_wanted: somebody waits for what comes of it.
+        has_begun: something may be done already.
 
-    turn = WriteTurn(resource_of(request), lambda: ends.append(write(leave)))
-    turns.enter(turn)
-    return end
+    """
+
+    def __init__(
+        self, write: Callable[[TurnOfWrite], None], request: CoapRequest, turns: WriteTurns
+    ) -> None:
+        self.is_wanted = True
+        self._write = write
+        self._turns = turns
+        self.has_begun = False
+        self._turn = WriteTurn(resource_of(request), self._begin)
+
+    def enter(self) -> None:
+        """Begin the write now, or when its turn has come."""
+        self._turns.enter(self._turn)
+
+    def leave(self) -> None:
+        """The write is over."""
+        self._turns.leave(self._turn)
+
+    def _begin(self) -> None:
+        self.has_begun = True
+        self._write(self)
+
+    def end(self) -> None:
+        """End the waiting for it: what has not begun never will."""
+        self.is_wanted = False
+        if not self.has_begun:
+            self.leave()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
 from cloud_ingest.record import Value
 from gateway.sensors.sampler import Sampler
@@ -14,7 +13,12 @@ from gateway.write_turns import WriteTurn
 async def set_in_turn(sampler: Sampler, actuator: Actuator, value: Value, asker: str) -> None:
     """Set an actuator as `Sampler.write` does, but not between another one's look and its write."""
     begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    turn = WriteTurn(_resource_of(actuator), partial(begun.set_result, None))
+
+    def begin() -> None:
+        if not begun.done():  # else it is given up, and its turn is left in a moment
+            begun.set_result(None)
+
+    turn = WriteTurn(_resource_of(actuator), begin)
     try:
         sampler.turns.enter(turn)
         await begun

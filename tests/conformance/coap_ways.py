@@ -148,9 +148,11 @@ class World:
         self.context.recipient_replay_window.initialize_empty()
         clock = asyncio.get_running_loop().time
         contexts = {_KEYS.known_by: self.context}
+        engine = Engine(secrets.token_bytes)
+        self.shares = engine.shares
         self.shell = EngineShell(
-            Engine(secrets.token_bytes),
-            OscoreAnswers(contexts, self.answers, clock),
+            engine,
+            OscoreAnswers(contexts, self.answers, clock, self.shares),
             self._took,
             lambda: None,
         )
@@ -163,7 +165,14 @@ class World:
         remote = plain_requester(PeerAddress(("192.0.2.1", 1)), ("192.0.2.2", 5683))
         root = self.fleet.root
         at_hand = (root.remote, root.named)
-        return Answers(root.site, self.access, at_hand, lambda _: remote, router=self.router)
+        return Answers(
+            root.site,
+            self.access,
+            at_hand,
+            lambda _: remote,
+            router=self.router,
+            turns=root.turns,
+        )
 
     def _took(self, datagram: bytes, _peer: CoapPeer) -> None:
         message = decode(datagram)
@@ -198,7 +207,7 @@ class World:
         self.context = OscoreContext(_KEYS, Unkept(), b"12345678")
         clock = asyncio.get_running_loop().time
         contexts = {_KEYS.known_by: self.context}
-        self.shell.answer_by(OscoreAnswers(contexts, self.answers, clock))
+        self.shell.answer_by(OscoreAnswers(contexts, self.answers, clock, self.shares))
 
     def close(self) -> None:
         self.shell.close()

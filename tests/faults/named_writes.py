@@ -195,7 +195,7 @@ class Life:
                 sensors.add(each)
         disk: Any = Disk(world.disks[name])
         self.execution = execution = LocalExecution(
-            site, name, access, (sensors.answers,), noted=disk
+            site, name, access, (sensors.answers,), turns=self.sampler.turns, noted=disk
         )
         execution.begin = self._told_truly(execution.begin)  # type: ignore[method-assign]
         queries = RemoteQueries(name, epoch, way_to=self.way_to)

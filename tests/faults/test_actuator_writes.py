@@ -74,7 +74,9 @@ class House:
         site = resource.Site()
         self.resources = SensorResources(site, self.sampler, "gw", Place("campus"))
         self.access = open_access()
-        self.execution = LocalExecution(site, "gw", self.access, (self.resources.answers,))
+        self.execution = LocalExecution(
+            site, "gw", self.access, (self.resources.answers,), turns=self.sampler.turns
+        )
         for sensor in sensors:
             self.sampler.add(sensor)
             self.resources.add(sensor)

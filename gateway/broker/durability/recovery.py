@@ -4,16 +4,15 @@ The history is read in the order in which it was written. A batch is given to se
 broker's own routes when the journal says that it had been delivered by then: before a change of
 subscriptions that follows it, or before a message of it was sent; and in the end what is left.
 So each message reaches the sessions that had subscribed when it was accepted, once. What a
-journal frame then says of its exchange is done to the session by the same calls as in life.
-
-Nothing is connected yet, so every message goes to a queue.
+journal frame then says of its exchange is done to the session by the same calls as in life. Nothing
+is connected yet, so every message goes to a queue.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from gateway.broker.durability.batches_again import BatchesAgain, ReadBatch
 from gateway.broker.durability.changes import Changes
@@ -34,8 +33,6 @@ from gateway.mqtt import PacketError
 from tree_handler import batch
 from tree_handler.batch import MAX_NUMBER, Entry, Epoch, Header, Ref
 from tree_handler.errors import BatchError, ProtocolError
-
-LEFT_OUT: Final = "retained message left out of this start for want of room"
 
 _log = logging.getLogger(__name__)
 
@@ -274,8 +271,8 @@ class Recovery:
                 for operation in operations:
                     try:
                         self._operation(number, session, operation)
-                    except PacketError as error:  # what it answers is not on its way
-                        self._strange(f"{session.client}: {error}")
+                    except PacketError as refused:  # what it answers is not on its way
+                        self._strange(f"{session.client}: {refused}")
         for number, index, packet_id in said.publishers:
             if number < 0:
                 self._wills.announced(header.first + index, -number)
@@ -355,10 +352,8 @@ class Recovery:
                     self._strange(f"{session.client}: sent {ref}, which it had not got")
             case Operation.PUBACK:
                 session.outgoing.puback(packet_id)
-            case Operation.PUBREC:
-                session.outgoing.pubrec(packet_id, failed=False)
-            case Operation.REFUSED:
-                session.outgoing.pubrec(packet_id, failed=True)
+            case Operation.PUBREC | Operation.REFUSED:
+                session.outgoing.pubrec(packet_id, failed=kind is Operation.REFUSED)
             case Operation.PUBCOMP:
                 session.outgoing.pubcomp(packet_id)
             case Operation.RELEASED:

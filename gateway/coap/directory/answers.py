@@ -14,7 +14,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, value_of
 from coap_engine.uint import decode_uint, encode_uint
 from dtls.datagrams import PeerAddress, join_host_port
-from gateway.coap.at_hand import Ask, Later, Respond
+from gateway.coap.at_hand import Ask, Later, Respond, WithoutTurn
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.directory.waiting_watches import WaitingWatches
 from gateway.coap.peers import OscoreAddress, SessionAddress
@@ -250,7 +250,7 @@ class _SlowAnswer:
         return end
 
 
-class _SimpleRegistration:
+class _SimpleRegistration(WithoutTurn):
     """See `gateway.coap.at_hand.Later`: answered when the registrant has told its links."""
 
     def __init__(

@@ -81,6 +81,7 @@ class LocalExecution:
         gateway_id: str,
         access: CoapAccess,
         at_hand: Sequence[AtHand] = (),
+        *,
         turns: WriteTurns | None = None,
         noted: NotedNames | None = None,
     ) -> None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from gateway.coap.remote.noted_names import NotedNames
+from gateway.event_log.counted_lines import CountedLines
+from gateway.event_log.failures import Failures
 from tree_handler.remote.request_ids import CarryOut, Join, NamedWrites, NameKey
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
+_INTERNAL_SERVER_ERROR: Final = 0xA0
 _SERVICE_UNAVAILABLE: Final = 0xA3
+
+_log = logging.getLogger(__name__)
 
 Tell = Callable[[ResourceResponse, bool], None]
 """Takes a response, and whether others may follow."""
@@ -30,6 +38,7 @@ class NamedExecution:
         earlier = () if noted is None else noted.earlier
         self._named = NamedWrites(asyncio.get_running_loop().time(), earlier)
         self._waiting: dict[NameKey, list[Tell]] = {}
+        self._failures = Failures(CountedLines(_log, time.monotonic))
 
     def begin(
         self,
@@ -66,14 +75,20 @@ class NamedExecution:
                 def told(response: ResourceResponse, _goes_on: bool) -> None:
                     self._named.answered(key, response, asyncio.get_running_loop().time())
                     for one in self._waiting.pop(key):
-                        one(response, False)
+                        step = partial(one, response, False)
+                        self._failures.tried("tell of a named write", step, request.identity or "")
 
                 def begin(failure: str) -> None:
                     if failure:
                         why = f"its name can't be noted, so nothing was done: {failure}"
                         told(ResourceResponse(_SERVICE_UNAVAILABLE, why.encode()), False)
                     else:
-                        carry_out(request, told)
+                        try:
+                            carry_out(request, told)
+                        except Exception as error:  # else its name would be under way for ever
+                            self._failures.failed("carry out a named write", error)
+                            if key in self._waiting:
+                                told(ResourceResponse(_INTERNAL_SERVER_ERROR), False)
 
                 if self._noted is None:
                     begin("")

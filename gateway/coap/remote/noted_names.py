@@ -26,8 +26,9 @@ from tree_handler.remote.request_ids import MAX_NAMED, NOTE_BYTES
 NAME: Final = "named-writes"
 _CHECK_BYTES: Final = 4
 _RECORD_BYTES: Final = NOTE_BYTES + _CHECK_BYTES
-MAX_RECORDS: Final = 4 * MAX_NAMED
-"""Then the file is written anew, with those that count."""
+MAX_RECORDS: Final = 2 * MAX_NAMED
+"""Then the file is written anew, with those that count: so many are read at a start, and among them
+may be many of what was refused, which count for nothing."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class NotedNames:
         without = "which named writes were carried out before the start"
         self._file = KeptFile(path, without, is_durable=True)
         found = self._file.read(_records, _salvaged) or []
-        self.earlier = frozenset(found[-2 * MAX_NAMED :])
+        self.earlier = frozenset(found[-MAX_RECORDS:])
         self._failures = Failures(CountedLines(_log, time.monotonic))
         self._is_whole = False
         """Whether the file ends behind a whole record of this life's."""

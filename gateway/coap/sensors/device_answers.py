@@ -207,8 +207,9 @@ class DeviceAnswers:
             names = [segment.decode() for segment in segments]
         except UnicodeDecodeError:
             return None
-        # A slash inside a segment would make another path of it than the one that was decided on.
-        if any("/" in name for name in names):
+        # A slash inside a segment, or a segment that is empty, would make another path of it than
+        # the one that was decided on.
+        if not all(names) or any("/" in name for name in names):
             return None
         for count in range(len(names), 0, -1):
             device = self._devices.get("/".join(names[:count]))

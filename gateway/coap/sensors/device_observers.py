@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from coap_engine import codes
@@ -87,7 +88,7 @@ class DeviceObservers:
         for exchanges in self._observed.pop(key, {}).values():
             for exchange, respond in exchanges.items():
                 del self._of_exchange[exchange]
-                respond(exchange, _REMOVED, True)
+                self._respond(exchange, respond, _REMOVED, is_last=True)
 
     async def stop(self) -> None:
         """Tell nobody any more."""
@@ -123,4 +124,11 @@ class DeviceObservers:
         for exchange, respond in list(exchanges.items()):
             if is_last:
                 self.ended(exchange)
-            respond(exchange, response, is_last)
+            self._respond(exchange, respond, response, is_last=is_last)
+
+    def _respond(
+        self, exchange: int, respond: Respond, response: CoapResponse, *, is_last: bool
+    ) -> None:
+        """Tell one observer; whatever that raises, the others are told too."""
+        step = partial(respond, exchange, response, is_last)
+        self._failures.tried("tell an observer of a device", step, str(exchange))

@@ -44,6 +44,7 @@ _UNDERSTOOD: Final = frozenset(
 )
 """Critical options that are known here; who looks at a precondition does so before."""
 _UNSURE: Final = "it may be done"
+_GONE: Final = ("4.04", "removed")
 _TEXT, _BYTES, _JSON = 0, 42, 50
 """Content formats (RFC 7252, section 12.3)."""
 _DONE: Final = {
@@ -85,6 +86,12 @@ class DeviceTarget:
     device: ServedDevice
     child: str
     resource: DeviceResource
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the path still leads to it; a child may go while a request waits for it."""
+        children = self.device.sensor.children
+        return not self.child or children.get(self.child) is self.resource
 
 
 def refusal(request: CoapRequest, resource: DeviceResource) -> CoapResponse | None:
@@ -150,13 +157,14 @@ class HandlerCalls:
         if handler is None:
             return not_handled(call.method)
         try:
-            outcome = await self._sampler.handled(sensor, _refusing(handler, call), asker)
+            work = _refusing(handler, call, target)
+            outcome = await self._sampler.handled(sensor, work, asker)
             response = _answer(sensor.name, call, outcome)
         except Exception as error:  # a handler is a developer's own code: it may raise anything
             for name in call.created:  # what failed has created nothing
                 sensor.children.remove(name)
             return _failure(sensor.name, call, error)
-        if call.method == "DELETE" and target.child:
+        if call.method == "DELETE" and target.child and target.is_there:
             sensor.children.remove(target.child)
         return response
 
@@ -173,11 +181,15 @@ def not_handled(method: str) -> CoapResponse:
     return CoapResponse(codes.METHOD_NOT_ALLOWED, (), f"{method} is not handled here".encode())
 
 
-def _refusing(handler: Callable[[ResourceCall], Any], call: ResourceCall) -> Callable[[], Any]:
+def _refusing(
+    handler: Callable[[ResourceCall], Any], call: ResourceCall, target: DeviceTarget
+) -> Callable[[], Any]:
     """Return what calls a handler; a refusal is an outcome, and no failure of the driver."""
     if inspect.iscoroutinefunction(handler):
 
         async def answer_later() -> Any:
+            if not target.is_there:
+                return CallRefusedError(*_GONE)
             try:
                 return await handler(call)
             except CallRefusedError as refused:
@@ -186,6 +198,8 @@ def _refusing(handler: Callable[[ResourceCall], Any], call: ResourceCall) -> Cal
         return answer_later
 
     def answer() -> Any:
+        if not target.is_there:
+            return CallRefusedError(*_GONE)
         try:
             return handler(call)
         except CallRefusedError as refused:

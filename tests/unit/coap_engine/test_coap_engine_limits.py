@@ -124,6 +124,22 @@ def test_what_nobody_answers_is_given_up_and_takes_no_share_for_ever(message_typ
         world.respond(asked)
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        *((code, codes.SERVICE_UNAVAILABLE) for code in (codes.GET, codes.FETCH)),
+        *((code, codes.GATEWAY_TIMEOUT) for code in (codes.PUT, codes.POST, codes.DELETE)),
+    ],
+)
+def test_of_a_write_that_nobody_answers_it_is_not_said_that_nothing_was_done(
+    code: int, told: int
+) -> None:
+    world = World(EngineLimits(answer_s=20.0))
+    world.ask(CoapMessage(NON, code, 1, b"", TEMPERATURE))
+    world.wait(21.0)
+    assert [m.code for m in world.sent()] == [told]
+
+
 def test_rfc_7252_section_4_4_message_ids_are_counted_for_each_peer() -> None:
     world = World()
     quiet = [CoapPeer(("session", n), f"valve-{n}", f"valve-{n}", True) for n in range(2, 22)]

@@ -79,6 +79,27 @@ def test_a_late_record_of_the_port_before_moves_nobody_back(net: MakeNet) -> Non
     assert [where for _, where in n.endpoint.datagrams_to_send()] == [ELSEWHERE]
 
 
+def test_a_late_record_behind_a_forged_number_moves_nobody(net: MakeNet) -> None:
+    """The number of a record that can't be decrypted is nobody's word."""
+    n = net()
+    client, number = connected(n)
+    late, newer = record_of(client, b"late"), record_of(client, b"newer")
+    assert come(n, newer, HOME) == [Received(number, b"newer")]
+    forged = newer[:5] + b"\xff" * 6 + newer[11:]
+    assert come(n, forged + late, ELSEWHERE) == []
+    n.endpoint.send(number, b"x")
+    assert [where for _, where in n.endpoint.datagrams_to_send()] == [HOME]
+
+
+def test_a_forged_number_keeps_nobody_from_moving(net: MakeNet) -> None:
+    n = net()
+    client, number = connected(n)
+    first = record_of(client, b"first")
+    forged = first[:5] + b"\xff" * 6 + first[11:]
+    assert come(n, forged + first, HOME) == [Received(number, b"first")]
+    assert come(n, record_of(client, b"next"), ELSEWHERE)[0] == Moved(number, ELSEWHERE)
+
+
 def test_nobody_moves_to_another_host(net: MakeNet) -> None:
     n = net()
     client, _ = connected(n)

@@ -153,6 +153,12 @@ class Served:
         self.client: aiocoap.Context
         self.port: int | None = None
 
+    @property
+    def waiting(self) -> int:
+        """Calls that wait for the machine."""
+        line = self.sampler._calls._lines.get(self.machine)
+        return 0 if line is None else line.of_asker.total()
+
     def relist(self) -> None:
         self.sensors.describe()
         self.site.touch()
@@ -395,6 +401,39 @@ async def test_a_handler_that_hangs_is_waited_for_no_longer_and_may_be_done_yet(
     assert (busy.code.dotted, busy.opt.max_age) == ("5.03", 1)
     served.machine.hold.set()
     assert [call.payload for call in served.machine.calls] == [b"x"]
+
+
+async def test_no_path_but_its_own_leads_to_a_device(served: Served) -> None:
+    """A rule for what is below a device, as ``/sensors/hall/machine/+``, is none for the device."""
+    path = (b"sensors", b"hall", b"machine")
+    request = CoapRequest(codes.POST, tuple((11, one) for one in (*path, b"")), b"x")
+    peer = CoapPeer("somewhere", "somewhere", None)
+    answer = served.sensors.devices.answer(request, peer, 0.0)
+    assert answer is None
+    assert (await served.ask(Code.POST, "hall/machine/")).code == Code.NOT_FOUND
+    assert served.machine.calls == []
+
+
+async def test_a_child_that_goes_while_a_request_waits_for_it_is_asked_nothing(
+    served: Served,
+) -> None:
+    at, job, next_job = "hall/machine", Job("first"), Job("second")
+    served.machine.children.add("job", job)
+    served.machine.hold.clear()
+    held = asyncio.create_task(served.ask(Code.POST, at, b"x"))
+    await until(lambda: served.machine.calls)
+    waiting = [
+        asyncio.create_task(served.ask(code, f"{at}/job", b"late"))
+        for code in (Code.PUT, Code.DELETE)
+    ]
+    await until(lambda: served.waiting == 2)
+    served.machine.children.remove("job")
+    served.machine.children.add("job", next_job)
+    served.machine.hold.set()
+    await held
+    assert [one.code for one in await asyncio.gather(*waiting)] == [Code.NOT_FOUND] * 2
+    assert (job.text, next_job.text) == ("first", "second")
+    assert served.machine.children.get("job") is next_job
 
 
 def test_each_method_is_a_right_of_its_own_below_a_device_too() -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from tree_host import until
 from waiting_gateways import Gateway, gateways
 
+from gateway.broker.data_plane import LEFT_OUT
 from gateway.broker.durability.opening import open_store
-from gateway.broker.durability.recovery import LEFT_OUT
 from gateway.broker.limits import Limits
 
 MANY, SIZE = 20, 2_000

@@ -13,10 +13,12 @@ from aiocoap import resource
 from coap_engine import codes
 from gateway.coap.remote import noted_names
 from gateway.coap.remote.execution import LocalExecution
+from gateway.coap.remote.named_execution import NamedExecution, Tell
 from gateway.coap.remote.noted_names import NotedNames
 from tests.policies import open_access
 from tests.remote_fleet import Probe
 from tree_handler.remote.options import REQUEST_ID
+from tree_handler.remote.request_ids import NOTE_BYTES
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 
@@ -28,7 +30,7 @@ class Life:
         site = resource.Site()
         site.add_resource(["probe"], self.probe)
         self.noted = NotedNames(folder / noted_names.NAME)
-        self.execution = LocalExecution(site, "gw", open_access(), (), noted=self.noted)
+        self.execution = LocalExecution(site, "gw", open_access(), noted=self.noted)
 
     async def put(self, name: bytes, asked_s: int = 0) -> ResourceResponse:
         option = (REQUEST_ID, bytes((asked_s,)) + name)
@@ -126,3 +128,51 @@ async def test_a_name_that_is_torn_at_the_end_was_not_carried_out(
     ]
     assert "ERROR" not in caplog.text
     await asyncio.sleep(0)
+
+
+async def test_names_of_what_was_refused_push_none_out_that_counts(tmp_path: Path) -> None:
+    noted = NotedNames(tmp_path / "names")
+    counts = bytes(NOTE_BYTES)
+    noted.note(counts, lambda: (), lambda _why: None)
+    await noted.stop()
+    for batch in range(9):
+        for number in range(1_024):
+            name = (1_024 * batch + number + 1).to_bytes(NOTE_BYTES, "big")
+            noted.note(name, lambda: (counts,), lambda _why: None)
+        await noted.stop()
+    assert counts in NotedNames(tmp_path / "names").earlier
+
+
+async def test_a_named_write_that_fails_as_it_begins_is_answered_to_all_who_ask() -> None:
+    """Else its name would be under way for ever."""
+    named, told = NamedExecution(), list[int]()
+    request = ResourceRequest("PUT", ("probe",), options=((REQUEST_ID, b"\0one"),))
+
+    def fail(_request: ResourceRequest, _tell: Tell) -> None:
+        raise ZeroDivisionError
+
+    def tell(response: ResourceResponse, _goes_on: bool) -> None:
+        told.append(response.code)
+
+    for _ in range(2):
+        named.begin(request, "", tell, fail)
+    assert told == [codes.INTERNAL_SERVER_ERROR] * 2
+
+
+async def test_one_that_can_not_be_told_of_a_named_write_keeps_it_from_nobody() -> None:
+    named, told, done = NamedExecution(), list[int](), list[Tell]()
+    request = ResourceRequest("PUT", ("probe",), options=((REQUEST_ID, b"\0one"),))
+
+    def carry_out(_request: ResourceRequest, tell: Tell) -> None:
+        done.append(tell)
+
+    def break_down(_response: ResourceResponse, _goes_on: bool) -> None:
+        raise OSError("no room")
+
+    def tell(response: ResourceResponse, _goes_on: bool) -> None:
+        told.append(response.code)
+
+    for one in (break_down, tell):
+        named.begin(request, "", one, carry_out)
+    done[0](ResourceResponse(codes.CHANGED), False)
+    assert told == [codes.CHANGED]

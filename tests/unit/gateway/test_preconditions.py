@@ -9,122 +9,26 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from aiocoap import Code, Message, error, resource
+from aiocoap import Message, resource
 
 from coap_engine import codes
-from coap_engine.message import Asked, CoapRequest, CoapResponse, Option
-from dtls.datagrams import PeerAddress
-from dtls.identity import PeerIdentity, Proof
-from gateway.coap.access import CoapAccess
-from gateway.coap.answers import Answers
+from coap_engine.message import CoapRequest, CoapResponse
 from gateway.coap.at_hand import Ask
-from gateway.coap.peers import session_peer
-from gateway.coap.requester import plain_requester
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.writes_in_turn import WriteInTurn
+from gateway.policy.policy import Policy, PolicyRules
 from gateway.policy.rule import Rule
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.set_in_turn import set_in_turn
 from gateway.sensors.switch import Switch
 from gateway.write_turns import WriteTurn, WriteTurns
-from tests.policies import access_of, open_access
+from tests.policies import access_of
+from tests.slow_resource import ETAG, IF_MATCH, URI_PATH, World, turn_of_the_loop
 from tree_handler.members.place import Place
 
-IF_MATCH, ETAG, IF_NONE_MATCH, URI_PATH, CONTENT_FORMAT, ACCEPT = 1, 4, 5, 11, 12, 17
+IF_NONE_MATCH, CONTENT_FORMAT, ACCEPT = 5, 12, 17
 WRITES = (codes.PUT, codes.POST, codes.DELETE, codes.PATCH, codes.IPATCH)
-PEER = session_peer(1, PeerAddress(("192.0.2.9", 5684)), PeerIdentity(Proof.PSK, "operator"))
 TEXT, CBOR = b"", b"\x3c"
-
-
-class Slow(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
-    """Has a value in two formats, and takes as long as it is held."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.value: bytes | None = b"old"
-        self.done: list[str] = []
-        self.hold = asyncio.Event()
-        self.hold.set()
-        self.writing = asyncio.Event()
-        self.fails = False
-
-    async def render_get(self, request: Message) -> Message:
-        await self.hold.wait()
-        if self.fails:
-            raise error.ServiceUnavailable("the bus is broken")
-        if self.value is None:
-            raise error.NotFound
-        if request.opt.accept not in (None, 0, 60):
-            raise error.NotAcceptable
-        return Message(payload=self.value, content_format=request.opt.accept or 0)
-
-    async def render_put(self, request: Message) -> Message:
-        self.writing.set()
-        await self.hold.wait()
-        self.value = request.payload
-        self.done.append(f"{request.code} {request.payload.decode()}")
-        return Message(code=Code.CHANGED)
-
-    render_post = render_delete = render_patch = render_ipatch = render_put
-
-    async def render_fetch(self, request: Message) -> Message:
-        self.done.append("FETCH")
-        return await self.render_get(request)
-
-
-class World:
-    """One resource, one who answers for it, and what it was told."""
-
-    def __init__(self, site: resource.Site | None = None, access: CoapAccess | None = None) -> None:
-        self.access = access or open_access()
-        self.slow = Slow()
-        self.turns = WriteTurns()
-        self.site = site or resource.Site()
-        self.site.add_resource(("slow",), self.slow)
-        self.answers = self.another()
-        self.exchanges = 0
-
-    def another(self) -> Answers:
-        """One more who answers for the same resources, as for requests of other gateways."""
-        remote = plain_requester(PeerAddress(("192.0.2.1", 1)), ("192.0.2.2", 5683))
-        return Answers(self.site, self.access, (), lambda _peer: remote, turns=self.turns)
-
-    def begin(
-        self,
-        code: int,
-        payload: bytes,
-        *options: Option,
-        path: tuple[bytes, ...] = (b"slow",),
-        answers: Answers | None = None,
-    ) -> asyncio.Future[CoapResponse]:
-        """Ask; the answer comes when the resource lets it."""
-        self.exchanges += 1
-        said = sorted(((URI_PATH, one) for one in path), key=lambda one: one[0])
-        request = CoapRequest(
-            code, tuple(sorted((*options, *said), key=lambda one: one[0])), payload
-        )
-        told: asyncio.Future[CoapResponse] = asyncio.get_running_loop().create_future()
-        answered = (answers or self.answers).asked(
-            Asked(self.exchanges, PEER, request),
-            0.0,
-            lambda _exchange, response, _is_last: told.set_result(response),
-            lambda *_: None,
-        )
-        if answered is not None:
-            told.set_result(answered[0])
-        return told
-
-    async def etag(self, *options: Option, path: tuple[bytes, ...] = (b"slow",)) -> bytes:
-        """The ETag that a GET is answered with."""
-        value = dict((await self.begin(codes.GET, b"", *options, path=path)).options)[ETAG]
-        assert isinstance(value, bytes)
-        return value
-
-
-async def turn_of_the_loop() -> None:
-    """Let everything that can go on do so."""
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 async def test_each_read_has_an_etag_and_who_has_that_is_told_so() -> None:
@@ -286,6 +190,70 @@ async def test_who_goes_while_it_waits_holds_nobody_up() -> None:
     assert (await world.begin(codes.PUT, b"c", (IF_MATCH, etag))).code == codes.CHANGED
 
 
+async def test_a_read_with_a_precondition_keeps_nobody_from_writing() -> None:
+    world = World()
+    etag = await world.etag()
+    world.slow.hold.clear()
+    reads = [world.begin(code, b"", (IF_MATCH, etag)) for code in (codes.GET, codes.FETCH)]
+    await turn_of_the_loop()
+    write = world.begin(codes.PUT, b"new")
+    await world.slow.writing.wait()
+    world.slow.hold.set()
+    assert (await write).code == codes.CHANGED
+    await asyncio.gather(*reads)
+
+
+@pytest.mark.parametrize("is_careful", [False, True])
+async def test_nobody_looks_in_the_midst_of_a_write_whose_asker_has_gone(is_careful: bool) -> None:
+    """It is carried out all the same, as it may have been done before that was known."""
+    world = World()
+    conditions = [(IF_MATCH, await world.etag())]
+    world.slow.writing.clear()
+    world.slow.hold_put.clear()
+    world.begin(codes.PUT, b"gone", *(conditions if is_careful else []))
+    await world.slow.writing.wait()
+    world.answers.ended(world.exchanges)
+    careful = world.begin(codes.PUT, b"careful", *conditions)
+    await turn_of_the_loop()
+    assert not careful.done()
+    world.slow.hold_put.set()
+    assert (await careful).code == codes.PRECONDITION_FAILED
+    assert world.slow.done == ["PUT gone"]
+    assert len(world.turns) == 0
+
+
+@pytest.mark.parametrize("is_careful", [False, True])
+async def test_a_write_that_waits_for_its_turn_is_refused_when_the_policy_forbids_it(
+    is_careful: bool,
+) -> None:
+    rules = [Rule("allow", verb, "/slow", "psk:operator") for verb in ("GET", "PUT")]
+    world = World(access=access_of(rules=rules, public=()))
+    conditions = [(IF_MATCH, await world.etag())]
+    world.slow.hold_put.clear()
+    first = world.begin(codes.PUT, b"first", *conditions)
+    await world.slow.writing.wait()
+    waits = world.begin(codes.PUT, b"later", *(conditions if is_careful else []))
+    world.access.follow(Policy(PolicyRules()))
+    world.answers.revise()
+    assert not first.done()
+    assert (await waits).code == codes.FORBIDDEN
+    world.slow.hold_put.set()
+    assert (await first).code == codes.CHANGED
+    await turn_of_the_loop()
+    assert world.slow.done == ["PUT first"]
+    assert len(world.turns) == 0
+
+
+async def test_no_turn_outlasts_who_answers() -> None:
+    world = World()
+    world.slow.hold_put.clear()
+    world.begin(codes.PUT, b"never")
+    await world.slow.writing.wait()
+    await world.answers.stop()
+    await turn_of_the_loop()
+    assert len(world.turns) == 0
+
+
 # -- actuators -------------------------------------------------------------------------------------
 
 
@@ -355,6 +323,21 @@ async def test_what_a_device_handles_itself_waits_for_who_has_the_resource_alone
     assert len(turns) == 0
 
 
+async def test_a_command_that_is_given_up_fails_nobody_whose_turn_is_over() -> None:
+    sampler = Sampler(lambda *_: None)
+    pump = Switch("pump")
+    sampler.add(pump)
+    alone = WriteTurn((b"sensors", b"pump"), lambda: None, is_alone=True)
+    sampler.turns.enter(alone)
+    command = asyncio.create_task(set_in_turn(sampler, pump, 1.0, "commands"))
+    await turn_of_the_loop()
+    command.cancel()
+    sampler.turns.leave(alone)
+    with pytest.raises(asyncio.CancelledError):
+        await command
+    assert (pump.read(), len(sampler.turns)) == (0.0, 0)
+
+
 # -- turns -----------------------------------------------------------------------------------------
 
 
@@ -378,4 +361,24 @@ def test_very_many_may_wait_for_one() -> None:
     turns.leave(first)
     turns.leave(first)
     assert begun == list(range(5_000))
+    assert len(turns) == 0
+
+
+def test_a_write_that_fails_as_it_begins_holds_nobody_up() -> None:
+    turns = WriteTurns()
+    begun: list[int] = []
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    first = WriteTurn("valve", lambda: None, is_alone=True)
+    turns.enter(first)
+    turns.enter(WriteTurn("valve", fail, is_alone=True))
+    last = WriteTurn("valve", lambda: begun.append(1), is_alone=True)
+    turns.enter(last)
+    turns.leave(first)
+    assert begun == [1]
+    turns.leave(last)
+    with pytest.raises(ZeroDivisionError):
+        turns.enter(WriteTurn("valve", fail))
     assert len(turns) == 0
