@@ -53,6 +53,8 @@ class Surveys:
             found = await asyncio.to_thread(look)
             self._lost(self._log.end_survey(found))
         except Exception as error:  # the next round tries again
+            if isinstance(error, FileNotFoundError) and self._log.has_trimmed(error.filename):
+                return
             self._refusals.count(NOT_LOOKED_THROUGH, str(error), level=logging.ERROR)
         finally:
             self._looking = None

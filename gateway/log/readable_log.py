@@ -160,12 +160,27 @@ class ReadableLog:
         self._damage.look_anew(found.path)
         return partial(loading.looked_through, found.path, self._damage, found.length)
 
+    def has_trimmed(self, name: str) -> bool:
+        """Return whether a file is none of the log's segments any more."""
+        return all(str(one.path) != name for one in self._segments)
+
     def end_survey(self, found: Segment) -> dict[Epoch, Intervals]:
-        """Return what the log has not any more, as a look through a segment has found."""
+        """Return what the log has not any more, as a look through a segment has found.
+
+        Raises:
+            LogError: what came to stand in it meanwhile can't be read: it is to be looked through
+                once more.
+
+        """
         segment = next((one for one in self._segments if one.path == found.path), None)
         if segment is None:  # it was trimmed meanwhile
+            self._damage.trimmed(found.path)
             return {}
-        held = loading.surveyed(segment, found, self._damage)
+        try:
+            held = loading.surveyed(segment, found, self._damage)
+        except LogError:
+            self._damage.unknown.add(found.path)
+            raise
         self._lowest = None
         lost = _not_in(self._segments, held)
         for key in lost.keys() & self.have.keys():

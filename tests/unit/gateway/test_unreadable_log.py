@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,10 @@ from pathlib import Path
 import pytest
 from tree_host import Host, Start, started, until
 
+from gateway.event_log.counted_lines import CountedLines
 from gateway.links.repairs import UNREADABLE_S, Repairs
+from gateway.links.surveys import NOT_LOOKED_THROUGH, Surveys
+from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags
 from tree_handler.intervals import Intervals
@@ -159,3 +163,32 @@ async def test_a_damaged_segment_is_looked_through_beside_what_goes_on(
     read = [header.first for _, header in a.log.read(stream, Intervals([(1, 9)]))]
     assert read[-1] == 9
     assert len(read) == whole
+
+
+@pytest.mark.parametrize("is_trimmed", [True, False])
+async def test_a_segment_that_goes_while_it_is_looked_through_is_an_error_unless_it_was_trimmed(
+    tmp_path: Path, is_trimmed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = MessageLog(tmp_path, segment_bytes=400)
+    log.open()
+    for number in range(1, 41):
+        rows = [("t", 1, bytes(100))]
+        log.append(*batch.make(*STREAM, number, rows, flags=Flags.LOGGED, origin_time_us=0))
+        log.sync()
+    path, behind, *_ = sorted(log.folder.glob("*.log"))
+    data = bytearray(path.read_bytes())
+    data[20] ^= 1
+    path.write_bytes(data)
+    assert len(list(log.read(STREAM, Intervals([(1, 40)])))) == 39
+    lines = CountedLines(logging.getLogger("surveys"), lambda: 0.0)
+    surveys = Surveys(log, lambda _: None, lines)
+    surveys.begin()
+    if is_trimmed:
+        log.max_bytes = log.position - int(behind.stem)
+        assert log.trim()
+    else:
+        path.unlink()
+    (looking,) = [task for task in asyncio.all_tasks() if task.get_name() == "survey of the log"]
+    await asyncio.wait([looking])
+    assert (NOT_LOOKED_THROUGH in caplog.text) is not is_trimmed
+    log.close()
