@@ -134,6 +134,12 @@ class ReadableLog:
         for segment in self._segments:
             yield from self._damage.batches_at(segment.path, segment.control)
 
+    @property
+    def is_damage_unknown(self) -> bool:
+        """Whether damage was met in a segment that was not looked through since: what could not be
+        read of it may be whole."""
+        return self._to_survey() is not None
+
     def survey(self) -> dict[Epoch, Intervals] | None:
         """Look through a segment in which damage was met since the start; return what the log has
         not any more, which neighbours may have. None if there is no such segment.
@@ -153,12 +159,14 @@ class ReadableLog:
 
     def start_survey(self) -> Callable[[], Segment] | None:
         """The same as a call for a thread, with what `end_survey` takes as its result."""
-        unknown = self._damage.unknown
-        found = next((one for one in self._segments if one.path in unknown), None)
-        if found is None:
+        if (found := self._to_survey()) is None:
             return None
         self._damage.look_anew(found.path)
         return partial(loading.looked_through, found.path, self._damage, found.length)
+
+    def _to_survey(self) -> Segment | None:
+        unknown = self._damage.unknown
+        return next((one for one in self._segments if one.path in unknown), None)
 
     def has_trimmed(self, name: str) -> bool:
         """Return whether a file is none of the log's segments any more."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -103,6 +105,35 @@ async def test_what_a_log_fails_to_read_for_a_day_counts_as_gone(
         now = 2 * UNREADABLE_S
         assert await was_read()
     assert "counts as gone" in caplog.text
+    await repairs.stop()
+
+
+async def test_what_a_disk_refuses_for_a_moment_is_not_denied_before_the_segment_is_looked_through(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = await start("a", 2.0), await start("b", 1.0)
+    link(b, a)
+    await publish(a, b"1", b"2", b"3", b"4", b"5")
+    await until(lambda: len(b.got) == 5 and bool(a.node.links))
+    ((_, to_b),) = a.node.links.items()
+    repairs = Repairs(a.log, lambda: 0.0)
+
+    async def look() -> tuple[int, bool]:
+        looked: asyncio.Future[tuple[dict[Epoch, Intervals], bool]]
+        looked = asyncio.get_running_loop().create_future()
+        repairs.look(to_b, WANTED, lambda *found: looked.set_result(found))
+        found, was_read = await looked
+        return found[STREAM].count(), was_read
+
+    def refused(*_: object) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pread", refused)
+        assert await look() == (0, False)
+    assert await look() == (0, False)  # blocks that were refused are asked for again by a survey
+    assert a.log.survey() == {}
+    assert await look() == (5, True)
     await repairs.stop()
 
 
