@@ -68,6 +68,10 @@ class Damage:
             self.segments[path] = Intervals()
         self._refused.pop(path, None)
 
+    def is_refused(self, path: Path) -> bool:
+        """Return whether the disk refused blocks of a segment since `look_anew`."""
+        return bool(self._refused.get(path))
+
     def trimmed(self, path: Path) -> None:
         """There is no such segment any more."""
         self.segments.pop(path, None)

@@ -168,6 +168,14 @@ class ReadableLog:
         unknown = self._damage.unknown
         return next((one for one in self._segments if one.path in unknown), None)
 
+    def survey_again(self, path: Path) -> None:
+        """What a look through a segment has found is not all that can be read of it."""
+        self._damage.unknown.add(path)
+
+    def is_refused(self, path: Path) -> bool:
+        """Return whether the disk refused blocks of a segment when they were read last."""
+        return self._damage.is_refused(path)
+
     def has_trimmed(self, name: str) -> bool:
         """Return whether a file is none of the log's segments any more."""
         return all(str(one.path) != name for one in self._segments)
@@ -187,7 +195,7 @@ class ReadableLog:
         try:
             held = loading.surveyed(segment, found, self._damage)
         except LogError:
-            self._damage.unknown.add(found.path)
+            self.survey_again(found.path)
             raise
         self._lowest = None
         lost = _not_in(self._segments, held)

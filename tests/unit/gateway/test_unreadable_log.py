@@ -7,7 +7,7 @@ import errno
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tree_host import Host, Start, started, until
 
 from gateway.event_log.counted_lines import CountedLines
 from gateway.links.repairs import UNREADABLE_S, Repairs
-from gateway.links.surveys import NOT_LOOKED_THROUGH, Surveys
+from gateway.links.surveys import NOT_LOOKED_THROUGH, REFUSED_S, Surveys
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags
@@ -212,7 +212,7 @@ async def test_a_segment_that_goes_while_it_is_looked_through_is_an_error_unless
     path.write_bytes(data)
     assert len(list(log.read(STREAM, Intervals([(1, 40)])))) == 39
     lines = CountedLines(logging.getLogger("surveys"), lambda: 0.0)
-    surveys = Surveys(log, lambda _: None, lines)
+    surveys = Surveys(log, lambda _: None, lines, lambda: 0.0)
     surveys.begin()
     if is_trimmed:
         log.max_bytes = log.position - int(behind.stem)
@@ -222,4 +222,44 @@ async def test_a_segment_that_goes_while_it_is_looked_through_is_an_error_unless
     (looking,) = [task for task in asyncio.all_tasks() if task.get_name() == "survey of the log"]
     await asyncio.wait([looking])
     assert (NOT_LOOKED_THROUGH in caplog.text) is not is_trimmed
+    log.close()
+
+
+@pytest.mark.parametrize("comes_again", [True, False])
+async def test_what_a_disk_refuses_counts_as_lost_when_it_was_refused_for_a_while(
+    tmp_path: Path, comes_again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = MessageLog(tmp_path)
+    log.open()
+    for number in range(1, 6):
+        rows = [("t", 1, bytes(100))]
+        log.append(*batch.make(*STREAM, number, rows, flags=Flags.LOGGED, origin_time_us=0))
+    clock, lost = [0.0], list[Mapping[Epoch, Intervals]]()
+    lines = CountedLines(logging.getLogger("surveys"), lambda: 0.0)
+    surveys = Surveys(log, lost.append, lines, lambda: clock[0])
+
+    async def survey(now: float) -> None:
+        clock[0] = now
+        surveys.begin()
+        looking = [task for task in asyncio.all_tasks() if task.get_name() == "survey of the log"]
+        await asyncio.wait(looking)
+
+    def refused(*_: object) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pread", refused)
+        patched.setattr(Path, "read_bytes", refused)
+        assert not list(log.read(STREAM, Intervals([(1, 5)])))
+        for now in (1.0, REFUSED_S / 2, REFUSED_S):
+            await survey(now)
+        assert not lost
+        if not comes_again:
+            await survey(REFUSED_S + 1.0)
+    if comes_again:
+        await survey(REFUSED_S + 1.0)
+        assert [dict(one) for one in lost] == [{}]
+        assert len(list(log.read(STREAM, Intervals([(1, 5)])))) == 5
+    else:
+        assert [dict(one) for one in lost] == [{STREAM: Intervals([(1, 5)])}]
     log.close()
