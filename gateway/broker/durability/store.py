@@ -28,13 +28,13 @@ from gateway.broker.durability.saved import (
     SavedTombstone,
 )
 from gateway.broker.durability.sparing import Needed
-from gateway.broker.durability.tables import FORMAT, NEEDED, NO_ROW, RETAINED, SWEEP, TABLES
+from gateway.broker.durability.tables import FORMAT, NEEDED, RETAINED, SWEEP, TABLES
 from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.sessions.subscription import Subscription
 from gateway.lasting_clock import Mark
 from gateway.sqlite_trouble import could_not_look, is_passing
-from tree_handler.batch import Entry, Epoch, Ref
+from tree_handler.batch import MAX_NUMBER, Entry, Epoch, Ref
 from tree_handler.intervals import Intervals
 from tree_handler.retained.hybrid_clock import RetainedVersion
 
@@ -269,7 +269,7 @@ class Store:
             mark = Mark(*(numbers[name] for name in Mark._fields))
         away = dict(self._rows("SELECT session, since_us FROM away"))
         retained, left_out = self._retained(retained_bytes)
-        begin = min(retained.values(), default=NO_ROW)
+        begin = min(retained.values(), default=MAX_NUMBER)  # no row has so high a number
         with closing(self._db.execute(NEEDED, (begin,))) as rows:
             messages = {row[0]: packed.message(row) for row in rows}
         return Checkpoint(

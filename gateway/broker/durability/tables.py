@@ -77,16 +77,12 @@ CREATE TABLE IF NOT EXISTS will (
 ) STRICT;
 """
 
-NO_ROW: Final = (1 << 63) - 1
-"""No row has so high a number."""
-
 RETAINED: Final = """\
 SELECT retained.topic, retained.message,
     length(message.topic) + length(message.payload) + length(message.properties)
 FROM retained LEFT JOIN message ON message.id = retained.message ORDER BY retained.message DESC
 """
-"""What is retained, the latest first, and about how many bytes it has: at most what it takes in
-memory."""
+"""What is retained, the latest first, and about how many bytes it has: no more than in memory."""
 
 NEEDED: Final = """\
 SELECT * FROM message WHERE id IN (SELECT message FROM delivery WHERE message IS NOT NULL)
