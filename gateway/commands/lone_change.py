@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -19,11 +20,13 @@ def alone(path: Path) -> Iterator[None]:
         path: the file, which need not be there, or a link to it.
 
     Raises:
-        OSError: its folder can't be opened.
-        RuntimeError: links lead in a circle.
+        OSError: its folder can't be opened, or links lead in a circle.
 
     """
-    folder = path.resolve().parent
+    try:
+        folder = path.resolve().parent
+    except RuntimeError as error:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from error
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -90,7 +90,7 @@ class Exchange:
         self._keep = receiver.keep or commit.append
         seals = core.settings.seals
         self._repairs = Repairs(commit.log, self._loop.time, None if seals is None else seals.seal)
-        self.surveys = Surveys(commit.log, self._lost, commit.refusals)
+        self.surveys = Surveys(commit.log, self._lost, commit.refusals, self._loop.time)
         self._backlogs: dict[int, LinkBacklog] = {}
         self._held = Held()
         self._unread: dict[Epoch, tuple[int, int]] = {}

@@ -27,6 +27,7 @@ MAX_UNREADABLE: Final = 1_000
 """Streams that the log fails to read and that are remembered."""
 REPAIR: Final = b"$hedgerow/repair"
 DONE: Final = b"$hedgerow/done"
+_UNKNOWN: Final = "a damaged segment of the log is still to be looked through"
 
 _log = logging.getLogger(__name__)
 
@@ -118,7 +119,9 @@ class Repairs:
         try:
             for stream, numbers in wanted.items():
                 try:
-                    found[stream] = await self._send(link, stream, numbers)
+                    found[stream] = sent = await self._send(link, stream, numbers)
+                    if len(numbers.without(sent)) and self._message_log.is_damage_unknown:
+                        raise LogError(_UNKNOWN)
                     self._unreadable.pop(stream, None)
                 except LogError as error:
                     was_read &= self._is_given_up(stream, error, link.peer_id)

@@ -35,6 +35,8 @@ class Damage:
         bytes: that held no whole batch, and that are not read or are missing; beginnings of
             batches that a kill left, and that were cut off, are not among them.
         messages: of which is known that they can't be read any more.
+        is_closed: whether the log is: a thread that still asks a bad disk for block after block
+            stops, for the process waits for it.
 
     """
 
@@ -45,6 +47,7 @@ class Damage:
         """Blocks that the disk did not give, by where they begin: a card takes long to say so."""
         self.bytes = 0
         self.messages = 0
+        self.is_closed = False
         self._inner = inner
 
     def note(self, path: Path, at: int, why: str, end: int = 0) -> None:
@@ -65,9 +68,14 @@ class Damage:
             self.segments[path] = Intervals()
         self._refused.pop(path, None)
 
+    def is_refused(self, path: Path) -> bool:
+        """Return whether the disk refused blocks of a segment since `look_anew`."""
+        return bool(self._refused.get(path))
+
     def trimmed(self, path: Path) -> None:
         """There is no such segment any more."""
         self.segments.pop(path, None)
+        self.unknown.discard(path)
         self._refused.pop(path, None)
 
     def missed(self, path: Path, at: int, length: int, why: str) -> None:
@@ -132,6 +140,8 @@ class Damage:
         with path.open("rb", buffering=0) as file:
             end = min(end, os.fstat(file.fileno()).st_size)
             for at in range(start - skipped, end, BLOCK_BYTES):
+                if self.is_closed:
+                    raise OSError(errno.ECANCELED, "the log is closed", str(path))
                 try:
                     piece = b"" if at in refused else os.pread(file.fileno(), BLOCK_BYTES, at)
                 except OSError:

@@ -120,6 +120,7 @@ class MessageLog(ReadableLog):
             raise LogError(f"{error.filename or self.folder}: {why}") from error
 
     def _recover(self) -> None:
+        self._damage.is_closed = False
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock_fd = os.open(self.folder, os.O_RDONLY)
         fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -176,6 +177,7 @@ class MessageLog(ReadableLog):
             self._let_go()
 
     def _let_go(self) -> None:
+        self._damage.is_closed = True
         for fd in (self._fd, self._lock_fd):
             if fd >= 0:
                 os.close(fd)

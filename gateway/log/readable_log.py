@@ -134,6 +134,12 @@ class ReadableLog:
         for segment in self._segments:
             yield from self._damage.batches_at(segment.path, segment.control)
 
+    @property
+    def is_damage_unknown(self) -> bool:
+        """Whether damage was met in a segment that was not looked through since: what could not be
+        read of it may be whole."""
+        return self._to_survey() is not None
+
     def survey(self) -> dict[Epoch, Intervals] | None:
         """Look through a segment in which damage was met since the start; return what the log has
         not any more, which neighbours may have. None if there is no such segment.
@@ -153,19 +159,44 @@ class ReadableLog:
 
     def start_survey(self) -> Callable[[], Segment] | None:
         """The same as a call for a thread, with what `end_survey` takes as its result."""
-        unknown = self._damage.unknown
-        found = next((one for one in self._segments if one.path in unknown), None)
-        if found is None:
+        if (found := self._to_survey()) is None:
             return None
         self._damage.look_anew(found.path)
         return partial(loading.looked_through, found.path, self._damage, found.length)
 
+    def _to_survey(self) -> Segment | None:
+        unknown = self._damage.unknown
+        return next((one for one in self._segments if one.path in unknown), None)
+
+    def survey_again(self, path: Path) -> None:
+        """What a look through a segment has found is not all that can be read of it."""
+        self._damage.unknown.add(path)
+
+    def is_refused(self, path: Path) -> bool:
+        """Return whether the disk refused blocks of a segment when they were read last."""
+        return self._damage.is_refused(path)
+
+    def has_trimmed(self, name: str) -> bool:
+        """Return whether a file is none of the log's segments any more."""
+        return all(str(one.path) != name for one in self._segments)
+
     def end_survey(self, found: Segment) -> dict[Epoch, Intervals]:
-        """Return what the log has not any more, as a look through a segment has found."""
+        """Return what the log has not any more, as a look through a segment has found.
+
+        Raises:
+            LogError: what came to stand in it meanwhile can't be read: it is to be looked through
+                once more.
+
+        """
         segment = next((one for one in self._segments if one.path == found.path), None)
         if segment is None:  # it was trimmed meanwhile
+            self._damage.trimmed(found.path)
             return {}
-        held = loading.surveyed(segment, found, self._damage)
+        try:
+            held = loading.surveyed(segment, found, self._damage)
+        except LogError:
+            self.survey_again(found.path)
+            raise
         self._lowest = None
         lost = _not_in(self._segments, held)
         for key in lost.keys() & self.have.keys():

@@ -23,6 +23,7 @@ from gateway.links.locator_part import LocatorPart
 from gateway.links.overlay_part import OverlayPart
 from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
+from gateway.process.substitutes import SubstitutePart
 from gateway.signing.certificate_part import CertificatePart
 from gateway.signing.revocation_part import RevocationPart
 
@@ -97,7 +98,7 @@ def test_no_message_of_another_gateway_makes_more_objects_than_an_honest_one(
 def test_each_topic_of_a_link_has_a_parser_that_is_measured() -> None:
     parts: list[Any] = [
         *(Exchange, CertificatePart, RevocationPart, ClockPart, DirectPart),
-        *(LocatorPart, OverlayPart, RetainedPart, RoutedPart),
+        *(LocatorPart, OverlayPart, RetainedPart, RoutedPart, SubstitutePart),
     ]
     topics = frozenset[bytes]().union(*(part.topics for part in parts))
     assert topics == link_parsers.TOPICS.keys()

@@ -198,7 +198,7 @@ class AntiEntropy:
         asked = [
             other.asked
             for other in self._neighbours.values()
-            if other.asked is not None and now - other.begun_at < HELD_S and not other.is_silent
+            if other.asked is not None and now - other.begun_at < HELD_S and not other.is_left_alone
         ]
         lacking = sorted(state.askable(self.have), key=lambda row: _first_control(row[0]))
         request = Request.of(
@@ -305,7 +305,7 @@ class AntiEntropy:
             state.asked is not None
             or any(self.is_flooded(stream) for stream, _ in state.askable(self.have))
             for state in self._neighbours.values()
-            if not state.is_silent
+            if not state.is_left_alone
         )
 
     def lacking(self, link: int, kept: Callable[[Epoch], Intervals]) -> int | None:

@@ -28,7 +28,7 @@ from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.epochs_over import is_over
-from tree_handler.unpacking import MessageSize, unpack
+from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 TOPIC: Final = "$hedgerow/epochs"
 NUMBERED_AS: Final = 1
@@ -36,7 +36,7 @@ NUMBERED_AS: Final = 1
 MAX_NAMED: Final = 256
 """Earlier epochs that an origin tells of, the latest ones; who waits for older ones is told by
 nobody."""
-SIZE: Final = MessageSize(16 * 1024, 4 * MAX_NAMED, MAX_NAMED)
+SIZE: Final = MessageSize(16 * 1024, 4 * MAX_NAMED + LATER_ELEMENTS, MAX_NAMED)
 
 
 def note(origin: str, epoch: int) -> tuple[bytes, Header]:

@@ -11,6 +11,7 @@ seldom, and for no longer than an origin may be away.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,11 +26,11 @@ MAX_STREAMS: Final = 1_000
 
 @dataclass(slots=True)
 class _Tried:
-    """What was done about one stream: since when something is said of it, and when it is due."""
+    """What was done about one stream: since when it is sought, and when it is due."""
 
-    since: float
     due_at: float
     wait_s: float
+    since: float = math.inf
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ class Hearsay:
         before, self._tried = self._tried, {}
         found: list[Epoch] = []
         for stream in streams:
-            tried = before.get(stream) or _Tried(now, now, self.interval_s)
+            tried = before.get(stream) or _Tried(now, self.interval_s)
             self._tried[stream] = tried
             if tried.due_at <= now < tried.since + self.gone_s and len(found) < MAX_STREAMS:
                 found.append(stream)
@@ -61,5 +62,6 @@ class Hearsay:
         """These are sought now."""
         for stream in streams:
             tried = self._tried[stream]
+            tried.since = min(tried.since, now)
             tried.due_at = now + tried.wait_s
             tried.wait_s = min(2 * tried.wait_s, self.gone_s / 8)

@@ -11,7 +11,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
-MAX_ORIGIN_CHARACTERS: Final = 256
+MAX_ORIGIN_BYTES: Final = 256
 """An origin's name of 255 bytes and the mark of its control stream."""
 
 MAX_RANGES: Final = 10_000
@@ -99,7 +99,7 @@ def is_number(value: object, most: int = MAX_NUMBER) -> bool:
 
 def stream_of(what: str, origin: object, epoch: object) -> Epoch:
     """Take what was unpacked as a stream, or raise ProtocolError."""
-    if not isinstance(origin, str) or not 0 < len(origin) <= MAX_ORIGIN_CHARACTERS:
+    if not isinstance(origin, str) or not 0 < len(origin.encode()) <= MAX_ORIGIN_BYTES:
         raise ProtocolError(f"{what} origin", origin)
     if not isinstance(epoch, int) or not is_number(epoch) or epoch > MAX_BOOT_EPOCH:
         raise ProtocolError(f"{what} epoch", epoch)

@@ -20,6 +20,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.proof import MAX_SIGNATURE_BYTES
 from tree_handler.replication.ranges_wire import (
+    MAX_BYTES,
     MAX_RANGES,
     MAX_STREAMS,
     RangeRoom,
@@ -193,6 +194,9 @@ class Request:
 MAX_DENIALS: Final = 64
 """In one answer to a search; more are left out, and asked for by the next one."""
 
+_LIST_HEAD_BYTES: Final = 5
+"""Of a list in msgpack, at most."""
+
 SearchId = tuple[str, int, int]
 """Who seeks: gateway id, boot epoch, and which of its searches it is."""
 
@@ -238,6 +242,15 @@ class Denial:
     lacks: dict[Epoch, Intervals]
     seal: bytes = b""
 
+    def row(self) -> list[Any]:
+        """Itself in an answer, ready to be packed."""
+        return [self.origin, rows_of(self.lacks), self.seal]
+
+    def encode(self) -> bytes:
+        """The wire form, as it stands in an answer."""
+        packed: bytes = msgpack.packb(self.row())
+        return packed
+
     def signed_part(self, number: SearchId) -> bytes:
         """What the seal is of, in this search."""
         packed: bytes = msgpack.packb(["denial", *number, self.origin, rows_of(self.lacks)])
@@ -277,12 +290,19 @@ class Sought:
         named = within_limits(left)
         room = RangeRoom("sought ranges")
         room.has(named)
-        said = tuple(denial for denial in denials if room.has(denial.lacks))
-        return cls(number, named, origins, complete, said)
+        answer = cls(number, named, origins, complete)
+        room_bytes = MAX_BYTES - len(answer.encode()) - _LIST_HEAD_BYTES
+        said: list[Denial] = []
+        for denial in denials:
+            size_bytes = len(denial.encode())
+            if size_bytes <= room_bytes and room.has(denial.lacks):
+                room_bytes -= size_bytes
+                said.append(denial)
+        return cls(number, named, origins, complete, tuple(said))
 
     def encode(self) -> bytes:
         """The wire form."""
-        denials = [[one.origin, rows_of(one.lacks), one.seal] for one in self.denials]
+        denials = [one.row() for one in self.denials]
         row = [*self.number, rows_of(self.left), sorted(self.origins), self.complete]
         packed: bytes = msgpack.packb([*row, denials] if denials else row)
         return packed

@@ -167,9 +167,12 @@ class Searches:
             key: numbers.common(answer.left.get(key, _NOTHING))
             for key, numbers in search.left.items()
         }
-        search.origins |= answer.origins
+        # What has nothing to do with it would make an answer that nobody takes.
+        sought = {name.removeprefix(CONTROL_PREFIX) for name, _ in search.left}
+        search.origins |= answer.origins & sought
         for denial in answer.denials:
-            if len(search.denials) < MAX_DENIALS:
+            is_of_it = denial.origin in sought and denial.lacks.keys() <= search.left.keys()
+            if is_of_it and len(search.denials) < MAX_DENIALS:
                 search.denials.setdefault(denial.origin, denial)
         search.complete &= answer.complete
         search.waiting.discard(link)

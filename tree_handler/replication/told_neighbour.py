@@ -16,9 +16,9 @@ MAX_UNANSWERED: Final = 3
 """A neighbour that leaves so many requests unanswered counts as silent: what it says that it has
 counts for nothing until any sign of an answer comes, and it is asked ever more seldom."""
 MAX_FRUITLESS: Final = 3
-"""A neighbour that says so many times in a row that this was all, and has sent nothing of what it
-says that it has, is asked ever more seldom too: who says that it has all numbers that there can be
-would be asked for some after the others without an end, as fast as the link carries it."""
+"""So does a neighbour that says so many times in a row that this was all, and has sent nothing of
+what it says that it has: who says that it has all numbers that there can be would be asked for some
+after the others without an end, as fast as the link carries it."""
 ASKED_AGAIN_MAX_S: Final = 600.0
 """A silent or fruitless neighbour is asked again after so long at most: it may have been slow, or
 asleep."""
@@ -99,6 +99,12 @@ class ToldNeighbour:
         """Return whether it has left too many requests unanswered."""
         return self.unanswered >= MAX_UNANSWERED
 
+    @property
+    def is_left_alone(self) -> bool:
+        """Return whether it is asked ever more seldom. What it says that it has counts for nothing
+        then: else nobody would seek that farther off, nor give it up, until it is asked again."""
+        return self.is_silent or self.fruitless >= MAX_FRUITLESS
+
     def begins(self, request: Request, now: float) -> None:
         """It is asked for this."""
         self.asked = request
@@ -123,8 +129,8 @@ class ToldNeighbour:
 
     def may_be_asked(self, now: float) -> bool:
         """Return whether it has told all, has nothing to answer, and it is time."""
-        is_left = self.is_silent or self.fruitless >= MAX_FRUITLESS
-        return self.asked is None and self.is_complete and (not is_left or now >= self.ask_again_at)
+        is_time = not self.is_left_alone or now >= self.ask_again_at
+        return self.asked is None and self.is_complete and is_time
 
     def _ask_later(self, timeout_s: float, doublings: int, now: float) -> None:
         self.ask_again_at = now + min(timeout_s * 2 ** min(doublings, 32), ASKED_AGAIN_MAX_S)
@@ -173,7 +179,7 @@ class ToldNeighbour:
 
     def kept(self, stream: Epoch) -> Intervals:
         """What it can send of a stream."""
-        return _NOTHING if self.is_silent else self._believed(stream)
+        return _NOTHING if self.is_left_alone else self._believed(stream)
 
     def _believed(self, stream: Epoch) -> Intervals:
         kept = self.picture.kept(stream)

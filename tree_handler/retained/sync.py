@@ -53,9 +53,9 @@ from tree_handler.retained.sync_state import (
     SyncSession,
 )
 from tree_handler.retained.sync_wire import (
+    ASK_CHARACTERS,
     ASK_TOPICS,
     END,
-    START,
     Place,
     SyncKind,
     Wants,
@@ -236,7 +236,7 @@ class RetainedSync:
             return []
         state.asks_for_proofs(now)
         self._session = SyncSession(link, buckets, now, seeks_proofs=True)
-        return [self._ask(self._session, START, now)]
+        return [self._ask(self._session, state.goes_on_from, now)]
 
     def _waits_for_log(self, now: float) -> bool:
         if not self._log.is_catching_up():
@@ -273,19 +273,20 @@ class RetainedSync:
         if not buckets:
             return []
         self._session = SyncSession(link, buckets, now)
-        return [self._ask(self._session, START, now)]
+        return [self._ask(self._session, state.goes_on_from, now)]
 
     def _ask(self, session: SyncSession, after: Place, now: float) -> SendRetained:
         session.asked_at, session.after = now, after
         listed: list[tuple[Any, ...]] = []
-        until, last = END, after
+        until, last, characters = END, after, 0
         for bucket, topic, version in self._versions.topics_from(session.buckets, after):
-            if len(listed) == ASK_TOPICS:
+            if len(listed) == ASK_TOPICS or characters >= ASK_CHARACTERS:
                 until = last
                 break
             last = (bucket, topic)
             if self._proofs is None or not self._versions.lacks_proof(topic):
                 listed.append((topic, *version))
+                characters += len(topic)
         wants = Wants(not session.refused, self._proofs is not None).field()
         fields = (session.buckets, after, until, wants, listed)
         return SendRetained(session.link, pack((int(SyncKind.ASK), *fields)))

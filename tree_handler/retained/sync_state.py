@@ -98,9 +98,11 @@ class SyncSession:
     seeks_proofs: bool = False
     fruitless: int = 0
     """Answers in a row that brought nothing."""
+    was_of_use: bool = False
 
     def has_brought(self, *, anything: bool) -> None:
         """An answer came."""
+        self.was_of_use |= anything
         self.fruitless = 0 if anything else self.fruitless + 1
 
     @property
@@ -146,6 +148,9 @@ class SyncLink:
     left_until: float = -inf
     """Until then it is left alone: it answered without an end, and brought nothing."""
     left_s: float = REFUSED_AGAIN_S
+    goes_on_from: Place = START
+    """What is fetched from it next begins here: it may be honest, and have much that is not
+    believed before what is."""
 
     def told_root(self, root: bytes, own: bytes) -> None:
         """It tells its root; the same one again where it has learnt what proves something."""
@@ -184,9 +189,14 @@ class SyncLink:
     def has_ended(self, session: SyncSession, now: float) -> None:
         """All was fetched that it had, or it goes on without bringing anything; what could not be
         taken is asked for again later."""
+        if session.was_of_use:
+            self.left_s = REFUSED_AGAIN_S
         if session.is_fruitless:
             self.left_until, self.differs = now + self.left_s, True
             self.left_s = min(2 * self.left_s, LATE_AGAIN_MAX_S)
+            self.goes_on_from = session.after
+        elif self.goes_on_from > START:  # what stands before has not been compared this time
+            self.goes_on_from, self.differs = START, True
         if session.refused or session.forbidden:
             self.again_wait_s = max(REFUSED_AGAIN_S, self.again_wait_s)
             self.again_at = min(self.again_at, now + self.again_wait_s)

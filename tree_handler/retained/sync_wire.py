@@ -18,6 +18,8 @@ from tree_handler.unpacking import unpack as unpack_within
 
 ASK_TOPICS = 1_000
 """Versions listed in one ASK."""
+ASK_CHARACTERS = 64 << 10
+"""It ends when its topics have so many, too."""
 SIZE = MessageSize(MAX_FRAME_BYTES + (1 << 20), 200_000, MAX_ARRAY)
 """An ANSWER may have one message that is as large as a batch."""
 

@@ -34,7 +34,7 @@ from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.sessions.subscription import Subscription
 from gateway.lasting_clock import Mark
 from gateway.sqlite_trouble import could_not_look, is_passing
-from tree_handler.batch import Entry, Epoch, Ref
+from tree_handler.batch import MAX_NUMBER, Entry, Epoch, Ref
 from tree_handler.intervals import Intervals
 from tree_handler.retained.hybrid_clock import RetainedVersion
 
@@ -241,8 +241,8 @@ class Store:
         """The last checkpoint; an empty one if there was none.
 
         Args:
-            retained_bytes: of retained messages so much is read, the longest retained first; None
-                for all. What is left out stays in the file until its topic changes.
+            retained_bytes: of retained messages so much is read, the latest first; None for all.
+                What is left out stays in the file until its topic changes.
 
         Raises:
             DamagedStoreError: what is there is no checkpoint.
@@ -269,8 +269,8 @@ class Store:
             mark = Mark(*(numbers[name] for name in Mark._fields))
         away = dict(self._rows("SELECT session, since_us FROM away"))
         retained, left_out = self._retained(retained_bytes)
-        upto = max(retained.values(), default=0)
-        with closing(self._db.execute(NEEDED, (upto,))) as rows:
+        begin = min(retained.values(), default=MAX_NUMBER)  # no row has so high a number
+        with closing(self._db.execute(NEEDED, (begin,))) as rows:
             messages = {row[0]: packed.message(row) for row in rows}
         return Checkpoint(
             numbers.get("position", 0),

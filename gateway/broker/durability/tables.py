@@ -80,15 +80,15 @@ CREATE TABLE IF NOT EXISTS will (
 RETAINED: Final = """\
 SELECT retained.topic, retained.message,
     length(message.topic) + length(message.payload) + length(message.properties)
-FROM retained LEFT JOIN message ON message.id = retained.message ORDER BY retained.message
+FROM retained LEFT JOIN message ON message.id = retained.message ORDER BY retained.message DESC
 """
-"""What is retained, and about how many bytes it has: at most what it takes in memory."""
+"""What is retained, the latest first, and about how many bytes it has: no more than in memory."""
 
 NEEDED: Final = """\
 SELECT * FROM message WHERE id IN (SELECT message FROM delivery WHERE message IS NOT NULL)
-    OR (id <= ? AND id IN (SELECT message FROM retained))
+    OR (id >= ? AND id IN (SELECT message FROM retained))
 """
-"""The messages of deliveries, and those that are retained up to a number."""
+"""The messages of deliveries, and those that are retained from a number on."""
 
 SWEEP: Final = """
 DELETE FROM message WHERE id NOT IN (

@@ -99,3 +99,22 @@ async def test_what_is_left_out_can_be_deleted_and_is_not_lost_by_what_is_refuse
         await again(one, Limits())
         del all_of_it[deleted]
         assert retained(one) == all_of_it
+
+
+async def test_what_was_retained_when_it_stopped_is_there_after_a_start_with_as_little(
+    tmp_path: Path,
+) -> None:
+    """What is left out does not take the room of what is written anew, or new."""
+    async with gateways(tmp_path) as make:
+        one = await make("gw", 1)
+        await filled(one)
+        await again(one, LITTLE)
+        changed, deleted, *_ = sorted(retained(one))
+        await publish(one, changed, body(0, b"2"))
+        await publish(one, deleted, b"")
+        await publish(one, "r/new", body(99))
+        before = retained(one)
+        assert {changed, "r/new"} <= before.keys()
+        for is_killed in (False, True):
+            await again(one, LITTLE, is_killed=is_killed)
+            assert before.items() <= retained(one).items()

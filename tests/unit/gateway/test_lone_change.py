@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
+from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from gateway.commands import password_lines, psk_lines
+from dtls.errors import KeystoreError
+from gateway.commands import password_lines, place, psk_lines
+from gateway.commands.errors import WrongUseError
 
 CHANGES = 20
 HASH = "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$" + "A" * 43
@@ -51,3 +54,21 @@ def test_who_changes_a_file_at_the_same_time_loses_nobodys_line(
         assert process.exitcode == 0
     names = {line.partition(":")[0] for line in file.read_text().splitlines()}
     assert names == {"first", *(f"{whose}-{n}" for whose in "ab" for n in range(CHANGES))}
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        (lambda file: place.run(Namespace(place="house/attic"), file), WrongUseError),
+        (lambda file: psk_lines.add(file, "sensor"), KeystoreError),
+    ],
+    ids=["place", "keys --psk"],
+)
+def test_links_that_lead_in_a_circle_are_told_as_what_is_wrong_with_the_file(
+    tmp_path: Path, command: Callable[[Path], object], error: type[Exception]
+) -> None:
+    file, other = tmp_path / "file", tmp_path / "other"
+    file.symlink_to(other)
+    other.symlink_to(file)
+    with pytest.raises(error, match=f"{file}.*Too many levels of symbolic links"):
+        command(file)

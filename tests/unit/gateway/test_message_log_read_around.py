@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.log import inner_starts
+from gateway.log.errors import LogError
 from gateway.log.message_log import MessageLog
 from gateway.log.pages import PAGE_BYTES
 from tree_handler import batch
@@ -58,6 +59,13 @@ def numbers(log: MessageLog, stream: Epoch = OURS) -> list[int]:
 def surveyed(log: MessageLog, folder: Path) -> None:
     for _ in folder.glob("*.log"):  # one at a time is looked through
         log.survey()
+
+
+def failing(number: int) -> Callable[..., bytes]:
+    def fail(*_: object) -> bytes:
+        raise OSError(number, os.strerror(number))
+
+    return fail
 
 
 def flip(path: Path, at: int, mask: int = 1) -> None:
@@ -424,6 +432,74 @@ def test_damage_is_looked_for_again_where_more_of_a_segment_is_damaged_later(
         assert not log.survey()
         read()
         assert log.survey() is None
+    log.close()
+
+
+def test_a_look_that_fails_at_what_came_meanwhile_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The segment was read in a thread, and what was appended to it meanwhile can't be for now."""
+    filled(tmp_path, [make(1), make(2)], 1 << 20)
+    log = opened(tmp_path, 1 << 20)
+    (path,) = tmp_path.glob("*.log")
+    flip(path, 20)
+    assert numbers(log) == [2]
+    look = log.start_survey()
+    assert look is not None
+    found = look()
+    log.append(*make(3))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pread", failing(errno.EMFILE))
+        with pytest.raises(LogError):
+            log.end_survey(found)
+    assert log.survey() == {OURS: Intervals([(1, 1)])}
+    log.close()
+
+
+def test_no_block_is_asked_of_a_bad_disk_any_more_when_the_log_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process waits for the thread that does, and a card may take seconds for each."""
+    (path,) = filled(tmp_path, [make(n, bytes(BLOCK_BYTES)) for n in range(1, 9)], 1 << 20)
+    log = opened(tmp_path, 1 << 20)
+    flip(path, 20)
+    numbers(log)
+    look = log.start_survey()
+    assert look is not None
+    asked: list[int] = []
+
+    def pread(_: int, __: int, at: int) -> bytes:
+        asked.append(at)
+        if len(asked) == 2:
+            log.close()
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Path, "read_bytes", failing(errno.EIO))
+    monkeypatch.setattr(os, "pread", pread)
+    with pytest.raises(OSError, match="closed"):
+        look()
+    assert len(asked) == 2
+
+
+def test_a_segment_that_was_trimmed_while_it_was_looked_through_is_no_damage_any_more(
+    tmp_path: Path,
+) -> None:
+    paths = filled(tmp_path, [make(n) for n in range(1, 41)])
+    log = opened(tmp_path)
+    flip(paths[0], 20)
+    numbers(log)
+    look = log.start_survey()
+    assert look is not None
+    found = look()
+    numbers(log)  # the damage is met once more
+    assert not log.has_trimmed(str(paths[0]))
+    log.max_bytes = log.position - int(paths[1].stem)
+    assert log.trim()
+    with pytest.raises(FileNotFoundError):
+        look()
+    assert log.has_trimmed(str(paths[0]))
+    assert log.end_survey(found) == {}
+    assert log.start_survey() is None
     log.close()
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
+import os
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tree_host import Host, Start, started, until
 
+from gateway.event_log.counted_lines import CountedLines
 from gateway.links.repairs import UNREADABLE_S, Repairs
+from gateway.links.surveys import NOT_LOOKED_THROUGH, REFUSED_S, Surveys
+from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags
 from tree_handler.intervals import Intervals
@@ -102,6 +108,35 @@ async def test_what_a_log_fails_to_read_for_a_day_counts_as_gone(
     await repairs.stop()
 
 
+async def test_what_a_disk_refuses_for_a_moment_is_not_denied_before_the_segment_is_looked_through(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = await start("a", 2.0), await start("b", 1.0)
+    link(b, a)
+    await publish(a, b"1", b"2", b"3", b"4", b"5")
+    await until(lambda: len(b.got) == 5 and bool(a.node.links))
+    ((_, to_b),) = a.node.links.items()
+    repairs = Repairs(a.log, lambda: 0.0)
+
+    async def look() -> tuple[int, bool]:
+        looked: asyncio.Future[tuple[dict[Epoch, Intervals], bool]]
+        looked = asyncio.get_running_loop().create_future()
+        repairs.look(to_b, WANTED, lambda *found: looked.set_result(found))
+        found, was_read = await looked
+        return found[STREAM].count(), was_read
+
+    def refused(*_: object) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pread", refused)
+        assert await look() == (0, False)
+    assert await look() == (0, False)  # blocks that were refused are asked for again by a survey
+    assert a.log.survey() == {}
+    assert await look() == (5, True)
+    await repairs.stop()
+
+
 async def test_what_is_due_to_clients_and_cannot_be_read_is_handed_out_later_and_in_order(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -159,3 +194,72 @@ async def test_a_damaged_segment_is_looked_through_beside_what_goes_on(
     read = [header.first for _, header in a.log.read(stream, Intervals([(1, 9)]))]
     assert read[-1] == 9
     assert len(read) == whole
+
+
+@pytest.mark.parametrize("is_trimmed", [True, False])
+async def test_a_segment_that_goes_while_it_is_looked_through_is_an_error_unless_it_was_trimmed(
+    tmp_path: Path, is_trimmed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = MessageLog(tmp_path, segment_bytes=400)
+    log.open()
+    for number in range(1, 41):
+        rows = [("t", 1, bytes(100))]
+        log.append(*batch.make(*STREAM, number, rows, flags=Flags.LOGGED, origin_time_us=0))
+        log.sync()
+    path, behind, *_ = sorted(log.folder.glob("*.log"))
+    data = bytearray(path.read_bytes())
+    data[20] ^= 1
+    path.write_bytes(data)
+    assert len(list(log.read(STREAM, Intervals([(1, 40)])))) == 39
+    lines = CountedLines(logging.getLogger("surveys"), lambda: 0.0)
+    surveys = Surveys(log, lambda _: None, lines, lambda: 0.0)
+    surveys.begin()
+    if is_trimmed:
+        log.max_bytes = log.position - int(behind.stem)
+        assert log.trim()
+    else:
+        path.unlink()
+    (looking,) = [task for task in asyncio.all_tasks() if task.get_name() == "survey of the log"]
+    await asyncio.wait([looking])
+    assert (NOT_LOOKED_THROUGH in caplog.text) is not is_trimmed
+    log.close()
+
+
+@pytest.mark.parametrize("comes_again", [True, False])
+async def test_what_a_disk_refuses_counts_as_lost_when_it_was_refused_for_a_while(
+    tmp_path: Path, comes_again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = MessageLog(tmp_path)
+    log.open()
+    for number in range(1, 6):
+        rows = [("t", 1, bytes(100))]
+        log.append(*batch.make(*STREAM, number, rows, flags=Flags.LOGGED, origin_time_us=0))
+    clock, lost = [0.0], list[Mapping[Epoch, Intervals]]()
+    lines = CountedLines(logging.getLogger("surveys"), lambda: 0.0)
+    surveys = Surveys(log, lost.append, lines, lambda: clock[0])
+
+    async def survey(now: float) -> None:
+        clock[0] = now
+        surveys.begin()
+        looking = [task for task in asyncio.all_tasks() if task.get_name() == "survey of the log"]
+        await asyncio.wait(looking)
+
+    def refused(*_: object) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pread", refused)
+        patched.setattr(Path, "read_bytes", refused)
+        assert not list(log.read(STREAM, Intervals([(1, 5)])))
+        for now in (1.0, REFUSED_S / 2, REFUSED_S):
+            await survey(now)
+        assert not lost
+        if not comes_again:
+            await survey(REFUSED_S + 1.0)
+    if comes_again:
+        await survey(REFUSED_S + 1.0)
+        assert [dict(one) for one in lost] == [{}]
+        assert len(list(log.read(STREAM, Intervals([(1, 5)])))) == 5
+    else:
+        assert [dict(one) for one in lost] == [{STREAM: Intervals([(1, 5)])}]
+    log.close()

@@ -156,3 +156,10 @@ def test_in_whatever_order_lives_and_restarts_all_is_handed_out_once_and_in_orde
         gateway.take(frame)
     gateway.do(gateway.core.repair.handle_timer(1_000.0))
     assert gateway.got == [(epoch, n) for epoch, last in lasts.items() for n in range(1, last + 1)]
+
+
+def test_as_many_earlier_lives_as_may_be_named_are_read() -> None:
+    present = epoch_order.MAX_NAMED + 2
+    frame, header = begins(present, dict.fromkeys(range(1, present), 1 << 40))
+    order = epoch_order.EpochOrder(("gw-1", 1), {}, [(frame, header)])
+    assert order.expected() == {("gw-0", one): 1 << 40 for one in range(2, present)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tree_handler.batch import CONTROL_PREFIX, MAX_NUMBER, Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Action, Append, SendSeek
+from tree_handler.replication.hearsay import Hearsay
 from tree_handler.replication.repair import Sought, Summary
 from tree_handler.replication.replication import RepairSettings, Replication
 from tree_handler.replication.told_neighbour import MAX_BEYOND
@@ -87,3 +88,18 @@ def test_of_many_streams_that_a_neighbour_makes_up_few_are_sought() -> None:
         seeker.go_on(float(now))
     assert len({name for _, wanted in seeker.sought for name in wanted}) <= MAX_BEYOND
     assert len(seeker.sought) < 20
+
+
+def test_what_neighbours_can_send_is_not_counted_as_sought_in_vain_however_long_it_lasts() -> None:
+    """A stream may be a little behind at each look: so it is on a slow line."""
+    hearsay, now = Hearsay(5.0, DAY_S), 0.0
+    while now < 2 * DAY_S:
+        assert hearsay.due([ORIGIN], now) == [ORIGIN]
+        hearsay.sought([], now)
+        now += 600.0
+    began = now
+    while hearsay.due([ORIGIN], now):
+        hearsay.sought([ORIGIN], now)
+        while now < began + 2 * DAY_S and not hearsay.due([ORIGIN], now):
+            now += 600.0
+    assert now >= began + DAY_S

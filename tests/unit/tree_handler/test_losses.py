@@ -7,9 +7,10 @@ from itertools import pairwise
 
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
-from tree_handler.replication.actions import Append, SendSeek
+from tree_handler.replication.actions import Action, Append, SendRequest, SendSeek
 from tree_handler.replication.losses import Losses
-from tree_handler.replication.repair import Sought
+from tree_handler.replication.repair import Sought, Summary
+from tree_handler.replication.replication import RepairSettings, Replication
 from tree_handler.replication.search import Searches
 from tree_handler.replication.stuck import STEPS, StuckSince
 
@@ -164,3 +165,39 @@ def test_however_many_gaps_come_each_is_given_up_in_its_time_and_few_rows_are_ke
     known = [2 * at + 1 for at in range(400) if now - at * 500.0 >= DAY_S]
     assert all(number in known for number, _ in gone)
     assert gone.count() >= len(known) - DAY_S / STEPS / 500.0 - 1
+
+
+def test_what_a_neighbour_names_again_and_again_and_never_sends_is_sought_and_given_up() -> None:
+    """It had noted the number as lost itself. Its origin can't be asked for a while, and the stream
+    goes on meanwhile, so that the neighbour tells of it every few seconds."""
+    have = {STREAM: Intervals([(1, 4), (6, 10)])}
+    core = Replication("gw", 1, have, RepairSettings())
+    given_up: list[float] = []
+
+    def do(actions: list[Action], now: float) -> None:
+        for action in actions:
+            if isinstance(action, SendRequest):
+                do(core.repair.receive_done(1, now), now)
+            elif isinstance(action, SendSeek):
+                number, left = action.seek.number, action.seek.wanted
+                origins = frozenset({STREAM[0]})
+                answer = Sought(number, left, origins, complete=now > 100.0)
+                do(core.repair.receive_sought(1, answer, now), now)
+            elif isinstance(action, Append):
+                if action.header.stream == STREAM:
+                    given_up.append(now)
+                do(core.appended(action), now)
+
+    do(core.repair.link_up(1, 0.0), 0.0)
+    told = Summary({STREAM: Intervals([(1, 10)])}, completes=True)
+    do(core.repair.receive_summary(1, told, 0.0), 0.0)
+    for now in range(1, 200):
+        if now % 5 == 4:
+            last = have[STREAM].last + 1
+            have[STREAM].add(last, last)
+            told = Summary({STREAM: Intervals([(1, last)])})
+            do(core.repair.receive_summary(1, told, float(now)), float(now))
+        if core.repair.next_timer() <= now:
+            do(core.repair.handle_timer(float(now)), float(now))
+    assert len(given_up) == 1
+    assert 100.0 < given_up[0] < 120.0

@@ -69,3 +69,23 @@ def test_ranges_of_a_message_are_counted_wherever_they_stand(of: Any, row: list[
         of.decode(msgpack.packb(row))
     with pytest.raises(ProtocolError, match="too large"):
         of.decode(bytes((1 << 20) + 1))
+
+
+@pytest.mark.parametrize("kind", [Summary, Request, Seek])
+def test_an_origins_name_is_measured_in_bytes_as_in_batches(
+    kind: type[Summary | Request | Seek],
+) -> None:
+    """Else who passes it on would send more than its neighbours take."""
+    told = {Summary: [False, [], []], Request: [], Seek: ["gw-a", 1, 1, []]}
+    for letter, is_taken in (("ü", True), ("\U0001f40d", False)):
+        row = [128 * letter, 1, [[1, 1]]]
+        rows = {
+            Summary: [False, [], [[*row[:2], 1, row[2]]]],
+            Request: [row],
+            Seek: ["gw-a", 1, 1, [row]],
+        }
+        if is_taken:
+            assert kind.decode(msgpack.packb(rows[kind])) != kind.decode(msgpack.packb(told[kind]))
+        else:
+            with pytest.raises(ProtocolError, match="origin"):
+                kind.decode(msgpack.packb(rows[kind]))

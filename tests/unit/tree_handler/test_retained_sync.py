@@ -764,3 +764,43 @@ def test_who_answers_without_an_end_and_brings_nothing_is_asked_ever_more_seldom
             if (answer := liar(payload)) is not None:
                 said += side.receive(1, answer, now)
     assert MAX_FRUITLESS < asked < 10 * MAX_FRUITLESS
+
+
+def test_what_stands_behind_very_much_that_brings_nothing_is_fetched_after_a_while() -> None:
+    """A neighbour has much that is not believed here, as of origins that nobody knows, and one
+    message behind all that."""
+    store, now = Store(), 0.0
+    store.put("door", RetainedVersion(1, 0, "a", 1), b"shut")
+    side = RetainedSync(store, Log())
+    side.link_up(1, now)
+    last = Retained("lamp", RetainedVersion(1, 0, "a", 1), 1, 1, b"on", {}, None, None)
+    places = [(0, f"{number:05}") for number in range(3 * MAX_FRUITLESS)] + [(BUCKETS, "")]
+    said: deque[SendRetained] = deque()
+    while now < 600.0:
+        now = max(now + 0.25, side.next_timer())
+        side.receive(1, msgpack.packb((int(SyncKind.ROOT), bytes(HASH_BYTES))), now)
+        said += side.handle_timer(now)
+        while said:
+            kind, *fields = msgpack.unpackb(said.popleft().payload, use_list=False)
+            answer = None
+            if kind == SyncKind.DIGEST and fields[1]:
+                answer = (int(SyncKind.DIGEST), bytes(BUCKETS * HASH_BYTES), False)
+            elif kind == SyncKind.ASK:
+                upto = next(place for place in places if place > fields[1])
+                rows = (last.row(),) if upto == places[-1] else ()
+                answer = (int(SyncKind.ANSWER), upto, rows)
+            if answer is not None:
+                said += side.receive(1, msgpack.packb(answer), now)
+    assert store.contents["lamp"].payload == b"on"
+
+
+def test_long_topics_are_asked_for_a_part_at_a_time() -> None:
+    """A message with all of them would be larger than a neighbour takes."""
+    pair = Pair()
+    for number in range(40):
+        pair.stores[0].put(f"{number:02}" + "t" * 60_000, RetainedVersion(1, 0, "a", 1), b"x")
+    pair.stores[1].put("door", RetainedVersion(1, 0, "a", 1), b"shut")
+    pair.up()
+    pair.run()
+    assert pair.are_equal()
+    assert max(map(len, pair.sent)) < 300_000

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler import batch
-from tree_handler.batch import Epoch
+from tree_handler.batch import MAX_NUMBER, Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import search
@@ -271,10 +271,11 @@ def test_who_links_late_is_asked_for_as_many_ranges_as_may_be_and_the_rest_is_no
 
 def test_denials_of_many_ranges_leave_an_answer_that_can_be_read() -> None:
     lacks = Intervals((number, number) for number in range(1, 2 * MAX_RANGES, 2))
+    wanted = {(f"origin-{link}", 1): Intervals([(1, 9)]) for link in range(1, 4)}
     searches = Searches("gw", 1, lambda _: Intervals(), 10.0)
     for link in range(4):
         searches.link_up(link)
-    seek = Seek(("seeker", 1, 1), {STREAM: lacks})
+    seek = Seek(("seeker", 1, 1), wanted)
     sent = searches.receive_seek(0, seek, 0.0)
     assert len(sent) == 3
     for link in range(1, 4):
@@ -325,3 +326,66 @@ def test_no_bytes_raise_anything_but_a_protocol_error(data: bytes) -> None:
             decode(data)
         except ProtocolError:
             continue
+
+
+def told_on(seek: Seek, *answers: Sought, own: str = "gw") -> Sought:
+    """What a gateway tells the seeker, on the wire, when all behind it have answered."""
+    searches = Searches(own, 1, lambda _: Intervals(), 10.0)
+    for link in range(1 + len(answers)):
+        searches.link_up(link)
+    sent = searches.receive_seek(0, seek, 0.0)
+    assert len(sent) == len(answers)
+    for link, answer in enumerate(answers, 1):
+        sent = searches.receive_sought(link, Sought.decode(answer.encode()))
+    (told,) = sent
+    assert isinstance(told, SendSought)
+    return Sought.decode(told.sought.encode())
+
+
+def test_an_answer_with_origins_that_nobody_asked_for_harms_no_link_of_who_passes_it_on() -> None:
+    seek = Seek(("seeker", 1, 1), {("gw", 1): Intervals([(1, 3)]), STREAM: Intervals([(1, 3)])})
+    made_up = frozenset(f"made-up-{number}" for number in range(1_000))
+    liar = Sought(seek.number, seek.wanted, made_up, complete=True)
+    honest = Sought(seek.number, seek.wanted, frozenset({STREAM[0]}), complete=True)
+    assert told_on(seek, liar, honest).origins == {"gw", STREAM[0]}
+
+
+def test_denials_of_what_nobody_sought_harm_no_link_of_who_passes_them_on() -> None:
+    seek = Seek(("seeker", 1, 1), {STREAM: Intervals([(1, 3)])})
+    true = Denial(STREAM[0], seek.wanted, b"seal")
+    others = {(f"made-up-{number}", 1): Intervals([(1, 1)]) for number in range(999)}
+    made_up = (
+        Denial("x" * 900_000, {}, b""),
+        Denial("made-up-1", others, b""),
+        Denial(STREAM[0], others, b""),
+    )
+    answers = [
+        Sought(seek.number, seek.wanted, frozenset(), complete=True, denials=(one,))
+        for one in (*made_up, true)
+    ]
+    assert told_on(seek, *answers).denials == (true,)
+
+
+def test_an_answer_is_within_the_bytes_that_its_receiver_takes() -> None:
+    """As long as names can be, with as many denials as there can be."""
+    names = [f"{number:0255d}" for number in range(1_000)]
+    far = Intervals((number, number) for number in range(MAX_NUMBER - 16_000, MAX_NUMBER, 2))
+    wanted = {(name, 1): Intervals([(1, 1)]) for name in names[1:]} | {(names[0], 1): far}
+    seek = Seek(("seeker", 1, 1), wanted)
+    answers = [
+        Sought(
+            seek.number,
+            wanted,
+            frozenset(names),
+            complete=True,
+            denials=(Denial(stream[0], lacks, b"s" * 100),),
+        )
+        for stream, lacks in (
+            ((names[1], 1), {row: one for row, one in wanted.items() if row[0] != names[0]}),
+            ((names[0], 1), {(names[0], 1): far}),
+        )
+    ]
+    told = told_on(seek, *answers)
+    assert told.left == wanted
+    assert told.origins == set(names)
+    assert told.denials == answers[0].denials
