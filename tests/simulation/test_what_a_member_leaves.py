@@ -42,6 +42,9 @@ from gateway.mqtt import (
     packet_end,
 )
 from gateway.status.clients import ClientRoll
+from tree_handler.batch import Entry, Epoch
+from tree_handler.holders import Group, Holders
+from tree_handler.sharing.rule import EachGateway
 
 SHARE = "$share/workers/t/#"
 COUNT = 24
@@ -458,6 +461,60 @@ async def test_a_puback_that_refuses_a_message_ends_it_for_the_group(world: Days
     lazy.leaves()
     await busy.reads_all()
     assert len(busy.payloads) == 1
+
+
+class Elsewhere(EachGateway):
+    """Has a member on another gateway, which takes what is left to it."""
+
+    def __init__(self) -> None:
+        self.left: list[bytes] = []
+        self.tells: Callable[[], None] = lambda: None
+
+    def is_elsewhere(self, group: Group) -> bool:
+        return True
+
+    def is_sole(self, stream: Epoch, holders: Holders, group: Group) -> bool:
+        return True
+
+    def leave(self, entry: Entry, group: Group, hops: int) -> bool:
+        self.left.append(entry.payload)
+        self.tells()
+        return True
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("way", ["disconnect with expiry 0", "expiry"])
+@pytest.mark.parametrize("ends", ["before a kill", "at a kill", "after one", "in a kill"])
+async def test_without_another_member_here_it_goes_elsewhere_once_whenever_a_kill_comes(
+    world: Days, way: str, qos: int, ends: str
+) -> None:
+    world.groups = elsewhere = Elsewhere()
+    await world.kill()
+    lazy = Member(world, "lazy", window=WINDOW)
+    lazy.joins()
+    await turn()
+    await publish(world, qos)
+    lazy.reads(answers=False)
+    had = numbers(lazy.payloads)
+    assert len(had) == WINDOW
+    if ends == "after one":
+        lazy.goes()
+        await world.kill()
+        lazy = Member(world, "lazy", window=WINDOW)
+        lazy.reads()
+        lazy.wire.data.clear()
+    if ends == "in a kill":  # nothing gets into the log behind the first that goes elsewhere
+        elsewhere.tells = lambda: setattr(world.log, "is_dead", True)
+    WAYS[way](world, lazy)
+    if ends != "at a kill":
+        world.core.sweep()
+        assert numbers(elsewhere.left) == expected(qos, had=had)
+    elsewhere.tells = lambda: None
+    await world.kill()
+    if (back := world.core.sessions.get("lazy")) is not None:
+        world.core.sessions.end(back)  # the one that came anew
+    world.core.sweep()
+    assert len(elsewhere.left) == len(set(elsewhere.left))
 
 
 DISKS: tuple[dict[str, int], ...] = (

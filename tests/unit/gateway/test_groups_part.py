@@ -129,6 +129,32 @@ async def test_a_message_goes_on_to_another_gateway_where_its_holder_has_no_memb
     await until(lambda: b.process._groups.counters["without_member"] == 1)
 
 
+@pytest.mark.parametrize("rule", ["fleet", "gateway"])
+async def test_what_the_last_member_of_a_gateway_leaves_goes_to_one_elsewhere_also_after_a_restart(
+    fleet: Fleet, rule: str
+) -> None:
+    a, b = await line(fleet, a=rule, b="fleet")
+    at_a = Peer(*await asyncio.open_connection("127.0.0.1", a.process.mqtt_port), 5)
+    assert await at_a.connect("m", clean_start=False, properties={0x11: 3_600}) == 0
+    assert await at_a.subscribe(FILTER) == 1
+    at_a.close()
+    writer = await client(a, "w")
+    expected = [b"%d" % n for n in range(10)]
+    for payload in expected:
+        assert await writer.publish("jobs/1", payload) == 0
+    writer.close()
+    await a.stop()
+    await a.start(neighbours=[f"127.0.0.1:{b.port}"], shared_subscriptions=rule)
+    at_b = await client(b, "m", subscribes=True)
+    if rule == "fleet":
+        await until(lambda: knows(a, "b"))
+    core = a.process._broker.core
+    core.sessions.end(core.sessions.get("m"))
+    if rule == "fleet":
+        assert [await takes(at_b) for _ in expected] == expected
+    await at_b.nothing_came()
+
+
 async def test_who_is_there_stands_in_the_log_however_much_is_published_and_in_a_file(
     tmp_path: Path, fleet: Fleet
 ) -> None:
