@@ -155,6 +155,23 @@ async def test_what_the_last_member_of_a_gateway_leaves_goes_to_one_elsewhere_al
     await at_b.nothing_came()
 
 
+async def test_what_a_stop_takes_from_the_last_member_of_a_gateway_goes_to_one_elsewhere(
+    fleet: Fleet,
+) -> None:
+    a, b = await line(fleet, a="fleet", b="fleet")
+    at_a, writer = await client(a, "m", subscribes=True), await client(a, "w")
+    expected = [b"%d" % n for n in range(30)]
+    for payload in expected:
+        assert await writer.publish("jobs/1", payload) == 0
+    at_b = await client(b, "m", subscribes=True)
+    await until(lambda: knows(a, "b"))
+    await a.stop()
+    at_a.close()
+    await a.start(neighbours=[f"127.0.0.1:{b.port}"], shared_subscriptions="fleet")
+    assert [await takes(at_b) for _ in expected] == expected
+    await at_b.nothing_came()
+
+
 async def test_who_is_there_stands_in_the_log_however_much_is_published_and_in_a_file(
     tmp_path: Path, fleet: Fleet
 ) -> None:
