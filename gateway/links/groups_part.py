@@ -27,6 +27,8 @@ from tree_handler.sharing.handed_on import HandedOn
 FILE_NAME: Final = "shared-subscriptions"
 """In the state folder: what the log may not hold any more."""
 _WITHOUT: Final = "members of shared subscriptions elsewhere are known when they are told of again"
+SETTLES_S: Final = 10.0
+"""Behind a start nobody in reach for so long means that nobody is."""
 LINKED, SAME_GROUP, SAME_DOMAIN, ELSEWHERE = range(4)
 """How far away another gateway is: the nearest first."""
 
@@ -76,6 +78,7 @@ class GroupsPart:
         self._give: Callable[[Entry, Group, int], bool] = _no_member
         self.counters: Counter[str] = Counter()
         self._is_ready = False
+        self._began_at_s = asyncio.get_running_loop().time()
         self._recall()
         node.locator.tell_of_moves(self._moved)
         node.exchange.tell_of_trims(self._trimmed)
@@ -130,6 +133,12 @@ class GroupsPart:
             group = share, topic_filter
             if holder in ("", self._own_id) and group not in there:
                 self._hand_on(entry, group, 1)
+
+    @property
+    def is_settled(self) -> bool:
+        """See `SharedGroups`."""
+        waited_s = asyncio.get_running_loop().time() - self._began_at_s
+        return bool(self._node.locator.reached) or waited_s >= SETTLES_S
 
     def is_elsewhere(self, group: Group) -> bool:
         """See `SharedGroups`."""

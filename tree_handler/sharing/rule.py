@@ -51,6 +51,10 @@ class SharedGroups(Protocol):
 
         """
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether who is in reach is known: not yet, right after a start."""
+
     def is_elsewhere(self, group: Group) -> bool:
         """Whether another gateway has members of this one."""
 
@@ -100,6 +104,11 @@ class EachGateway:
 
     def hand_on(self, entry: Entry, holders: Holders, there: Collection[Group]) -> None:
         """Nobody has it."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Always: nobody is in reach."""
+        return True
 
     def is_elsewhere(self, group: Group) -> bool:
         """No: nothing is known of others."""

@@ -320,7 +320,7 @@ class Inheritance:
                 and self._groups.is_sole(stream, message.sharing[1], group)
             ):
                 break
-            if not self._may_leave:
+            if not (self._may_leave and self._groups.is_settled):
                 yield False
                 continue
             self._leaves -= 1

@@ -143,11 +143,10 @@ async def test_what_the_last_member_of_a_gateway_leaves_goes_to_one_elsewhere_al
     for payload in expected:
         assert await writer.publish("jobs/1", payload) == 0
     writer.close()
+    at_b = await client(b, "m", subscribes=True)
+    await until(lambda: knows(a, "b") or rule == "gateway")
     await a.stop()
     await a.start(neighbours=[f"127.0.0.1:{b.port}"], shared_subscriptions=rule)
-    at_b = await client(b, "m", subscribes=True)
-    if rule == "fleet":
-        await until(lambda: knows(a, "b"))
     core = a.process._broker.core
     core.sessions.end(core.sessions.get("m"))
     if rule == "fleet":

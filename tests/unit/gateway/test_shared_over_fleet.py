@@ -52,6 +52,7 @@ class View:
         self.fleet.moved(frozenset("bc"))
         self.told: dict[Group, int] = {}
         self.fleet.own_lives.add(1)
+        self.is_settled = True
         self.handed_on: list[tuple[Entry, Group]] = []
         self.left: list[tuple[bytes, int]] = []
         """What members left to others, each with how often it was handed on."""
@@ -323,6 +324,19 @@ async def test_what_the_last_member_here_leaves_goes_to_another_gateway_once_and
     a.broker.core.sweep()
     assert len(a.view.left) == 4
     assert a.broker.core.dropped == 0
+
+
+async def test_right_after_a_start_it_waits_until_others_can_be_in_reach(a: Gateway) -> None:
+    a.know("b")
+    a.view.is_settled = False
+    member = await a.member()
+    assert await (await a.connect("writer")).publish("jobs/1") == 0
+    await member.next()
+    assert await leaves(a, member)
+    assert a.view.left == []
+    a.view.is_settled = True
+    a.broker.core.sweep()
+    assert a.view.left == [(b"x", 1)]
 
 
 async def test_what_was_handed_on_most_often_goes_with_the_session_and_is_counted(
