@@ -14,14 +14,13 @@ told behind the end of the session, so that no start comes to it a second time.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from gateway.broker.durability import saved_places
 from gateway.broker.durability.durability import Durability
-from gateway.broker.hooks import Owner
 from gateway.broker.limits import Budget
 from gateway.broker.outbound.message import (
     IN_PACKET,
@@ -32,6 +31,7 @@ from gateway.broker.outbound.message import (
 )
 from gateway.broker.outbound.routes import Tree
 from gateway.broker.sessions.backlog import Delivery
+from gateway.broker.sessions.estates import Estate, Estates
 from gateway.broker.sessions.logged import read_first
 from gateway.broker.sessions.places import Places, WaitingRun
 from gateway.broker.sessions.session import Session
@@ -86,22 +86,6 @@ class _Heir:
         return WaitingRun(way, run.first, run.last, run.timing, run.moment_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class _Estate:
-    """What a session left.
-
-    Attributes:
-        owner: whose it was.
-        items: what waited, in its order.
-        groups: the shared subscriptions that some of it was delivered for, by their marks.
-
-    """
-
-    owner: Owner
-    items: list[Delivery | Places]
-    groups: dict[int, Group]
-
-
 class Inheritance:
     """What the members of a broker's shared subscriptions leave, and who goes on with it.
 
@@ -139,8 +123,7 @@ class Inheritance:
         self._late_text = 0
         self._leaves = self._leave_bytes = 0
         """Messages, and bytes of them, that may go to other gateways in this turn."""
-        self._left: deque[Iterator[bool]] = deque()
-        """What is still to be handed over, by session; False while the log can't be read."""
+        self._left = Estates()
         self._heirs: dict[int, _Heir] = {}
         """Who goes on with it, by the mark of the group."""
         self._turn = 0
@@ -176,9 +159,11 @@ class Inheritance:
             if self._noted_bytes > BYTES_AT_ONCE:
                 self._write()
             items = session.outgoing.left_behind()
-            estate = _Estate(session.client.owner, items, self._groups_of(items))
-            self._left.append(self._handed(estate))
-            self.go_on()
+            estate = Estate(session.client.owner, items, self._groups_of(items))
+            if estate.groups:
+                if not self._left.add(estate, self._handed(estate)):
+                    self._budget.dropped += estate.count
+                self.go_on()
 
     def _groups_of(self, items: list[Delivery | Places]) -> dict[int, Group]:
         marks: set[int] = set()
@@ -198,10 +183,7 @@ class Inheritance:
             for _ in range(AT_ONCE):
                 if not self._left or not could_read or self._noted_bytes > most_bytes:
                     break
-                try:
-                    could_read = next(self._left[0])
-                except StopIteration:
-                    self._left.popleft()
+                could_read = self._left.step()
         finally:  # whoever is chosen now may be gone when this goes on
             for heir in self._heirs.values():
                 self._give(heir)
@@ -242,7 +224,7 @@ class Inheritance:
 
     # -- one session -----------------------------------------------------------------------------
 
-    def _handed(self, estate: _Estate) -> Iterator[bool]:
+    def _handed(self, estate: Estate) -> Iterator[bool]:
         """Hand over all that a session left, a piece at a time."""
         for item in estate.items:
             if not isinstance(item, Places):
@@ -251,7 +233,7 @@ class Inheritance:
                 for run in item.runs():
                     yield from self._hand_on(estate, run)
 
-    def _hand_on(self, estate: _Estate, run: WaitingRun) -> Iterator[bool]:
+    def _hand_on(self, estate: Estate, run: WaitingRun) -> Iterator[bool]:
         """Hand a run on; to another user's member message by message, which it may not receive.
 
         What the log lets go is put by for the user whose it is (`spared`), and not for others.
@@ -287,7 +269,7 @@ class Inheritance:
         except OSError:
             return None
 
-    def _hand_on_alone(self, estate: _Estate, item: Delivery) -> Iterator[bool]:
+    def _hand_on_alone(self, estate: Estate, item: Delivery) -> Iterator[bool]:
         """Hand a message on that is in memory: to a member here, else to another gateway."""
         message, flags, _ = item
         mark = flags & ~IN_PACKET
@@ -331,11 +313,11 @@ class Inheritance:
             break
         self._budget.dropped += 1
 
-    def _is_like(self, estate: _Estate, session: Session) -> bool:
+    def _is_like(self, estate: Estate, session: Session) -> bool:
         """Whether a session is the same user's, who may receive what the one before might."""
         return session.client.owner == estate.owner
 
-    def _may(self, estate: _Estate, session: Session, topic: str) -> bool:
+    def _may(self, estate: Estate, session: Session, topic: str) -> bool:
         is_asked = self._may_deliver is not None and not self._is_like(estate, session)
         return not is_asked or self._may_deliver is None or self._may_deliver(session, topic)
 
@@ -344,7 +326,7 @@ class Inheritance:
         if heir.places.is_full:
             self._give(heir)
 
-    def _heir(self, estate: _Estate, group: Group, mark: int, count: int) -> _Heir | None:
+    def _heir(self, estate: Estate, group: Group, mark: int, count: int) -> _Heir | None:
         """Who goes on with so many messages of a group; None if nobody here can."""
         heir = self._heirs.get(mark)
         if heir is not None:
@@ -356,7 +338,7 @@ class Inheritance:
             self._heirs[mark] = heir
         return heir
 
-    def _chosen(self, estate: _Estate, group: Group, mark: int, count: int) -> _Heir | None:
+    def _chosen(self, estate: Estate, group: Group, mark: int, count: int) -> _Heir | None:
         """One of the members: rather one who is there and whose session lasts."""
         members = [
             (one, subscription)

@@ -12,6 +12,7 @@ from surroundings import hooks
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.outbound.message import Message
+from gateway.broker.sessions.estates import BYTES_MAX, SHARE
 from gateway.broker.sessions.inheritance import ELSEWHERE_AT_ONCE
 from gateway.log.commits import Committed
 from gateway.mqtt import (
@@ -337,6 +338,25 @@ async def test_right_after_a_start_it_waits_until_others_can_be_in_reach(a: Gate
     a.view.is_settled = True
     a.broker.core.sweep()
     assert a.view.left == [(b"x", 1)]
+
+
+async def test_what_waits_to_be_handed_over_is_bounded_by_user_and_counted(
+    a: Gateway,
+) -> None:
+    a.know("b")
+    a.view.is_settled = False
+    writer, size = await a.connect("writer"), 1 << 20
+    for n in range(BYTES_MAX // SHARE // size + 2):
+        member = await a.member()
+        assert await writer.publish("jobs/1", b"%07d" % n * (size // 7)) == 0
+        await member.next()
+        await leaves(a, member)
+    assert 0 < a.broker.core.dropped <= 3
+    a.view.is_settled = True
+    while not a.broker.core.sweep() or len(a.view.left) < BYTES_MAX // SHARE // size - 1:
+        pass
+    first = [int(payload[:7]) for payload, _ in a.view.left]
+    assert first == list(range(len(first)))
 
 
 async def test_what_was_handed_on_most_often_goes_with_the_session_and_is_counted(
