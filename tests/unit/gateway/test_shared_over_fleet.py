@@ -206,6 +206,16 @@ async def test_what_is_for_members_of_whom_none_is_there_is_handed_on(a: Gateway
     assert a.view.handed_on == [(Entry("jobs/1", b"x", 1, properties={EXPIRY: 60}), JOBS)]
 
 
+async def test_a_member_that_is_away_and_takes_qos_0_alone_is_none(a: Gateway) -> None:
+    a.know("b")
+    (await a.member("zero", 0, **WAITS)).close()
+    while a.view.told[JOBS]:
+        await (await a.connect("watcher")).nothing_came()
+    a.comes(with_holders(("jobs/1", 1, b"x"), TO_A))
+    assert a.view.handed_on == [(Entry("jobs/1", b"x", 1), JOBS)]
+    assert not a.broker.core.arriving.take_over(Entry("jobs/1", b"y", 1), JOBS, 1)
+
+
 async def test_what_a_member_was_to_get_that_left_before_the_log_had_it_is_handed_on() -> None:
     view = View()
     waiting: list[Committed] = []
