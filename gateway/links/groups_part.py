@@ -27,6 +27,8 @@ from tree_handler.sharing.handed_on import HandedOn
 FILE_NAME: Final = "shared-subscriptions"
 """In the state folder: what the log may not hold any more."""
 _WITHOUT: Final = "members of shared subscriptions elsewhere are known when they are told of again"
+PAYLOAD_MAX: Final = batch.MAX_FRAME_BYTES - (64 << 10)
+"""A batch has room for so much, whatever seals it."""
 SETTLES_S: Final = 10.0
 """Behind a start nobody in reach for so long means that nobody is."""
 LINKED, SAME_GROUP, SAME_DOMAIN, ELSEWHERE = range(4)
@@ -157,8 +159,11 @@ class GroupsPart:
         if to is None:
             self.counters["without_member"] += 1
             return False
-        self.counters["handed_on"] += 1
         payload = HandedOn(group, hops, entry).encode()
+        if len(payload) > PAYLOAD_MAX:
+            self.counters["refused_by_log"] += 1
+            return False
+        self.counters["handed_on"] += 1
         logged = self._node.publish(Entry(handed_on.TOPIC + to, payload, qos=1), control=True)
         if logged is not None:
             logged.add_done_callback(self._is_handed_on)

@@ -14,7 +14,7 @@ from gateway.links.groups_part import FILE_NAME, GroupsPart
 from gateway.log.message_log import MessageLog
 from gateway.mqtt import PubAck, Publish
 from tree_handler import batch
-from tree_handler.batch import Entry
+from tree_handler.batch import MAX_FRAME_BYTES, Entry
 from tree_handler.sharing.claims import ONLINE, TOPIC, Claims
 
 JOBS = ("workers", "jobs/#")
@@ -232,3 +232,16 @@ async def test_a_topic_that_stays_on_its_gateway_names_nobody_elsewhere(fleet: F
     assert part.choose("a", 0, {}) == part.matching("a") == ()
     assert part.choose("b", 0, {}) == (("g", "#", "other"),)
     part.hand_on(Entry("a", b"x", 1), (("g", "#", "gw"),), [])
+
+
+async def test_a_message_that_no_batch_has_room_for_once_it_is_handed_on_is_counted(
+    fleet: Fleet,
+) -> None:
+    (one,) = await line(fleet, gw="fleet")
+    part = one.process._groups
+    part.groups.update(Claims("other", 1, 1, groups={("g", "#"): ONLINE}))
+    part.groups.moved(frozenset({"other"}))
+    assert not part.leave(Entry("a", bytes(MAX_FRAME_BYTES - 100), 1), ("g", "#"), 1)
+    part.hand_on(Entry("a", bytes(MAX_FRAME_BYTES - 100), 1), (("g", "#", "gw"),), [])
+    assert part.leave(Entry("a", bytes(1 << 20), 1), ("g", "#"), 1)
+    assert part.counters == {"handed_on": 1, "refused_by_log": 2}
