@@ -20,6 +20,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import GROUP, Client, World
+from memory_log import CrashError
 from passing_days import Days, Device, turn
 
 from gateway.broker.hooks import Client as Known
@@ -477,8 +478,8 @@ class Elsewhere(EachGateway):
         return True
 
     def leave(self, entry: Entry, group: Group, hops: int) -> bool:
-        self.left.append(entry.payload)
         self.tells()
+        self.left.append(entry.payload)
         return True
 
 
@@ -600,4 +601,49 @@ async def test_members_that_leave_between_crashes_lose_and_double_nothing(
         world.close()
         assert world.broken() == [], f"seed {seed}"
         left += len(world.gone)
+    assert left
+
+
+class LeavingTheGateway(Leaving):
+    """The same, where the other member comes and goes too, and there are some on another gateway."""
+
+    def __init__(self, seed: int, *, sync: bool) -> None:
+        super().__init__(seed, sync=sync)
+        self.groups = self.elsewhere = Elsewhere()
+        self.elsewhere.tells = self._is_alive
+
+    def _is_alive(self) -> None:
+        if self.log.is_dead:  # nothing that it tells comes to anybody
+            raise CrashError
+
+    async def step(self) -> None:
+        await super().step()
+        stays = self.clients[4]
+        if stays.is_accepted and GROUP in stays.subscribed and self.rng.random() < 0.05:
+            stays.unsubscribe(GROUP)
+        if not self.log.is_dead:
+            self.core.sweep()
+
+    def doubled(self) -> list[bytes]:
+        """Messages of QoS 2 that went elsewhere twice, or though a member here was sent them; one of
+        QoS 1 may be published twice."""
+        got, left = self._got_by_groups(), Counter(self.elsewhere.left)
+        once = [payload for payload in left if self.published[payload].qos == 2]
+        return [payload for payload in once if left[payload] > 1 or got[payload]]
+
+
+@pytest.mark.parametrize("sync", [False, True], ids=["write", "sync"])
+async def test_what_goes_elsewhere_between_crashes_goes_there_once(
+    sync: bool, pytestconfig: pytest.Config
+) -> None:
+    left = 0
+    for seed in range(300) if pytestconfig.getoption("--soak") else (3, 6):
+        world = LeavingTheGateway(seed, sync=sync)
+        world.start()
+        for _ in range(300):
+            await world.step()
+        await world.drain()
+        world.close()
+        assert world.doubled() == [], f"seed {seed}"
+        left += len(world.elsewhere.left)
     assert left
