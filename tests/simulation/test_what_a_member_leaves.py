@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,6 @@ from gateway.mqtt import (
 from gateway.status.clients import ClientRoll
 from tree_handler.batch import Entry, Epoch
 from tree_handler.holders import Group, Holders
-from tree_handler.sharing.rule import EachGateway
 
 SHARE = "$share/workers/t/#"
 COUNT = 24
@@ -464,12 +463,32 @@ async def test_a_puback_that_refuses_a_message_ends_it_for_the_group(world: Days
     assert len(busy.payloads) == 1
 
 
-class Elsewhere(EachGateway):
+class Elsewhere:
     """Has a member on another gateway, which takes what is left to it."""
+
+    is_settled = True
 
     def __init__(self) -> None:
         self.left: list[bytes] = []
         self.tells: Callable[[], None] = lambda: None
+
+    def has_room_for(self, group: Group) -> bool:
+        return True
+
+    def changed(self, group: Group, presence: int) -> None:
+        pass
+
+    def matching(self, topic: str) -> tuple[Group, ...]:
+        return ()
+
+    def choose(self, topic: str, qos: int, here: Mapping[Group, int]) -> Holders:
+        return ()
+
+    def gives(self, origin: str, holders: Holders, group: Group) -> bool:
+        return True
+
+    def hand_on(self, entry: Entry, holders: Holders, there: Collection[Group]) -> None:
+        pass
 
     def is_elsewhere(self, group: Group) -> bool:
         return True
@@ -605,7 +624,7 @@ async def test_members_that_leave_between_crashes_lose_and_double_nothing(
 
 
 class LeavingTheGateway(Leaving):
-    """The same, where the other member comes and goes too, and there are some on another gateway."""
+    """The same, where the other member comes and goes too, and one is on another gateway."""
 
     def __init__(self, seed: int, *, sync: bool) -> None:
         super().__init__(seed, sync=sync)
@@ -625,8 +644,10 @@ class LeavingTheGateway(Leaving):
             self.core.sweep()
 
     def doubled(self) -> list[bytes]:
-        """Messages of QoS 2 that went elsewhere twice, or though a member here was sent them; one of
-        QoS 1 may be published twice."""
+        """Messages of QoS 2 that went elsewhere twice, or though a member here was sent them.
+
+        One of QoS 1 may be published twice.
+        """
         got, left = self._got_by_groups(), Counter(self.elsewhere.left)
         once = [payload for payload in left if self.published[payload].qos == 2]
         return [payload for payload in once if left[payload] > 1 or got[payload]]
