@@ -179,7 +179,10 @@ class DataPlane:
             *(self.log_room, self.now),
         )
         may_deliver = None if self._hooks.permissions is None else self.may_deliver
-        self._inheritance = Inheritance(self._tree, may_deliver, durability, self.budget, self.now)
+        self._inheritance = Inheritance(
+            *(self._tree, self._hooks.groups, may_deliver, durability),
+            *(self.budget, self.now),
+        )
         self.subscriptions = Subscriptions(
             *(self._tree, self.known_routes, self.delivery, self._inheritance, events),
             *(self._hooks.interest, self._hooks.groups),

@@ -27,6 +27,10 @@ from tree_handler.sharing.handed_on import HandedOn
 FILE_NAME: Final = "shared-subscriptions"
 """In the state folder: what the log may not hold any more."""
 _WITHOUT: Final = "members of shared subscriptions elsewhere are known when they are told of again"
+PAYLOAD_MAX: Final = batch.MAX_FRAME_BYTES - (64 << 10)
+"""A batch has room for so much, whatever seals it."""
+SETTLES_S: Final = 10.0
+"""Behind a start nobody in reach for so long means that nobody is."""
 LINKED, SAME_GROUP, SAME_DOMAIN, ELSEWHERE = range(4)
 """How far away another gateway is: the nearest first."""
 
@@ -70,10 +74,13 @@ class GroupsPart:
         self._own = OwnClaims(core.origin, core.epoch, decides=decides)
         self.decides = decides
         self.groups = FleetGroups(core.origin, self._distance, carried_to)
+        if decides:
+            self.groups.own_lives.add(core.epoch)
         self._touched: Callable[[Collection[str]], None] = _nobody
-        self._give: Callable[[Entry, Group], bool] = _no_member
+        self._give: Callable[[Entry, Group, int], bool] = _no_member
         self.counters: Counter[str] = Counter()
         self._is_ready = False
+        self._began_at_s = asyncio.get_running_loop().time()
         self._recall()
         node.locator.tell_of_moves(self._moved)
         node.exchange.tell_of_trims(self._trimmed)
@@ -81,7 +88,7 @@ class GroupsPart:
     def begin(
         self,
         touched: Callable[[Collection[str]], None],
-        give: Callable[[Entry, Group], bool],
+        give: Callable[[Entry, Group, int], bool],
         may_hold: Callable[[str, str], bool],
     ) -> None:
         """From now on tell the others who is there.
@@ -89,7 +96,8 @@ class GroupsPart:
         Args:
             touched: called with the filters of shared subscriptions that have come or gone
                 elsewhere.
-            give: gives a message to a member here; whether there is one.
+            give: gives a message to a member here, which was handed on so often; whether there is
+                one.
             may_hold: whether a gateway's members may be given messages on a topic.
 
         """
@@ -128,16 +136,38 @@ class GroupsPart:
             if holder in ("", self._own_id) and group not in there:
                 self._hand_on(entry, group, 1)
 
-    def _hand_on(self, entry: Entry, group: Group, hops: int) -> None:
+    @property
+    def is_settled(self) -> bool:
+        """See `SharedGroups`."""
+        waited_s = asyncio.get_running_loop().time() - self._began_at_s
+        return bool(self._node.locator.reached) or waited_s >= SETTLES_S
+
+    def is_elsewhere(self, group: Group) -> bool:
+        """See `SharedGroups`."""
+        return self.groups.is_elsewhere(group)
+
+    def is_sole(self, stream: Epoch, holders: Holders, group: Group) -> bool:
+        """See `SharedGroups`."""
+        return self.groups.is_sole(stream, holders, group)
+
+    def leave(self, entry: Entry, group: Group, hops: int) -> bool:
+        """See `SharedGroups`; nobody has what stays here."""
+        return self._node.origin.leaves(entry.topic) and self._hand_on(entry, group, hops)
+
+    def _hand_on(self, entry: Entry, group: Group, hops: int) -> bool:
         to = self.groups.next_holder(entry.topic, group) if hops <= handed_on.HOPS_MAX else None
         if to is None:
             self.counters["without_member"] += 1
-            return
-        self.counters["handed_on"] += 1
+            return False
         payload = HandedOn(group, hops, entry).encode()
+        if len(payload) > PAYLOAD_MAX:
+            self.counters["refused_by_log"] += 1
+            return False
+        self.counters["handed_on"] += 1
         logged = self._node.publish(Entry(handed_on.TOPIC + to, payload, qos=1), control=True)
         if logged is not None:
             logged.add_done_callback(self._is_handed_on)
+        return True
 
     def _is_handed_on(self, logged: asyncio.Future[None]) -> None:
         if not logged.cancelled() and logged.exception() is not None:
@@ -154,7 +184,7 @@ class GroupsPart:
         """
         if entry.topic == handed_on.TOPIC + self._own_id:
             handed = HandedOn.decode(entry.payload)
-            if self._give(handed.entry, handed.group):
+            if self._give(handed.entry, handed.group, handed.hops):
                 self.counters["taken_over"] += 1
             else:
                 self._hand_on(handed.entry, handed.group, handed.hops + 1)
@@ -276,7 +306,7 @@ def _records(data: bytes) -> list[bytes]:
     return [bytes(record) for record in msgpack.unpackb(data)]
 
 
-def _no_member(entry: Entry, group: Group) -> bool:
+def _no_member(entry: Entry, group: Group, hops: int) -> bool:
     return False
 
 

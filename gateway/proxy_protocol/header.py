@@ -125,7 +125,13 @@ def _told_address(field: bytes, version: int) -> str:
         raise ProxyHeaderError("address", field) from None
     if address.version != version or b"%" in field:
         raise ProxyHeaderError(f"address that is none of IPv{version}", field)
-    return str(address)
+    return _known_as(address)
+
+
+def _known_as(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    """The one name of an address: a proxy on a socket for both families tells IPv4 in IPv6."""
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
 
 
 def _told_port(field: bytes) -> int:
@@ -164,5 +170,5 @@ def _binary(data: bytes) -> ProxyHeader | None:
         at = _FIXED_BYTES
         address = ipaddress.ip_address(data[at : at + size])
         (port,) = struct.unpack_from("!H", data, at + 2 * size)
-        source = (str(address), int(port))
+        source = (_known_as(address), int(port))
     return ProxyHeader(source, data[end:])

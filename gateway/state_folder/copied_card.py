@@ -13,10 +13,13 @@ from collections.abc import Callable
 import msgpack
 
 from tree_handler.batch import Entry, Header
+from tree_handler.errors import ProtocolError
 from tree_handler.rate_limit import RateLimit
+from tree_handler.unpacking import MessageSize, unpack
 
 TOPIC = "$hedgerow/second/"
 AGAIN_S = 600.0
+SIZE = MessageSize(64, 8, 8)
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +61,7 @@ class CopiedCard:
 
 def _epoch(payload: bytes) -> int | None:
     try:
-        epoch = msgpack.unpackb(payload)
-    except (ValueError, msgpack.UnpackException):
+        epoch = unpack("life that is kept out", payload, SIZE)
+    except ProtocolError:
         return None
     return epoch if type(epoch) is int else None

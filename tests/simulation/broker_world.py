@@ -38,6 +38,7 @@ from gateway.mqtt import Version
 from tree_handler.batch import Entry, Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.routing.topic_filters import matches, split_share
+from tree_handler.sharing.rule import EachGateway, SharedGroups
 
 __all__ = ["Client", "CrashError", "Wire", "World"]
 
@@ -139,6 +140,7 @@ class World:
         self.may_publish: Callable[[Known, str], Verdict] | None = None
         self.may_deliver: Callable[[Known, str], Verdict] | None = None
         self.plugin: Events | None = None
+        self.groups: SharedGroups = EachGateway()
         self.published: dict[bytes, Published] = {}
         self.retained: dict[str, list[bytes]] = defaultdict(list)
         self.clients = [
@@ -178,6 +180,7 @@ class World:
             may_publish=self.may_publish,
             may_deliver=self.may_deliver,
             events=self.plugin,
+            groups=self.groups,
         )
         self.core = DataPlane(around, self.limits, self.durable, now=now)
         self._open = FailingStore(self.store)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import GROUP, Client, World
+from memory_log import CrashError
 from passing_days import Days, Device, turn
 
 from gateway.broker.hooks import Client as Known
@@ -42,6 +43,8 @@ from gateway.mqtt import (
     packet_end,
 )
 from gateway.status.clients import ClientRoll
+from tree_handler.batch import Entry, Epoch
+from tree_handler.holders import Group, Holders
 
 SHARE = "$share/workers/t/#"
 COUNT = 24
@@ -460,6 +463,80 @@ async def test_a_puback_that_refuses_a_message_ends_it_for_the_group(world: Days
     assert len(busy.payloads) == 1
 
 
+class Elsewhere:
+    """Has a member on another gateway, which takes what is left to it."""
+
+    is_settled = True
+
+    def __init__(self) -> None:
+        self.left: list[bytes] = []
+        self.tells: Callable[[], None] = lambda: None
+
+    def has_room_for(self, group: Group) -> bool:
+        return True
+
+    def changed(self, group: Group, presence: int) -> None:
+        pass
+
+    def matching(self, topic: str) -> tuple[Group, ...]:
+        return ()
+
+    def choose(self, topic: str, qos: int, here: Mapping[Group, int]) -> Holders:
+        return ()
+
+    def gives(self, origin: str, holders: Holders, group: Group) -> bool:
+        return True
+
+    def hand_on(self, entry: Entry, holders: Holders, there: Collection[Group]) -> None:
+        pass
+
+    def is_elsewhere(self, group: Group) -> bool:
+        return True
+
+    def is_sole(self, stream: Epoch, holders: Holders, group: Group) -> bool:
+        return True
+
+    def leave(self, entry: Entry, group: Group, hops: int) -> bool:
+        self.tells()
+        self.left.append(entry.payload)
+        return True
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("way", ["disconnect with expiry 0", "expiry"])
+@pytest.mark.parametrize("ends", ["before a kill", "at a kill", "after one", "in a kill"])
+async def test_without_another_member_here_it_goes_elsewhere_once_whenever_a_kill_comes(
+    world: Days, way: str, qos: int, ends: str
+) -> None:
+    world.groups = elsewhere = Elsewhere()
+    await world.kill()
+    lazy = Member(world, "lazy", window=WINDOW)
+    lazy.joins()
+    await turn()
+    await publish(world, qos)
+    lazy.reads(answers=False)
+    had = numbers(lazy.payloads)
+    assert len(had) == WINDOW
+    if ends == "after one":
+        lazy.goes()
+        await world.kill()
+        lazy = Member(world, "lazy", window=WINDOW)
+        lazy.reads()
+        lazy.wire.data.clear()
+    if ends == "in a kill":  # nothing gets into the log behind the first that goes elsewhere
+        elsewhere.tells = lambda: setattr(world.log, "is_dead", True)
+    WAYS[way](world, lazy)
+    if ends != "at a kill":
+        world.core.sweep()
+        assert numbers(elsewhere.left) == expected(qos, had=had)
+    elsewhere.tells = lambda: None
+    await world.kill()
+    if (back := world.core.sessions.get("lazy")) is not None:
+        world.core.sessions.end(back)  # the one that came anew
+    world.core.sweep()
+    assert len(elsewhere.left) == len(set(elsewhere.left))
+
+
 DISKS: tuple[dict[str, int], ...] = (
     {},
     {"head_bytes": 700},  # of two messages or three: all others that wait do so in the log
@@ -543,4 +620,51 @@ async def test_members_that_leave_between_crashes_lose_and_double_nothing(
         world.close()
         assert world.broken() == [], f"seed {seed}"
         left += len(world.gone)
+    assert left
+
+
+class LeavingTheGateway(Leaving):
+    """The same, where the other member comes and goes too, and one is on another gateway."""
+
+    def __init__(self, seed: int, *, sync: bool) -> None:
+        super().__init__(seed, sync=sync)
+        self.groups = self.elsewhere = Elsewhere()
+        self.elsewhere.tells = self._is_alive
+
+    def _is_alive(self) -> None:
+        if self.log.is_dead:  # nothing that it tells comes to anybody
+            raise CrashError
+
+    async def step(self) -> None:
+        await super().step()
+        stays = self.clients[4]
+        if stays.is_accepted and GROUP in stays.subscribed and self.rng.random() < 0.05:
+            stays.unsubscribe(GROUP)
+        if not self.log.is_dead:
+            self.core.sweep()
+
+    def doubled(self) -> list[bytes]:
+        """Messages of QoS 2 that went elsewhere twice, or though a member here was sent them.
+
+        One of QoS 1 may be published twice.
+        """
+        got, left = self._got_by_groups(), Counter(self.elsewhere.left)
+        once = [payload for payload in left if self.published[payload].qos == 2]
+        return [payload for payload in once if left[payload] > 1 or got[payload]]
+
+
+@pytest.mark.parametrize("sync", [False, True], ids=["write", "sync"])
+async def test_what_goes_elsewhere_between_crashes_goes_there_once(
+    sync: bool, pytestconfig: pytest.Config
+) -> None:
+    left = 0
+    for seed in range(300) if pytestconfig.getoption("--soak") else (3, 6):
+        world = LeavingTheGateway(seed, sync=sync)
+        world.start()
+        for _ in range(300):
+            await world.step()
+        await world.drain()
+        world.close()
+        assert world.doubled() == [], f"seed {seed}"
+        left += len(world.elsewhere.left)
     assert left

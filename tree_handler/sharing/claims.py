@@ -20,6 +20,7 @@ from tree_handler.holders import Group
 from tree_handler.members.own_record import OwnRecord
 from tree_handler.members.place import check_name
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
+from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 TOPIC: Final = "$hedgerow/shared/"
 """A record travels on this and its gateway's id."""
@@ -36,6 +37,7 @@ _READ_MAX: Final = 4 * GROUPS_MAX
 """Groups in a record that is read; a start may find more sessions than limits would let in."""
 _TEXT_READ_MAX: Final = 4 * TEXT_MAX
 MAX_RECORD_BYTES: Final = 1 << 20
+SIZE: Final = MessageSize(MAX_RECORD_BYTES, 5 * _READ_MAX + 2 * LATER_ELEMENTS, 2 * _READ_MAX)
 _FIELDS: Final = ("gateway_id", "epoch", "version", "decides", "groups")
 
 
@@ -80,12 +82,7 @@ class Claims:
                 range; the message names it.
 
         """
-        if len(data) > MAX_RECORD_BYTES:
-            raise ProtocolError("shared subscriptions too large, bytes", len(data))
-        try:
-            values = msgpack.unpackb(data)
-        except (ValueError, msgpack.UnpackException) as error:
-            raise ProtocolError("shared subscriptions", data) from error
+        values = unpack("shared subscriptions", data, SIZE)
         if not isinstance(values, dict):
             raise ProtocolError("shared subscriptions", values)
         if missing := [name for name in _FIELDS if name not in values]:

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
+from tree_handler.batch import Epoch
 from tree_handler.holders import MAX_HOLDERS, Group, Holder, Holders
 from tree_handler.routing.filter_trie import FilterTrie
 from tree_handler.sharing.claims import DURABLE, ONLINE, Claims
@@ -50,6 +51,7 @@ class FleetGroups:
 
     Attributes:
         may_hold: whether a gateway may be chosen for messages on a topic.
+        own_lives: the boot epochs of this gateway in which it named holders.
         left_out: how often nobody elsewhere was chosen, since a message named its most holders.
 
     """
@@ -71,6 +73,7 @@ class FleetGroups:
         self._candidates: dict[Group, tuple[list[Nearby], list[Nearby], list[Nearby]]] = {}
         self._turns: Counter[Group] = Counter()
         self.may_hold: Callable[[str, str], bool] = _anybody
+        self.own_lives: set[int] = set()
         self.left_out = 0
 
     def __iter__(self) -> Iterator[Claims]:
@@ -87,8 +90,12 @@ class FleetGroups:
 
         """
         gateway_id = record.gateway_id
+        if gateway_id == self._own_id:
+            if record.decides:
+                self.own_lives.add(record.epoch)
+            return frozenset()
         old = self._records.get(gateway_id)
-        if gateway_id == self._own_id or (old is not None and record.age <= old.age):
+        if old is not None and record.age <= old.age:
             return frozenset()
         changed: set[str] = set()
         if old is None and len(self._records) >= MAX_GATEWAYS:
@@ -197,6 +204,26 @@ class FleetGroups:
             if (share, topic_filter) == group:
                 return holder in ("", self._own_id)
         return origin in ("", self._own_id) or not self.decides(origin)
+
+    def is_elsewhere(self, group: Group) -> bool:
+        """Whether another gateway has members of a shared subscription."""
+        return group in self._claimants
+
+    def is_sole(self, stream: Epoch, holders: Holders, group: Group) -> bool:
+        """Whether a message that a member here was given can have gone to no other gateway's.
+
+        Not what an origin accepted that names nobody: each gateway may have given it. Nor what
+        this gateway accepted in a life of which nothing says that it named holders.
+
+        Args:
+            stream: the gateway that accepted it and its life; no id for this one and this life.
+            holders: what the message says.
+            group: the shared subscription.
+
+        """
+        if stream[0] in ("", self._own_id):
+            return not stream[0] or stream[1] in self.own_lives
+        return (*group, self._own_id) in holders
 
     def _nearest(
         self,

@@ -11,15 +11,17 @@ from typing import Final
 
 import msgpack
 
-from tree_handler.batch import Entry
+from tree_handler.batch import MAX_ARRAY, MAX_FRAME_BYTES, Entry
 from tree_handler.errors import ProtocolError
 from tree_handler.holders import Group
+from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 TOPIC: Final = "$hedgerow/handed-on/"
 """It travels on this and the id of the next holder."""
 HOPS_MAX: Final = 4
 """It is handed on so often at most: where members come and go faster than they are told of."""
-_PROPERTIES_MAX: Final = 512
+SIZE: Final = MessageSize(MAX_FRAME_BYTES, 4 * MAX_ARRAY + 4 * LATER_ELEMENTS, MAX_ARRAY)
+"""User properties are a list of pairs (`batch.MAX_ARRAY`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +54,7 @@ class HandedOn:
             ProtocolError: it is none; the message names what is wrong.
 
         """
-        try:
-            said = msgpack.unpackb(
-                data, use_list=False, strict_map_key=False, max_map_len=_PROPERTIES_MAX
-            )
-        except (ValueError, TypeError, msgpack.UnpackException) as error:
-            raise ProtocolError("message handed on", data) from error
+        said = unpack("message handed on", data, SIZE, tuples=True, strict_keys=False)
         match said:
             case (
                 str(share),

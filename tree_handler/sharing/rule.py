@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from tree_handler.batch import Entry
+from tree_handler.batch import Entry, Epoch
 from tree_handler.holders import Group, Holders
 
 
@@ -51,6 +51,34 @@ class SharedGroups(Protocol):
 
         """
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether who is in reach is known: not yet, right after a start."""
+
+    def is_elsewhere(self, group: Group) -> bool:
+        """Whether another gateway has members of this one."""
+
+    def is_sole(self, stream: Epoch, holders: Holders, group: Group) -> bool:
+        """Whether a message that a member here was given can have gone to no other gateway's.
+
+        Args:
+            stream: the gateway that accepted it and its life; no id for this one and this life,
+                and for what was handed on.
+            holders: what the message says.
+            group: the shared subscription.
+
+        """
+
+    def leave(self, entry: Entry, group: Group, hops: int) -> bool:
+        """Let a member elsewhere have what one here leaves behind; whether one can.
+
+        Args:
+            entry: a message of QoS 1 or 2 that is solely for this gateway's members (`is_sole`).
+            group: the shared subscription.
+            hops: how often it is handed on with this time.
+
+        """
+
 
 class EachGateway:
     """The rule where each gateway gives to its own members, whatever others do."""
@@ -76,3 +104,20 @@ class EachGateway:
 
     def hand_on(self, entry: Entry, holders: Holders, there: Collection[Group]) -> None:
         """Nobody has it."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Always: nobody is in reach."""
+        return True
+
+    def is_elsewhere(self, group: Group) -> bool:
+        """No: nothing is known of others."""
+        return False
+
+    def is_sole(self, stream: Epoch, holders: Holders, group: Group) -> bool:
+        """Never: each gateway's members have it."""
+        return False
+
+    def leave(self, entry: Entry, group: Group, hops: int) -> bool:
+        """Nobody has it."""
+        return False

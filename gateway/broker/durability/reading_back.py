@@ -138,7 +138,7 @@ class ReadingBack:
         for number, entry in self.spared.spared(key, first, until):
             if number not in found:
                 message = found[number] = Message.of(entry, now_s)
-                message.ref = key, number
+                message.ref, message.sharing = (key, number), (key[0], entry.holders)
                 size_bytes += message.size_bytes
                 if size_bytes > PIECE_BYTES:
                     return number
@@ -152,5 +152,6 @@ class ReadingBack:
             for number, entry in enumerate(batch.decode(frame, header), header.first):
                 message = found[number] = Message.of(entry, now_s)
                 message.ref = header.stream, number
+                message.sharing = header.origin, entry.holders
         except (BatchError, PacketError) as error:
             _log.error("%s: %s", header, error)

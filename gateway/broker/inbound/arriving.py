@@ -13,7 +13,7 @@ from typing import Final
 
 from gateway.broker.durability.durability import Durability
 from gateway.broker.outbound.delivery import Delivery
-from gateway.broker.outbound.message import EXPIRY, Message
+from gateway.broker.outbound.message import EXPIRY, HandedOnMessage, Message
 from gateway.broker.outbound.outlet import Outlet
 from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.retention import Retention
@@ -107,12 +107,14 @@ class Arriving:
             number += len(some)
         return rows
 
-    def take_over(self, entry: Entry, group: Group) -> bool:
-        """Give a member of a shared subscription what another gateway handed on; whether one may
-        have it."""
+    def take_over(self, entry: Entry, group: Group, hops: int) -> bool:
+        """Give a member of a shared subscription what another gateway handed on, with this time
+        so often; whether one may have it."""
         now_s = self._now()
         try:
-            return self._outlet.give_to_member(Message.of(entry, now_s), group, now_s)
+            message = HandedOnMessage.of(entry, now_s)
+            message.hops = hops
+            return self._outlet.give_to_member(message, group, now_s)
         except PacketError as error:
             self._no_packet(error)
             return True

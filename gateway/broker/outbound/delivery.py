@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import RETAIN, Message, plain_packets, share_mark
 from gateway.broker.outbound.routes import Grant, Members, Route
-from gateway.broker.sessions.presence import presence
+from gateway.broker.sessions.presence import is_anybody, presence
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.mqtt import V5, V311
@@ -110,7 +110,7 @@ class Delivery:
 
     def hand_on(self, message: Message, route: Route, now_s: float) -> None:
         """Let other gateways have what was for members here, where there are none any more."""
-        there = [group for group, _ in route.shared]
+        there = [group for group, members in route.shared if is_anybody(members)]
         self._groups.hand_on(message.entry(now_s), message.sharing[1], there)
 
     def give_to_member(self, message: Message, route: Route, group: Group, now_s: float) -> bool:
@@ -119,7 +119,7 @@ class Delivery:
         It was never logged here, so it does not outlive the process.
         """
         for one, members in route.shared:
-            if one == group:
+            if one == group and is_anybody(members):
                 self._give_one(group, members, message, now_s)
                 return True
         return False

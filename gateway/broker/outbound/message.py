@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from operator import index
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from gateway.mqtt import (
     V311,
@@ -115,7 +115,7 @@ class Message:
         self.head = self.tail = b""
 
     @classmethod
-    def of(cls, entry: Entry, now_s: float) -> Message:
+    def of(cls, entry: Entry, now_s: float) -> Self:
         """The message of a log entry.
 
         Raises:
@@ -204,6 +204,17 @@ class LearntMessage(Message):
 
     Its reference says where it stood in its origin's stream; this gateway's log need not have it.
     """
+
+
+class HandedOnMessage(Message):
+    """A message that another gateway handed on to a member of a shared subscription here.
+
+    Attributes:
+        hops: how often it was handed on.
+
+    """
+
+    hops: int = 0
 
 
 def share_mark(group: tuple[str, str]) -> int:

@@ -7,27 +7,38 @@ could tell [MQTT-4.8.2-5]. They go behind what waits there, in their order.
 What waits in the log goes as places in it, and is read by who gets it. What is in memory goes as it
 is, for the log may have let it go: a checkpoint has it, or nobody. So much is handed over at a
 time; the rest goes with the next sweeps.
+
+Where no member here can go on with it, one on another gateway does (`SharedGroups.leave`). That is
+told behind the end of the session, so that no start comes to it a second time.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from gateway.broker.durability import saved_places
 from gateway.broker.durability.durability import Durability
-from gateway.broker.hooks import Owner
 from gateway.broker.limits import Budget
-from gateway.broker.outbound.message import IN_PACKET, RETAIN, share_mark
+from gateway.broker.outbound.message import (
+    IN_PACKET,
+    RETAIN,
+    HandedOnMessage,
+    Message,
+    share_mark,
+)
 from gateway.broker.outbound.routes import Tree
 from gateway.broker.sessions.backlog import Delivery
+from gateway.broker.sessions.estates import Estate, Estates
 from gateway.broker.sessions.logged import read_first
 from gateway.broker.sessions.places import Places, WaitingRun
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from tree_handler.batch import Row
+from tree_handler.holders import Group
+from tree_handler.sharing.rule import SharedGroups
 
 AT_ONCE: Final = 1_000
 """Runs of messages that are handed over before others have their turn."""
@@ -35,10 +46,14 @@ BYTES_AT_ONCE: Final = 6 << 20
 """And messages that are in memory alone: a frame of the journal holds them, twice so much."""
 LAST_TURNS: Final = 1_000
 """So many such turns a stop may take."""
+ELSEWHERE_AT_ONCE: Final = 100
+"""Messages that go to other gateways in one turn: each is one more in all logs of the fleet."""
+ELSEWHERE_BYTES_AT_ONCE: Final = 256 << 10
+LATE_MAX: Final = 512
+LATE_TEXT_MAX: Final = 64 << 10
+"""Groups without members here that are remembered, and characters of their names and filters."""
 _QOS: Final = 6
-
-Group = tuple[str, str]
-"""Share name and filter."""
+_OWN: Final = ("", 0)
 
 
 @dataclass(slots=True)
@@ -71,25 +86,12 @@ class _Heir:
         return WaitingRun(way, run.first, run.last, run.timing, run.moment_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class _Estate:
-    """What a session left.
-
-    Attributes:
-        owner: whose it was.
-        items: what waited, in its order.
-
-    """
-
-    owner: Owner
-    items: list[Delivery | Places]
-
-
 class Inheritance:
     """What the members of a broker's shared subscriptions leave, and who goes on with it.
 
     Args:
         tree: who subscribed to what.
+        groups: has members on other gateways go on with what nobody can here.
         may_deliver: whether a session's client may receive a topic; None where all may all.
         durability: keeps over a crash who goes on with what.
         budget: of all queues, which counts what is dropped.
@@ -103,19 +105,25 @@ class Inheritance:
     def __init__(
         self,
         tree: Tree,
+        groups: SharedGroups,
         may_deliver: Callable[[Session, str], bool] | None,
         durability: Durability,
         budget: Budget,
         now: Callable[[], float],
     ) -> None:
         self._tree = tree
+        self._groups = groups
         self._may_deliver = may_deliver
         self._durability = durability
         self._budget = budget
         self._now = now
         self._by_mark: dict[int, Group] = {}
-        self._left: deque[Iterator[bool]] = deque()
-        """What is still to be handed over, by session; False while the log can't be read."""
+        self._late: OrderedDict[int, Group] = OrderedDict()
+        """Those whose last member here has left, the latest last: what it had may still wait."""
+        self._late_text = 0
+        self._leaves = self._leave_bytes = 0
+        """Messages, and bytes of them, that may go to other gateways in this turn."""
+        self._left = Estates()
         self._heirs: dict[int, _Heir] = {}
         """Who goes on with it, by the mark of the group."""
         self._turn = 0
@@ -125,21 +133,47 @@ class Inheritance:
 
     def joined(self, group: Group) -> None:
         """A session has part in a shared subscription."""
-        self._by_mark.setdefault(share_mark(group), group)
+        mark = share_mark(group)
+        if mark not in self._by_mark:
+            self._by_mark[mark] = group
+            self._forget(mark)
 
     def left(self, group: Group) -> None:
         """A session has part in it no longer."""
-        if not self._tree.members(group):
-            self._by_mark.pop(share_mark(group), None)
+        mark = share_mark(group)
+        if self._tree.members(group) or self._by_mark.pop(mark, None) is None:
+            return
+        self._late[mark] = group
+        self._late_text += len(group[0]) + len(group[1])
+        while len(self._late) > LATE_MAX or self._late_text > LATE_TEXT_MAX:
+            self._forget(next(iter(self._late)))
+
+    def _forget(self, mark: int) -> None:
+        group = self._late.pop(mark, None)
+        if group is not None:
+            self._late_text -= len(group[0]) + len(group[1])
 
     def hand_over(self, session: Session) -> None:
         """Give others what waits in a session that ends; it has no part in any group any more."""
-        if self._by_mark and session.outgoing.is_owed_any:
+        if (self._by_mark or self._late) and session.outgoing.is_owed_any:
             if self._noted_bytes > BYTES_AT_ONCE:
                 self._write()
-            estate = _Estate(session.client.owner, session.outgoing.left_behind())
-            self._left.append(self._handed(estate))
-            self.go_on()
+            items = session.outgoing.left_behind()
+            estate = Estate(session.client.owner, items, self._groups_of(items))
+            if estate.groups:
+                if not self._left.add(estate, self._handed(estate)):
+                    self._budget.dropped += estate.count
+                self.go_on()
+
+    def _groups_of(self, items: list[Delivery | Places]) -> dict[int, Group]:
+        marks: set[int] = set()
+        for item in items:
+            if isinstance(item, Places):
+                marks.update(way[1] & ~IN_PACKET for way in item.ways)
+            else:
+                marks.add(item[1] & ~IN_PACKET)
+        known = {mark: self._by_mark.get(mark) or self._late.get(mark) for mark in marks}
+        return {mark: group for mark, group in known.items() if group is not None}
 
     def go_on(self) -> bool:
         """Hand over some more of what sessions that have ended left; whether that was all."""
@@ -149,10 +183,7 @@ class Inheritance:
             for _ in range(AT_ONCE):
                 if not self._left or not could_read or self._noted_bytes > most_bytes:
                     break
-                try:
-                    could_read = next(self._left[0])
-                except StopIteration:
-                    self._left.popleft()
+                could_read = self._left.step()
         finally:  # whoever is chosen now may be gone when this goes on
             for heir in self._heirs.values():
                 self._give(heir)
@@ -162,14 +193,28 @@ class Inheritance:
 
     def sweep(self) -> bool:
         """Go on with what is left of the turns before; whether that was all."""
-        if self._noted_bytes:
-            self._write()
-        return self.go_on()
+        if not (self._noted_bytes or self._left):
+            return True
+        if self._write():
+            # Only now: a session whose end the journal has not may come back with all it had.
+            self._leaves, self._leave_bytes = ELSEWHERE_AT_ONCE, ELSEWHERE_BYTES_AT_ONCE
+        begun_with = self._leaves
+        try:
+            is_done = self.go_on()
+            has_left_all = begun_with and not self._may_leave
+            self.is_busy = not is_done and (self.is_busy or bool(has_left_all))
+        finally:
+            self._leaves = 0
+        return is_done
 
-    def _write(self) -> None:
+    @property
+    def _may_leave(self) -> bool:
+        return self._leaves > 0 and self._leave_bytes > 0
+
+    def _write(self) -> bool:
         """Between two sessions: what one leaves and its end stand in one frame."""
-        self._durability.write()
         self._noted_bytes = 0
+        return self._durability.write() is None
 
     def finish(self) -> None:
         """The broker stops: hand over what is left, as far as the log can be read."""
@@ -179,25 +224,29 @@ class Inheritance:
 
     # -- one session -----------------------------------------------------------------------------
 
-    def _handed(self, estate: _Estate) -> Iterator[bool]:
+    def _handed(self, estate: Estate) -> Iterator[bool]:
         """Hand over all that a session left, a piece at a time."""
         for item in estate.items:
             if not isinstance(item, Places):
-                self._hand_on_alone(estate, item)
-                yield True
-            elif any(way[1] & ~IN_PACKET in self._by_mark for way in item.ways):
+                yield from self._hand_on_alone(estate, item)
+            elif any(way[1] & ~IN_PACKET in estate.groups for way in item.ways):
                 for run in item.runs():
                     yield from self._hand_on(estate, run)
 
-    def _hand_on(self, estate: _Estate, run: WaitingRun) -> Iterator[bool]:
+    def _hand_on(self, estate: Estate, run: WaitingRun) -> Iterator[bool]:
         """Hand a run on; to another user's member message by message, which it may not receive.
 
         What the log lets go is put by for the user whose it is (`spared`), and not for others.
         """
-        heir = self._heir(estate, run.way[1], run.count)
-        if heir is None or self._is_like(estate, heir.session):
-            if heir is not None:
-                self._add(heir, run)
+        mark = run.way[1] & ~IN_PACKET
+        group = estate.groups.get(mark)
+        heir = None if group is None else self._heir(estate, group, mark, run.count)
+        if group is None or (heir is None and not self._groups.is_elsewhere(group)):
+            self._budget.dropped += 0 if group is None else run.count
+            yield True
+            return
+        if heir is not None and self._is_like(estate, heir.session):
+            self._add(heir, run)
             yield True
             return
         alone = Places()
@@ -210,7 +259,7 @@ class Inheritance:
             found, passed = read
             alone.skip(passed)
             for item in found:
-                self._hand_on_alone(estate, item)
+                yield from self._hand_on_alone(estate, item)
             yield True
 
     def _read_first(self, places: Places) -> tuple[list[Delivery], int] | None:
@@ -220,55 +269,76 @@ class Inheritance:
         except OSError:
             return None
 
-    def _hand_on_alone(self, estate: _Estate, item: Delivery) -> None:
-        """Hand a message on that is in memory."""
+    def _hand_on_alone(self, estate: Estate, item: Delivery) -> Iterator[bool]:
+        """Hand a message on that is in memory: to a member here, else to another gateway."""
         message, flags, _ = item
-        heir = self._heir(estate, flags, 1)
-        if heir is None:
-            return
-        if self._is_like(estate, heir.session) or self._may(heir.session, message.topic):
-            self._give(heir)
-            if message.ref is not None:
-                alone = Places()
-                alone.add(heir.run_of(WaitingRun.of(*item)))
-                self._note(heir.session, alone, message.row())
-                self._noted_bytes += message.size_bytes
-            heir.session.outgoing.backlog.inherit((message, heir.flags_of(flags), heir.identifiers))
-            heir.session.go_on(self._now())
+        mark = flags & ~IN_PACKET
+        group = estate.groups.get(mark)
+        if group is not None:
+            heir = self._heir(estate, group, mark, 1)
+            if heir is not None and self._may(estate, heir.session, message.topic):
+                self._inherit(heir, item)
+            else:
+                yield from self._leave(message, group)
+        yield True
 
-    def _is_like(self, estate: _Estate, session: Session) -> bool:
+    def _inherit(self, heir: _Heir, item: Delivery) -> None:
+        message, flags, _ = item
+        self._give(heir)
+        if message.ref is not None:
+            alone = Places()
+            alone.add(heir.run_of(WaitingRun.of(*item)))
+            self._note(heir.session, alone, message.row())
+            self._noted_bytes += message.size_bytes
+        heir.session.outgoing.backlog.inherit((message, heir.flags_of(flags), heir.identifiers))
+        heir.session.go_on(self._now())
+
+    def _leave(self, message: Message, group: Group) -> Iterator[bool]:
+        """Let a member on another gateway have a message, if no other gateway's may have had it."""
+        stream = _OWN if message.ref is None else message.ref[0]
+        while not message.expired(self._now()):
+            if not (
+                self._groups.is_elsewhere(group)
+                and self._groups.is_sole(stream, message.sharing[1], group)
+            ):
+                break
+            if not (self._may_leave and self._groups.is_settled):
+                yield False
+                continue
+            self._leaves -= 1
+            self._leave_bytes -= message.size_bytes
+            hops = message.hops if isinstance(message, HandedOnMessage) else 0
+            if self._groups.leave(message.entry(self._now()), group, hops + 1):
+                return
+            break
+        self._budget.dropped += 1
+
+    def _is_like(self, estate: Estate, session: Session) -> bool:
         """Whether a session is the same user's, who may receive what the one before might."""
         return session.client.owner == estate.owner
 
-    def _may(self, session: Session, topic: str) -> bool:
-        may = self._may_deliver is None or self._may_deliver(session, topic)
-        self._budget.dropped += not may
-        return may
+    def _may(self, estate: Estate, session: Session, topic: str) -> bool:
+        is_asked = self._may_deliver is not None and not self._is_like(estate, session)
+        return not is_asked or self._may_deliver is None or self._may_deliver(session, topic)
 
     def _add(self, heir: _Heir, run: WaitingRun) -> None:
         heir.places.add(heir.run_of(run))
         if heir.places.is_full:
             self._give(heir)
 
-    def _heir(self, estate: _Estate, flags: int, count: int) -> _Heir | None:
-        """Who goes on with a message of these flags; None if it is of no group, or nobody can."""
-        mark = flags & ~IN_PACKET
-        group = self._by_mark.get(mark) if mark else None
-        if group is None:
-            return None
+    def _heir(self, estate: Estate, group: Group, mark: int, count: int) -> _Heir | None:
+        """Who goes on with so many messages of a group; None if nobody here can."""
         heir = self._heirs.get(mark)
         if heir is not None:
             if heir.session.outgoing.backlog.room >= heir.places.count + count:
                 return heir
             self._give(heir)
         heir = self._chosen(estate, group, mark, count)
-        if heir is None:
-            self._budget.dropped += count
-        else:
+        if heir is not None:
             self._heirs[mark] = heir
         return heir
 
-    def _chosen(self, estate: _Estate, group: Group, mark: int, count: int) -> _Heir | None:
+    def _chosen(self, estate: Estate, group: Group, mark: int, count: int) -> _Heir | None:
         """One of the members: rather one who is there and whose session lasts."""
         members = [
             (one, subscription)

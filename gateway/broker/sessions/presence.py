@@ -24,6 +24,11 @@ def presence(members: Iterable[tuple[Session, Subscription]]) -> int:
     return found
 
 
+def is_anybody(members: Iterable[tuple[Session, Subscription]]) -> bool:
+    """Whether a message of QoS 1 or 2 has a member that gets it, or for whom it would wait."""
+    return any(presence((member,)) for member in members)
+
+
 class Presence:
     """Counts who is there of each, so that a member that comes or goes costs no look at others."""
 

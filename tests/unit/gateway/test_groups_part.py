@@ -14,7 +14,7 @@ from gateway.links.groups_part import FILE_NAME, GroupsPart
 from gateway.log.message_log import MessageLog
 from gateway.mqtt import PubAck, Publish
 from tree_handler import batch
-from tree_handler.batch import Entry
+from tree_handler.batch import MAX_FRAME_BYTES, Entry
 from tree_handler.sharing.claims import ONLINE, TOPIC, Claims
 
 JOBS = ("workers", "jobs/#")
@@ -129,6 +129,48 @@ async def test_a_message_goes_on_to_another_gateway_where_its_holder_has_no_memb
     await until(lambda: b.process._groups.counters["without_member"] == 1)
 
 
+@pytest.mark.parametrize("rule", ["fleet", "gateway"])
+async def test_what_the_last_member_of_a_gateway_leaves_goes_to_one_elsewhere_also_after_a_restart(
+    fleet: Fleet, rule: str
+) -> None:
+    a, b = await line(fleet, a=rule, b="fleet")
+    at_a = Peer(*await asyncio.open_connection("127.0.0.1", a.process.mqtt_port), 5)
+    assert await at_a.connect("m", clean_start=False, properties={0x11: 3_600}) == 0
+    assert await at_a.subscribe(FILTER) == 1
+    at_a.close()
+    writer = await client(a, "w")
+    expected = [b"%d" % n for n in range(10)]
+    for payload in expected:
+        assert await writer.publish("jobs/1", payload) == 0
+    writer.close()
+    at_b = await client(b, "m", subscribes=True)
+    await until(lambda: knows(a, "b") or rule == "gateway")
+    await a.stop()
+    await a.start(neighbours=[f"127.0.0.1:{b.port}"], shared_subscriptions=rule)
+    core = a.process._broker.core
+    core.sessions.end(core.sessions.get("m"))
+    if rule == "fleet":
+        assert [await takes(at_b) for _ in expected] == expected
+    await at_b.nothing_came()
+
+
+async def test_what_a_stop_takes_from_the_last_member_of_a_gateway_goes_to_one_elsewhere(
+    fleet: Fleet,
+) -> None:
+    a, b = await line(fleet, a="fleet", b="fleet")
+    at_a, writer = await client(a, "m", subscribes=True), await client(a, "w")
+    expected = [b"%d" % n for n in range(30)]
+    for payload in expected:
+        assert await writer.publish("jobs/1", payload) == 0
+    at_b = await client(b, "m", subscribes=True)
+    await until(lambda: knows(a, "b"))
+    await a.stop()
+    at_a.close()
+    await a.start(neighbours=[f"127.0.0.1:{b.port}"], shared_subscriptions="fleet")
+    assert [await takes(at_b) for _ in expected] == expected
+    await at_b.nothing_came()
+
+
 async def test_who_is_there_stands_in_the_log_however_much_is_published_and_in_a_file(
     tmp_path: Path, fleet: Fleet
 ) -> None:
@@ -190,3 +232,16 @@ async def test_a_topic_that_stays_on_its_gateway_names_nobody_elsewhere(fleet: F
     assert part.choose("a", 0, {}) == part.matching("a") == ()
     assert part.choose("b", 0, {}) == (("g", "#", "other"),)
     part.hand_on(Entry("a", b"x", 1), (("g", "#", "gw"),), [])
+
+
+async def test_a_message_that_no_batch_has_room_for_once_it_is_handed_on_is_counted(
+    fleet: Fleet,
+) -> None:
+    (one,) = await line(fleet, gw="fleet")
+    part = one.process._groups
+    part.groups.update(Claims("other", 1, 1, groups={("g", "#"): ONLINE}))
+    part.groups.moved(frozenset({"other"}))
+    assert not part.leave(Entry("a", bytes(MAX_FRAME_BYTES - 100), 1), ("g", "#"), 1)
+    part.hand_on(Entry("a", bytes(MAX_FRAME_BYTES - 100), 1), (("g", "#", "gw"),), [])
+    assert part.leave(Entry("a", bytes(1 << 20), 1), ("g", "#"), 1)
+    assert part.counters == {"handed_on": 1, "refused_by_log": 2}

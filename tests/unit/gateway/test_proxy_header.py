@@ -28,6 +28,7 @@ TLVS = b"\x04\0\x03abc" + b"\x20\0\x05" + bytes(5)
 HEADERS: dict[str, tuple[bytes, tuple[str, int] | None]] = {
     "1, TCP4": (b"PROXY TCP4 192.0.2.7 10.0.0.1 50000 1883\r\n", FROM_4),
     "1, TCP6": (b"PROXY TCP6 2001:DB8::7 ::1 50000 8883\r\n", FROM_6),
+    "1, IPv4 in IPv6": (b"PROXY TCP6 ::ffff:192.0.2.7 ::ffff:a00:1 50000 1883\r\n", FROM_4),
     "1, the longest": (
         b"PROXY TCP6 " + b" ".join([b"ffff:" * 7 + b"ffff"] * 2) + b" 65535 65535\r\n",
         ("ffff:" * 7 + "ffff", 65_535),
@@ -36,6 +37,15 @@ HEADERS: dict[str, tuple[bytes, tuple[str, int] | None]] = {
     "1, UNKNOWN with more": (b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n", None),
     "2, IPv4": (second(PROXY, STREAM_4, V4), FROM_4),
     "2, IPv6": (second(PROXY, STREAM_6, V6), FROM_6),
+    "2, IPv4 in IPv6": (
+        second(
+            PROXY,
+            STREAM_6,
+            (bytes(10) + b"\xff\xff" + bytes((192, 0, 2, 7))) * 2
+            + struct.pack("!HH", 50_000, 1883),
+        ),
+        FROM_4,
+    ),
     "2, IPv4 with TLVs": (second(PROXY, STREAM_4, V4 + TLVS), FROM_4),
     "2, the longest": (second(PROXY, STREAM_4, V4 + bytes(BYTES_MAX - 16 - len(V4))), FROM_4),
     "2, LOCAL": (second(LOCAL, UNSPECIFIED, b""), None),

@@ -12,9 +12,12 @@ from surroundings import hooks
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.outbound.message import Message
+from gateway.broker.sessions.estates import BYTES_MAX, SHARE
+from gateway.broker.sessions.inheritance import ELSEWHERE_AT_ONCE
 from gateway.log.commits import Committed
 from gateway.mqtt import (
     Connect,
+    Disconnect,
     PubAck,
     Publish,
     ReasonCode,
@@ -23,12 +26,13 @@ from gateway.mqtt import (
     Version,
     encode,
 )
-from tree_handler.batch import Entry, Row
+from tree_handler.batch import Entry, Epoch, Row
 from tree_handler.holders import Group, Holders, holders_of, with_holders
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import Retained
 from tree_handler.sharing.claims import DURABLE, ONLINE, Claims, OwnClaims
 from tree_handler.sharing.groups import FleetGroups
+from tree_handler.sharing.handed_on import HOPS_MAX
 
 JOBS: Group = ("workers", "jobs/#")
 FILTER = "$share/workers/jobs/#"
@@ -48,7 +52,11 @@ class View:
         self.fleet = FleetGroups("a")
         self.fleet.moved(frozenset("bc"))
         self.told: dict[Group, int] = {}
+        self.fleet.own_lives.add(1)
+        self.is_settled = True
         self.handed_on: list[tuple[Entry, Group]] = []
+        self.left: list[tuple[bytes, int]] = []
+        """What members left to others, each with how often it was handed on."""
 
     def has_room_for(self, group: Group) -> bool:
         return self.own.has_room_for(group)
@@ -70,6 +78,18 @@ class View:
         for share, topic_filter, holder in holders:
             if holder in ("", "a") and (share, topic_filter) not in there:
                 self.handed_on.append((entry, (share, topic_filter)))
+
+    def is_elsewhere(self, group: Group) -> bool:
+        return self.fleet.is_elsewhere(group)
+
+    def is_sole(self, stream: Epoch, holders: Holders, group: Group) -> bool:
+        return self.fleet.is_sole(stream, holders, group)
+
+    def leave(self, entry: Entry, group: Group, hops: int) -> bool:
+        if hops > HOPS_MAX or self.fleet.next_holder(entry.topic, group) is None:
+            return False
+        self.left.append((entry.payload, hops))
+        return True
 
 
 class Gateway(Bench):
@@ -186,6 +206,16 @@ async def test_what_is_for_members_of_whom_none_is_there_is_handed_on(a: Gateway
     assert a.view.handed_on == [(Entry("jobs/1", b"x", 1, properties={EXPIRY: 60}), JOBS)]
 
 
+async def test_a_member_that_is_away_and_takes_qos_0_alone_is_none(a: Gateway) -> None:
+    a.know("b")
+    (await a.member("zero", 0, **WAITS)).close()
+    while a.view.told[JOBS]:
+        await (await a.connect("watcher")).nothing_came()
+    a.comes(with_holders(("jobs/1", 1, b"x"), TO_A))
+    assert a.view.handed_on == [(Entry("jobs/1", b"x", 1), JOBS)]
+    assert not a.broker.core.arriving.take_over(Entry("jobs/1", b"y", 1), JOBS, 1)
+
+
 async def test_what_a_member_was_to_get_that_left_before_the_log_had_it_is_handed_on() -> None:
     view = View()
     waiting: list[Committed] = []
@@ -218,14 +248,14 @@ async def test_what_was_handed_on_goes_to_one_member_of_that_subscription_alone(
     assert await plain.subscribe("#") == 1
     take_over = a.broker.core.arriving.take_over
     for n in range(4):
-        assert take_over(Entry("jobs/1", b"%d" % n, 1), JOBS)
+        assert take_over(Entry("jobs/1", b"%d" % n, 1), JOBS, 1)
     got = [(await member.next()).payload for member in members for _ in range(2)]
     assert sorted(got) == [b"0", b"1", b"2", b"3"]
     await plain.nothing_came()
-    assert not take_over(Entry("jobs/1", b"x", 1), ("other", "jobs/#"))
-    assert not take_over(Entry("elsewhere", b"x", 1), JOBS)
-    assert not take_over(Entry("$SYS/x", b"x", 1), ("g", "$SYS/#"))
-    assert take_over(Entry("bad/#", b"x", 1), JOBS)  # and counted
+    assert not take_over(Entry("jobs/1", b"x", 1), ("other", "jobs/#"), 1)
+    assert not take_over(Entry("elsewhere", b"x", 1), JOBS, 1)
+    assert not take_over(Entry("$SYS/x", b"x", 1), ("g", "$SYS/#"), 1)
+    assert take_over(Entry("bad/#", b"x", 1), JOBS, 1)  # and counted
     assert a.counts["message of the tree that no packet can carry"] == 1
 
 
@@ -279,3 +309,107 @@ async def test_members_elsewhere_that_come_or_go_change_where_the_next_message_g
         writer.send(Publish("jobs/1", b"x", 1, False, False, 9, {}))
         assert isinstance(await writer.next(), PubAck)
     assert [holders_of(row) for row in a.rows] == [(), (), TO_B, TO_B, (), ()]
+
+
+async def leaves(a: Gateway, member: Peer) -> bool:
+    """End a member's session, and let the broker look at what it left; whether that was all."""
+    member.send(Disconnect(0, {0x11: 0}))
+    while a.view.told[JOBS]:
+        await (await a.connect("watcher")).nothing_came()
+    return a.broker.core.sweep()
+
+
+async def test_what_the_last_member_here_leaves_goes_to_another_gateway_once_and_in_order(
+    a: Gateway,
+) -> None:
+    a.know("b", DURABLE)
+    member, writer = await a.member(qos=2, **WAITS), await a.connect("writer")
+    for payload in (b"1", b"2"):
+        assert await writer.publish("jobs/1", payload) == 0
+    a.comes(with_holders(("jobs/1", 1, b"3"), TO_A), with_holders(("jobs/1", 2, b"sent"), TO_A))
+    assert a.broker.core.arriving.take_over(Entry("jobs/1", b"4", 1), JOBS, 2)
+    for _ in range(5):
+        await member.next()
+    await leaves(a, member)
+    assert a.view.left == [(b"1", 1), (b"2", 1), (b"3", 1), (b"4", 3)]
+    a.broker.core.sweep()
+    assert len(a.view.left) == 4
+    assert a.broker.core.dropped == 0
+
+
+async def test_right_after_a_start_it_waits_until_others_can_be_in_reach(a: Gateway) -> None:
+    a.know("b")
+    a.view.is_settled = False
+    member = await a.member()
+    assert await (await a.connect("writer")).publish("jobs/1") == 0
+    await member.next()
+    assert await leaves(a, member)
+    assert a.view.left == []
+    a.view.is_settled = True
+    a.broker.core.sweep()
+    assert a.view.left == [(b"x", 1)]
+
+
+async def test_what_waits_to_be_handed_over_is_bounded_by_user_and_counted(
+    a: Gateway,
+) -> None:
+    a.know("b")
+    a.view.is_settled = False
+    writer, size = await a.connect("writer"), 1 << 20
+    for n in range(BYTES_MAX // SHARE // size + 2):
+        member = await a.member()
+        assert await writer.publish("jobs/1", b"%07d" % n * (size // 7)) == 0
+        await member.next()
+        await leaves(a, member)
+    assert 0 < a.broker.core.dropped <= 3
+    a.view.is_settled = True
+    while not a.broker.core.sweep() or len(a.view.left) < BYTES_MAX // SHARE // size - 1:
+        pass
+    first = [int(payload[:7]) for payload, _ in a.view.left]
+    assert first == list(range(len(first)))
+
+
+async def test_what_was_handed_on_most_often_goes_with_the_session_and_is_counted(
+    a: Gateway,
+) -> None:
+    a.know("b")
+    member = await a.member()
+    assert a.broker.core.arriving.take_over(Entry("jobs/1", b"x", 1), JOBS, HOPS_MAX)
+    await member.next()
+    await leaves(a, member)
+    assert a.view.left == []
+    assert a.broker.core.dropped == 1
+
+
+async def test_what_members_elsewhere_may_have_had_too_goes_with_the_session(a: Gateway) -> None:
+    member = await a.member()
+    a.comes(("jobs/1", 1, b"each gateway's"))  # b is not known to name anybody
+    await member.next()
+    a.know("b")
+    await leaves(a, member)
+    assert a.view.left == []
+    assert a.broker.core.dropped == 1
+
+
+async def test_what_waits_stays_here_while_a_member_can_go_on_with_it(a: Gateway) -> None:
+    a.know("b")
+    member = await a.member()
+    assert await (await a.connect("writer")).publish("jobs/1") == 0
+    await member.next()
+    other = await a.member("other")
+    member.send(Disconnect(0, {}))
+    assert (await other.next()).payload == b"x"
+    a.broker.core.sweep()
+    assert a.view.left == []
+
+
+async def test_so_much_goes_to_other_gateways_in_one_turn(a: Gateway) -> None:
+    a.know("b")
+    member, count = await a.member(), ELSEWHERE_AT_ONCE + 10
+    a.comes(*[with_holders(("jobs/1", 1, b"%d" % n), TO_A) for n in range(count)])
+    for _ in range(20):  # as many as may be on their way
+        await member.next()
+    assert not await leaves(a, member)
+    assert len(a.view.left) == ELSEWHERE_AT_ONCE
+    assert a.broker.core.sweep()
+    assert [payload for payload, _ in a.view.left] == [b"%d" % n for n in range(count)]

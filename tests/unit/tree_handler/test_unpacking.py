@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler import batch, origin_clocks
+from tree_handler.batch import MAX_ARRAY, Entry
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.ranges_wire import MAX_RANGES, MAX_STREAMS
@@ -15,6 +18,8 @@ from tree_handler.replication.repair import Request
 from tree_handler.retained import sync_wire
 from tree_handler.routing import wire
 from tree_handler.routing.locator import MAX_BEHIND, Behind
+from tree_handler.sharing.claims import GROUPS_MAX, Claims
+from tree_handler.sharing.handed_on import HandedOn
 from tree_handler.unpacking import MessageSize, unpack, unpack_head
 
 SIZE = MessageSize(1_000, 50, 20)
@@ -75,6 +80,26 @@ def test_the_largest_messages_that_gateways_send_fit() -> None:
     listed = [(f"a/topic/of/some/levels/{n}", 1 << 50, 1, NAMES[n], 1) for n in range(1_000)]
     ask = (2, list(range(256)), (0, ""), (256, ""), True, listed)
     assert len(sync_wire.ask_of(list(sync_wire.unpack(sync_wire.pack(ask))[1:]))[4]) == 1_000
+
+    groups = {("workers", f"jobs/{n}/#"): 3 for n in range(4 * GROUPS_MAX)}
+    claims = Claims("gw", 1, 1, groups=groups)
+    assert Claims.decode(claims.encode()) == claims
+
+    pairs = [("name", "value")] * MAX_ARRAY  # an earlier release let clients have so many nearly
+    handed = HandedOn(("g", "#"), 1, Entry("t", bytes(1 << 20), 1, properties={38: pairs}))
+    assert HandedOn.decode(handed.encode()).entry.payload == handed.entry.payload
+
+
+@pytest.mark.parametrize(
+    "decode",
+    [Claims.decode, HandedOn.decode],
+    ids=["shared subscriptions", "message handed on"],
+)
+def test_what_another_gateway_says_of_shared_subscriptions_makes_few_objects(
+    decode: Callable[[bytes], object],
+) -> None:
+    with pytest.raises(ProtocolError, match="elements over"):
+        decode(msgpack.packb([[[]] * 1_000] * 1_000))
 
 
 def test_a_batch_is_cut_by_what_its_messages_say_besides() -> None:
