@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import contextvars
 import selectors
 import weakref
@@ -40,7 +41,10 @@ class _Instant(selectors.DefaultSelector):
         if not ready:
             if timeout is None:
                 raise StuckError
-            self.passed_s += max(0.0, timeout)
+            if (
+                timeout > 0
+            ):  # never a rounding short of it: who finds it is not due would ask for ever
+                self.passed_s = math.nextafter(self.passed_s + timeout, math.inf)
         return ready
 
     def _heard(self, ready: Any, timeout: float | None) -> Any:
