@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import contextvars
+import math
 import selectors
 import weakref
 from collections.abc import Coroutine
