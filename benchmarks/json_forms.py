@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import base64
 import json
+from types import ModuleType
 from typing import Any, Final
 
 from gateway import build
 from tree_handler.remote import message as remote_message
 from tree_handler.routing import direct
+from tree_handler.unpacking import MessageSize
 
 _BYTES: Final = ("b", "z", "y")
 """Fields of messages that are bytes: bodies, and what is signed beside its signature."""
@@ -92,5 +94,21 @@ def speak_json() -> None:
     """
     if "compiled" in map(build.build_of, (remote_message.__file__, direct.__file__)):
         raise RuntimeError("JSON between gateways: only where the product is not compiled")
-    for module, forms in ((remote_message, JsonMessages()), (direct, JsonEnvelopes())):
-        module.__dict__["msgpack"] = forms
+    for module, names in replaced().items():
+        module.__dict__.update(names)
+
+
+def replaced() -> dict[ModuleType, dict[str, Any]]:
+    """By module, what stands in the place of what reads and writes msgpack there."""
+    messages, envelopes = JsonMessages(), JsonEnvelopes()
+
+    def message(_what: str, data: bytes, _size: MessageSize, *, tuples: bool) -> Any:
+        return messages.unpackb(data, use_list=not tuples)
+
+    def envelope(_what: str, data: bytes, _size: MessageSize) -> Any:
+        return envelopes.unpackb(data)
+
+    return {
+        remote_message: {"msgpack": messages, "unpack": message},
+        direct: {"msgpack": envelopes, "unpack": envelope},
+    }

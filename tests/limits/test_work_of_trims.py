@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
 
-import work
+import parser_cost
 
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
@@ -47,7 +47,7 @@ def test_what_a_log_still_holds_is_known_without_a_look_into_each_segment(
     log.max_bytes = log.length - 1
     assert log.trim()
     found: dict[Epoch, int] = {}
-    count = work.lines(lambda _: found.update(log.kept_from()), b"")
+    count = parser_cost.lines(lambda _: found.update(log.kept_from()), b"")
     assert found == {(f"gw-{stream}", 1): 2 for stream in range(STREAMS)}
     assert count <= 10 * STREAMS
     log.close()

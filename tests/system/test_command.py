@@ -55,6 +55,7 @@ policy_file = "{folder}/policy.toml"
 type = "replay"
 series = "module-temperature"
 speed = 900.0
+interval_s = 0.5
 [[sensors]]
 type = "switch"
 name = "valve"
@@ -202,7 +203,7 @@ def test_discover_finds_the_names_that_get_takes(gateway: Running) -> None:
     assert found["missing"] == {"count": 0, "gateways": []}
 
 
-@pytest.mark.parametrize(("target", "has_key"), [("valve", True), ("/status", False)])
+@pytest.mark.parametrize(("target", "has_key"), [("module-temperature", True), ("/status", False)])
 def test_observe_shows_values_as_they_come(gateway: Running, target: str, has_key: bool) -> None:
     near = ("--config", str(gateway.config), "--json", "--count", "2", "--every", "0.1")
     keys = ("--psk-file", str(gateway.psk_file)) if has_key else ()

@@ -157,8 +157,10 @@ class Fleet:
     def password(self) -> str:
         return (self.folder / "operator.password").read_text().strip()
 
-    def publish(self, *more: str | Path, topic: str = "lamp") -> tuple[int, str]:
-        return hedgerow("pub", "-t", topic, "-m", "on", *more)
+    def publish(
+        self, *more: str | Path, topic: str = "lamp", message: str = "on"
+    ) -> tuple[int, str]:
+        return hedgerow("pub", "-t", topic, "-m", message, *more)
 
     def as_operator(self, gateway: Gateway) -> tuple[int, str]:
         password = ("--password-file", self.folder / "operator.password")
@@ -323,8 +325,8 @@ def test_a_client_that_is_refused_is_told_by_what_the_page_quotes(fleet: Fleet) 
     north.says(quoted(REFUSED, 5))
     policy.write_text(policy.read_text() + f'[vouch]\n"{SOUTH}" = ["operator"]\n')
     north.reload()
-    assert fleet.publish(*as_operator, topic=f"{own_topics}/pump/set")[0] == 0
-    until(lambda: hedgerow("get", "pump", "--config", north.config)[1].strip().endswith("1"))
+    assert fleet.publish(*as_operator, topic=f"{own_topics}/pump/set", message="1")[0] == 0
+    until(lambda: hedgerow("get", "pump", "--config", north.config)[1].split()[1] == "1")
 
     # REFUSED 6: `TLS handshake failed`
     fleet_keys.issue(fleet.folder / "other", "stranger")

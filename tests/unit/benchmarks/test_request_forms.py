@@ -13,7 +13,6 @@ from benchmarks import json_forms
 from benchmarks.query_client import QueryClient
 from benchmarks.query_fleet import running
 from benchmarks.request_forms import JSON_KIND, LINE, SENML_JSON, Way
-from tree_handler.remote import message as remote_message
 from tree_handler.remote.message import Answer, Cancel, Query, opened, sealed
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.routing import direct
@@ -25,8 +24,9 @@ BODIES = st.binary(max_size=200) | st.text().map(str.encode)
 @pytest.fixture(autouse=True)
 def _json(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `speak_json` does, until the end of a test."""
-    monkeypatch.setattr(remote_message, "msgpack", json_forms.JsonMessages())
-    monkeypatch.setattr(direct, "msgpack", json_forms.JsonEnvelopes())
+    for module, names in json_forms.replaced().items():
+        for name, stand_in in names.items():
+            monkeypatch.setattr(module, name, stand_in)
 
 
 @given(BODIES, st.binary(min_size=1, max_size=8), st.booleans())
