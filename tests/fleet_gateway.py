@@ -66,7 +66,7 @@ class FleetGateway:
 
     def write(self, **tree: object) -> None:
         """Write its configuration with these fields of [tree]."""
-        rows = {"discovery": False, "neighbours": [], **tree}
+        rows = {"discovery": False, "neighbours": [], "hello_s": 0.05, **tree}
         secure = ""
         if self._issued is not None:
             secure = (
@@ -92,7 +92,6 @@ port = 0
 {self.coap}
 [tree]
 key_file = "{self.key_file}"
-hello_s = 0.05
 {chr(10).join(f"{key} = {_toml(value)}" for key, value in rows.items())}
 [access]
 anonymous = true

@@ -86,7 +86,8 @@ async def begin(fleet: Fleet, mode: str, thief_capability: float) -> list[FleetG
     issued = fleet.authority.issue(THIEF, is_gateway=True)
     a, b = fleet.gateway("gw-a"), fleet.gateway("gw-b")
     x = fleet.gateway(THIEF, issued=issued)
-    common = {"mode": mode, "repair_interval_s": 0.5}
+    # A link ends after three hellos of silence, and one process does what all three and a thief do.
+    common = {"mode": mode, "repair_interval_s": 0.5, "hello_s": 1.0}
     await a.start(capability=3.0, **common)
     to_a = f"127.0.0.1:{a.port}"
     await b.start(capability=2.0, neighbours=[to_a], **common)
