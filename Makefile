@@ -1,5 +1,5 @@
 # Hedgerow's commands; each sets up what it needs in .venv first.
-.PHONY: help demo test quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels bench soak clean
+.PHONY: help demo test test-on-one-build test-others quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels bench soak clean
 .DEFAULT_GOAL := help
 
 # SEED=N replays what a run of CI drew, which prints it: the order, and what tests draw themselves.
@@ -32,6 +32,10 @@ demo: ## three gateways, a collector and Spark on this machine, and a page to lo
 test: ## all checks and tests
 	@deploy/set-up test
 	@$(MAKE) --no-print-directory -j2 check-then-alone $(if $(CI),compiled-in-ci)
+	@$(MAKE) --no-print-directory $(if $(CI),-j2) test-on-one-build test-others
+
+# The second of two that run at once takes its ports behind those of the first one's workers.
+test-on-one-build:
 	@rm -f $(PASSED)
 	@if [ -x $(COMPILED)/bin/python ] && deploy/compiled --is-current; then \
 		echo "Running unit, conformance and simulation tests on the compiled build"; \
@@ -41,8 +45,12 @@ test: ## all checks and tests
 			--note-passed $(PASSED) && \
 		HEDGEROW_BUILD=compiled PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= \
 			$(DRAWN) $(BESIDE) -m "not alone and not slow" $(ON_BOTH_BUILDS) || exit; fi
+	@echo "Running those that no compiled build has passed (units, simulations, faults)"
+	@$(PYTEST) $(BESIDE) -m "not alone" $(ON_ONE_BUILD) $(if $(CI),--passed-before $(PASSED))
+
+test-others:
 	@echo "Running all other tests (several minutes; real processes, and Spark once)"
-	@$(PYTEST) $(BESIDE) -m "not alone" tests $(if $(CI),--passed-before $(PASSED))
+	@FIRST_WORKER=6 $(PYTEST) $(BESIDE) -m "not alone" tests $(addprefix --ignore=,$(ON_ONE_BUILD))
 
 quick: ## the tests of a working day: units that take no seconds each (under 90 s)
 	@deploy/set-up test

@@ -17,8 +17,7 @@ def free_port() -> int:
     It is below those that systems give out, and of this worker of pytest alone; neither TCP nor
     UDP has it.
     """
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 12
-    first = 20_000 + 1_000 * worker
+    first = 20_000 + 1_000 * (_number_of_this_worker() % 12)
     while True:
         port = random.randrange(first, first + 1_000)
         if port in _LATELY:
@@ -32,3 +31,9 @@ def free_port() -> int:
                 continue
             _LATELY.append(port)
             return port
+
+
+def _number_of_this_worker() -> int:
+    """Behind those of another pytest that runs at the same time, where ``make test`` says so."""
+    among_its_own = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    return int(os.environ.get("FIRST_WORKER", "0")) + among_its_own

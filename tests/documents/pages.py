@@ -22,6 +22,7 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[2]
 PAGES = (
     PROJECT / "README.md",
+    PROJECT / "CONTRIBUTING.md",
     *sorted((PROJECT / "docs").rglob("*.md")),
     PROJECT / "deploy" / "ansible" / "README.md",
 )

@@ -1,0 +1,218 @@
+"""Asks whether the tests notice: changes one module at a time a little, and runs what imports it.
+
+    python tests/mutants --seed 7 --count 100            a hundred modules, drawn by their lines
+    python tests/mutants --seed 7 --count 100 --at 31    only the 31st of them
+    python tests/mutants --seed 7 --only tree_handler    modules below that folder
+
+Each change is made in a copy of what is committed; the working tree is never touched. A change is
+noticed when a test fails that passes without it. The tests of a change end at the first failure, or
+when --seconds-each are over. Exit code 1 where fewer than --at-least of a hundred were noticed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from changes import Change, changes_of
+from importers import read_sources, test_files_for
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = (
+    *("gateway", "tree_handler", "dtls", "resource_directory"),
+    *("coap_engine", "cloud_ingest"),
+)
+FILES_AT_ONCE = 12
+"""How many test files one call of pytest gets: a start of it costs some seconds."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One drawn change.
+
+    Args:
+        number: of those drawn, from 1.
+        module: path from the root of the project.
+    """
+
+    number: int
+    module: str
+    change: Change
+
+    def __str__(self) -> str:
+        return f"{self.number:3} {self.module} {self.change}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant.
+
+    Args:
+        test: the first test that failed with the change and not without; None if none did.
+        files_run: how many test files ran.
+        files: how many could have.
+    """
+
+    test: str | None
+    files_run: int
+    files: int
+
+    def __str__(self) -> str:
+        if self.test is not None:
+            return f"noticed by {self.test}"
+        return f"NOT NOTICED by {self.files_run} of {self.files} test files"
+
+
+def drawn(seed: int, count: int, sources: dict[str, str], below: str) -> list[Mutant]:
+    """Draw modules without repetition, each by its number of lines, and one change in each."""
+    draw = random.Random(seed)
+    weights = {
+        path: text.count("\n")
+        for path, text in sorted(sources.items())
+        if path.startswith(PACKAGES) and path.startswith(below)
+    }
+    mutants: list[Mutant] = []
+    while weights and len(mutants) < count:
+        (module,) = draw.choices(list(weights), list(weights.values()))
+        del weights[module]
+        if changes := changes_of(sources[module]):
+            mutants.append(Mutant(len(mutants) + 1, module, draw.choice(changes)))
+    return mutants
+
+
+class Copy:
+    """A copy of what is committed, in which one change at a time is made and tried."""
+
+    def __init__(self, folder: Path, sources: dict[str, str]) -> None:
+        self._folder = folder
+        self._sources = sources
+
+    def outcome(self, mutant: Mutant, seconds: float) -> Outcome:
+        """Run the tests that import the module until one notices or the time is over."""
+        source = self._sources[mutant.module]
+        files = test_files_for(mutant.module, self._sources)
+        until = time.monotonic() + seconds
+        tried = 0
+        blind: set[str] = set()
+        while tried < len(files) and time.monotonic() < until:
+            some = files[tried : tried + FILES_AT_ONCE]
+            with self._changed(mutant.module, mutant.change.applied_to(source)):
+                failed = self._first_failure(some, blind, until)
+            if failed is None:
+                tried += len(some)
+            elif self._first_failure([failed], set(), time.monotonic() + seconds) is None:
+                return Outcome(failed, tried + 1, len(files))
+            else:  # it fails without the change, too
+                blind.add(failed)
+        return Outcome(None, tried, len(files))
+
+    @contextmanager
+    def _changed(self, module: str, text: str) -> Iterator[None]:
+        path = self._folder / module
+        before = path.read_text()
+        path.write_text(text)
+        try:
+            yield
+        finally:
+            path.write_text(before)
+
+    def _first_failure(self, tests: list[str], blind: set[str], until: float) -> str | None:
+        """Return what failed first: a test, or the files themselves if they do not come so far."""
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--no-header"]
+        command += ["-p", "no:cacheprovider", "--timeout", "60", "-n0"]
+        command += [f"--deselect={test}" for test in sorted(blind)]
+        environment = os.environ | {"PYTHONPATH": str(self._folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        with subprocess.Popen(
+            [*command, *tests],
+            cwd=self._folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as running:
+            try:
+                output, _ = running.communicate(timeout=max(5.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                os.killpg(running.pid, signal.SIGKILL)  # with the gateways that its tests started
+                return None
+        if running.returncode in (0, 5):  # all passed, or none was there to run
+            return None
+        for line in output.splitlines():
+            if line.startswith(("FAILED ", "ERROR ")):
+                return line.split()[1]
+        return tests[0]
+
+
+def main() -> int:
+    """Draw, try and tell; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python tests/mutants", description=__doc__)
+    parser.add_argument("--seed", type=int, required=True, help="of what is drawn")
+    parser.add_argument("--count", type=int, default=100, help="how many modules (default 100)")
+    parser.add_argument("--at", type=int, help="only the one with this number")
+    parser.add_argument("--only", default="", metavar="FOLDER", help="modules below it")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="tried at a time")
+    parser.add_argument("--seconds-each", type=float, default=300.0, help="bound for one change")
+    parser.add_argument("--at-least", type=int, default=85, help="of a hundred (default 85)")
+    parser.add_argument("--list", action="store_true", help="draw and name them, run nothing")
+    asked = parser.parse_args()
+    listed = _git("ls-files", "*.py").split()
+    mutants = drawn(asked.seed, asked.count, read_sources(ROOT, listed), asked.only)
+    if asked.at is not None:
+        mutants = [mutant for mutant in mutants if mutant.number == asked.at]
+    if asked.list:
+        print(*mutants, sep="\n")
+        return 0
+    noticed = _try_all(mutants, asked.jobs, asked.seconds_each)
+    print(f"{noticed} of {len(mutants)} noticed")
+    return 0 if noticed * 100 >= asked.at_least * len(mutants) else 1
+
+
+def _try_all(mutants: list[Mutant], jobs: int, seconds: float) -> int:
+    waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
+    for mutant in mutants:
+        waiting.put(mutant)
+    outcomes: list[Outcome] = []
+
+    def work(folder: Path) -> None:
+        paths = [str(path.relative_to(folder)) for path in sorted(folder.rglob("*.py"))]
+        copy = Copy(folder, read_sources(folder, paths))
+        while not waiting.empty():
+            mutant = waiting.get()
+            outcomes.append(outcome := copy.outcome(mutant, seconds))
+            print(f"{mutant}: {outcome}", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="mutants-") as name:
+        folders = [Path(name) / str(number) for number in range(min(jobs, len(mutants)))]
+        for folder in folders:
+            folder.mkdir()
+            archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, stdout=-1)
+            subprocess.run(["tar", "x", "-C", str(folder)], input=archive.stdout, check=True)
+        threads = [threading.Thread(target=work, args=(folder,)) for folder in folders]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return sum(outcome.test is not None for outcome in outcomes)
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
