@@ -208,9 +208,9 @@ def test_the_cloud_side_is_configured_and_its_units_hold(
     ssh, hosts = IN_CHROOT.format(root=root), {"collector": settings}
     run("chroot", root, "useradd", "--system", "hedgerow-cloud")
     arguments = ("--tags", "configure")
-    first = controller.play(ssh, hosts, *arguments, playbook="cloud.yml")
+    first = controller.play(ssh, hosts, *arguments, playbook="cloud.yml", group="cloud")
     assert first.returncode == 0, first.output[-5000:]
-    second = controller.play(ssh, hosts, *arguments, playbook="cloud.yml")
+    second = controller.play(ssh, hosts, *arguments, playbook="cloud.yml", group="cloud")
     assert second.recap("collector")["changed"] == 0
     assert PSK not in first.output
     unit = "/etc/systemd/system/hedgerow-collector.service"
