@@ -226,6 +226,27 @@ def test_the_installed_gateway_accepts_the_configuration(provisioned: Provisione
     assert done.stdout.split() == ["gw-north", "campus", TREE_KEY, "host", "True"], done.stderr
 
 
+@pytest.mark.deploy
+@pytest.mark.peer("mmdebstrap", "mmdebstrap")
+def test_what_a_power_cut_emptied_behind_a_mark_is_found_and_made_whole_by_the_next_run(
+    controller: Controller, provisioned: Provisioned
+) -> None:
+    command = provisioned.root / "opt/hedgerow/venv/bin/hedgerow"
+    unit = provisioned.root / "etc/systemd/system/hedgerow.service"
+    for path in (command, unit):
+        path.write_bytes(b"")
+    ssh = IN_CHROOT.format(root=provisioned.root)
+    play = controller.play(ssh, {"north": NORTH})
+    assert play.returncode == 0, play.output[-5000:]
+    assert (
+        "hedgerow "
+        in run("chroot", provisioned.root, "/opt/hedgerow/venv/bin/hedgerow", "--version").stdout
+    )
+    assert "ExecStart" in unit.read_text()
+    again = controller.play(ssh, {"north": NORTH})
+    assert again.recap("north")["changed"] == 0, again.output[-5000:]
+
+
 @pytest.fixture
 def enrolment(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """An authority's folder, and where its enrolment service listens."""
@@ -392,6 +413,6 @@ def test_only_a_whole_backup_of_its_own_takes_the_place_of_what_a_gateway_has(
             tar.add(broken / name, name)
     booted.run("touch", "/var/lib/hedgerow/newer-than-the-backup")
     back = play("restore.yml", gateway_healthy_s=30)
-    assert "What it had before is back" in back.failure("north")
+    assert "What it had before is back" in back.output
     assert booted.state() == "active"
     assert booted.run("ls", "/var/lib/hedgerow/newer-than-the-backup").startswith("/var")
