@@ -231,7 +231,8 @@ def test_the_installed_gateway_accepts_the_configuration(provisioned: Provisione
 def test_what_a_power_cut_emptied_behind_a_mark_is_found_and_made_whole_by_the_next_run(
     controller: Controller, provisioned: Provisioned
 ) -> None:
-    command = provisioned.root / "opt/hedgerow/venv/bin/hedgerow"
+    release = (provisioned.root / "opt/hedgerow/venv").readlink().relative_to("/")
+    command = provisioned.root / release / "bin/hedgerow"
     unit = provisioned.root / "etc/systemd/system/hedgerow.service"
     for path in (command, unit):
         path.write_bytes(b"")

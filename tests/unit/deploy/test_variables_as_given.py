@@ -83,8 +83,7 @@ def names() -> ModuleType:
     ("given", "meant"),
     [
         ("gatway_mqtt_port", "gateway_mqtt_port"),
-        ("gateway_mqttport", "gateway_mqtt_port"),
-        ("gateway_pskss", "gateway_psks"),
+        ("gatewy_psks", "gateway_psks"),
         ("firewal_confirm_s", "firewall_confirm_s"),
         ("site_role", "site_roles"),
         ("hedgrow_backups", "hedgerow_backups"),
