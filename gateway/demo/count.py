@@ -12,10 +12,9 @@ from typing import Any
 
 from gateway.demo.device import Notes
 from gateway.demo.fleet import COLLECTOR, ROOT, Fleet, FleetError
+from gateway.demo.patience import StalledError
 
 TABLES = "tables"
-SETTLE_TIMEOUT_S = 60.0
-_LOOK_AGAIN_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +36,16 @@ async def settle(fleet: Fleet) -> None:
     """
     for name in (name for name in fleet.members if name != ROOT):
         await fleet.stop_gateway(name)
+
+    async def has_nobody() -> bool:
+        return not fleet.collector_status()["neighbours"]
+
     try:
-        async with asyncio.timeout(SETTLE_TIMEOUT_S):
-            while not await _is_fed_by_the_root(fleet):
-                await asyncio.sleep(_LOOK_AGAIN_S)
-            await fleet.stop_gateway(ROOT)  # which sends what it still has
-            while fleet.collector_status()["neighbours"]:
-                await asyncio.sleep(_LOOK_AGAIN_S)
-    except TimeoutError:
-        raise FleetError("the collector did not get everything in time") from None
+        await fleet.patience().until(lambda: _is_fed_by_the_root(fleet))
+        await fleet.stop_gateway(ROOT)  # which sends what it still has
+        await fleet.patience().until(has_nobody)
+    except StalledError as over:
+        raise FleetError(f"the collector did not get everything {over}") from None
     await fleet.stop_collector()
 
 
@@ -108,8 +108,8 @@ async def _is_fed_by_the_root(fleet: Fleet) -> bool:
     status = await fleet.status(ROOT)
     if status is None:
         return False
-    while not _has(fleet.collector_status().get("have", {}), status["have"]):
-        await asyncio.sleep(_LOOK_AGAIN_S)
+    if not _has(fleet.collector_status().get("have", {}), status["have"]):
+        return False
     now = await fleet.status(ROOT)
     return now is not None and any(
         neighbour["id"] == COLLECTOR and neighbour["forwarding"] for neighbour in now["neighbours"]

@@ -15,19 +15,19 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gateway.certificates import founding
 from gateway.coap.client import ClientError, request
+from gateway.demo.patience import Patience, StalledError, processor_delay_s
 from gateway.state_folder import listeners_file
 
 COLLECTOR = "collector"
 ROOT = "gw-root"
 """The most capable of the gateways."""
-START_TIMEOUT_S = 30.0
 OPERATOR = "operator"
 """The pre-shared key's identity."""
 _PR_SET_PDEATHSIG = 1
@@ -225,21 +225,30 @@ class Fleet:
     async def _wait(
         self, name: str, process: asyncio.subprocess.Process, ready: Callable[[], bool]
     ) -> None:
+        async def is_ready() -> bool:
+            if process.returncode is not None:
+                raise FleetError(f"{name} ended with {process.returncode}: {self.tail(name)}")
+            return ready()
+
         try:
-            async with asyncio.timeout(START_TIMEOUT_S):
-                while not ready():
-                    if process.returncode is not None:
-                        raise FleetError(
-                            f"{name} ended with {process.returncode}: {self.tail(name)}"
-                        )
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise FleetError(f"{name} did not start in time: {self.tail(name)}") from None
+            await self.patience().until(is_ready)
+        except StalledError as over:
+            raise FleetError(f"{name} did not start {over}: {self.tail(name)}") from None
+
+    def patience(self) -> Patience:
+        """Return how long to wait for what the processes that run have to do."""
+        return Patience(lambda: processor_delay_s([os.getpid(), *self._running()]))
+
+    def _running(self) -> Iterator[int]:
+        """The processes that run now, by their numbers."""
+        for process in (*(member.process for member in self.members.values()), self._collector):
+            if process is not None and process.returncode is None:
+                yield process.pid
 
     def tail(self, name: str) -> str:
-        """The last lines that a process logged."""
+        """The last lines that a process logged, or that it logged nothing."""
         lines = (self.folder / f"{name}.log").read_text(errors="replace").splitlines()
-        return "\n".join(lines[-5:])
+        return "\n".join(lines[-5:]) or "it has logged nothing"
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -350,9 +359,12 @@ def _die_along() -> None:
 async def _terminate(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
+
+    async def has_ended() -> bool:
+        return process.returncode is not None
+
     try:
-        async with asyncio.timeout(10):
-            await process.wait()
-    except TimeoutError:
+        await Patience(lambda: processor_delay_s([process.pid])).until(has_ended)
+    except StalledError:
         process.kill()
         await process.wait()

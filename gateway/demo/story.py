@@ -25,6 +25,7 @@ from gateway.demo import count, page, picture
 from gateway.demo.device import Device, Notes, Watcher
 from gateway.demo.fleet import OPERATOR, ROOT, SITES, Fleet, FleetError, Member
 from gateway.demo.network import network
+from gateway.demo.patience import StalledError
 from gateway.demo.result import Result
 from gateway.demo.tally import tally
 from gateway.demo.timeline import Timeline
@@ -34,7 +35,6 @@ RATE_HZ = 20.0
 SPEED = 18_000.0
 """Recorded seconds in a second: the series has a value each quarter of an hour."""
 SERIES = ("irradiance", "module-temperature", "ambient-temperature")
-STEP_TIMEOUT_S = 30.0
 OWNER, ASKED = "gw-south", "gw-north"
 HEIR, SUBSCRIBER = "gw-north", "gw-south"
 """Who is root while the root is away, and where somebody subscribes to all devices."""
@@ -180,16 +180,20 @@ class _Story:
     async def _first_after(self, watcher: Watcher, moment_s: float) -> float:
         """When the first message arrived of those that were published after a moment."""
         notes = self._devices[HEIR].notes
-        async with asyncio.timeout(STEP_TIMEOUT_S):
-            while True:
-                fresh = [
-                    watcher.arrived[sent.topic, sent.number]
-                    for sent in notes.sent
-                    if sent.sent_s > moment_s and (sent.topic, sent.number) in watcher.arrived
-                ]
-                if fresh:
-                    return min(fresh)
-                await asyncio.sleep(0.005)
+        patience = self._fleet.patience()
+        while True:
+            fresh = [
+                watcher.arrived[sent.topic, sent.number]
+                for sent in notes.sent
+                if sent.sent_s > moment_s and (sent.topic, sent.number) in watcher.arrived
+            ]
+            if fresh:
+                return min(fresh)
+            try:
+                patience.check()
+            except StalledError as over:
+                raise FleetError(f"no message crossed after the kill {over}") from None
+            await asyncio.sleep(0.005)
 
     # -- 4 ---------------------------------------------------------------------------------------
 
@@ -237,12 +241,17 @@ class _Story:
     async def _until(
         self, what: str, holds: Callable[[dict[str, dict[str, Any]]], bool]
     ) -> dict[str, dict[str, Any]]:
+        statuses: dict[str, dict[str, Any]] = {}
+
+        async def came_about() -> bool:
+            nonlocal statuses
+            statuses = await self._fleet.statuses()
+            return holds(statuses)
+
         try:
-            async with asyncio.timeout(STEP_TIMEOUT_S):
-                while not holds(statuses := await self._fleet.statuses()):
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise FleetError(f"{what} did not come about within {STEP_TIMEOUT_S} s") from None
+            await self._fleet.patience().until(came_about)
+        except StalledError as over:
+            raise FleetError(f"{what} did not come about {over}") from None
         return statuses
 
     def _show(self, name: str, statuses: dict[str, dict[str, Any]]) -> None:

@@ -101,8 +101,11 @@ def _user(device: CardDevice) -> Mapping[str, Any]:
 def _addresses(device: CardDevice, interface: str) -> Mapping[str, Any]:
     network = device.network
     if network is None or device.fixed_interface != interface:
-        return {"dhcp4": True}
-    found: dict[str, Any] = {"dhcp4": False, "addresses": [network.address]}
+        return {"dhcp4": True, "dhcp6": True}
+    # The other family stays on: with a name server of a family that is off, netplan makes a
+    # connection that NetworkManager refuses, and the card has no network at all.
+    is_six = ":" in network.address
+    found: dict[str, Any] = {"dhcp4": is_six, "dhcp6": not is_six, "addresses": [network.address]}
     if network.gateway:
         everywhere = "::/0" if ":" in network.gateway else "0.0.0.0/0"
         found["routes"] = [{"to": everywhere, "via": network.gateway}]

@@ -106,11 +106,15 @@ def _keyfile(
 
 def _method(device: CardDevice, *, is_six: bool, is_fixed: bool) -> Iterator[str]:
     network = device.network
-    if network is None or not is_fixed or (":" in network.address) != is_six:
+    if network is None or not is_fixed:
         yield "method=auto"
         return
-    yield "method=manual"
-    yield f"address1={network.address}" + (f",{network.gateway}" if network.gateway else "")
+    if (":" in network.address) == is_six:
+        yield "method=manual"
+        yield f"address1={network.address}" + (f",{network.gateway}" if network.gateway else "")
+    else:
+        yield "method=auto"
+    # A server belongs to its own family's section, whichever of them has the fixed address.
     servers = [each for each in network.name_servers if (":" in each) == is_six]
     if servers:
         yield "dns=" + "".join(f"{each};" for each in servers)

@@ -45,7 +45,7 @@ from gateway.members.relocation import relocate
 from gateway.members.roll import MemberRoll
 from gateway.members.watch import MemberWatch
 from gateway.policy.origins import OriginRules
-from gateway.process import arrivals, coap_part, reloading, sd_notify, store_limits, tree_mode
+from gateway.process import arrivals, coap_part, reloading, store_limits, tree_mode
 from gateway.process.attachment import Attachment
 from gateway.process.console_part import ConsolePart
 from gateway.process.drain import Drain
@@ -116,7 +116,6 @@ class GatewayProcess:
 
     async def stop(self) -> None:
         """Stop all parts, the last started first."""
-        sd_notify.notify("STOPPING=1")
         await self._stack.aclose()
 
     @property

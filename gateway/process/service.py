@@ -16,6 +16,7 @@ from gateway.process import allocator, garbage, sd_notify
 from gateway.process.gateway_process import GatewayProcess
 from gateway.state_folder import state_format
 from gateway.state_folder.life import Renewals
+from gateway.watched_tasks import WatchedTasks
 
 _log = logging.getLogger(__name__)
 
@@ -47,18 +48,25 @@ async def serve(
     garbage.spare_the_loop()
     allocator.keep_what_is_freed()
     renewals = Renewals(again.set)
-    while not stopping.is_set():
-        again.clear()
-        process = GatewayProcess(settings, stopping.set, read, renewals)
-        await process.start()
-        sd_notify.notify("READY=1")
-        process.watched.start("reload", partial(_reload, process, hung_up))
-        process.watched.start("certificates", partial(_follow, settings, hung_up.set))
-        try:
-            await _until_any(stopping, again)
-        finally:
-            await process.watched.stop()
-            await process.stop()
+    beside = WatchedTasks()
+    beside.start("watchdog", _beat)
+    try:
+        while not stopping.is_set():
+            again.clear()
+            process = GatewayProcess(settings, stopping.set, read, renewals)
+            await process.start()
+            sd_notify.notify("READY=1")
+            process.watched.start("reload", partial(_reload, process, hung_up))
+            process.watched.start("certificates", partial(_follow, settings, hung_up.set))
+            try:
+                await _until_any(stopping, again)
+            finally:
+                if stopping.is_set():
+                    sd_notify.notify("STOPPING=1")
+                await process.watched.stop()
+                await process.stop()
+    finally:
+        await beside.stop()
 
 
 async def _follow(settings: GatewaySettings, changed: Callable[[], None]) -> None:
@@ -79,20 +87,21 @@ async def _follow(settings: GatewaySettings, changed: Callable[[], None]) -> Non
 
 
 async def _until_any(*events: asyncio.Event) -> None:
-    """Wait for one of the events, and tell the watchdog meanwhile that all is well."""
-    interval_s = sd_notify.watchdog_interval_s()
+    """Wait for one of the events."""
     waiting = [asyncio.create_task(event.wait()) for event in events]
     try:
-        while True:
-            done, _ = await asyncio.wait(
-                waiting, timeout=interval_s, return_when=asyncio.FIRST_COMPLETED
-            )
-            if done:
-                return
-            sd_notify.notify("WATCHDOG=1")
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in waiting:
             task.cancel()
+
+
+async def _beat() -> None:
+    """Tell the watchdog that all is well, from one life of the gateway to the next."""
+    interval_s = sd_notify.watchdog_interval_s()
+    while interval_s is not None:
+        sd_notify.notify("WATCHDOG=1")
+        await asyncio.sleep(interval_s)
 
 
 async def _reload(process: GatewayProcess, hung_up: asyncio.Event) -> None:

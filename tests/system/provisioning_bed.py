@@ -114,6 +114,7 @@ class Controller:
         hosts: dict[str, dict[str, Any]],
         *arguments: str,
         playbook: str = "site.yml",
+        group: str = "gateways",
     ) -> Play:
         """Run a playbook for these hosts, reached by a program in the place of ssh."""
         program = self.folder / "ssh"
@@ -130,7 +131,6 @@ class Controller:
         ]
         if new:  # each run renews the list of revoked ones, which is a change
             fleet_keys.issue(certificates, *new)
-        group = "gateways" if playbook == "site.yml" else playbook.removesuffix(".yml")
         connection = {
             "ansible_ssh_executable": str(program),
             "ansible_ssh_transfer_method": "piped",

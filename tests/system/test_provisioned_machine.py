@@ -107,7 +107,8 @@ def test_a_dry_run_shows_what_would_change_and_changes_nothing(plays: dict[str, 
 
 def test_a_second_run_changes_nothing(plays: dict[str, Play]) -> None:
     assert plays["second"].returncode == 0, plays["second"].output[-5000:]
-    assert plays["second"].recap("north")["changed"] == 0
+    again = plays["second"]
+    assert again.recap("north")["changed"] == 0, again.output[-20_000:]
 
 
 def test_files_are_as_the_variables_say(plays: dict[str, Play], root: Path) -> None:
@@ -125,6 +126,50 @@ def test_files_are_as_the_variables_say(plays: dict[str, Play], root: Path) -> N
     )
     assert (root / "home/anna/.ssh/authorized_keys").read_text() == "ssh-ed25519 AAAA anna\n"
     assert (root / "etc/sudoers.d/hedgerow").read_text() == "anna ALL=(ALL) NOPASSWD: ALL\n"
+
+
+def test_what_the_roles_made_and_no_longer_want_is_taken_away_and_nothing_else(
+    controller: Controller, plays: dict[str, Play], root: Path, tmp_path: Path
+) -> None:
+    assert plays["first"].returncode == 0, plays["first"].output[-5000:]
+    copy = tmp_path / "root"
+    run("cp", "--archive", "--reflink=auto", root, copy)
+    ssh = IN_CHROOT.format(root=copy)
+    run("chroot", copy, "useradd", "--create-home", "bernd")  # by somebody else
+    with (copy / "etc/fstab").open("a") as fstab:
+        fstab.write("/dev/sdb1 /srv/own ext4 defaults 0 2\n")
+    more = {
+        **MACHINE,
+        "base_users": [*MACHINE["base_users"], {"name": "bernd", "keys": ["ssh-ed25519 AAAA b"]}],
+        "sd_card_mounts": [{"source": "LABEL=data", "path": "/srv/data"}],
+    }
+    for given in (more, more):
+        made = controller.play(ssh, {"north": given}, *NOT_THE_GATEWAY)
+        assert made.returncode == 0, made.output[-5000:]
+    assert "LABEL=data /srv/data" in (copy / "etc/fstab").read_text()
+
+    fewer = {**MACHINE, "site_roles": ["base", "time", "sd_card", "firewall"], "base_users": []}
+    dry = controller.play(ssh, {"north": fewer}, *NOT_THE_GATEWAY, "--check", "--diff")
+    assert dry.recap("north")["changed"] >= 4, dry.output[-5000:]
+    assert (copy / "etc/sudoers.d/hedgerow").exists()
+    gone = controller.play(ssh, {"north": fewer}, *NOT_THE_GATEWAY)
+    assert gone.returncode == 0, gone.output[-5000:]
+    accounts = (copy / "etc/passwd").read_text()
+    assert "anna:" not in accounts
+    assert "bernd:" in accounts, "the role did not make it"
+    assert not (copy / "home/bernd/.ssh/authorized_keys").exists()
+    assert (copy / "home/anna").is_dir(), "what somebody has written is not the role's"
+    for path in (
+        *("etc/sudoers.d/hedgerow", "etc/udev/rules.d/60-hedgerow-sensors.rules"),
+        *("etc/modules-load.d/hedgerow-sensors.conf", "etc/sysctl.d/60-hedgerow-watchdog.conf"),
+        *("var/lib/hedgerow-roles/sensors.json", "var/lib/hedgerow-roles/watchdog.json"),
+    ):
+        assert not (copy / path).exists(), path
+    table = (copy / "etc/fstab").read_text()
+    assert "/srv/data" not in table
+    assert "/srv/own" in table
+    assert "hedgerow sensors" not in (copy / "boot/firmware/config.txt").read_text()
+    assert controller.play(ssh, {"north": fewer}, *NOT_THE_GATEWAY).recap("north")["changed"] == 0
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -208,9 +253,9 @@ def test_the_cloud_side_is_configured_and_its_units_hold(
     ssh, hosts = IN_CHROOT.format(root=root), {"collector": settings}
     run("chroot", root, "useradd", "--system", "hedgerow-cloud")
     arguments = ("--tags", "configure")
-    first = controller.play(ssh, hosts, *arguments, playbook="cloud.yml")
+    first = controller.play(ssh, hosts, *arguments, playbook="cloud.yml", group="cloud")
     assert first.returncode == 0, first.output[-5000:]
-    second = controller.play(ssh, hosts, *arguments, playbook="cloud.yml")
+    second = controller.play(ssh, hosts, *arguments, playbook="cloud.yml", group="cloud")
     assert second.recap("collector")["changed"] == 0
     assert PSK not in first.output
     unit = "/etc/systemd/system/hedgerow-collector.service"

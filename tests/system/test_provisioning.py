@@ -6,6 +6,8 @@ as it is between a developer's machine and a Pi.
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import re
 import shutil
@@ -224,6 +226,28 @@ def test_the_installed_gateway_accepts_the_configuration(provisioned: Provisione
     assert done.stdout.split() == ["gw-north", "campus", TREE_KEY, "host", "True"], done.stderr
 
 
+@pytest.mark.deploy
+@pytest.mark.peer("mmdebstrap", "mmdebstrap")
+def test_what_a_power_cut_emptied_behind_a_mark_is_found_and_made_whole_by_the_next_run(
+    controller: Controller, provisioned: Provisioned
+) -> None:
+    release = (provisioned.root / "opt/hedgerow/venv").readlink().relative_to("/")
+    command = provisioned.root / release / "bin/hedgerow"
+    unit = provisioned.root / "etc/systemd/system/hedgerow.service"
+    for path in (command, unit):
+        path.write_bytes(b"")
+    ssh = IN_CHROOT.format(root=provisioned.root)
+    play = controller.play(ssh, {"north": NORTH})
+    assert play.returncode == 0, play.output[-5000:]
+    assert (
+        "hedgerow "
+        in run("chroot", provisioned.root, "/opt/hedgerow/venv/bin/hedgerow", "--version").stdout
+    )
+    assert "ExecStart" in unit.read_text()
+    again = controller.play(ssh, {"north": NORTH})
+    assert again.recap("north")["changed"] == 0, again.output[-5000:]
+
+
 @pytest.fixture
 def enrolment(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """An authority's folder, and where its enrolment service listens."""
@@ -330,3 +354,66 @@ def test_the_service_runs_confined_after_boot_and_restarts_for_a_new_release(
         link.readlink().name,
     }
     assert "hello_s = 0.25" in (provisioned.root / "etc/hedgerow/hedgerow.toml").read_text()
+
+
+@pytest.mark.peer("systemd-nspawn", "systemd-container")
+@pytest.mark.peer("mmdebstrap", "mmdebstrap")
+@pytest.mark.soak("boots a system; what unpacks a backup is tested in tests/unit/deploy")
+def test_only_a_whole_backup_of_its_own_takes_the_place_of_what_a_gateway_has(
+    controller: Controller, booted: Container, tmp_path: Path
+) -> None:
+    ssh = IN_CONTAINER.format(leader=booted.leader)
+    backups = tmp_path / "backups"
+
+    def play(playbook: str, **more: Any) -> Play:
+        said = json.dumps({"hedgerow_backups": str(backups), **more})
+        hosts = {"north": NORTH}
+        return controller.play(
+            ssh, hosts, "--limit", "north", "--extra-vars", said, playbook=playbook
+        )
+
+    assert booted.state() == "active"
+    pid = booted.main_pid()
+    missing = play("restore.yml")
+    assert "is not there: name the folder of backup.yml" in missing.failure("north")
+    made = play("backup.yml")
+    assert made.returncode == 0, made.output[-5000:]
+    archive = backups / "gw-north.tar.gz"
+    whole, pid = archive.read_bytes(), booted.main_pid()
+
+    archive.write_bytes(whole[: len(whole) * 9 // 10])
+    assert "is cut off or damaged" in play("restore.yml").output
+    with tarfile.open(archive, "w:gz") as tar:
+        for path, text in (
+            ("etc/hedgerow/hedgerow.toml", b'[gateway]\nid = "gw-other"\n'),
+            ("var/lib/hedgerow/boot_epoch", b"1"),
+        ):
+            member = tarfile.TarInfo(path)
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text))
+    assert "is a backup of 'gw-other'" in play("restore.yml").output
+    assert booted.main_pid() == pid, "it went on all the while"
+
+    archive.write_bytes(whole)
+    booted.run("touch", "/var/lib/hedgerow/newer-than-the-backup")
+    good = play("restore.yml")
+    assert good.returncode == 0, good.output[-5000:]
+    assert booted.state() == "active"
+    left = booted.run("ls", "-A", "/var/lib", "/var/lib/hedgerow", "/etc", "/root")
+    assert "newer-than" not in left
+    assert "restore" not in left
+
+    # With this one it does not come up.
+    broken = tmp_path / "broken"
+    with tarfile.open(archive) as tar:
+        tar.extractall(broken, filter="tar")
+    with (broken / "etc/hedgerow/hedgerow.toml").open("a") as config:
+        config.write("[nonsense]\nx = 1\n")
+    with tarfile.open(archive, "w:gz") as tar:
+        for name in ("etc/hedgerow", "var/lib/hedgerow"):
+            tar.add(broken / name, name)
+    booted.run("touch", "/var/lib/hedgerow/newer-than-the-backup")
+    back = play("restore.yml", gateway_healthy_s=30)
+    assert "What it had before is back" in back.output
+    assert booted.state() == "active"
+    assert booted.run("ls", "/var/lib/hedgerow/newer-than-the-backup").startswith("/var")

@@ -77,6 +77,35 @@ def test_no_passphrase_stands_in_any_text_of_the_card(phrase: str) -> None:
     assert not [text for text in texts if one.wifi.passphrase in text]
 
 
+FIXED = {
+    "4 and 4": StaticNetwork("10.0.0.2/24", "10.0.0.1", ("10.0.0.1",)),
+    "4 and 6": StaticNetwork("10.0.0.2/24", "10.0.0.1", ("2001:db8::1",)),
+    "6 and 4": StaticNetwork("2001:db8::2/64", "2001:db8::1", ("10.0.0.1",)),
+    "6 and 6": StaticNetwork("2001:db8::2/64", "2001:db8::1", ("2001:db8::1",)),
+}
+
+
+@pytest.mark.parametrize("network", FIXED.values(), ids=FIXED)
+def test_a_name_server_of_either_family_is_asked_beside_a_fixed_address_of_either(
+    network: StaticNetwork,
+) -> None:
+    one = msgspec.structs.replace(NORTH, network=network)
+    six = [":" in network.address, ":" in network.name_servers[0]]
+    found = yaml.safe_load(cloud_config.network_config(one))
+    wired = found["network"]["ethernets"]["eth0"]
+    assert wired["nameservers"]["addresses"] == [*network.name_servers]
+    # What is off may have no server.
+    is_on = {False: wired["dhcp4"] or not six[0], True: wired["dhcp6"] or six[0]}
+    assert is_on[six[1]]
+    keyfile = configparser.ConfigParser()
+    keyfile.read_string(first_run.keyfiles(one)["hedgerow-wired.nmconnection"])
+    sections = [keyfile["ipv4"], keyfile["ipv6"]]
+    assert sections[six[0]]["method"] == "manual"
+    assert sections[not six[0]]["method"] == "auto"
+    assert sections[six[1]]["dns"] == f"{network.name_servers[0]};"
+    assert "dns" not in sections[not six[1]]
+
+
 FAKES = ("useradd", "usermod", "passwd", "systemctl", "chown", "rfkill", "sync")
 
 

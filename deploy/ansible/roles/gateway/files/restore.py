@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Puts a backup of a gateway into the place of what it has, in steps that can be taken back.
+
+    restore.py unpack ARCHIVE --id ID --user USER    look at all of it, and unpack it beside
+    restore.py swap                                  each folder and what was unpacked change places
+    restore.py keep                                  it is well: remove the ones of before
+    restore.py undo                                  it is not: the ones of before come back
+
+Nothing that the gateway has is touched before the whole archive was read and found to be this
+gateway's. A folder and its backup change places in one system call: at no moment is there none,
+in the place of which systemd would make an empty one at the next boot. Each step can be repeated.
+It needs nothing but Python's standard library: it runs on the Pi, whatever release that has.
+
+Exit codes: 0 done; 1 the archive or the disk is not as it has to be, and why; nothing was changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gzip
+import os
+import shutil
+import sys
+import tarfile
+import tomllib
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+CONFIG_FILE = "hedgerow.toml"
+CERTIFICATES = "tls"
+"""The Pi's own may be newer than the backup's, and those may be revoked: this folder stays."""
+MARK = ".of-a-backup"
+"""A file in each folder that was unpacked, until it is known to be well."""
+FREE_BYTES = 64 << 20
+"""So much of the disk is left to others."""
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+class RestoreError(Exception):
+    """A backup can't be restored; the message says why and what to do."""
+
+
+def beside(folder: Path) -> Path:
+    """Return where the backup's folder waits, and afterwards the one of before."""
+    return folder.with_name(folder.name + ".restore")
+
+
+def is_of_backup(folder: Path) -> bool:
+    """Return whether a folder is what was unpacked, and not the one of before."""
+    return (folder / MARK).exists()
+
+
+def unpack(archive: Path, gateway: str, config: Path, state: Path) -> None:
+    """Read the whole archive, check it, and unpack it beside the two folders.
+
+    Raises:
+        RestoreError: it is cut off, damaged, another gateway's, too large, or holds what no backup
+            has; or an earlier restore was not ended.
+
+    """
+    for folder in (config, state):
+        if is_of_backup(folder):
+            raise RestoreError(
+                f"an earlier restore was not ended; what it replaced is in {beside(folder)}: play"
+                " restore.yml with -e hedgerow_restore=keep if the gateway is well, else with undo"
+            )
+        if folder.is_mount():
+            raise RestoreError(
+                f"{folder} is a file system of its own and can't be replaced by a rename: have"
+                " gateway_state_dir name a folder in it"
+            )
+        shutil.rmtree(beside(folder), ignore_errors=True)
+    _check(archive, gateway, config, state)
+    shutil.copytree(config, beside(config), symlinks=True)
+    _keep_owners(config, beside(config))
+    beside(state).mkdir(mode=0o700)
+    with tarfile.open(archive) as tar:
+        for member, folder, path in _members(tar, config, state):
+            if folder == config and path.parts[:1] == (CERTIFICATES,):
+                continue
+            _extract(tar, member, beside(folder) / path)
+    for folder in (config, state):
+        (beside(folder) / MARK).touch(0o600)
+    os.sync()
+
+
+def _check(archive: Path, gateway: str, config: Path, state: Path) -> None:
+    """Read all of it, to the check of its last byte."""
+    found: str | None = None
+    needed, has_state = 0, False
+    try:
+        with gzip.open(archive) as stream:
+            with tarfile.open(fileobj=stream, mode="r|") as tar:
+                for member, folder, path in _members(tar, config, state):
+                    needed += member.size
+                    has_state |= folder == state
+                    if folder == config and path == PurePosixPath(CONFIG_FILE):
+                        content = tar.extractfile(member)
+                        assert content is not None
+                        found = str(tomllib.loads(content.read().decode())["gateway"]["id"])
+            while stream.read(1 << 20):
+                pass
+    except (EOFError, OSError, tarfile.TarError, zlib.error) as error:
+        raise RestoreError(f"{archive} is cut off or damaged ({error}): take another") from error
+    except (KeyError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise RestoreError(f"{archive}: its {CONFIG_FILE} names no gateway ({error})") from error
+    if found is None or not has_state:
+        raise RestoreError(f"{archive} is no backup of a gateway: it lacks {config} or {state}")
+    if found != gateway:
+        raise RestoreError(f"{archive} is a backup of {found!r}, and this gateway is {gateway!r}")
+    if needed + FREE_BYTES > (free := shutil.disk_usage(state.parent).free):
+        raise RestoreError(f"{archive} takes {needed >> 20} MiB, and {free >> 20} MiB are free")
+
+
+def _members(
+    tar: tarfile.TarFile, config: Path, state: Path
+) -> Iterator[tuple[tarfile.TarInfo, Path, PurePosixPath]]:
+    """Each member with the folder that it is of and its path there."""
+    for member in tar:
+        name = PurePosixPath("/", member.name)
+        for folder in (config, state):
+            if name.is_relative_to(folder) and ".." not in name.parts:
+                break
+        else:
+            raise RestoreError(f"no backup has {member.name!r}: it is not unpacked")
+        if not (member.isfile() or member.isdir()):
+            raise RestoreError(f"no backup has a link or device: {member.name!r} is not unpacked")
+        yield member, folder, name.relative_to(folder)
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    if member.isdir():
+        target.mkdir(parents=True, exist_ok=True)
+    else:
+        content = tar.extractfile(member)
+        assert content is not None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        with (
+            content,
+            os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
+        ):
+            shutil.copyfileobj(content, file)
+    # In the order of the archive a folder comes before what is in it, and root writes into any.
+    target.chmod(member.mode & 0o777)
+
+
+def _keep_owners(source: Path, copy: Path) -> None:
+    for path in (source, *source.rglob("*")):
+        found = path.lstat()
+        os.chown(copy / path.relative_to(source), found.st_uid, found.st_gid, follow_symlinks=False)
+
+
+def own(user: str, config: Path, state: Path) -> None:
+    """Give what was unpacked to the service's user, whatever number that has here."""
+    for path in (beside(state), *beside(state).rglob("*")):
+        shutil.chown(path, user, user)
+    for path in (beside(config), *beside(config).glob("*.toml")):
+        shutil.chown(path, group=user)
+    if (passwords := beside(config) / "passwords").exists():
+        shutil.chown(passwords, user, user)
+
+
+def swap(config: Path, state: Path) -> None:
+    """Have the backup and what the gateway has change places.
+
+    Raises:
+        RestoreError: nothing was unpacked.
+
+    """
+    for folder in (config, state):
+        if not (is_of_backup(folder) or is_of_backup(beside(folder))):
+            raise RestoreError(f"{beside(folder)} is not of a backup: unpack an archive first")
+    for folder in (config, state):
+        if not is_of_backup(folder):
+            _exchange(folder, beside(folder))
+    os.sync()
+
+
+def keep(config: Path, state: Path) -> None:
+    """Remove what was there before."""
+    for folder in (config, state):
+        if is_of_backup(folder):
+            shutil.rmtree(beside(folder), ignore_errors=True)
+            (folder / MARK).unlink()
+    os.sync()
+
+
+def undo(config: Path, state: Path) -> None:
+    """Bring back what was there before, and remove what was unpacked."""
+    for folder in (config, state):
+        if is_of_backup(folder):
+            _exchange(folder, beside(folder))
+        shutil.rmtree(beside(folder), ignore_errors=True)
+    os.sync()
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """See renameat2(2), RENAME_EXCHANGE.
+
+    Raises:
+        OSError: the file system has no such thing, or one is not there.
+
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(_AT_FDCWD, bytes(one), _AT_FDCWD, bytes(other), _RENAME_EXCHANGE) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(one))
+
+
+def main() -> int:
+    """Take one step and return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("step", choices=("unpack", "swap", "keep", "undo"))
+    parser.add_argument("archive", type=Path, nargs="?")
+    parser.add_argument("--id", default="")
+    parser.add_argument("--user", default="hedgerow")
+    parser.add_argument("--config", type=Path, default=Path("/etc/hedgerow"))
+    parser.add_argument("--state", type=Path, default=Path("/var/lib/hedgerow"))
+    asked = parser.parse_args()
+    folders = asked.config, asked.state
+    try:
+        if asked.step == "unpack":
+            if asked.archive is None:
+                parser.error("unpack what? name the archive")
+            try:
+                unpack(asked.archive, asked.id, *folders)
+                own(asked.user, *folders)
+            except BaseException:
+                for folder in folders:
+                    shutil.rmtree(beside(folder), ignore_errors=True)
+                raise
+        else:
+            {"swap": swap, "keep": keep, "undo": undo}[asked.step](*folders)
+    except (RestoreError, OSError, LookupError) as error:
+        sys.stderr.write(f"restore: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

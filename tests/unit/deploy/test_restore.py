@@ -1,0 +1,223 @@
+"""A backup comes into the place of what a gateway has, whole or not at all (restore.py)."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[3] / "deploy/ansible/roles/gateway/files/restore.py"
+
+
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("restore", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+restore = script()
+
+
+class Pi:
+    """Two folders, and archives of them as backup.yml makes them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config, self.state = folder / "etc/hedgerow", folder / "var/lib/hedgerow"
+        self.write("of before")
+
+    def write(self, said: str, gateway: str = "gw-south") -> None:
+        for path in (self.config / "tls", self.state / "log"):
+            path.mkdir(parents=True, exist_ok=True)
+        (self.config / "hedgerow.toml").write_text(f'# {said}\n[gateway]\nid = "{gateway}"\n')
+        (self.config / "tls/gateway.pem").write_text(said)
+        (self.state / "boot_epoch").write_text(said)
+        (self.state / "log/0.log").write_bytes(os.urandom(100_000))
+
+    def archive(self, edit: Callable[[tarfile.TarFile], None] = lambda tar: None) -> Path:
+        path = self.folder / "backup.tar.gz"
+        with tarfile.open(path, "w:gz") as tar:
+            for folder in (self.config, self.state):
+                tar.add(folder, str(folder).lstrip("/"))
+            edit(tar)
+        return path
+
+    def files(self) -> dict[str, bytes]:
+        found = (path for top in (self.config, self.state) for path in top.rglob("*"))
+        return {str(path): path.read_bytes() for path in found if path.is_file()}
+
+    def unpack(self, archive: Path) -> None:
+        restore.unpack(archive, "gw-south", self.config, self.state)
+
+    def leftovers(self) -> list[Path]:
+        return [*self.folder.rglob("*.restore"), *self.folder.rglob(restore.MARK)]
+
+
+@pytest.fixture
+def pi(tmp_path: Path) -> Pi:
+    return Pi(tmp_path)
+
+
+def test_what_the_backup_has_comes_back_but_certificates_stay_those_of_the_pi(pi: Pi) -> None:
+    archive, expected = pi.archive(), pi.files()
+    pi.write("of now")
+    (pi.state / "newer").touch()
+    pi.unpack(archive)
+    assert (pi.state / "boot_epoch").read_text() == "of now", "it serves while all is read"
+    restore.swap(pi.config, pi.state)
+    restore.keep(pi.config, pi.state)
+    certificate = str(pi.config / "tls/gateway.pem")
+    assert pi.files() == {**expected, certificate: b"of now"}
+    assert pi.leftovers() == []
+
+
+def test_one_that_does_not_come_up_has_what_it_had_before(pi: Pi) -> None:
+    archive = pi.archive()
+    pi.write("of now")
+    before = pi.files()
+    pi.unpack(archive)
+    restore.swap(pi.config, pi.state)
+    restore.undo(pi.config, pi.state)
+    assert pi.files() == before
+    assert pi.leftovers() == []
+
+
+def test_an_archive_that_is_cut_off_anywhere_changes_nothing(pi: Pi) -> None:
+    archive = pi.archive()
+    whole, before = archive.read_bytes(), pi.files()
+    for length in (0, 1, 20, len(whole) // 2, len(whole) - 9, len(whole) - 1):
+        archive.write_bytes(whole[:length])
+        with pytest.raises(restore.RestoreError, match=r"backup\.tar\.gz"):
+            pi.unpack(archive)
+        assert pi.files() == before
+
+
+def test_an_archive_with_one_wrong_bit_changes_nothing(pi: Pi) -> None:
+    archive = pi.archive()
+    content = bytearray(archive.read_bytes())
+    content[len(content) * 3 // 4] ^= 1
+    archive.write_bytes(content)
+    with pytest.raises(restore.RestoreError, match="cut off or damaged"):
+        pi.unpack(archive)
+
+
+def test_the_archive_of_another_gateway_is_refused_by_both_names(pi: Pi) -> None:
+    pi.write("of another", "gw-north")
+    with pytest.raises(restore.RestoreError, match=r"backup of 'gw-north', and .* 'gw-south'"):
+        pi.unpack(pi.archive())
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE) -> Callable[[tarfile.TarFile], None]:
+    def add(tar: tarfile.TarFile) -> None:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = kind, "/etc/shadow"
+        tar.addfile(info)
+
+    return add
+
+
+@pytest.mark.parametrize(
+    ("where", "kind"),
+    [
+        ("etc/sudoers.d/x", tarfile.REGTYPE),
+        ("{config}/../../x", tarfile.REGTYPE),
+        ("{config}/x", tarfile.SYMTYPE),
+        ("{state}/x", tarfile.LNKTYPE),
+        ("{state}/x", tarfile.CHRTYPE),
+    ],
+)
+def test_what_no_backup_has_is_unpacked_nowhere(pi: Pi, where: str, kind: bytes) -> None:
+    name = where.format(config=str(pi.config).lstrip("/"), state=str(pi.state).lstrip("/"))
+    before = pi.files()
+    with pytest.raises(restore.RestoreError, match="is not unpacked"):
+        pi.unpack(pi.archive(member(name, kind)))
+    assert pi.files() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", gzip.compress(b"no tar" * 1000)])
+def test_what_is_no_archive_of_a_gateway_is_refused(pi: Pi, content: bytes) -> None:
+    archive = pi.folder / "backup.tar.gz"
+    archive.write_bytes(content)
+    with pytest.raises(restore.RestoreError):
+        pi.unpack(archive)
+
+
+def test_one_without_a_state_folder_is_refused(pi: Pi) -> None:
+    archive = pi.folder / "backup.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(pi.config, str(pi.config).lstrip("/"))
+    with pytest.raises(restore.RestoreError, match="it lacks"):
+        pi.unpack(archive)
+
+
+def test_one_for_which_the_disk_has_no_room_is_refused_by_both_sizes(
+    pi: Pi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restore, "FREE_BYTES", 1 << 60)
+    with pytest.raises(restore.RestoreError, match=r"takes \d+ MiB, and \d+ MiB are free"):
+        pi.unpack(pi.archive())
+
+
+def test_wherever_the_power_is_cut_both_folders_are_there_and_the_next_call_ends_it(
+    pi: Pi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = pi.archive()
+    restored = (pi.state / "boot_epoch").read_text()
+    exchange = restore._exchange
+    for cut in range(2):
+        pi.write("of now")
+        pi.unpack(archive)
+        left = [cut]
+
+        def exchanged(*folders: Path, left: list[int] = left) -> None:
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            left[0] -= 1
+            exchange(*folders)
+
+        monkeypatch.setattr(restore, "_exchange", exchanged)
+        with pytest.raises(KeyboardInterrupt):
+            restore.swap(pi.config, pi.state)
+        assert (pi.config / "hedgerow.toml").exists()
+        assert (pi.state / "boot_epoch").exists()
+        monkeypatch.setattr(restore, "_exchange", exchange)
+        restore.swap(pi.config, pi.state)
+        restore.swap(pi.config, pi.state)
+        assert (pi.state / "boot_epoch").read_text() == restored
+        restore.keep(pi.config, pi.state)
+        restore.keep(pi.config, pi.state)
+        assert pi.leftovers() == []
+
+
+def test_one_that_was_not_ended_is_not_overwritten(pi: Pi) -> None:
+    archive = pi.archive()
+    pi.unpack(archive)
+    pi.unpack(archive)  # the one of before was not put into its place
+    restore.swap(pi.config, pi.state)
+    with pytest.raises(restore.RestoreError, match="hedgerow_restore=keep"):
+        pi.unpack(archive)
+    assert restore.beside(pi.state).exists()
+
+
+def test_nothing_is_put_into_place_that_was_not_unpacked(pi: Pi) -> None:
+    with pytest.raises(restore.RestoreError, match="unpack an archive first"):
+        restore.swap(pi.config, pi.state)
+
+
+def test_a_file_keeps_its_mode_and_gets_no_set_user_bit(pi: Pi) -> None:
+    (pi.state / "secret").touch(0o600)
+    (pi.state / "program").touch()
+    (pi.state / "program").chmod(0o4755)
+    pi.unpack(pi.archive())
+    restore.swap(pi.config, pi.state)
+    assert (pi.state / "secret").stat().st_mode & 0o7777 == 0o600
+    assert (pi.state / "program").stat().st_mode & 0o7777 == 0o755
