@@ -22,7 +22,7 @@ from typing import Any
 
 from gateway.certificates import founding
 from gateway.coap.client import ClientError, request
-from gateway.demo.patience import Patience, StalledError, processor_delay_s
+from gateway.demo.patience import DemoStalledError, Patience, processor_delay_s
 from gateway.state_folder import listeners_file
 
 COLLECTOR = "collector"
@@ -232,7 +232,7 @@ class Fleet:
 
         try:
             await self.patience().until(is_ready)
-        except StalledError as over:
+        except DemoStalledError as over:
             raise FleetError(f"{name} did not start {over}: {self.tail(name)}") from None
 
     def patience(self) -> Patience:
@@ -365,6 +365,6 @@ async def _terminate(process: asyncio.subprocess.Process) -> None:
 
     try:
         await Patience(lambda: processor_delay_s([process.pid])).until(has_ended)
-    except StalledError:
+    except DemoStalledError:
         process.kill()
         await process.wait()
