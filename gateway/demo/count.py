@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.demo.device import Notes
 from gateway.demo.fleet import COLLECTOR, ROOT, Fleet, FleetError
-from gateway.demo.patience import DemoStalledError
+from gateway.demo.patience import StalledError
 
 TABLES = "tables"
 
@@ -44,7 +44,7 @@ async def settle(fleet: Fleet) -> None:
         await fleet.patience().until(lambda: _is_fed_by_the_root(fleet))
         await fleet.stop_gateway(ROOT)  # which sends what it still has
         await fleet.patience().until(has_nobody)
-    except DemoStalledError as over:
+    except StalledError as over:
         raise FleetError(f"the collector did not get everything {over}") from None
     await fleet.stop_collector()
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from gateway.certificates import founding
 from gateway.coap.client import ClientError, request
-from gateway.demo.patience import DemoStalledError, Patience, processor_delay_s
+from gateway.demo.patience import QuietClock, StalledError, processor_delay_s
 from gateway.state_folder import listeners_file
 
 COLLECTOR = "collector"
@@ -232,12 +232,12 @@ class Fleet:
 
         try:
             await self.patience().until(is_ready)
-        except DemoStalledError as over:
+        except StalledError as over:
             raise FleetError(f"{name} did not start {over}: {self.tail(name)}") from None
 
-    def patience(self) -> Patience:
+    def patience(self) -> QuietClock:
         """Return how long to wait for what the processes that run have to do."""
-        return Patience(lambda: processor_delay_s([os.getpid(), *self._running()]))
+        return QuietClock(lambda: processor_delay_s([os.getpid(), *self._running()]))
 
     def _running(self) -> Iterator[int]:
         """The processes that run now, by their numbers."""
@@ -364,7 +364,7 @@ async def _terminate(process: asyncio.subprocess.Process) -> None:
         return process.returncode is not None
 
     try:
-        await Patience(lambda: processor_delay_s([process.pid])).until(has_ended)
-    except DemoStalledError:
+        await QuietClock(lambda: processor_delay_s([process.pid])).until(has_ended)
+    except StalledError:
         process.kill()
         await process.wait()

@@ -19,7 +19,7 @@ AT_MOST_S = 900.0
 LOOK_AGAIN_S = 0.02
 
 
-class DemoStalledError(Exception):
+class StalledError(Exception):
     """What was waited for did not come about.
 
     Args:
@@ -34,7 +34,7 @@ class DemoStalledError(Exception):
         super().__init__(f"within {quiet_s:.0f} s{slow}")
 
 
-class Patience:
+class QuietClock:
     """Counts the time in which processes could have done something.
 
     Args:
@@ -60,7 +60,7 @@ class Patience:
         """Take a look.
 
         Raises:
-            DemoStalledError: it is over.
+            StalledError: it is over.
 
         """
         now_s, delayed_s = self._clock(), self._delay_s()
@@ -69,13 +69,13 @@ class Patience:
         self._looked_s, self._delayed_s = now_s, delayed_s
         took_s = now_s - self._begun_s
         if self._quiet_s > self._budget_s or took_s > AT_MOST_S:
-            raise DemoStalledError(self._quiet_s, took_s)
+            raise StalledError(self._quiet_s, took_s)
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Ask again and again until something holds.
 
         Raises:
-            DemoStalledError: it does not, and this is over.
+            StalledError: it does not, and this is over.
 
         """
         while not await holds():

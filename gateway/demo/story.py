@@ -25,7 +25,7 @@ from gateway.demo import count, page, picture
 from gateway.demo.device import Device, Notes, Watcher
 from gateway.demo.fleet import OPERATOR, ROOT, SITES, Fleet, FleetError, Member
 from gateway.demo.network import network
-from gateway.demo.patience import DemoStalledError
+from gateway.demo.patience import StalledError
 from gateway.demo.result import Result
 from gateway.demo.tally import tally
 from gateway.demo.timeline import Timeline
@@ -191,7 +191,7 @@ class _Story:
                 return min(fresh)
             try:
                 patience.check()
-            except DemoStalledError as over:
+            except StalledError as over:
                 raise FleetError(f"no message crossed after the kill {over}") from None
             await asyncio.sleep(0.005)
 
@@ -250,7 +250,7 @@ class _Story:
 
         try:
             await self._fleet.patience().until(came_about)
-        except DemoStalledError as over:
+        except StalledError as over:
             raise FleetError(f"{what} did not come about {over}") from None
         return statuses
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from gateway.demo.patience import AT_MOST_S, DemoStalledError, Patience, processor_delay_s
+from gateway.demo.patience import AT_MOST_S, QuietClock, StalledError, processor_delay_s
 
 
 class Machine:
@@ -16,7 +16,7 @@ class Machine:
 
     def __init__(self) -> None:
         self.now_s = self.delay_s = 0.0
-        self.patience = Patience(lambda: self.delay_s, lambda: self.now_s, budget_s=30.0)
+        self.patience = QuietClock(lambda: self.delay_s, lambda: self.now_s, budget_s=30.0)
 
     def pass_time(self, seconds: float, waiting: float) -> None:
         self.now_s += seconds
@@ -28,7 +28,7 @@ def test_what_does_nothing_on_a_quiet_machine_is_given_up_after_the_budget() -> 
     machine = Machine()
     for _ in range(30):
         machine.pass_time(1.0, 0.0)
-    with pytest.raises(DemoStalledError, match=r"^within 31 s$"):
+    with pytest.raises(StalledError, match=r"^within 31 s$"):
         machine.pass_time(1.0, 0.0)
 
 
@@ -36,14 +36,14 @@ def test_who_waits_for_a_processor_all_the_while_is_waited_for() -> None:
     machine = Machine()
     for _ in range(290):
         machine.pass_time(1.0, 0.9)
-    with pytest.raises(DemoStalledError, match=r"within 30 s, beside 27\d s"):
+    with pytest.raises(StalledError, match=r"within 30 s, beside 27\d s"):
         for _ in range(20):
             machine.pass_time(1.0, 0.9)
 
 
 def test_nothing_is_waited_for_without_an_end() -> None:
     machine = Machine()
-    with pytest.raises(DemoStalledError):
+    with pytest.raises(StalledError):
         for _ in range(int(AT_MOST_S) + 1):
             machine.pass_time(1.0, 1.0)
 
@@ -53,7 +53,7 @@ def test_another_process_than_before_gives_no_time_back() -> None:
     machine.pass_time(10.0, 10.0)
     machine.delay_s = 0.0  # the one that waited has ended
     machine.pass_time(20.0, 0.0)
-    with pytest.raises(DemoStalledError):
+    with pytest.raises(StalledError):
         machine.pass_time(11.0, 0.0)
 
 
