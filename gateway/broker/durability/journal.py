@@ -22,13 +22,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
-import msgpack
 import msgspec
 
 from gateway.broker.hooks import Client
+from gateway.broker.outbound.message import IN_PACKET
 from gateway.broker.retained.owed import Wanted
 from gateway.broker.sessions.subscription import Subscription
 from gateway.lasting_clock import Mark
@@ -68,17 +67,13 @@ class Event(enum.IntEnum):
     """session, filters whose retained messages were not all sent (`retained_owed.Wanted`); what
     RETAINED says in the same frame and later was. No filters: all was."""
 
-    INHERITS = 13
-    """session, origin, epoch, numbers (first and last in turn), flags, identifiers, times
-    (`saved.SavedPlaces`), a message that the log has no longer or None: messages of a shared
-    subscription wait for it that did for a session that has ended"""
-
 
 class Operation(enum.IntEnum):
     """What happened to one message of a session; each with its fields."""
 
     SENT = 0
-    """packet id, flags, number [, origin, epoch, where they are not this gateway's own]"""
+    """packet id, flags, number [, origin, epoch [, mark]]: the first two where they are not this
+    gateway's own, and the mark where it is delivered for a shared subscription"""
     PUBACK = 1
     """packet id"""
     PUBREC = 2
@@ -89,51 +84,18 @@ class Operation(enum.IntEnum):
     """packet id"""
     RELEASED = 5
     """packet id of the client's own message: it is no longer `incoming`"""
+    INHERITS = 6
+    """how many events of the frame came before, origin, epoch, numbers (first and last in turn),
+    flags, identifiers, times (`saved.SavedPlaces`), a message that the log has no longer or None:
+    messages of a shared subscription wait for the session that did for one that has ended.
+    It is no event, though it counts as one, for a release that does not know a kind of event reads
+    nothing of its frame; of operations it leaves out the one."""
 
 
 _pack: Final = msgspec.msgpack.Encoder().encode
 
 _ANSWERED: Final = frozenset((Operation.PUBREC, Operation.RELEASED))
 """What the client is told of: PUBREL and PUBCOMP stand on them."""
-
-
-class JournalError(ValueError):
-    """A journal frame is none; the message says what was found."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A journal frame as it was written."""
-
-    events: list[tuple[Any, ...]]
-    operations: list[tuple[int, list[tuple[Any, ...]]]]
-    publishers: list[tuple[int, int, int]]
-    """Session, index in the batch that follows, QoS 2 packet id (0 for QoS 0 and 1). For a will:
-    less its number, index, 0."""
-
-    def marks(self) -> list[Mark]:
-        """What it says of the time."""
-        return [Mark(*fields) for kind, *fields in self.events if kind is Event.CLOCK]
-
-    @classmethod
-    def decode(cls, data: bytes) -> Frame:
-        """Read a frame.
-
-        Raises:
-            JournalError: the bytes are none.
-
-        """
-        try:
-            events, operations, publishers = msgpack.unpackb(
-                data, use_list=False, strict_map_key=False
-            )
-            return cls(
-                [(Event(kind), *fields) for kind, *fields in events],
-                [(number, list(ops)) for number, ops in operations],
-                list(publishers),
-            )
-        except (ValueError, TypeError, msgpack.UnpackException) as error:
-            raise JournalError(f"journal frame: {error}") from error
 
 
 class SessionRecord:
@@ -167,7 +129,10 @@ class SessionRecord:
             return
         key, number = ref
         self.ticket = self.journal.written + 1
-        if key == self.journal.own:
+        if flags > IN_PACKET:  # apart, for releases that know no marks
+            mark = flags & ~IN_PACKET
+            self._note((0, packet_id, flags & IN_PACKET, number, *key, mark))
+        elif key == self.journal.own:
             self._note((0, packet_id, flags, number))
         else:
             self._note((0, packet_id, flags, number, *key))
@@ -208,12 +173,14 @@ class SessionRecord:
         Args:
             key: their stream.
             ranges: their numbers there, the first and the last of each range in turn.
-            how: flags, identifiers and times, as `Event.INHERITS` has them.
+            how: flags, identifiers and times, as `Operation.INHERITS` has them.
             row: the message, where it is one that the log does not have any more.
 
         """
         # After a mark: they go behind what it had been given.
-        self.journal.decisive(self, Event.INHERITS, self.number, *key, ranges, *how, row)
+        before = self.journal.decided()
+        self.ticket = self.journal.written + 1
+        self._note((int(Operation.INHERITS), before, *key, ranges, *how, row))
 
     def owed(self, wanted: tuple[Wanted, ...]) -> None:
         """What is retained for these filters was not all sent; none: it was."""
@@ -344,9 +311,14 @@ class Journal:
             fields: those of the event.
 
         """
+        self.decided()
+        self.noted(record, kind, *fields)
+
+    def decided(self) -> int:
+        """Mark what has been delivered; return how many events stand before the next one."""
         self._mark(list(self._unmarked))
         self.precedes = True
-        self.noted(record, kind, *fields)
+        return len(self._events)
 
     def _mark(self, keys: Sequence[Epoch]) -> None:
         for key in keys:

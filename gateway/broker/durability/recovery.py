@@ -16,9 +16,10 @@ from typing import Any
 
 from gateway.broker.durability.batches_again import BatchesAgain, ReadBatch
 from gateway.broker.durability.changes import Changes
-from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S, Durable
 from gateway.broker.durability.history import History
-from gateway.broker.durability.journal import Event, Frame, JournalError, Operation
+from gateway.broker.durability.journal import Event, Operation
+from gateway.broker.durability.journal_frame import Frame, JournalError
 from gateway.broker.durability.lives import Lives
 from gateway.broker.durability.lost_places import take_out
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
@@ -281,13 +282,17 @@ class Recovery:
                 self._expected[header.first + index] = (session, packet_id)
 
     def _happened(self, said: Frame) -> None:
-        for kind, *fields in said.events:
+        inherited = said.inherited()
+        for at, (kind, *fields) in enumerate(said.events):
+            self._sessions.inherit(self._clock.now_us(), inherited.pop(at, ()))
             if kind is Event.LEARNT:
                 self._learnt(fields)
             elif kind in {Event.WILL, Event.WILL_ENDED}:
                 self._wills.event(kind, fields)
             elif kind is not Event.CLOCK:
                 self._event(kind, fields)
+        for what in inherited.values():
+            self._sessions.inherit(self._clock.now_us(), what)
 
     def _life_ended(self) -> None:
         """The record of a life breaks off; what of its end the log has lost may come back."""
@@ -308,8 +313,6 @@ class Recovery:
                 self._reach(ref)
                 chosen = self._sessions.get(member)
                 self._delivery.chosen((share, topic_filter), ref, chosen, self._now_s)
-            case Event.INHERITS:
-                self._sessions.inherits(self._clock.now_us(), *fields)
             case _:
                 self._sessions.event(kind, fields)
 
@@ -345,6 +348,7 @@ class Recovery:
             case Operation.SENT:
                 flags, at, *key = rest
                 ref = ((key[0], key[1]) if key else self._frames_key, at)
+                flags |= key[2] if len(key) > 2 else 0
                 self._reach(ref)
                 self._lacking.was_sent(number, *ref)
                 is_lost = ref in self._lacking
@@ -372,7 +376,8 @@ class Recovery:
         journal = self._durable.journal
         journal.goes_on(self._sessions.next_number, delivered, saved.delivered)
         self._durable.go_on(self._changes, self._wills)
-        self._sessions.hand_over(journal, self._clock.now_us())
+        ended_us = self._dating.ended_us(MARK_S, QUIET_MARK_S)
+        self._sessions.hand_over(journal, self._clock.now_us(), ended_us)
         self._delivery.choose_the_rest(self._now_s)
         waiting = sum(s.outgoing.backlog.count + len(s.outgoing.inflight) for s in self._sessions)
         return Recovered(len(self._sessions), waiting, self._odd, self._had_before, self._left_out)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.broker.durability import saved_places
 from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.journal import Event, Journal, SessionRecord
+from gateway.broker.durability.journal_frame import Inherited
 from gateway.broker.durability.lacking import Lacking
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.saved import SavedPlaces, SavedSession
@@ -30,6 +31,9 @@ from gateway.mqtt import FilterError
 from tree_handler.batch import Entry, Ref
 from tree_handler.sharing.rule import SharedGroups
 
+BACK_S: Final = 60.0
+"""So long whoever was connected when the process ended has to come back after a start, at least; or
+as long as its session lasts."""
 IDS_APART: Final = 4_099
 """So far apart are the first packet identifiers of lives whose epochs follow each other."""
 
@@ -176,21 +180,24 @@ class SessionsAgain:
         else:
             self._happened(kind, session, fields)
 
-    def inherits(
-        self,
-        lasting_us: int,
-        number: int,
-        origin: str,
-        epoch: int,
-        ranges: tuple[int, ...],
-        *how: Any,
-    ) -> None:
-        """Messages wait for a session that did for one that had ended."""
-        session = self._sessions.get(number)
-        if session is None:
-            self._strange(f"session {number} inherits, which there is not")
-            return
-        flags, identifiers, times, row = how
+    def inherit(self, lasting_us: int, what: Iterable[Inherited]) -> None:
+        """Messages wait for sessions that did for ones that had ended.
+
+        Args:
+            lasting_us: now, on the lasting clock.
+            what: of each the session's number, and the fields of `Operation.INHERITS` from the
+                origin on.
+
+        """
+        for number, *fields in what:
+            session = self._sessions.get(number)
+            if session is None:
+                self._strange(f"session {number} inherits, which there is not")
+            else:
+                self._inherits(session, lasting_us, fields)
+
+    def _inherits(self, session: Session, lasting_us: int, fields: list[Any]) -> None:
+        origin, epoch, ranges, flags, identifiers, times, row = fields
         saved = SavedPlaces((origin, epoch), ranges, flags, identifiers, None, times)
         places = saved_places.places_of(saved, self._now_s - lasting_us / 1_000_000)
         if row is None:
@@ -266,12 +273,13 @@ class SessionsAgain:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def hand_over(self, journal: Journal, lasting_us: int) -> None:
+    def hand_over(self, journal: Journal, lasting_us: int, ended_us: int) -> None:
         """All wait for their clients from now on, and go on in this journal.
 
         Args:
             journal: the new one.
             lasting_us: now, on the lasting clock.
+            ended_us: when the process ended at the latest, if the log took what it wrote.
 
         """
         self._parts.budget.trimmed += self._budget.trimmed
@@ -286,6 +294,8 @@ class SessionsAgain:
             record.known = (session.client, session.expiry_s)
             away_us = record.away_us = self._away_us.get(number)
             if away_us is None:  # its client was there when the process ended
-                away_us = lasting_us
-                journal.away(record, lasting_us)
+                # The disk may have taken nothing for long before: it has a moment to come back.
+                most_s = max(0.0, session.expiry_s - BACK_S)
+                away_us = max(ended_us, lasting_us - int(most_s * 1_000_000))
+                journal.away(record, away_us)
             self._parts.sessions.wait(session, self._now_s - (lasting_us - away_us) / 1_000_000)
