@@ -338,6 +338,8 @@ class CoapServer:
         if shell is None:
             return
         shell.close()
+        if self._oscore is not None:
+            self._oscore.stop()
         await self._answers.stop()
         if self._udp is not None:
             self._udp.close()
@@ -353,9 +355,9 @@ class CoapServer:
         elif contexts and self._engine is not None:
             from gateway.coap.oscore.answers import OscoreAnswers  # noqa: PLC0415  # only where it is used
 
-            clock = asyncio.get_running_loop().time
+            loop = asyncio.get_running_loop()
             bodies, shares = self._rules.engine.bodies, self._engine.shares
-            self._oscore = OscoreAnswers(contexts, self._answers, clock, shares, bodies)
+            self._oscore = OscoreAnswers(contexts, self._answers, loop, shares, bodies)
         return self._oscore or self._answers
 
     def _on_datagram(self, datagram: bytes, address: PeerAddress, now: float) -> None:
