@@ -338,8 +338,6 @@ class CoapServer:
         if shell is None:
             return
         shell.close()
-        if self._oscore is not None:
-            self._oscore.stop()
         await self._answers.stop()
         if self._udp is not None:
             self._udp.close()

@@ -469,6 +469,59 @@ async def test_a_puback_that_refuses_a_message_ends_it_for_the_group(world: Days
     assert len(busy.payloads) == 1
 
 
+async def test_a_kill_amid_a_long_queue_leaves_the_rest_to_be_handed_over_by_the_next_life(
+    world: Days,
+) -> None:
+    world.takes_checkpoints = False  # one waits for as long
+    lazy, busy = await with_members(world)
+    count = 2 * AT_ONCE + 200
+    source = Device(world, "source", expiry_s=0)
+    for number in range(1, count + 1):
+        source.send(Publish("t/1", b"%d" % number, 1, False, False, number, {}))
+        if not number % 100:
+            await turn()
+    await busy.reads_all()
+    own = len(busy.payloads)
+    lazy.leaves()
+    await busy.reads_all()
+    assert 0 < len(busy.payloads) - own <= AT_ONCE
+    world.durable.write()  # what it has acknowledged
+    await world.kill()
+    back = Member(world, "busy")
+    for _ in range(4):
+        world.core.sweep()
+        await back.reads_all()
+    assert sorted(numbers(busy.payloads + back.payloads)) == list(range(1, count + 1))
+    await world.kill()
+    again = Member(world, "busy")
+    await again.reads_all()
+    assert again.payloads == []
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_what_one_without_a_lasting_session_went_on_with_comes_to_nobody_after_a_kill(
+    world: Days, qos: int
+) -> None:
+    lazy = Member(world, "lazy", window=WINDOW)
+    lazy.joins()
+    await turn()
+    await publish(world, qos)
+    lazy.reads(answers=False)
+    brief = Member(world, "brief", expiry_s=0)
+    brief.joins()
+    await turn()
+    lazy.leaves()
+    await brief.reads_all()
+    assert numbers(brief.payloads) == expected(qos, had=numbers(lazy.payloads))
+    await world.kill()
+    late = Member(world, "late")
+    late.joins()
+    for _ in range(3):
+        world.core.sweep()
+        await late.reads_all()
+    assert late.payloads == []
+
+
 class Elsewhere:
     """Has a member on another gateway, which takes what is left to it."""
 
@@ -529,6 +582,8 @@ async def test_without_another_member_here_it_goes_elsewhere_once_whenever_a_kil
         lazy = Member(world, "lazy", window=WINDOW)
         lazy.reads()
         lazy.wire.data.clear()
+    if ends == "at a kill":
+        world.takes_checkpoints = False  # one waits for what only the journal tells
     if ends == "in a kill":  # nothing gets into the log behind the first that goes elsewhere
         elsewhere.tells = lambda: setattr(world.log, "is_dead", True)
     WAYS[way](world, lazy)
@@ -541,6 +596,8 @@ async def test_without_another_member_here_it_goes_elsewhere_once_whenever_a_kil
         world.core.sessions.end(back)  # the one that came anew
     world.core.sweep()
     assert len(elsewhere.left) == len(set(elsewhere.left))
+    if ends != "in a kill":  # what a kill took between the journal and the log went nowhere
+        assert numbers(elsewhere.left) == expected(qos, had=had)
 
 
 DISKS: tuple[dict[str, int], ...] = (

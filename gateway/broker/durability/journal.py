@@ -32,6 +32,7 @@ from gateway.broker.retained.owed import Wanted
 from gateway.broker.sessions.subscription import Subscription
 from gateway.lasting_clock import Mark
 from tree_handler.batch import Epoch, Ref, Row
+from tree_handler.holders import Group
 
 
 class Event(enum.IntEnum):
@@ -85,11 +86,18 @@ class Operation(enum.IntEnum):
     RELEASED = 5
     """packet id of the client's own message: it is no longer `incoming`"""
     INHERITS = 6
-    """how many events of the frame came before, origin, epoch, numbers (first and last in turn),
-    flags, identifiers, times (`saved.SavedPlaces`), a message that the log has no longer or None:
-    messages of a shared subscription wait for the session that did for one that has ended.
-    It is no event, though it counts as one, for a release that does not know a kind of event reads
-    nothing of its frame; of operations it leaves out the one."""
+    """how many events of the frame and then of these operations came before, origin, epoch, numbers
+    (first and last in turn), flags, identifiers, times (`saved.SavedPlaces`), a message that the
+    log has no longer or None: messages of a shared subscription wait for the session that did for
+    one that has ended. As with the next two it is no event, though it counts as one, for a release
+    that does not know a kind of event reads nothing of its frame; of operations it leaves out the
+    one."""
+    LEAVES = 7
+    """the same two, groups (mark, share name, filter): what waits for the session of shared
+    subscriptions is to go to others, for it ends"""
+    TAKEN = 8
+    """the same two, origin, epoch, numbers, mark: somebody whom the journal does not know goes on
+    with what a session left, or nobody can; of session 0"""
 
 
 _pack: Final = msgspec.msgpack.Encoder().encode
@@ -178,9 +186,21 @@ class SessionRecord:
 
         """
         # After a mark: they go behind what it had been given.
-        before = self.journal.decided()
+        self._note_move(Operation.INHERITS, *key, ranges, *how, row)
+
+    def leaves(self, groups: Mapping[int, Group]) -> None:
+        """The session ends, and others are to go on with what waits for it of these groups."""
+        told = [(mark, *group) for mark, group in groups.items()]
+        self._note_move(Operation.LEAVES, told)
+
+    def taken(self, key: Epoch, ranges: Sequence[int], mark: int) -> None:
+        """Somebody goes on with what a session left, or nobody can (`Operation.TAKEN`)."""
+        self._note_move(Operation.TAKEN, *key, ranges, mark)
+
+    def _note_move(self, kind: Operation, *fields: Any) -> None:
+        before, step = self.journal.decided()
         self.ticket = self.journal.written + 1
-        self._note((int(Operation.INHERITS), before, *key, ranges, *how, row))
+        self._note((int(kind), before, step, *fields))
 
     def owed(self, wanted: tuple[Wanted, ...]) -> None:
         """What is retained for these filters was not all sent; none: it was."""
@@ -222,6 +242,7 @@ class Journal:
         self.next_session = 1
         self._events: list[tuple[Any, ...]] = []
         self._publishers: list[tuple[int, int, int]] = []
+        self._decided = 0
         self._unmarked: dict[Epoch, None] = {}
         """In the order in which messages of them were given."""
 
@@ -314,11 +335,13 @@ class Journal:
         self.decided()
         self.noted(record, kind, *fields)
 
-    def decided(self) -> int:
-        """Mark what has been delivered; return how many events stand before the next one."""
+    def decided(self) -> tuple[int, int]:
+        """Mark what has been delivered; return what comes before that is decided now: how many
+        events, and how many times this was called since the frame before."""
         self._mark(list(self._unmarked))
         self.precedes = True
-        return len(self._events)
+        self._decided += 1
+        return len(self._events), self._decided
 
     def _mark(self, keys: Sequence[Epoch]) -> None:
         for key in keys:
@@ -354,6 +377,7 @@ class Journal:
         self.touched = []
         self._events = []
         self._publishers = []
+        self._decided = 0
         self.precedes = False
 
     def was_refused(self) -> None:

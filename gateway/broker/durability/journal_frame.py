@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgpack
 
 from gateway.broker.durability.journal import Event, Operation
 from gateway.lasting_clock import Mark
 
-Inherited = tuple[Any, ...]
-"""A session's number, and the fields of an `Operation.INHERITS` from the origin on."""
+_MOVES: Final = frozenset((Operation.INHERITS, Operation.LEAVES, Operation.TAKEN))
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An operation that counts as an event.
+
+    Attributes:
+        before: how many events come before it.
+        step: and how many of these.
+        number: the session's.
+        kind: `Operation.INHERITS`, `LEAVES` or `TAKEN`.
+        fields: those behind the first two.
+
+    """
+
+    before: int
+    step: int
+    number: int
+    kind: Operation
+    fields: list[Any]
 
 
 class JournalError(ValueError):
@@ -28,13 +47,23 @@ class Frame:
     """Session, index in the batch that follows, QoS 2 packet id (0 for QoS 0 and 1). For a will:
     less its number, index, 0."""
 
-    def inherited(self) -> dict[int, list[Inherited]]:
-        """What sessions inherit: by the event before which, the session and the further fields."""
-        found: dict[int, list[Inherited]] = {}
-        for number, operations in self.operations:
-            for kind, at, *fields in operations:
-                if kind == Operation.INHERITS:
-                    found.setdefault(at, []).append((number, *fields))
+    def moves(self) -> list[Move]:
+        """What is left and inherited, in the order in which it was."""
+        found = [
+            Move(before, more[0], number, Operation(kind), more[1:])
+            for number, operations in self.operations
+            for kind, before, *more in operations
+            if kind in _MOVES
+        ]
+        return sorted(found, key=lambda move: (move.before, move.step))
+
+    def take_operations(self, number: int) -> list[tuple[Any, ...]]:
+        """Take out what happened to the messages of a session."""
+        found: list[tuple[Any, ...]] = []
+        for one, operations in self.operations:
+            if one == number:
+                found += operations
+                operations.clear()
         return found
 
     def marks(self) -> list[Mark]:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.broker.durability import saved_places
 from gateway.broker.durability.changes import Changes
-from gateway.broker.durability.journal import Event, Journal, SessionRecord
-from gateway.broker.durability.journal_frame import Inherited
+from gateway.broker.durability.estates_again import EstatesAgain
+from gateway.broker.durability.journal import Event, Journal, Operation, SessionRecord
+from gateway.broker.durability.journal_frame import Move
 from gateway.broker.durability.lacking import Lacking
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.saved import SavedPlaces, SavedSession
 from gateway.broker.hooks import Client
 from gateway.broker.limits import RANGES, Budget
-from gateway.broker.outbound.message import LearntMessage, Message
+from gateway.broker.outbound.message import IN_PACKET, LearntMessage, Message
 from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention
+from gateway.broker.sessions.estates import Estate
 from gateway.broker.sessions.logged import Logged
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
@@ -79,6 +81,7 @@ class SessionsAgain:
 
     Attributes:
         next_number: of the next new session.
+        estates: what those that have ended left to others.
 
     """
 
@@ -112,6 +115,7 @@ class SessionsAgain:
         self._given: defaultdict[int, set[str]] = defaultdict(set)
         """Topics of retained messages that the frame gives, by session."""
         self.next_number = 1
+        self.estates = EstatesAgain()
 
     def __len__(self) -> int:
         """How many there are."""
@@ -180,24 +184,24 @@ class SessionsAgain:
         else:
             self._happened(kind, session, fields)
 
-    def inherit(self, lasting_us: int, what: Iterable[Inherited]) -> None:
-        """Messages wait for sessions that did for ones that had ended.
-
-        Args:
-            lasting_us: now, on the lasting clock.
-            what: of each the session's number, and the fields of `Operation.INHERITS` from the
-                origin on.
-
-        """
-        for number, *fields in what:
-            session = self._sessions.get(number)
-            if session is None:
-                self._strange(f"session {number} inherits, which there is not")
-            else:
+    def move(self, move: Move, lasting_us: int) -> None:
+        """The journal says who left what, or who goes on with it; ``lasting_us`` is now."""
+        session = self._sessions.get(move.number)
+        match move.kind, move.fields:
+            case Operation.TAKEN, [origin, epoch, ranges, mark]:
+                self.estates.taken((origin, epoch), ranges, mark)
+            case Operation.LEAVES, [groups] if session is not None:
+                known = {mark: (share, topic_filter) for mark, share, topic_filter in groups}
+                items = session.outgoing.left_behind()
+                self.estates.left(Estate(session.client.owner, items, known, is_kept=True))
+            case Operation.INHERITS, fields if session is not None:
                 self._inherits(session, lasting_us, fields)
+            case kind, _:
+                self._strange(f"{kind.name} of session {move.number}, which there is not")
 
     def _inherits(self, session: Session, lasting_us: int, fields: list[Any]) -> None:
         origin, epoch, ranges, flags, identifiers, times, row = fields
+        self.estates.taken((origin, epoch), ranges, flags & ~IN_PACKET)
         saved = SavedPlaces((origin, epoch), ranges, flags, identifiers, None, times)
         places = saved_places.places_of(saved, self._now_s - lasting_us / 1_000_000)
         if row is None:

@@ -216,7 +216,7 @@ class OscoreAnswers:
                 finished.answered(response, at)
             if not observe and options.suppressed >> (response.code >> 5) - 1 & 1:
                 return _NOT_SENT, True  # as the device wishes (RFC 7967, section 2.1)
-            response = self._response_bodies.cut(peer, code, raw, body, response, at)
+            response = self._cut(peer, code, raw, body, response, at)
             if block1 is not None:
                 response = _marked(response, block1)
             return self._protected(opened, response, is_last=is_last or not observe)
@@ -224,9 +224,7 @@ class OscoreAnswers:
         def tell(exchange: int, response: CoapResponse, is_last: bool) -> None:
             if is_last:
                 self._exchanges.pop(exchange, None)
-            closed_response = closed(response, is_last, self._clock())
-            self._timer.set()
-            respond(exchange, *closed_response)
+            respond(exchange, *closed(response, is_last, self._clock()))
 
         request = CoapRequest(code, options.passed, body, observe, is_fresh=True)
         exchange = asked.exchange
@@ -251,14 +249,24 @@ class OscoreAnswers:
             self._failures.failed("answer a request", error, str(asked.peer.principal))
             return _FAILED, True
 
+    def _cut(
+        self,
+        peer: CoapPeer,
+        code: int,
+        options: tuple[Option, ...],
+        body: bytes,
+        response: CoapResponse,
+        now: float,
+    ) -> CoapResponse:
+        """Cut what is answered, perhaps later than it was asked, and forget the rest in time."""
+        part = self._response_bodies.cut(peer, code, options, body, response, now)
+        self._timer.set()
+        return part
+
     def _next_timer(self) -> float:
         bodies = (self._request_bodies, self._response_bodies, self._finished_bodies)
         due = (held.next_timer() for held in bodies)
         return min((at for at in due if at is not None), default=math.inf)
-
-    def stop(self) -> None:
-        """Forget nothing any more."""
-        self._timer.stop()
 
     def _forget_what_is_old(self, now: float) -> None:
         self._request_bodies.handle_timer(now)

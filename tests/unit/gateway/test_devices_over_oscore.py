@@ -100,7 +100,6 @@ class Asking(World):
 async def world() -> AsyncIterator[Asking]:
     made = Asking()
     yield made
-    made.answers.stop()
     await made.sensors.devices.stop()
 
 
