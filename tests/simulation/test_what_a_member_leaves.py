@@ -669,6 +669,7 @@ class Leaving(World):
                 yield f"the group never got {payload!r}"
 
 
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("sync", [False, True], ids=["write", "sync"])
 async def test_members_that_leave_between_crashes_lose_and_double_nothing(
     sync: bool, pytestconfig: pytest.Config
@@ -716,12 +717,13 @@ class LeavingTheGateway(Leaving):
         return [payload for payload in once if left[payload] > 1 or got[payload]]
 
 
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("sync", [False, True], ids=["write", "sync"])
 async def test_what_goes_elsewhere_between_crashes_goes_there_once(
     sync: bool, pytestconfig: pytest.Config
 ) -> None:
     left = 0
-    for seed in range(300) if pytestconfig.getoption("--soak") else (3, 6):
+    for seed in range(300) if pytestconfig.getoption("--soak") else (3, 6, 21):
         world = LeavingTheGateway(seed, sync=sync)
         world.start()
         for _ in range(300):

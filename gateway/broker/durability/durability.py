@@ -159,6 +159,15 @@ class Durability:
         """Write what was noted; the error if the log does not take it."""
         return None
 
+    @property
+    def last_frame(self) -> int:
+        """The number of what was written last."""
+        return 0
+
+    def is_safe(self, frame: int) -> bool:
+        """Whether no crash can take back what was written up to this number."""
+        return True
+
     def hold_back(self, channels: Sequence[Channel]) -> None:
         """Write what was noted, and keep the output that must not leave before it is safe."""
 

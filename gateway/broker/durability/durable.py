@@ -289,6 +289,15 @@ class Durable(Durability):
             self._told(*told)
         return None
 
+    @property
+    def last_frame(self) -> int:
+        """See `Durability`."""
+        return self.journal.written
+
+    def is_safe(self, frame: int) -> bool:
+        """See `Durability`."""
+        return frame <= self._safe
+
     def hold_back(self, channels: Sequence[Channel]) -> None:
         """See `Durability`."""
         self.write()

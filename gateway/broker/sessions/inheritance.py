@@ -15,7 +15,7 @@ session's end and nobody has gone on with, a start goes on with (`durability.est
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -95,8 +95,10 @@ class Inheritance:
         self._left = Estates()
         self._heirs: dict[int, Heir] = {}
         """Who goes on with it, by the mark of the group."""
-        self._leaving: list[tuple[Message, Group, int]] = []
+        self._going: list[tuple[Message, Group, int]] = []
         """What goes to other gateways, of which group, and how often it was handed on by then."""
+        self._leaving: deque[tuple[int, Message, Group, int]] = deque()
+        """The same once the journal has it, with the number of that frame."""
         self._turn = 0
         self.is_busy = False
         self._noted_bytes = 0
@@ -176,9 +178,9 @@ class Inheritance:
 
     def sweep(self) -> bool:
         """Go on with what is left of the turns before; whether that was all."""
-        if not (self._noted_bytes or self._left or self._leaving):
+        if not (self._noted_bytes or self.is_pending):
             return True
-        if self._write():
+        if self._write() and not (self._going or self._leaving):
             # Only now: a session whose end the journal has not may come back with all it had.
             self._leaves, self._leave_bytes = ELSEWHERE_AT_ONCE, ELSEWHERE_BYTES_AT_ONCE
         begun_with = self._leaves
@@ -189,21 +191,23 @@ class Inheritance:
         finally:
             self._leaves = 0
             self._let_leave()
-        return is_done and not self._leaving
+            self.is_busy |= bool(self._leaving)  # the disk takes some milliseconds
+        return is_done and not self.is_pending
 
-    def _let_leave(self) -> None:
-        """Let those elsewhere have what was taken for them, once the journal has that."""
-        if not self._leaving or not self._write():
-            return
-        leaving, self._leaving = self._leaving, []
-        for message, group, hops in leaving:
+    def _let_leave(self, *, at_once: bool = False) -> None:
+        """Let those elsewhere have what was taken for them, once no crash takes that back."""
+        if self._going and self._write():
+            self._leaving += [(self._durability.last_frame, *one) for one in self._going]
+            self._going.clear()
+        while self._leaving and (at_once or self._durability.is_safe(self._leaving[0][0])):
+            _, message, group, hops = self._leaving.popleft()
             if not self._groups.leave(message.entry(self._now()), group, hops):
                 self._budget.dropped += 1
 
     @property
     def is_pending(self) -> bool:
         """Whether the journal alone has something that is left and nobody has gone on with."""
-        return bool(self._left or self._leaving)
+        return bool(self._left or self._going or self._leaving)
 
     @property
     def _may_leave(self) -> bool:
@@ -217,7 +221,9 @@ class Inheritance:
     def finish(self) -> None:
         """The broker stops: hand over what is left, as far as the log can be read."""
         for _ in range(LAST_TURNS):
-            if self.sweep():
+            is_done = self.sweep()
+            self._let_leave(at_once=True)
+            if is_done:
                 break
 
     # -- one session -----------------------------------------------------------------------------
@@ -309,7 +315,7 @@ class Inheritance:
             self._leave_bytes -= message.size_bytes
             hops = message.hops if isinstance(message, HandedOnMessage) else 0
             self._taken_alone(estate, mark, message)
-            self._leaving.append((message, group, hops + 1))
+            self._going.append((message, group, hops + 1))
             return
         self._taken_alone(estate, mark, message)
         self._budget.dropped += 1
