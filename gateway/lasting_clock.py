@@ -192,3 +192,18 @@ class Dating:
         at_us = max(mark.lasting_us, self._latest_us, mark.lasting_us + wall_us - mark.wall_us)
         self._latest_us = min(at_us, now_us)
         return self._latest_us
+
+    def ended_us(self, mark_s: float, quiet_mark_s: float) -> int:
+        """When the life before ended at the latest, as marks would have followed.
+
+        Args:
+            mark_s: after something is written the next mark comes within about so long.
+            quiet_mark_s: where nothing is written.
+
+        """
+        mark, now_us = self._mark, self._clock.now_us()
+        if mark is None:
+            return now_us
+        has_written = self._latest_us - mark.lasting_us > STEP_S * 1_000_000
+        by_us = mark.lasting_us + int((mark_s if has_written else quiet_mark_s) * 1_000_000)
+        return min(now_us, max(by_us, self._latest_us) + int(mark_s * 1_000_000))

@@ -48,8 +48,6 @@ class Registration:
         link_attributes: of the links so written; most are those that the endpoint gave.
         held: about how many bytes of memory it takes.
         order: where it stands in look-ups, and its links behind it.
-        normal_base: the base as it is looked for (`uri.normalised`).
-        are_normal: its targets are written so too, as most are.
 
     """
 
@@ -67,8 +65,9 @@ class Registration:
     link_attributes: tuple[LinkAttributes, ...] = ()
     held: int = field(default_factory=int, compare=False)
     order: int = field(default_factory=int, compare=False)
-    normal_base: str = field(default_factory=str, compare=False)
-    are_normal: bool = field(default_factory=bool, compare=False)
+    _are_normal: bool | None = field(default=None, compare=False)
+    """Whether the targets are written as they are looked for, as most are; None before anybody has
+    looked: most registrations are renewed more often than that."""
 
     def link_keys(self) -> range:
         """The numbers of its links in look-ups."""
@@ -78,7 +77,14 @@ class Registration:
         """The URI of a link, by its number from 0, as it is looked for (`uri.normalised`)."""
         text = self.texts[number]
         target = text[1 : text.index(">")]
-        return target if self.are_normal else normalised(target)
+        if self._are_normal is None:
+            self._are_normal = self._has_normal_targets()
+        return target if self._are_normal else normalised(target)
+
+    @property
+    def normal_base(self) -> str:
+        """Return the base as it is looked for (`uri.normalised`)."""
+        return normalised(self.base)
 
     def resolve(self) -> None:
         """Set what follows from the base and the links.
@@ -88,9 +94,11 @@ class Registration:
 
         """
         self.texts, self.link_attributes = resolved_links(self.base, self.links)
-        self.normal_base = normalised(self.base)
+        self._are_normal = None
+
+    def _has_normal_targets(self) -> bool:
         said, begin = "".join(self.texts), f"<{root_of(self.normal_base)}/"
-        self.are_normal = (
+        return (
             "%" not in said
             and "/." not in said
             and said.isascii()

@@ -246,7 +246,8 @@ def cut(rows: Sequence[Row]) -> list[Sequence[Row]]:
     parts: list[Sequence[Row]] = []
     for at in range(0, len(rows), MAX_ENTRIES):
         part = rows[at : at + MAX_ENTRIES]
-        sizes = [row_size(row) for row in part]
+        # Most have a topic and a payload alone; a call for each would cost more than its sum.
+        sizes = [len(row[0]) + len(row[2]) if len(row) == 3 else row_size(row) for row in part]
         start = 0
         if sum(sizes) > MAX_BODY_BYTES:
             size = 0

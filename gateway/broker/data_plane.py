@@ -13,7 +13,8 @@ from gateway.broker.durability.checkpoints import Checkpoints
 from gateway.broker.durability.durability import Durability
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.history import History
-from gateway.broker.durability.recovery import Recovered, Recovery
+from gateway.broker.durability.recovered import Recovered
+from gateway.broker.durability.recovery import Recovery
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.sessions_again import Restorable
 from gateway.broker.durability.snapshot import Snapshots
@@ -294,6 +295,8 @@ class DataPlane:
         )
         for one in recovery.wills_standing:
             left.deal_with(one)
+        for estate in recovery.estates:
+            self._inheritance.resume(estate)
         return found
 
     async def keep(self) -> None:
@@ -381,7 +384,8 @@ class DataPlane:
         tried("journal", lambda: self._durability.sweep(now_s))
         kept = self.checkpoints
         if kept is not None:
-            tried("begin of a checkpoint", lambda: kept.sweep(now_s))
+            waits = self._inheritance.is_pending
+            tried("begin of a checkpoint", lambda: kept.sweep(now_s, waits=waits))
         self._turns.need()  # and ask anew what the tree carries
         return is_done and not self._inheritance.is_busy
 

@@ -353,9 +353,9 @@ class CoapServer:
         elif contexts and self._engine is not None:
             from gateway.coap.oscore.answers import OscoreAnswers  # noqa: PLC0415  # only where it is used
 
-            clock = asyncio.get_running_loop().time
+            loop = asyncio.get_running_loop()
             bodies, shares = self._rules.engine.bodies, self._engine.shares
-            self._oscore = OscoreAnswers(contexts, self._answers, clock, shares, bodies)
+            self._oscore = OscoreAnswers(contexts, self._answers, loop, shares, bodies)
         return self._oscore or self._answers
 
     def _on_datagram(self, datagram: bytes, address: PeerAddress, now: float) -> None:

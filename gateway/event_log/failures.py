@@ -7,6 +7,7 @@ must not keep the others waiting, and must not pass in silence.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -15,6 +16,10 @@ from gateway.printable import said
 
 SET_ASIDE: Final = "set aside"
 """What each kind begins with, as it is counted."""
+
+ALL: Final[Counter[str]] = Counter()
+"""What was set aside in this process by all of its parts, as its log tells of it: how often each
+could not be done."""
 
 
 class Failures:
@@ -37,6 +42,7 @@ class Failures:
             who: which one it was about; nothing if there is but one.
 
         """
+        ALL[what] += 1
         why = said(error)
         told = f"{who}: {why}" if who else why
         self._lines.count(f"{SET_ASIDE}: {what}", told, level=logging.ERROR, error=error)

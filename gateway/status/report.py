@@ -12,7 +12,7 @@ from gateway import build, event_loop
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.statistics.report import report
 from gateway.configuration.config import GatewaySection
-from gateway.event_log.failures import SET_ASIDE
+from gateway.event_log.failures import ALL
 from gateway.links.groups_part import GroupsPart
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
@@ -84,7 +84,7 @@ class GatewayStatus:
             | {"duplicate_links": self.node.pairing.duplicates},
             "disk": {"failure": self.node.log.failure, "free_bytes": self._free_bytes()},
             "failing": dict(self.watched.failing),
-            "set_aside": self._set_aside(),
+            "set_aside": dict(ALL),
             "refused_links": self.node.admission.status(),
             "hierarchy": self._hierarchy(),
             "routed": None if self.routed is None else self.routed.status(),
@@ -92,16 +92,6 @@ class GatewayStatus:
             **self.edge.as_json(),
             "drain": None if drained is None else drained.as_json(),
             **self.node.status(),
-        }
-
-    def _set_aside(self) -> dict[str, int]:
-        """Return what failed for one item and was set aside, by what it was."""
-        counted = self.broker.core.refusals.counts + self.node.commit.refusals.counts
-        begin = f"{SET_ASIDE}: "
-        return {
-            kind.removeprefix(begin): count
-            for kind, count in counted.items()
-            if kind.startswith(begin)
         }
 
     def _free_bytes(self) -> int | None:

@@ -146,13 +146,13 @@ class World:
         self.answers = self.another()
         self.context = OscoreContext(_KEYS, Unkept(), b"12345678")
         self.context.recipient_replay_window.initialize_empty()
-        clock = asyncio.get_running_loop().time
+        loop = asyncio.get_running_loop()
         contexts = {_KEYS.known_by: self.context}
         engine = Engine(secrets.token_bytes)
         self.shares = engine.shares
         self.shell = EngineShell(
             engine,
-            OscoreAnswers(contexts, self.answers, clock, self.shares),
+            OscoreAnswers(contexts, self.answers, loop, self.shares),
             self._took,
             lambda: None,
         )
@@ -205,9 +205,9 @@ class World:
     def start_again(self) -> None:
         """The gateway has started anew: it does not know what a device has sent."""
         self.context = OscoreContext(_KEYS, Unkept(), b"12345678")
-        clock = asyncio.get_running_loop().time
+        loop = asyncio.get_running_loop()
         contexts = {_KEYS.known_by: self.context}
-        self.shell.answer_by(OscoreAnswers(contexts, self.answers, clock, self.shares))
+        self.shell.answer_by(OscoreAnswers(contexts, self.answers, loop, self.shares))
 
     def close(self) -> None:
         self.shell.close()

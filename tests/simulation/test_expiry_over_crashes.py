@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from passing_days import Days, Device, turn
 
 from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S
+from gateway.broker.durability.sessions_again import BACK_S
 from gateway.lasting_clock import STEP_S, KernelClocks, LastingClock
 from gateway.mqtt import (
     Disconnect,
@@ -220,6 +221,48 @@ async def test_without_traffic_a_power_cut_adds_an_hour_at_most(world: Days) -> 
     await world.kill(power=lambda: world.clocks.power_cut(1000, is_right=False))
     assert DAY_S <= world.left_s("dev") <= DAY_S + QUIET_MARK_S
     assert frames <= 30  # and a card is not worn for it
+
+
+@pytest.mark.parametrize("expiry_s", [600, 4 * 3600])
+async def test_a_session_whose_client_was_there_at_a_kill_counts_from_the_last_sign_of_life(
+    world: Days, expiry_s: int
+) -> None:
+    Device(world, expiry_s=expiry_s)
+    source = Device(world, "source", expiry_s=0)
+    for _ in range(65):  # there was a message since the journal was told the time last
+        source.publish("t", expiry_s=3600)
+        world.pass_s(10)
+        await turn()
+    # A checkpoint right before the kill is the last sign, and nothing follows it.
+    more_s = QUIET_MARK_S + MARK_S if world.takes_checkpoints else 2 * MARK_S
+    await world.kill(down_s=500)
+    assert expiry_s - 500 <= world.left_s("dev") <= expiry_s - 500 + more_s
+    await world.kill(down_s=expiry_s)  # and from no later one over the next
+    assert world.core.sessions.get("dev") is None
+
+
+async def test_without_traffic_it_counts_an_hour_longer_at_most(world: Days) -> None:
+    Device(world, expiry_s=DAY_S)
+    for _ in range(100):
+        world.pass_s(60)
+        await turn()
+    await world.kill(down_s=10 * 3600)
+    assert 14 * 3600 <= world.left_s("dev") <= 15 * 3600 + 2 * MARK_S
+
+
+@pytest.mark.parametrize("expiry_s", [20, 600])
+async def test_after_hours_of_a_full_disk_whoever_was_there_has_a_minute_to_come_back(
+    world: Days, expiry_s: int
+) -> None:
+    await with_subscriber(world, expiry_s=expiry_s)
+    Device(world, "sub", expiry_s=expiry_s)
+    await turn()
+    world.takes_checkpoints, world.log.is_full = False, True
+    for _ in range(240):
+        world.pass_s(60)
+        await turn()
+    await world.kill()
+    assert world.left_s("sub") == min(expiry_s, BACK_S)
 
 
 # -- messages and wills ------------------------------------------------------------------------

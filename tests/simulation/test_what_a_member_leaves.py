@@ -8,12 +8,15 @@ come to nobody.
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 
 # A module of this folder, which no package holds under --import-mode=importlib.
@@ -23,6 +26,8 @@ from broker_world import GROUP, Client, World
 from memory_log import CrashError
 from passing_days import Days, Device, turn
 
+from gateway.broker.durability.journal import Operation
+from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Client as Known
 from gateway.broker.sessions.backlog import PAUSE_MAX_S
 from gateway.broker.sessions.inheritance import AT_ONCE
@@ -43,6 +48,7 @@ from gateway.mqtt import (
     packet_end,
 )
 from gateway.status.clients import ClientRoll
+from tree_handler import batch
 from tree_handler.batch import Entry, Epoch
 from tree_handler.holders import Group, Holders
 
@@ -463,6 +469,59 @@ async def test_a_puback_that_refuses_a_message_ends_it_for_the_group(world: Days
     assert len(busy.payloads) == 1
 
 
+async def test_a_kill_amid_a_long_queue_leaves_the_rest_to_be_handed_over_by_the_next_life(
+    world: Days,
+) -> None:
+    world.takes_checkpoints = False  # one waits for as long
+    lazy, busy = await with_members(world)
+    count = 2 * AT_ONCE + 200
+    source = Device(world, "source", expiry_s=0)
+    for number in range(1, count + 1):
+        source.send(Publish("t/1", b"%d" % number, 1, False, False, number, {}))
+        if not number % 100:
+            await turn()
+    await busy.reads_all()
+    own = len(busy.payloads)
+    lazy.leaves()
+    await busy.reads_all()
+    assert 0 < len(busy.payloads) - own <= AT_ONCE
+    world.durable.write()  # what it has acknowledged
+    await world.kill()
+    back = Member(world, "busy")
+    for _ in range(4):
+        world.core.sweep()
+        await back.reads_all()
+    assert sorted(numbers(busy.payloads + back.payloads)) == list(range(1, count + 1))
+    await world.kill()
+    again = Member(world, "busy")
+    await again.reads_all()
+    assert again.payloads == []
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_what_one_without_a_lasting_session_went_on_with_comes_to_nobody_after_a_kill(
+    world: Days, qos: int
+) -> None:
+    lazy = Member(world, "lazy", window=WINDOW)
+    lazy.joins()
+    await turn()
+    await publish(world, qos)
+    lazy.reads(answers=False)
+    brief = Member(world, "brief", expiry_s=0)
+    brief.joins()
+    await turn()
+    lazy.leaves()
+    await brief.reads_all()
+    assert numbers(brief.payloads) == expected(qos, had=numbers(lazy.payloads))
+    await world.kill()
+    late = Member(world, "late")
+    late.joins()
+    for _ in range(3):
+        world.core.sweep()
+        await late.reads_all()
+    assert late.payloads == []
+
+
 class Elsewhere:
     """Has a member on another gateway, which takes what is left to it."""
 
@@ -523,6 +582,8 @@ async def test_without_another_member_here_it_goes_elsewhere_once_whenever_a_kil
         lazy = Member(world, "lazy", window=WINDOW)
         lazy.reads()
         lazy.wire.data.clear()
+    if ends == "at a kill":
+        world.takes_checkpoints = False  # one waits for what only the journal tells
     if ends == "in a kill":  # nothing gets into the log behind the first that goes elsewhere
         elsewhere.tells = lambda: setattr(world.log, "is_dead", True)
     WAYS[way](world, lazy)
@@ -535,6 +596,8 @@ async def test_without_another_member_here_it_goes_elsewhere_once_whenever_a_kil
         world.core.sessions.end(back)  # the one that came anew
     world.core.sweep()
     assert len(elsewhere.left) == len(set(elsewhere.left))
+    if ends != "in a kill":  # what a kill took between the journal and the log went nowhere
+        assert numbers(elsewhere.left) == expected(qos, had=had)
 
 
 DISKS: tuple[dict[str, int], ...] = (
@@ -606,6 +669,7 @@ class Leaving(World):
                 yield f"the group never got {payload!r}"
 
 
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("sync", [False, True], ids=["write", "sync"])
 async def test_members_that_leave_between_crashes_lose_and_double_nothing(
     sync: bool, pytestconfig: pytest.Config
@@ -653,12 +717,13 @@ class LeavingTheGateway(Leaving):
         return [payload for payload in once if left[payload] > 1 or got[payload]]
 
 
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("sync", [False, True], ids=["write", "sync"])
 async def test_what_goes_elsewhere_between_crashes_goes_there_once(
     sync: bool, pytestconfig: pytest.Config
 ) -> None:
     left = 0
-    for seed in range(300) if pytestconfig.getoption("--soak") else (3, 6):
+    for seed in range(300) if pytestconfig.getoption("--soak") else (3, 6, 21):
         world = LeavingTheGateway(seed, sync=sync)
         world.start()
         for _ in range(300):
@@ -668,3 +733,73 @@ async def test_what_goes_elsewhere_between_crashes_goes_there_once(
         assert world.doubled() == [], f"seed {seed}"
         left += len(world.elsewhere.left)
     assert left
+
+
+# -- a release that knows no marks -----------------------------------------------------------------
+
+KNOWN_EVENTS = 13
+"""Kinds of events of such a release: it reads nothing of a frame that has another."""
+PLAIN_FLAGS = 15
+"""Flags of a delivery that it knows: it puts them into a packet as they are."""
+
+
+def frames_of(world: Days) -> Iterator[tuple[Any, Any, Any]]:
+    """The journal's frames in the log, as any release unpacks them."""
+    for _, frame, header in world.disk.whole():
+        if header.local and not header.numbered:
+            (entry,) = batch.decode(frame, header)
+            yield msgpack.unpackb(entry.payload)
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_the_release_before_reads_whatever_a_member_leaves(world: Days, qos: int) -> None:
+    lazy, busy = await with_members(world)
+    busy.goes()
+    await publish(world, qos)
+    lazy.reads(answers=False)
+    _is_forgotten(world, lazy)
+    world.core.sweep()
+    await turn()
+    back = Member(world, "busy", window=WINDOW)
+    await turn()
+    assert len(back.wire.data)  # some are on their way, others wait
+    if world.takes_checkpoints:
+        await world.checkpoint()
+    await world.kill()
+    inherits = 0
+    for events, operations, _ in frames_of(world):
+        assert all(kind < KNOWN_EVENTS for kind, *_ in events)
+        for _, done in operations:
+            inherits += sum(one[0] == Operation.INHERITS for one in done)
+            assert all(one[2] <= PLAIN_FLAGS for one in done if one[0] == Operation.SENT)
+    assert inherits
+    with closing(sqlite3.connect(world.store)) as file:
+        rows = file.execute("SELECT flags FROM delivery UNION SELECT flags FROM places").fetchall()
+    assert all(flags <= PLAIN_FLAGS for (flags,) in rows)
+    assert bool(rows) is world.takes_checkpoints
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_what_the_release_before_put_into_a_queue_is_no_other_messages_mark(
+    world: Days, qos: int
+) -> None:
+    lazy, busy = await with_members(world)
+    await publish(world, qos)
+    await busy.reads_all()
+    lazy.reads(answers=False)
+    await world.checkpoint()
+    with closing(sqlite3.connect(world.store)) as file:
+        marked = file.execute("SELECT session, place, number FROM marked").fetchall()
+        assert marked
+        # The rows of a session that ended, and of places where another message stands now.
+        file.execute("INSERT INTO marked VALUES (4000, 0, 'gw', 1, 1, 1024)")
+        file.execute("UPDATE marked SET number = number + 1000")
+        file.commit()
+    store = Store(world.store)
+    kept = store.load()
+    store.close()
+    for session in kept.sessions:
+        flags = [one.flags for one in (*session.inflight, *session.queue)]
+        assert all(one <= PLAIN_FLAGS for one in flags)
+    with closing(sqlite3.connect(world.store)) as file:
+        assert file.execute("SELECT * FROM marked WHERE session = 4000").fetchall() == []

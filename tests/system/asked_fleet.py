@@ -26,9 +26,17 @@ ACTUATOR = "counted"
 _DRIVER = '''
 from pathlib import Path
 
+from gateway.sensors.device_resource import ChildResource
 from gateway.sensors.sensor import Actuator
 
 EFFECTS = Path(__file__).with_name("effects")
+
+
+class Job(ChildResource):
+    """Ends when it is deleted."""
+
+    def handle_delete(self, call):
+        return "ended"
 
 
 class Counted(Actuator):
@@ -42,6 +50,14 @@ class Counted(Actuator):
     def begin(self):
         told = EFFECTS.read_text().split() if EFFECTS.exists() else []
         self.value = float(told[-1]) if told else 0.0
+
+    def handle_fetch(self, call):
+        return call.text()
+
+    handle_patch = handle_ipatch = handle_fetch
+
+    def handle_post(self, call):
+        call.create(call.text(), Job())
 
     def write(self, value):
         with EFFECTS.open("a") as effects:

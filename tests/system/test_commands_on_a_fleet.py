@@ -1,13 +1,16 @@
 """Goal: each command that asks the fleet has a whole answer on a fleet of any size.
 
 Method: fifty gateways in one process, of which the first is asked over CoAP on loopback by the
-commands as they are; with ``--soak`` a fleet of twelve processes, and all commands that ask.
+commands as they are; with ``--soak`` a fleet of twelve processes, and all commands that ask, by the
+parser's own list.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -184,10 +187,65 @@ async def test_what_is_registered_at_fifty_gateways_is_found_whole(many: ManyGat
 
 
 TWELVE = [Place("", ""), *(Place(f"d{n % 3}", f"g{n % 2}") for n in range(11))]
+LINE_MAX = 1 << 20
+WAYS = ("--watch", "--forget", "--kick", "--id", "--count", "--every", "--scope", "--rt")
+"""Options that have a command do another thing than without them, or find other things."""
+
+
+def commands_that_ask() -> set[str]:
+    """All that ask a running gateway: each with each of its actions, and with each of `WAYS`."""
+    (commands,) = (one.choices for one in cli.command_line()._actions if one.choices)
+    assert isinstance(commands, dict)
+    found: set[str] = set()
+    for name, command in commands.items():
+        options: list[argparse.Action] = command._actions
+        if not {"gateway", "psk_file", "host"} & {one.dest for one in options}:
+            continue
+        actions = [one.choices for one in options if one.choices and not one.option_strings]
+        found.update(f"{name} {action}" for action in (actions[0] if actions else ()))
+        found.update(() if actions else (name,))
+        if name not in ("pub", "sub"):
+            found.update(
+                f"{name} {way}" for one in options for way in one.option_strings if way in WAYS
+            )
+    return found
+
+
+ASKED: set[str] = set()
+"""The commands that were asked, as `commands_that_ask` names them."""
+
+
+def note(name: str, *arguments: str) -> None:
+    """Remember that a command was asked."""
+    ASKED.add(name)
+    ASKED.update(f"{name} {one}" for one in arguments)
+
+
+async def watched(near: AskedGateway, lines: int, *arguments: str) -> list[str]:
+    """So many lines of a command that ends with Ctrl-C alone."""
+    note(*arguments)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway.cli", *asking_at(near.coap_port, *arguments)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        limit=LINE_MAX,
+    )
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            found = [(await _line_of(process)).decode() for _ in range(lines)]
+        assert all(found), arguments
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(LIMIT_S):
+            code = await process.wait()
+    assert code == cli.EXIT_INTERRUPTED, arguments
+    return found
 
 
 async def hedgerow(near: AskedGateway, *arguments: str) -> str:
     """What a command prints, which has to succeed."""
+    note(*arguments)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway.cli", *asking_at(near.coap_port, *arguments)),
         stdout=asyncio.subprocess.PIPE,
@@ -209,6 +267,7 @@ async def registered(at: AskedGateway) -> None:
 async def published_and_kicked(at: AskedGateway) -> None:
     """Publish to a subscriber, see it among the clients, and close its connection."""
     mqtt = ("--host", "127.0.0.1", "--port", str(at.port))
+    note("sub")
     listening = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway.cli", "sub", "-t", "a/b", "-i", "listener", *mqtt),
         stdout=asyncio.subprocess.PIPE,
@@ -219,6 +278,8 @@ async def published_and_kicked(at: AskedGateway) -> None:
         while "listener" not in names:
             told = json.loads(await hedgerow(at, "clients", "--json"))
             names = {one["id"] for one in told if one["is_connected"]}
+        listener = json.loads(await hedgerow(at, "clients", "--id", "listener", "--json"))
+        assert listener["is_connected"]
         heard = asyncio.create_task(_line_of(listening))
         while not heard.done():
             code = await _run("pub", "-t", "a/b", "-m", "hello", *mqtt)
@@ -238,8 +299,69 @@ async def _line_of(process: asyncio.subprocess.Process) -> bytes:
 
 
 async def _run(*arguments: str) -> int:
+    note(*arguments)
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "gateway.cli", *arguments)
     return await process.wait()
+
+
+async def called(near: AskedGateway, other: AskedGateway) -> None:
+    """Each method of `call`, at the gateway that is asked and at another one."""
+    for at in (near, other):
+        path = f"{at.name}:/sensors/{ACTUATOR}"
+        for method, body in (("fetch", "a"), ("patch", "b"), ("ipatch", "c")):
+            assert await hedgerow(near, "call", method, path, body) == f"{body}\n"
+        await hedgerow(near, "call", "post", path, f"for-{near.name}")
+        job = f"{path}/for-{near.name}"
+        assert await hedgerow(near, "call", "delete", job) == "ended\n"
+
+
+async def watched_by_commands(near: AskedGateway, names: set[str]) -> None:
+    """Each command that shows something again and again tells of all of them each time."""
+    again = ("--watch", "0.1", "--json")
+    for told in await watched(near, 2, "tree", *again):
+        assert set(json.loads(told)["gateways"]) == names
+    for told in await watched(near, 2, "hierarchy", *again):
+        assert {one["id"] for one in json.loads(told)["gateways"]} == names
+    for told in await watched(near, 2, "status", *again):
+        assert json.loads(told)["id"] == near.name
+    for told in await watched(near, 2, "clients", *again):
+        assert isinstance(json.loads(told), list)
+    kept = {
+        json.loads(one)["ep"]
+        for one in await watched(near, 1, "rd", "watch", "--every", "1", "--json")
+    }
+    assert kept
+    await watched(near, 1, "observe", f"/sensors/{ACTUATOR}", "--every", "0.1", "--json")
+    found = json.loads(
+        await hedgerow(near, "discover", "--rt", "counted", "--scope", "all", "--json")
+    )
+    assert found["missing"]["count"] == 0
+
+
+async def doctor(at: AskedGateway) -> str:
+    """What it finds on a gateway's own machine."""
+    note("doctor")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway.cli", "doctor", "--config", str(at.config), "--json"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert err == b""
+    return out.decode()
+
+
+async def forgotten(near: AskedGateway, gone: AskedGateway) -> None:
+    """Take one out of the records of all that has ended, and see that nobody knows it."""
+    async with asyncio.timeout(4 * CONVERGE_S):
+        while True:
+            listed = json.loads(await hedgerow(near, "members", "--json"))
+            if not {one["id"]: one["is_present"] for one in listed}.get(gone.name):
+                break
+    if gone.name in {one["id"] for one in listed}:
+        assert "taken out" in await hedgerow(near, "members", "--forget", gone.name)
+    listed = json.loads(await hedgerow(near, "members", "--json"))
+    assert gone.name not in {one["id"] for one in listed}
 
 
 @pytest.mark.soak("twelve processes; fifty gateways in one are asked the same in CI")
@@ -280,6 +402,7 @@ async def test_every_command_that_asks_has_a_whole_answer_on_twelve_processes(
             assert json.loads(added)["names"] == ["extra"]
             removed = await hedgerow(at, "sensors", "remove", "extra", "--json")
             assert json.loads(removed)["names"] == ["extra"]
+            await called(at, near if at is far else far)
             await registered(at)
             (listed_,) = json.loads(await hedgerow(at, "rd", "list", "ep=lamp", "--json"))
             assert listed_["ep"] == "lamp"
@@ -292,4 +415,8 @@ async def test_every_command_that_asks_has_a_whole_answer_on_twelve_processes(
             near, "observe", f"{far.name}/{ACTUATOR}", "--count", "1", "--json"
         )
         assert json.loads(json.loads(observed)["payload"])[0]["v"] == 3
+        await watched_by_commands(near, names)
+        assert json.loads(await doctor(near))["is_well"]
         assert f"{far.name} is drained" in await hedgerow(far, "drain")
+        await forgotten(near, far)
+    assert commands_that_ask() <= ASKED, "a command is not tried on twelve processes"

@@ -27,6 +27,8 @@ PARTS_OF_A_LOG: Final = 4
 checkpoint is not trimmed."""
 CHECKPOINT_S: Final = 300.0
 """And when something has changed and so much time has passed."""
+WAIT_S: Final = 60.0
+"""So long one waits at most for what only the journal tells."""
 RETRY_S: Final = 10.0
 """A checkpoint that failed is tried again after so long."""
 
@@ -72,6 +74,7 @@ class Checkpoints:
         self._due_at_s = now()
         self._has_failed = False
         self._saving: asyncio.Task[None] | None = None
+        self._waits_since_s = now()
 
     def go_on_from(self, saved: Checkpoint) -> None:
         """Go on behind the last checkpoint.
@@ -90,10 +93,20 @@ class Checkpoints:
             self._store.save(taken.checkpoint())
             self._has_saved(taken)
 
-    def sweep(self, now_s: float) -> None:
-        """Make a checkpoint if one is due; called twice a second with the loop's clock."""
+    def sweep(self, now_s: float, *, waits: bool = False) -> None:
+        """Make a checkpoint if one is due; called twice a second with the loop's clock.
+
+        Args:
+            now_s: the time.
+            waits: rather not yet, for there is something that only the journal tells.
+
+        """
         self.losses.sweep(now_s)
+        if not waits:
+            self._waits_since_s = now_s
         if self._saving is not None or now_s < self._due_at_s:
+            return
+        if now_s - self._waits_since_s < WAIT_S and waits:
             return
         grown = self._history.position - self.position
         due_bytes = min(CHECKPOINT_BYTES, self._history.max_bytes // PARTS_OF_A_LOG)

@@ -5,7 +5,7 @@ Here nothing is kept: this is a broker that forgets at its end. `durable` is one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gateway.broker.durability.lacking import Lacking
 from gateway.broker.durability.standing_wills import SavedWill
@@ -16,6 +16,7 @@ from gateway.broker.sessions.logged import Logged
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import Will
 from tree_handler.batch import Epoch
+from tree_handler.holders import Group
 from tree_handler.retained.message import Retained
 
 
@@ -58,6 +59,26 @@ class Durability:
 
     def session_ended(self, session: Session) -> None:
         """A session is no more."""
+
+    def session_leaves(self, session: Session, groups: Mapping[int, Group]) -> bool:
+        """Others are to go on with what waits for a session that ends; whether that is kept.
+
+        Args:
+            session: which.
+            groups: the shared subscriptions that it waits for, by their marks.
+
+        """
+        return False
+
+    def taken(self, key: Epoch, ranges: Sequence[int], mark: int) -> None:
+        """Somebody whose session is not kept goes on with what one left, or nobody can.
+
+        Args:
+            key: the stream of the messages.
+            ranges: their numbers there, the first and the last of each range in turn.
+            mark: of the shared subscription that they are delivered for.
+
+        """
 
     def will_stands(self, client: Client, will: Will | None) -> None:
         """A client has come, with a will or without; the one before stands no more."""
@@ -137,6 +158,15 @@ class Durability:
     def write(self) -> OSError | None:
         """Write what was noted; the error if the log does not take it."""
         return None
+
+    @property
+    def last_frame(self) -> int:
+        """The number of what was written last."""
+        return 0
+
+    def is_safe(self, frame: int) -> bool:
+        """Whether no crash can take back what was written up to this number."""
+        return True
 
     def hold_back(self, channels: Sequence[Channel]) -> None:
         """Write what was noted, and keep the output that must not leave before it is safe."""

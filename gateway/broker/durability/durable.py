@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.durability import Durability
 from gateway.broker.durability.history import History
-from gateway.broker.durability.journal import Journal
+from gateway.broker.durability.journal import Journal, SessionRecord
 from gateway.broker.durability.reading_back import ReadingBack, Spared
 from gateway.broker.durability.standing_wills import SavedWill, StandingWills, WillsAgain
 from gateway.broker.hooks import Client
@@ -27,6 +27,7 @@ from gateway.broker.sessions.session import Session
 from gateway.lasting_clock import STEP_S, LastingClock
 from gateway.mqtt import Will
 from tree_handler.batch import Epoch
+from tree_handler.holders import Group
 from tree_handler.origin_clocks import OriginClocks, stamp
 from tree_handler.retained.message import Retained
 
@@ -70,6 +71,7 @@ class Durable(Durability):
         self._reading = ReadingBack(history, now)
         super().__init__(history.own, self._reading)
         self.journal = Journal(history.own)
+        self._nobody = SessionRecord(0, self.journal)
         self.changes = Changes()
         self.wills = StandingWills(self.journal, self.changes)
         self.clock = clock
@@ -148,6 +150,16 @@ class Durable(Durability):
             self.lacking.ended(session.record.number)
             self.changes.ended.append(session.record.number)
             session.keep_record(None)
+
+    def session_leaves(self, session: Session, groups: Mapping[int, Group]) -> bool:
+        """See `Durability`."""
+        if session.record is not None:
+            session.record.leaves(groups)
+        return session.record is not None
+
+    def taken(self, key: Epoch, ranges: Sequence[int], mark: int) -> None:
+        """See `Durability`."""
+        self._nobody.taken(key, ranges, mark)
 
     def will_stands(self, client: Client, will: Will | None) -> None:
         """See `Durability`."""
@@ -276,6 +288,15 @@ class Durable(Durability):
             told, self._told_early = self._told_early, None
             self._told(*told)
         return None
+
+    @property
+    def last_frame(self) -> int:
+        """See `Durability`."""
+        return self.journal.written
+
+    def is_safe(self, frame: int) -> bool:
+        """See `Durability`."""
+        return frame <= self._safe
 
     def hold_back(self, channels: Sequence[Channel]) -> None:
         """See `Durability`."""

@@ -22,17 +22,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
-import msgpack
 import msgspec
 
 from gateway.broker.hooks import Client
+from gateway.broker.outbound.message import IN_PACKET
 from gateway.broker.retained.owed import Wanted
 from gateway.broker.sessions.subscription import Subscription
 from gateway.lasting_clock import Mark
 from tree_handler.batch import Epoch, Ref, Row
+from tree_handler.holders import Group
 
 
 class Event(enum.IntEnum):
@@ -68,17 +68,13 @@ class Event(enum.IntEnum):
     """session, filters whose retained messages were not all sent (`retained_owed.Wanted`); what
     RETAINED says in the same frame and later was. No filters: all was."""
 
-    INHERITS = 13
-    """session, origin, epoch, numbers (first and last in turn), flags, identifiers, times
-    (`saved.SavedPlaces`), a message that the log has no longer or None: messages of a shared
-    subscription wait for it that did for a session that has ended"""
-
 
 class Operation(enum.IntEnum):
     """What happened to one message of a session; each with its fields."""
 
     SENT = 0
-    """packet id, flags, number [, origin, epoch, where they are not this gateway's own]"""
+    """packet id, flags, number [, origin, epoch [, mark]]: the first two where they are not this
+    gateway's own, and the mark where it is delivered for a shared subscription"""
     PUBACK = 1
     """packet id"""
     PUBREC = 2
@@ -89,51 +85,25 @@ class Operation(enum.IntEnum):
     """packet id"""
     RELEASED = 5
     """packet id of the client's own message: it is no longer `incoming`"""
+    INHERITS = 6
+    """how many events of the frame and then of these operations came before, origin, epoch, numbers
+    (first and last in turn), flags, identifiers, times (`saved.SavedPlaces`), a message that the
+    log has no longer or None: messages of a shared subscription wait for the session that did for
+    one that has ended. As with the next two it is no event, though it counts as one, for a release
+    that does not know a kind of event reads nothing of its frame; of operations it leaves out the
+    one."""
+    LEAVES = 7
+    """the same two, groups (mark, share name, filter): what waits for the session of shared
+    subscriptions is to go to others, for it ends"""
+    TAKEN = 8
+    """the same two, origin, epoch, numbers, mark: somebody whom the journal does not know goes on
+    with what a session left, or nobody can; of session 0"""
 
 
 _pack: Final = msgspec.msgpack.Encoder().encode
 
 _ANSWERED: Final = frozenset((Operation.PUBREC, Operation.RELEASED))
 """What the client is told of: PUBREL and PUBCOMP stand on them."""
-
-
-class JournalError(ValueError):
-    """A journal frame is none; the message says what was found."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A journal frame as it was written."""
-
-    events: list[tuple[Any, ...]]
-    operations: list[tuple[int, list[tuple[Any, ...]]]]
-    publishers: list[tuple[int, int, int]]
-    """Session, index in the batch that follows, QoS 2 packet id (0 for QoS 0 and 1). For a will:
-    less its number, index, 0."""
-
-    def marks(self) -> list[Mark]:
-        """What it says of the time."""
-        return [Mark(*fields) for kind, *fields in self.events if kind is Event.CLOCK]
-
-    @classmethod
-    def decode(cls, data: bytes) -> Frame:
-        """Read a frame.
-
-        Raises:
-            JournalError: the bytes are none.
-
-        """
-        try:
-            events, operations, publishers = msgpack.unpackb(
-                data, use_list=False, strict_map_key=False
-            )
-            return cls(
-                [(Event(kind), *fields) for kind, *fields in events],
-                [(number, list(ops)) for number, ops in operations],
-                list(publishers),
-            )
-        except (ValueError, TypeError, msgpack.UnpackException) as error:
-            raise JournalError(f"journal frame: {error}") from error
 
 
 class SessionRecord:
@@ -167,7 +137,10 @@ class SessionRecord:
             return
         key, number = ref
         self.ticket = self.journal.written + 1
-        if key == self.journal.own:
+        if flags > IN_PACKET:  # apart, for releases that know no marks
+            mark = flags & ~IN_PACKET
+            self._note((0, packet_id, flags & IN_PACKET, number, *key, mark))
+        elif key == self.journal.own:
             self._note((0, packet_id, flags, number))
         else:
             self._note((0, packet_id, flags, number, *key))
@@ -208,12 +181,26 @@ class SessionRecord:
         Args:
             key: their stream.
             ranges: their numbers there, the first and the last of each range in turn.
-            how: flags, identifiers and times, as `Event.INHERITS` has them.
+            how: flags, identifiers and times, as `Operation.INHERITS` has them.
             row: the message, where it is one that the log does not have any more.
 
         """
         # After a mark: they go behind what it had been given.
-        self.journal.decisive(self, Event.INHERITS, self.number, *key, ranges, *how, row)
+        self._note_move(Operation.INHERITS, *key, ranges, *how, row)
+
+    def leaves(self, groups: Mapping[int, Group]) -> None:
+        """The session ends, and others are to go on with what waits for it of these groups."""
+        told = [(mark, *group) for mark, group in groups.items()]
+        self._note_move(Operation.LEAVES, told)
+
+    def taken(self, key: Epoch, ranges: Sequence[int], mark: int) -> None:
+        """Somebody goes on with what a session left, or nobody can (`Operation.TAKEN`)."""
+        self._note_move(Operation.TAKEN, *key, ranges, mark)
+
+    def _note_move(self, kind: Operation, *fields: Any) -> None:
+        before, step = self.journal.decided()
+        self.ticket = self.journal.written + 1
+        self._note((int(kind), before, step, *fields))
 
     def owed(self, wanted: tuple[Wanted, ...]) -> None:
         """What is retained for these filters was not all sent; none: it was."""
@@ -255,6 +242,7 @@ class Journal:
         self.next_session = 1
         self._events: list[tuple[Any, ...]] = []
         self._publishers: list[tuple[int, int, int]] = []
+        self._decided = 0
         self._unmarked: dict[Epoch, None] = {}
         """In the order in which messages of them were given."""
 
@@ -344,9 +332,16 @@ class Journal:
             fields: those of the event.
 
         """
+        self.decided()
+        self.noted(record, kind, *fields)
+
+    def decided(self) -> tuple[int, int]:
+        """Mark what has been delivered; return what comes before that is decided now: how many
+        events, and how many times this was called since the frame before."""
         self._mark(list(self._unmarked))
         self.precedes = True
-        self.noted(record, kind, *fields)
+        self._decided += 1
+        return len(self._events), self._decided
 
     def _mark(self, keys: Sequence[Epoch]) -> None:
         for key in keys:
@@ -382,6 +377,7 @@ class Journal:
         self.touched = []
         self._events = []
         self._publishers = []
+        self._decided = 0
         self.precedes = False
 
     def was_refused(self) -> None:

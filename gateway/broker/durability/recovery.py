@@ -11,22 +11,25 @@ is connected yet, so every message goes to a queue.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections import deque
 from typing import Any
 
 from gateway.broker.durability.batches_again import BatchesAgain, ReadBatch
 from gateway.broker.durability.changes import Changes
-from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S, Durable
 from gateway.broker.durability.history import History
-from gateway.broker.durability.journal import Event, Frame, JournalError, Operation
+from gateway.broker.durability.journal import Event, Operation
+from gateway.broker.durability.journal_frame import Frame, JournalError, Move
 from gateway.broker.durability.lives import Lives
 from gateway.broker.durability.lost_places import take_out
+from gateway.broker.durability.recovered import Recovered
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.retained_again import Learnt, unearthed
 from gateway.broker.durability.saved import Checkpoint, SavedMessage
 from gateway.broker.durability.sessions_again import Restorable, SessionsAgain
 from gateway.broker.durability.standing_wills import SavedWill, WillsAgain
 from gateway.broker.outbound.message import EXPIRY, LearntMessage, Message
+from gateway.broker.sessions.estates import Estate
 from gateway.broker.sessions.session import Session
 from gateway.lasting_clock import Dating
 from gateway.mqtt import PacketError
@@ -35,26 +38,6 @@ from tree_handler.batch import MAX_NUMBER, Entry, Epoch, Header, Ref
 from tree_handler.errors import BatchError, ProtocolError
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Recovered:
-    """What was found.
-
-    Attributes:
-        sessions: how many durable sessions there are.
-        waiting: messages that wait for them or are on their way to them.
-        odd: records that did not fit; each is in the log as a warning.
-        had_before: deliveries at QoS 2 that were left out (`lacking`).
-        left_out: retained messages of the checkpoint for which there is no room.
-
-    """
-
-    sessions: int = 0
-    waiting: int = 0
-    odd: int = 0
-    had_before: int = 0
-    left_out: int = 0
 
 
 class Recovery:
@@ -91,6 +74,11 @@ class Recovery:
         self._odd = self._had_before = self._left_out = 0
         self._read_at_us: int | None = None
         """When the journal frame was written that is being read."""
+
+    @property
+    def estates(self) -> list[Estate]:
+        """What sessions had left that nobody had gone on with."""
+        return self._sessions.estates.rest()
 
     @property
     def wills_standing(self) -> list[SavedWill]:
@@ -266,13 +254,7 @@ class Recovery:
         self._wills.no_batch_came()
         self._happened(said)
         for number, operations in said.operations:
-            session = self._sessions.get(number)
-            if session is not None:  # it may have ended within the turn
-                for operation in operations:
-                    try:
-                        self._operation(number, session, operation)
-                    except PacketError as refused:  # what it answers is not on its way
-                        self._strange(f"{session.client}: {refused}")
+            self._operations(number, operations)
         for number, index, packet_id in said.publishers:
             if number < 0:
                 self._wills.announced(header.first + index, -number)
@@ -281,13 +263,23 @@ class Recovery:
                 self._expected[header.first + index] = (session, packet_id)
 
     def _happened(self, said: Frame) -> None:
-        for kind, *fields in said.events:
+        moves = deque(said.moves())
+        for at, (kind, *fields) in enumerate(said.events):
+            while moves and moves[0].before <= at:
+                self._move(moves.popleft(), said)
             if kind is Event.LEARNT:
                 self._learnt(fields)
             elif kind in {Event.WILL, Event.WILL_ENDED}:
                 self._wills.event(kind, fields)
             elif kind is not Event.CLOCK:
                 self._event(kind, fields)
+        for move in moves:
+            self._move(move, said)
+
+    def _move(self, move: Move, said: Frame) -> None:
+        if move.kind is Operation.LEAVES:  # it ends, and what it was sent it was sent before
+            self._operations(move.number, said.take_operations(move.number))
+        self._sessions.move(move, self._clock.now_us())
 
     def _life_ended(self) -> None:
         """The record of a life breaks off; what of its end the log has lost may come back."""
@@ -308,8 +300,6 @@ class Recovery:
                 self._reach(ref)
                 chosen = self._sessions.get(member)
                 self._delivery.chosen((share, topic_filter), ref, chosen, self._now_s)
-            case Event.INHERITS:
-                self._sessions.inherits(self._clock.now_us(), *fields)
             case _:
                 self._sessions.event(kind, fields)
 
@@ -339,12 +329,22 @@ class Recovery:
             self._return(ref[0])
         self._advance(*ref)
 
+    def _operations(self, number: int, operations: list[tuple[Any, ...]]) -> None:
+        session = self._sessions.get(number)
+        if session is not None:  # it may have ended within the turn
+            for operation in operations:
+                try:
+                    self._operation(number, session, operation)
+                except PacketError as refused:  # what it answers is not on its way
+                    self._strange(f"{session.client}: {refused}")
+
     def _operation(self, number: int, session: Session, operation: tuple[Any, ...]) -> None:
         kind, packet_id, *rest = operation
         match kind:
             case Operation.SENT:
                 flags, at, *key = rest
                 ref = ((key[0], key[1]) if key else self._frames_key, at)
+                flags |= key[2] if len(key) > 2 else 0
                 self._reach(ref)
                 self._lacking.was_sent(number, *ref)
                 is_lost = ref in self._lacking
@@ -372,7 +372,8 @@ class Recovery:
         journal = self._durable.journal
         journal.goes_on(self._sessions.next_number, delivered, saved.delivered)
         self._durable.go_on(self._changes, self._wills)
-        self._sessions.hand_over(journal, self._clock.now_us())
+        ended_us = self._dating.ended_us(MARK_S, QUIET_MARK_S)
+        self._sessions.hand_over(journal, self._clock.now_us(), ended_us)
         self._delivery.choose_the_rest(self._now_s)
         waiting = sum(s.outgoing.backlog.count + len(s.outgoing.inflight) for s in self._sessions)
         return Recovered(len(self._sessions), waiting, self._odd, self._had_before, self._left_out)

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgpack
 
-from gateway.broker.durability import packed
+from gateway.broker.durability import packed, saved_marks
 from gateway.broker.durability.saved import SavedPlaces
 from gateway.broker.sessions.places import AT, NEVER, SINCE, Places, WaitingRun, Way
 
@@ -88,13 +88,21 @@ def write(db: sqlite3.Connection, session: int, place: int, one: SavedPlaces) ->
     """Write places of a session; ``place`` is where they stand in its queue."""
     ranges, identifiers = msgpack.packb(one.ranges), msgpack.packb(one.identifiers)
     where = (session, place, *one.key)
-    db.execute(_PLACES, (*where, ranges, one.flags, identifiers, one.expires_us))
+    flags = saved_marks.write(db, session, place, (one.key, one.ranges[0]), one.flags)
+    db.execute(_PLACES, (*where, ranges, flags, identifiers, one.expires_us))
     if one.times:
         db.execute(_TIMED, (session, place, msgpack.packb(one.times)))
 
 
-def read(db: sqlite3.Connection, session: int) -> Iterator[tuple[int, SavedPlaces]]:
+def read(
+    db: sqlite3.Connection, session: int, marks: saved_marks.Marks
+) -> Iterator[tuple[int, SavedPlaces]]:
     """Give the places of a session, and where they stand in its queue.
+
+    Args:
+        db: of the checkpoints.
+        session: its number.
+        marks: of its deliveries.
 
     Raises:
         sqlite3.Error, ValueError, TypeError, msgpack.UnpackException: they can't be read.
@@ -102,12 +110,13 @@ def read(db: sqlite3.Connection, session: int) -> Iterator[tuple[int, SavedPlace
     """
     with closing(db.execute(_READ, (session,))) as rows:
         for place, origin, epoch, ranges, flags, identifiers, expires_us, times in rows:
+            key, numbers = (origin, epoch), packed.ranges(ranges)
             yield (
                 place,
                 SavedPlaces(
-                    (origin, epoch),
-                    packed.ranges(ranges),
-                    flags,
+                    key,
+                    numbers,
+                    flags | saved_marks.mark_of(marks, place, (key, numbers[0])),
                     packed.numbers(identifiers),
                     expires_us,
                     () if times is None else _times(times),

@@ -10,17 +10,20 @@ from typing import Any, Final
 
 from gateway.broker.durability import saved_places
 from gateway.broker.durability.changes import Changes
-from gateway.broker.durability.journal import Event, Journal, SessionRecord
+from gateway.broker.durability.estates_again import EstatesAgain
+from gateway.broker.durability.journal import Event, Journal, Operation, SessionRecord
+from gateway.broker.durability.journal_frame import Move
 from gateway.broker.durability.lacking import Lacking
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.saved import SavedPlaces, SavedSession
 from gateway.broker.hooks import Client
 from gateway.broker.limits import RANGES, Budget
-from gateway.broker.outbound.message import LearntMessage, Message
+from gateway.broker.outbound.message import IN_PACKET, LearntMessage, Message
 from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention
+from gateway.broker.sessions.estates import Estate
 from gateway.broker.sessions.logged import Logged
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
@@ -30,6 +33,9 @@ from gateway.mqtt import FilterError
 from tree_handler.batch import Entry, Ref
 from tree_handler.sharing.rule import SharedGroups
 
+BACK_S: Final = 60.0
+"""So long whoever was connected when the process ended has to come back after a start, at least; or
+as long as its session lasts."""
 IDS_APART: Final = 4_099
 """So far apart are the first packet identifiers of lives whose epochs follow each other."""
 
@@ -75,6 +81,7 @@ class SessionsAgain:
 
     Attributes:
         next_number: of the next new session.
+        estates: what those that have ended left to others.
 
     """
 
@@ -108,6 +115,7 @@ class SessionsAgain:
         self._given: defaultdict[int, set[str]] = defaultdict(set)
         """Topics of retained messages that the frame gives, by session."""
         self.next_number = 1
+        self.estates = EstatesAgain()
 
     def __len__(self) -> int:
         """How many there are."""
@@ -176,21 +184,24 @@ class SessionsAgain:
         else:
             self._happened(kind, session, fields)
 
-    def inherits(
-        self,
-        lasting_us: int,
-        number: int,
-        origin: str,
-        epoch: int,
-        ranges: tuple[int, ...],
-        *how: Any,
-    ) -> None:
-        """Messages wait for a session that did for one that had ended."""
-        session = self._sessions.get(number)
-        if session is None:
-            self._strange(f"session {number} inherits, which there is not")
-            return
-        flags, identifiers, times, row = how
+    def move(self, move: Move, lasting_us: int) -> None:
+        """The journal says who left what, or who goes on with it; ``lasting_us`` is now."""
+        session = self._sessions.get(move.number)
+        match move.kind, move.fields:
+            case Operation.TAKEN, [origin, epoch, ranges, mark]:
+                self.estates.taken((origin, epoch), ranges, mark)
+            case Operation.LEAVES, [groups] if session is not None:
+                known = {mark: (share, topic_filter) for mark, share, topic_filter in groups}
+                items = session.outgoing.left_behind()
+                self.estates.left(Estate(session.client.owner, items, known, is_kept=True))
+            case Operation.INHERITS, fields if session is not None:
+                self._inherits(session, lasting_us, fields)
+            case kind, _:
+                self._strange(f"{kind.name} of session {move.number}, which there is not")
+
+    def _inherits(self, session: Session, lasting_us: int, fields: list[Any]) -> None:
+        origin, epoch, ranges, flags, identifiers, times, row = fields
+        self.estates.taken((origin, epoch), ranges, flags & ~IN_PACKET)
         saved = SavedPlaces((origin, epoch), ranges, flags, identifiers, None, times)
         places = saved_places.places_of(saved, self._now_s - lasting_us / 1_000_000)
         if row is None:
@@ -266,12 +277,13 @@ class SessionsAgain:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def hand_over(self, journal: Journal, lasting_us: int) -> None:
+    def hand_over(self, journal: Journal, lasting_us: int, ended_us: int) -> None:
         """All wait for their clients from now on, and go on in this journal.
 
         Args:
             journal: the new one.
             lasting_us: now, on the lasting clock.
+            ended_us: when the process ended at the latest, if the log took what it wrote.
 
         """
         self._parts.budget.trimmed += self._budget.trimmed
@@ -286,6 +298,8 @@ class SessionsAgain:
             record.known = (session.client, session.expiry_s)
             away_us = record.away_us = self._away_us.get(number)
             if away_us is None:  # its client was there when the process ended
-                away_us = lasting_us
-                journal.away(record, lasting_us)
+                # The disk may have taken nothing for long before: it has a moment to come back.
+                most_s = max(0.0, session.expiry_s - BACK_S)
+                away_us = max(ended_us, lasting_us - int(most_s * 1_000_000))
+                journal.away(record, away_us)
             self._parts.sessions.wait(session, self._now_s - (lasting_us - away_us) / 1_000_000)

@@ -18,7 +18,7 @@ from typing import Any
 import msgpack
 from mypy_extensions import mypyc_attr
 
-from gateway.broker.durability import packed, saved_places, spared
+from gateway.broker.durability import packed, saved_marks, saved_places, spared
 from gateway.broker.durability.saved import (
     Checkpoint,
     SavedDelivery,
@@ -28,7 +28,7 @@ from gateway.broker.durability.saved import (
     SavedTombstone,
 )
 from gateway.broker.durability.sparing import Needed
-from gateway.broker.durability.tables import FORMAT, NEEDED, RETAINED, SWEEP, TABLES
+from gateway.broker.durability.tables import FORMAT, NEEDED, RETAINED, SWEEP, TABLES, UNMARKED
 from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Owed, Wanted
 from gateway.broker.sessions.subscription import Subscription
@@ -39,6 +39,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.retained.hybrid_clock import RetainedVersion
 
 _log = logging.getLogger(__name__)
+_OF_SESSION = ("subscription", "delivery", saved_marks.TABLE, "away", "owed")
 
 
 @mypyc_attr(native_class=False)
@@ -104,6 +105,7 @@ class Store:
         with _transaction(db):
             for statement in TABLES.split(";"):
                 db.execute(statement)
+            db.execute(UNMARKED)
             db.execute(f"PRAGMA user_version = {FORMAT}")
         self.has_spared = spared.has_any(db)
 
@@ -188,7 +190,7 @@ class Store:
         self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (key,))  # noqa: S608  # ours
 
     def _clear_session(self, number: int) -> None:
-        for table in ("subscription", "delivery", *saved_places.TABLES, "away", "owed"):
+        for table in (*saved_places.TABLES, *_OF_SESSION):
             self._clear(table, "session", number)
 
     def _write_messages(self, messages: Iterable[SavedMessage]) -> dict[Ref, int]:
@@ -231,9 +233,13 @@ class Store:
             if isinstance(one, SavedPlaces):
                 saved_places.write(self._db, number, place, one)
             else:
-                message = None if one.message is None else ids[one.message.ref]
+                message, flags = None, one.flags
+                if one.message is not None:
+                    ref = one.message.ref
+                    message = ids[ref]
+                    flags = saved_marks.write(self._db, number, place, ref, flags)
                 sent = (one.packet_id, place, message)
-                self._put("delivery", number, *sent, one.flags, msgpack.packb(one.identifiers))
+                self._put("delivery", number, *sent, flags, msgpack.packb(one.identifiers))
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -315,20 +321,22 @@ class Store:
                 "SELECT * FROM subscription WHERE session = ?", number
             )
         }
+        marks = saved_marks.read(self._db, number)
         found: dict[int, SavedDelivery | SavedPlaces] = {}
         sent: list[SavedDelivery] = []
         for _, packet_id, place, message, flags, identifiers in self._rows(
             "SELECT * FROM delivery WHERE session = ? ORDER BY place", number
         ):
             of = None if message is None else messages[message]
-            one = SavedDelivery(packet_id, of, flags, packed.numbers(identifiers))
+            mark = 0 if of is None else saved_marks.mark_of(marks, place, of.ref)
+            one = SavedDelivery(packet_id, of, flags | mark, packed.numbers(identifiers))
             if packet_id:
                 sent.append(one)
             elif of is None:
                 raise ValueError(f"session {number}: nothing waits at {place}")
             else:
                 found[place] = one
-        found |= saved_places.read(self._db, number)
+        found |= saved_places.read(self._db, number, marks)
         return SavedSession(
             number,
             Client.away(client_id, username, msgpack.unpackb(roles, use_list=False), version),

@@ -54,6 +54,11 @@ CREATE TABLE IF NOT EXISTS timed (
     session INTEGER NOT NULL, place INTEGER NOT NULL, times BLOB NOT NULL,
     PRIMARY KEY (session, place)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS marked (
+    session INTEGER NOT NULL, place INTEGER NOT NULL, origin TEXT NOT NULL, epoch INTEGER NOT NULL,
+    number INTEGER NOT NULL, mark INTEGER NOT NULL,
+    PRIMARY KEY (session, place)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS spared (
     origin TEXT NOT NULL, epoch INTEGER NOT NULL, number INTEGER NOT NULL, owner TEXT NOT NULL,
     size INTEGER NOT NULL,
@@ -89,6 +94,9 @@ SELECT * FROM message WHERE id IN (SELECT message FROM delivery WHERE message IS
     OR (id >= ? AND id IN (SELECT message FROM retained))
 """
 """The messages of deliveries, and those that are retained from a number on."""
+
+UNMARKED: Final = "DELETE FROM marked WHERE session NOT IN (SELECT number FROM session)"
+"""What is left of sessions that ended while a release ran that knows no marks."""
 
 SWEEP: Final = """
 DELETE FROM message WHERE id NOT IN (

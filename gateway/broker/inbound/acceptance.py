@@ -160,7 +160,8 @@ class Acceptance:
         row = message.row()
         if message.expires_at_s is not None:
             row = accepted_at(row, self._durability.accepted_us())
-        return with_holders(row, message.sharing[1])
+        holders = message.sharing[1]
+        return with_holders(row, holders) if holders else row
 
     def pass_on(self, row: Row) -> None:
         """Let the tree have a QoS 0 message that subscribers here have been given."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import RETAIN, Message, plain_packets, share_mark
 from gateway.broker.outbound.routes import Grant, Members, Route
-from gateway.broker.sessions.presence import is_anybody, presence
+from gateway.broker.sessions.presence import foremost, is_anybody
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.mqtt import V5, V311
@@ -102,7 +102,7 @@ class Delivery:
 
         """
         if route.is_shared_elsewhere:
-            here = {group: presence(members) for group, members in route.shared}
+            here = {group: foremost(members) for group, members in route.shared}
             chosen = self._groups.choose(message.topic, message.qos, here)
             elsewhere = {one[:2] for one in chosen}
             kept = [(*group, "") for group in here if group not in elsewhere]

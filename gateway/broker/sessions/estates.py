@@ -29,12 +29,14 @@ class Estate:
         owner: whose it was.
         items: what waited, in its order.
         groups: the shared subscriptions that some of it was delivered for, by their marks.
+        is_kept: whether the journal knows of it, and so has to know what becomes of it.
 
     """
 
     owner: Owner
     items: list[Delivery | Places]
     groups: dict[int, Group]
+    is_kept: bool = False
 
     @property
     def size_bytes(self) -> int:

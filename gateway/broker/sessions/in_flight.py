@@ -179,8 +179,11 @@ class InFlight:
 
         """
         delivery = self.inflight.get(packet_id)
-        if delivery is not None and delivery[1] & 6 == 2:
-            self._free(packet_id, Operation.PUBACK)
+        if delivery is not None and delivery[1] & 6 == 2:  # as `_free` does, for each message
+            del self.inflight[packet_id]
+            self.inflight_bytes -= delivery[0].size_bytes
+            if self.record is not None:
+                self.record.note(Operation.PUBACK, packet_id)
         elif packet_id in self.inflight or not packet_id:
             raise _wrong("PUBACK", packet_id)
 

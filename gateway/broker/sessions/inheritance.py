@@ -8,15 +8,15 @@ What waits in the log goes as places in it, and is read by who gets it. What is 
 is, for the log may have let it go: a checkpoint has it, or nobody. So much is handed over at a
 time; the rest goes with the next sweeps.
 
-Where no member here can go on with it, one on another gateway does (`SharedGroups.leave`). That is
-told behind the end of the session, so that no start comes to it a second time.
+Where no member here can go on with it, one on another gateway does (`SharedGroups.leave`), once the
+journal has that it is taken, so that no start comes to it a second time. What the journal has of a
+session's end and nobody has gone on with, a start goes on with (`durability.estates_again`).
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.broker.durability import saved_places
@@ -24,7 +24,6 @@ from gateway.broker.durability.durability import Durability
 from gateway.broker.limits import Budget
 from gateway.broker.outbound.message import (
     IN_PACKET,
-    RETAIN,
     HandedOnMessage,
     Message,
     share_mark,
@@ -32,11 +31,12 @@ from gateway.broker.outbound.message import (
 from gateway.broker.outbound.routes import Tree
 from gateway.broker.sessions.backlog import Delivery
 from gateway.broker.sessions.estates import Estate, Estates
+from gateway.broker.sessions.heirs import Heir
 from gateway.broker.sessions.logged import read_first
 from gateway.broker.sessions.places import Places, WaitingRun
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
-from tree_handler.batch import Row
+from tree_handler.batch import Epoch, Row
 from tree_handler.holders import Group
 from tree_handler.sharing.rule import SharedGroups
 
@@ -52,38 +52,7 @@ ELSEWHERE_BYTES_AT_ONCE: Final = 256 << 10
 LATE_MAX: Final = 512
 LATE_TEXT_MAX: Final = 64 << 10
 """Groups without members here that are remembered, and characters of their names and filters."""
-_QOS: Final = 6
 _OWN: Final = ("", 0)
-
-
-@dataclass(slots=True)
-class _Heir:
-    """Who goes on with what a member left of one group.
-
-    Attributes:
-        session: the other member's.
-        flags, identifiers: how it gets messages of the group.
-        keeps_retain: whether it sees which were published with RETAIN.
-        places: those that are still to be handed over.
-
-    """
-
-    session: Session
-    flags: int
-    identifiers: tuple[int, ...]
-    keeps_retain: bool
-    places: Places
-
-    def flags_of(self, flags: int) -> int:
-        """Return the flags of a message that was to be delivered with these."""
-        retain = flags & RETAIN if self.keeps_retain else 0
-        return min(self.flags & _QOS, flags & _QOS) | self.flags & ~IN_PACKET | retain
-
-    def run_of(self, run: WaitingRun) -> WaitingRun:
-        """Return a run as it waits for this member."""
-        key, flags, _ = run.way
-        way = (key, self.flags_of(flags), self.identifiers)
-        return WaitingRun(way, run.first, run.last, run.timing, run.moment_ms)
 
 
 class Inheritance:
@@ -124,8 +93,12 @@ class Inheritance:
         self._leaves = self._leave_bytes = 0
         """Messages, and bytes of them, that may go to other gateways in this turn."""
         self._left = Estates()
-        self._heirs: dict[int, _Heir] = {}
+        self._heirs: dict[int, Heir] = {}
         """Who goes on with it, by the mark of the group."""
+        self._going: list[tuple[Message, Group, int]] = []
+        """What goes to other gateways, of which group, and how often it was handed on by then."""
+        self._leaving: deque[tuple[int, Message, Group, int]] = deque()
+        """The same once the journal has it, with the number of that frame."""
         self._turn = 0
         self.is_busy = False
         self._noted_bytes = 0
@@ -159,11 +132,23 @@ class Inheritance:
             if self._noted_bytes > BYTES_AT_ONCE:
                 self._write()
             items = session.outgoing.left_behind()
-            estate = Estate(session.client.owner, items, self._groups_of(items))
-            if estate.groups:
-                if not self._left.add(estate, self._handed(estate)):
-                    self._budget.dropped += estate.count
+            groups = self._groups_of(items)
+            if groups:
+                is_kept = self._durability.session_leaves(session, groups)
+                self._add_estate(Estate(session.client.owner, items, groups, is_kept))
                 self.go_on()
+
+    def resume(self, estate: Estate) -> None:
+        """Go on with what a session had left when the life before ended."""
+        for mark, group in estate.groups.items():
+            if mark not in self._by_mark:
+                self._late[mark] = group
+                self._late_text += len(group[0]) + len(group[1])
+        self._add_estate(estate)
+
+    def _add_estate(self, estate: Estate) -> None:
+        if not self._left.add(estate, self._handed(estate)):
+            self._budget.dropped += estate.count
 
     def _groups_of(self, items: list[Delivery | Places]) -> dict[int, Group]:
         marks: set[int] = set()
@@ -193,9 +178,9 @@ class Inheritance:
 
     def sweep(self) -> bool:
         """Go on with what is left of the turns before; whether that was all."""
-        if not (self._noted_bytes or self._left):
+        if not (self._noted_bytes or self.is_pending):
             return True
-        if self._write():
+        if self._write() and not (self._going or self._leaving):
             # Only now: a session whose end the journal has not may come back with all it had.
             self._leaves, self._leave_bytes = ELSEWHERE_AT_ONCE, ELSEWHERE_BYTES_AT_ONCE
         begun_with = self._leaves
@@ -205,7 +190,24 @@ class Inheritance:
             self.is_busy = not is_done and (self.is_busy or bool(has_left_all))
         finally:
             self._leaves = 0
-        return is_done
+            self._let_leave()
+            self.is_busy |= bool(self._leaving)  # the disk takes some milliseconds
+        return is_done and not self.is_pending
+
+    def _let_leave(self, *, at_once: bool = False) -> None:
+        """Let those elsewhere have what was taken for them, once no crash takes that back."""
+        if self._going and self._write():
+            self._leaving += [(self._durability.last_frame, *one) for one in self._going]
+            self._going.clear()
+        while self._leaving and (at_once or self._durability.is_safe(self._leaving[0][0])):
+            _, message, group, hops = self._leaving.popleft()
+            if not self._groups.leave(message.entry(self._now()), group, hops):
+                self._budget.dropped += 1
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the journal alone has something that is left and nobody has gone on with."""
+        return bool(self._left or self._going or self._leaving)
 
     @property
     def _may_leave(self) -> bool:
@@ -219,7 +221,9 @@ class Inheritance:
     def finish(self) -> None:
         """The broker stops: hand over what is left, as far as the log can be read."""
         for _ in range(LAST_TURNS):
-            if self.sweep():
+            is_done = self.sweep()
+            self._let_leave(at_once=True)
+            if is_done:
                 break
 
     # -- one session -----------------------------------------------------------------------------
@@ -242,7 +246,9 @@ class Inheritance:
         group = estate.groups.get(mark)
         heir = None if group is None else self._heir(estate, group, mark, run.count)
         if group is None or (heir is None and not self._groups.is_elsewhere(group)):
-            self._budget.dropped += 0 if group is None else run.count
+            if group is not None:
+                self._budget.dropped += run.count
+                self._taken(estate, mark, run.way[0], (run.first, run.last))
             yield True
             return
         if heir is not None and self._is_like(estate, heir.session):
@@ -279,10 +285,10 @@ class Inheritance:
             if heir is not None and self._may(estate, heir.session, message.topic):
                 self._inherit(heir, item)
             else:
-                yield from self._leave(message, group)
+                yield from self._leave(estate, message, mark, group)
         yield True
 
-    def _inherit(self, heir: _Heir, item: Delivery) -> None:
+    def _inherit(self, heir: Heir, item: Delivery) -> None:
         message, flags, _ = item
         self._give(heir)
         if message.ref is not None:
@@ -293,7 +299,7 @@ class Inheritance:
         heir.session.outgoing.backlog.inherit((message, heir.flags_of(flags), heir.identifiers))
         heir.session.go_on(self._now())
 
-    def _leave(self, message: Message, group: Group) -> Iterator[bool]:
+    def _leave(self, estate: Estate, message: Message, mark: int, group: Group) -> Iterator[bool]:
         """Let a member on another gateway have a message, if no other gateway's may have had it."""
         stream = _OWN if message.ref is None else message.ref[0]
         while not message.expired(self._now()):
@@ -308,10 +314,21 @@ class Inheritance:
             self._leaves -= 1
             self._leave_bytes -= message.size_bytes
             hops = message.hops if isinstance(message, HandedOnMessage) else 0
-            if self._groups.leave(message.entry(self._now()), group, hops + 1):
-                return
-            break
+            self._taken_alone(estate, mark, message)
+            self._going.append((message, group, hops + 1))
+            return
+        self._taken_alone(estate, mark, message)
         self._budget.dropped += 1
+
+    def _taken_alone(self, estate: Estate, mark: int, message: Message) -> None:
+        if message.ref is not None:
+            key, number = message.ref
+            self._taken(estate, mark, key, (number, number))
+
+    def _taken(self, estate: Estate, mark: int, key: Epoch, numbers: tuple[int, int]) -> None:
+        """Have the journal tell that no start is to go on with this."""
+        if estate.is_kept:
+            self._durability.taken(key, numbers, mark)
 
     def _is_like(self, estate: Estate, session: Session) -> bool:
         """Whether a session is the same user's, who may receive what the one before might."""
@@ -321,12 +338,12 @@ class Inheritance:
         is_asked = self._may_deliver is not None and not self._is_like(estate, session)
         return not is_asked or self._may_deliver is None or self._may_deliver(session, topic)
 
-    def _add(self, heir: _Heir, run: WaitingRun) -> None:
+    def _add(self, heir: Heir, run: WaitingRun) -> None:
         heir.places.add(heir.run_of(run))
         if heir.places.is_full:
             self._give(heir)
 
-    def _heir(self, estate: Estate, group: Group, mark: int, count: int) -> _Heir | None:
+    def _heir(self, estate: Estate, group: Group, mark: int, count: int) -> Heir | None:
         """Who goes on with so many messages of a group; None if nobody here can."""
         heir = self._heirs.get(mark)
         if heir is not None:
@@ -338,7 +355,7 @@ class Inheritance:
             self._heirs[mark] = heir
         return heir
 
-    def _chosen(self, estate: Estate, group: Group, mark: int, count: int) -> _Heir | None:
+    def _chosen(self, estate: Estate, group: Group, mark: int, count: int) -> Heir | None:
         """One of the members: rather one who is there and whose session lasts."""
         members = [
             (one, subscription)
@@ -357,9 +374,9 @@ class Inheritance:
 
         one, of = max((*members[at:], *members[:at]), key=rank)
         identifiers = (of.identifier,) if of.identifier else ()
-        return _Heir(one, of.qos << 1 | mark, identifiers, of.retain_as_published, Places())
+        return Heir(one, of.qos << 1 | mark, identifiers, of.retain_as_published, Places())
 
-    def _give(self, heir: _Heir) -> None:
+    def _give(self, heir: Heir) -> None:
         """Let what was chosen for a member wait there, and send it what there is room for."""
         places, heir.places = heir.places, Places()
         if not places.count:
@@ -371,7 +388,9 @@ class Inheritance:
 
     def _note(self, session: Session, places: Places, row: Row | None = None) -> None:
         """Have the journal tell of what waits for a session, and of a message that no log has."""
-        if session.record is not None:
-            for saved in saved_places.saved(places, self._durability.lasting_ahead_s()):
+        for saved in saved_places.saved(places, self._durability.lasting_ahead_s()):
+            if session.record is not None:
                 how = (saved.flags, saved.identifiers, saved.times)
                 session.record.inherits(saved.key, saved.ranges, how, row)
+            else:
+                self._durability.taken(saved.key, saved.ranges, saved.flags & ~IN_PACKET)

@@ -11,22 +11,26 @@ from tree_handler.holders import Group
 from tree_handler.sharing.claims import DURABLE, ONLINE
 
 
-def presence(members: Iterable[tuple[Session, Subscription]]) -> int:
-    """Return `ONLINE` and `DURABLE` of members of a shared subscription; 0 for none."""
+def presence(session: Session, subscription: Subscription) -> int:
+    """Return `ONLINE` and `DURABLE` of one member of a shared subscription; 0 for neither."""
+    found = 0 if session.channel is None else ONLINE
+    return found | DURABLE if session.expiry_s and subscription.qos else found
+
+
+def foremost(members: Iterable[tuple[Session, Subscription]]) -> int:
+    """Return `ONLINE` if one of them is there, else `DURABLE` if one waits; no others are looked
+    at once one is there, for nobody is asked for then who waits."""
     found = 0
     for session, subscription in members:
-        if session.channel is not None:
-            found |= ONLINE
-        if session.expiry_s and subscription.qos:
-            found |= DURABLE
-        if found == ONLINE | DURABLE:
-            break
+        found |= presence(session, subscription)
+        if found & ONLINE:
+            return ONLINE
     return found
 
 
 def is_anybody(members: Iterable[tuple[Session, Subscription]]) -> bool:
     """Whether a message of QoS 1 or 2 has a member that gets it, or for whom it would wait."""
-    return any(presence((member,)) for member in members)
+    return any(presence(*member) for member in members)
 
 
 class Presence:
@@ -45,7 +49,7 @@ class Presence:
             subscription: None where it has left.
 
         """
-        now = 0 if subscription is None else presence([(session, subscription)])
+        now = 0 if subscription is None else presence(session, subscription)
         before = self._of.pop((group, session), 0)
         if now:
             self._of[group, session] = now

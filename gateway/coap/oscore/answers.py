@@ -8,7 +8,8 @@ What is inside may itself be a block of a body (section 4.1.3.4.1).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -33,8 +34,10 @@ from gateway.coap.messages import add_option, options_of
 from gateway.coap.oscore.asking import ask_device
 from gateway.coap.oscore.context import OscoreContext
 from gateway.coap.peers import OscoreAddress
+from gateway.due_timer import DueTimer
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
+from gateway.timers import Timers
 
 _SIZE_EXPONENT: Final = 5
 """Blocks of 512 bytes, so that a protected one fits into one of the engine's."""
@@ -57,7 +60,7 @@ class OscoreAnswers:
     Args:
         contexts: by kid and kid context.
         answers: who answers what is inside, and what is not protected.
-        clock: the event loop's, for what is answered later.
+        timers: the event loop: its clock, and what is forgotten in time.
         shares: of all peers; what is inside is held by the device's own part.
         limits: how long bodies may be.
 
@@ -67,20 +70,21 @@ class OscoreAnswers:
         self,
         contexts: Mapping[tuple[bytes, bytes | None], OscoreContext],
         answers: RequestAnswers,
-        clock: Callable[[], float],
+        timers: Timers,
         shares: Shares,
         limits: BodyLimits = DEFAULT_LIMITS,
     ) -> None:
         self._contexts = contexts
         self._exchanges: dict[int, tuple[OscoreContext, Respond]] = {}
-        self._clock = clock
+        self._clock = timers.time
         self._answers = answers
-        self._failures = Failures(CountedLines(_log, clock))
+        self._failures = Failures(CountedLines(_log, timers.time))
         self._shares = shares
         self._bodies = replace(limits, size_exponent=_SIZE_EXPONENT)
         self._request_bodies = RequestBodies(shares, self._bodies)
         self._response_bodies = ResponseBodies(shares, self._bodies)
         self._finished_bodies = FinishedBodies(shares, self._bodies)
+        self._timer = DueTimer(timers, timers.time, self._next_timer, self._forget_what_is_old)
 
     def follow(self, contexts: Mapping[tuple[bytes, bytes | None], OscoreContext]) -> None:
         """Go by other contexts from now on: what is open of those that are gone ends."""
@@ -122,7 +126,10 @@ class OscoreAnswers:
         except _NotOpenedError as refused:
             return refused.response, True
         inside = ask_device(opened.context, asked.peer, ask, self._shares, self._bodies)
-        return self._serve(opened, asked, now, respond, inside)
+        try:
+            return self._serve(opened, asked, now, respond, inside)
+        finally:
+            self._timer.set()
 
     def _open(self, asked: Asked, value: bytes) -> _Opened:
         """Open a protected request (section 8.2).
@@ -209,7 +216,7 @@ class OscoreAnswers:
                 finished.answered(response, at)
             if not observe and options.suppressed >> (response.code >> 5) - 1 & 1:
                 return _NOT_SENT, True  # as the device wishes (RFC 7967, section 2.1)
-            response = self._response_bodies.cut(peer, code, raw, body, response, at)
+            response = self._cut(peer, code, raw, body, response, at)
             if block1 is not None:
                 response = _marked(response, block1)
             return self._protected(opened, response, is_last=is_last or not observe)
@@ -241,6 +248,25 @@ class OscoreAnswers:
         except Exception as error:
             self._failures.failed("answer a request", error, str(asked.peer.principal))
             return _FAILED, True
+
+    def _cut(
+        self,
+        peer: CoapPeer,
+        code: int,
+        options: tuple[Option, ...],
+        body: bytes,
+        response: CoapResponse,
+        now: float,
+    ) -> CoapResponse:
+        """Cut what is answered, perhaps later than it was asked, and forget the rest in time."""
+        part = self._response_bodies.cut(peer, code, options, body, response, now)
+        self._timer.set()
+        return part
+
+    def _next_timer(self) -> float:
+        bodies = (self._request_bodies, self._response_bodies, self._finished_bodies)
+        due = (held.next_timer() for held in bodies)
+        return min((at for at in due if at is not None), default=math.inf)
 
     def _forget_what_is_old(self, now: float) -> None:
         self._request_bodies.handle_timer(now)

@@ -23,7 +23,7 @@ from gateway.coap.access import METHOD_NAMES
 from gateway.coap.answers import RENDERING_RATES
 from gateway.coap.at_hand import Ask, Later, Respond
 from gateway.coap.sensors.answers import PATH
-from gateway.coap.sensors.device_observers import DeviceObservers
+from gateway.coap.sensors.device_observers import OBSERVED_BODY_MAX, DeviceObservers
 from gateway.coap.sensors.handler_calls import (
     DeviceTarget,
     HandlerCalls,
@@ -146,10 +146,12 @@ class DeviceAnswers:
 
     def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
         """See `gateway.coap.at_hand.AtHand`."""
-        if request.code != codes.GET:
+        if request.code not in (codes.GET, codes.FETCH):
             return False
         target = self._target(request)
-        if target is None or target.resource.handler_of(GET) is None:
+        if target is None or target.resource.handler_of(METHOD_NAMES[request.code]) is None:
+            return False
+        if len(request.payload) > OBSERVED_BODY_MAX:
             return False
         self._observers.observe((target.device, target.child), exchange, request, respond)
         return True
@@ -332,7 +334,8 @@ class ChildLink(resource.Resource):  # type: ignore[misc]  # aiocoap has no type
             "if": child.interface,
             "ct": " ".join(map(str, child.content_formats)),
         }
-        observed: dict[str, str | None] = {} if child.handler_of(GET) is None else {"obs": None}
+        is_read = any(child.handler_of(method) is not None for method in READS)
+        observed: dict[str, str | None] = {"obs": None} if is_read else {}
         return {
             **{name: value for name, value in described.items() if value},
             **observed,

@@ -22,10 +22,15 @@ from gateway.event_log.failures import Failures
 
 CHANGED_S: Final = 0.1
 
+OBSERVED_BODY_MAX: Final = 1_024
+"""Of a FETCH that is observed: it is kept for as long as anybody observes with it."""
+
 _Key = tuple[ServedDevice, str]
 """A device, and the name of its child resource; empty for the device itself."""
 Render = Callable[[ServedDevice, str, CoapRequest], Awaitable[CoapResponse]]
-"""Has a GET answered for all who observe with the same options."""
+"""Has a GET or a FETCH answered for all who observe with the same options and body."""
+_Asked = tuple[int, tuple[Option, ...], bytes]
+"""What is asked for: the method, the options and the body (RFC 8132, section 2.4)."""
 
 _log = logging.getLogger(__name__)
 _REMOVED: Final = CoapResponse(codes.NOT_FOUND, (), b"removed")
@@ -41,8 +46,8 @@ class DeviceObservers:
 
     def __init__(self, render: Render) -> None:
         self._render = render
-        self._observed: dict[_Key, dict[tuple[Option, ...], dict[int, Respond]]] = {}
-        self._of_exchange: dict[int, tuple[_Key, tuple[Option, ...]]] = {}
+        self._observed: dict[_Key, dict[_Asked, dict[int, Respond]]] = {}
+        self._of_exchange: dict[int, tuple[_Key, _Asked]] = {}
         self._changed: set[_Key] = set()
         self._telling: dict[_Key, asyncio.Task[None]] = {}
         self._failures = Failures(CountedLines(_log, time.monotonic))
@@ -52,20 +57,20 @@ class DeviceObservers:
 
     def observe(self, key: _Key, exchange: int, request: CoapRequest, respond: Respond) -> None:
         """Tell one more from now on."""
-        formats = self._observed.setdefault(key, {})
-        formats.setdefault(request.options, {})[exchange] = respond
-        self._of_exchange[exchange] = key, request.options
+        asked = request.code, request.options, request.payload
+        self._observed.setdefault(key, {}).setdefault(asked, {})[exchange] = respond
+        self._of_exchange[exchange] = key, asked
 
     def ended(self, exchange: int) -> None:
         """Tell one less; nothing if it is none."""
         if (found := self._of_exchange.pop(exchange, None)) is None:
             return
-        key, options = found
-        formats = self._observed[key]
-        del formats[options][exchange]
-        if not formats[options]:
-            del formats[options]
-        if not formats:
+        key, asked = found
+        of_key = self._observed[key]
+        del of_key[asked][exchange]
+        if not of_key[asked]:
+            del of_key[asked]
+        if not of_key:
             del self._observed[key]
 
     def changed(self, key: _Key, read: Callable[[], bool] | None = None) -> None:
@@ -107,20 +112,20 @@ class DeviceObservers:
             self._changed.discard(key)
             if read is not None and not read():
                 self._changed.add(key)
-            for options in list(self._observed.get(key, ())):
-                await self._tell_some(key, options)
+            for asked in list(self._observed.get(key, ())):
+                await self._tell_some(key, asked)
         except Exception as failure:  # it is told, and the next change is told all the same
             self._failures.failed("tell of a device's change", failure, key[0].sensor.name)
         await asyncio.sleep(CHANGED_S)
 
-    async def _tell_some(self, key: _Key, options: tuple[Option, ...]) -> None:
-        request = CoapRequest(codes.GET, options)
+    async def _tell_some(self, key: _Key, asked: _Asked) -> None:
+        request = CoapRequest(*asked)
         response = await self._render(*key, request)
         if is_busy(response):  # all of them wait for the next time
             self._changed.add(key)
             return
         is_last = not codes.is_success(response.code)  # it ends so (RFC 7641, section 4.2)
-        exchanges = self._observed.get(key, {}).get(options, {})
+        exchanges = self._observed.get(key, {}).get(asked, {})
         for exchange, respond in list(exchanges.items()):
             if is_last:
                 self.ended(exchange)

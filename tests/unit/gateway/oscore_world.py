@@ -16,6 +16,7 @@ from gateway.coap.oscore.answers import OscoreAnswers
 from gateway.coap.oscore.context import OscoreContext
 from gateway.coap.oscore.keys import OscoreKeys
 from gateway.coap.oscore.numbers import SenderNumbers
+from tests.loop_clock import Clock
 
 SECRET = bytes.fromhex("0102030405060708090a0b0c0d0e0f10")
 SALT = bytes.fromhex("9e7ca92223786340")
@@ -65,10 +66,10 @@ class World:
     def __init__(self, keys: OscoreKeys = THERMOMETER, answer: bytes = b"Hello World!") -> None:
         self.context = OscoreContext(keys, NoDisk(), secrets.token_bytes(8))
         self.resource = Resource(answer)
-        self.now = 0.0
+        self.clock = Clock()
         self.shares = Shares()
         self.answers = OscoreAnswers(
-            {keys.known_by: self.context}, self.resource, lambda: self.now, self.shares
+            {keys.known_by: self.context}, self.resource, self.clock, self.shares
         )
         turned = OscoreKeys(
             keys.name,
@@ -106,7 +107,7 @@ class World:
         self.exchanges += 1
         return self.answers.asked(
             Asked(self.exchanges, PEER, request),
-            self.now,
+            self.clock.now_s,
             self._told,
             self.ask_device,
         )

@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import aiocoap
@@ -20,6 +21,7 @@ from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from dtls.keystore import Keystore
 from gateway.coap.peers import session_peer
+from gateway.coap.sensors.device_observers import OBSERVED_BODY_MAX
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.server import CoapListener, CoapServer
 from gateway.coap.well_known import CountedSite, WellKnownCore
@@ -133,6 +135,9 @@ class Panel(Sensor):
 
     def handle_get(self, call: ResourceCall) -> Handled:
         return {"shown": self.shown}
+
+    def handle_fetch(self, call: ResourceCall) -> Handled:
+        return {call.text(): self.shown}
 
 
 class Served:
@@ -352,6 +357,40 @@ async def test_an_observer_is_told_whenever_the_developer_says_changed(served: S
     threading.Thread(target=served.panel.changed).start()
     await until(lambda: told == ["b", "c"])
     following.cancel()
+
+
+async def test_who_observes_with_fetch_is_told_what_it_asked_for_whenever_it_changes(
+    served: Served,
+) -> None:
+    """RFC 8132, section 2.4: what is observed is the resource with the body of the FETCH."""
+    bodies, told = (b"one", b"two"), dict[bytes, list[bytes]]()
+    following = []
+    for body in bodies:
+        asked = served.message(Code.FETCH, "panel", body, content_format=0, observe=0)
+        request = served.client.request(asked)
+        first = await request.response
+        assert (first.opt.observe is not None, json.loads(first.payload)) == (
+            True,
+            {body.decode(): "a"},
+        )
+        told[body] = []
+        tell = partial(lambda body, one: told[body].append(one.payload), body)
+        following.append(asyncio.create_task(follow(request, tell)))
+    served.panel.shown = "b"
+    served.panel.changed()
+    await until(lambda: all(told.values()))
+    assert {body: json.loads(of[0]) for body, of in told.items()} == {
+        body: {body.decode(): "b"} for body in bodies
+    }
+    for one in following:
+        one.cancel()
+
+
+async def test_a_long_fetch_is_answered_and_not_observed(served: Served) -> None:
+    body = bytes(OBSERVED_BODY_MAX + 1)
+    asked = served.message(Code.FETCH, "panel", body, content_format=0, observe=0)
+    answer = await served.client.request(asked).response
+    assert (answer.code, answer.opt.observe) == (Code.CONTENT, None)
 
 
 async def test_an_observer_of_a_child_is_told_of_its_end(served: Served) -> None:

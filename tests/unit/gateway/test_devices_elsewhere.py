@@ -115,6 +115,25 @@ async def test_a_move_is_observed_through_another_gateway_until_it_is_done(blind
     assert json.loads(seen.payload)["done"]
 
 
+async def test_what_is_asked_with_fetch_is_observed_through_another_gateway(
+    blinds: Blinds,
+) -> None:
+    caller = await aiocoap.Context.create_client_context()
+    uri = f"coap://127.0.0.1:{blinds.a.process._coap.coap_port}/{BLIND}"
+    asked = aiocoap.Message(code=aiocoap.FETCH, uri=uri, payload=b'["pace"]', observe=0)
+    asked.opt.content_format = 50
+    request = caller.request(asked)
+    before = json.loads((await request.response).payload)["pace"]
+    told = aiter(request.observation)
+    assert (await blinds.ask("iPATCH", BLIND, b'{"pace": 20}')).code == "2.04"
+    blinds.motor.changed()
+    while (now := json.loads((await anext(told)).payload)["pace"]) == before:
+        pass
+    assert now == 20
+    request.observation.cancel()
+    await caller.shutdown()
+
+
 async def test_a_post_with_a_name_moves_the_motor_once_whichever_way_it_is_asked_again(
     blinds: Blinds,
 ) -> None:

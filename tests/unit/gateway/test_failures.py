@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 
 import pytest
 from loop_clock import Clock
 
 from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
+from gateway.event_log.failures import ALL, Failures
 from gateway.pauses import GrowingPause
 from gateway.repeating import Repeating
 
@@ -75,3 +76,14 @@ def test_a_pause_grows_with_each_failure_and_is_short_again_when_it_worked() -> 
     pause.worked()
     assert pause.until_s <= 10.0
     assert pause.failed(20.0) == 0.5
+
+
+def test_what_any_part_sets_aside_is_counted_for_the_status_of_the_whole_process() -> None:
+    clock, before = Clock(), Counter(ALL)
+    sensors, coap = (Failures(CountedLines(_log, clock.time)) for _ in range(2))
+    sensors.failed("read of a test", OSError("bus"), "pump")
+    coap.failed("answer to a test", ValueError("odd"))
+    step = Unlucky()
+    step.is_failing = True
+    assert not sensors.tried("read of a test", step)
+    assert ALL - before == {"read of a test": 2, "answer to a test": 1}

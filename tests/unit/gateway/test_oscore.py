@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coap_engine import codes, option_numbers
+from coap_engine.blocks import DEFAULT_LIMITS
 from coap_engine.engine import Engine
 from coap_engine.message import Asked, CoapRequest, CoapResponse
 from gateway import replaced_file
@@ -190,7 +191,7 @@ def test_the_blocks_of_a_long_notification_are_there_when_they_are_asked_for() -
     world.begin()
     request, request_id = world.protect(observe=0, uri_path=("long",))
     world.send(request)
-    world.now = 1_000.0
+    world.clock.now_s = 1_000.0
     assert world.resource.tell is not None
     world.resource.tell(2, CoapResponse(codes.CONTENT, (), b"x" * 600), False)
     (told,) = world.told
@@ -282,3 +283,15 @@ def test_numbers_that_cannot_be_kept_leave_all_as_it_was(
     with pytest.raises(OSError, match="No space"):
         devices.contexts = devices.contexts_of([other("valve", recipient_id=b"\x03")])
     assert devices.contexts is before
+
+
+def test_a_body_that_a_device_leaves_unfinished_is_given_back_without_another_request() -> None:
+    world = World(answer=b"x" * 2_000)
+    world.begin()
+    begun = world.ask(Code.PUT, uri_path=("p",), payload=b"a" * 16, block1=(0, True, 0))
+    assert begun.code == Code.CONTINUE
+    assert world.ask(uri_path=("long",)).opt.block2.more
+    assert world.shares.held_bytes.held > 0
+    for _ in range(2):  # the timer rings for the first that is due, and is set anew
+        world.clock.pass_s(DEFAULT_LIMITS.assembly_s)
+    assert world.shares.held_bytes.held == 0

@@ -51,7 +51,7 @@ class Registrant(World):
             lambda _: plain_requester(AT, ("192.0.2.1", 5683)),
         )
         self.answers = OscoreAnswers(
-            {THERMOMETER.known_by: self.context}, self.inside, lambda: self.now, self.shares
+            {THERMOMETER.known_by: self.context}, self.inside, self.clock, self.shares
         )
         self.context.recipient_replay_window.initialize_empty()
 

@@ -1,0 +1,25 @@
+"""What a start found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What was found.
+
+    Attributes:
+        sessions: how many durable sessions there are.
+        waiting: messages that wait for them or are on their way to them.
+        odd: records that did not fit; each is in the log as a warning.
+        had_before: deliveries at QoS 2 that were left out (`lacking`).
+        left_out: retained messages of the checkpoint for which there is no room.
+
+    """
+
+    sessions: int = 0
+    waiting: int = 0
+    odd: int = 0
+    had_before: int = 0
+    left_out: int = 0
