@@ -24,6 +24,7 @@ from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.record import RecordError
 from cloud_ingest.tables.delta import IngestTable
 from cloud_ingest.tables.files import TableFiles
+from cloud_ingest.tables.rewriting import delete_keys
 from cloud_ingest.tables.schemas import (
     FILE_COLUMNS,
     PARTITIONS,
@@ -124,7 +125,7 @@ class QuarantineAgain:
             self._telemetry.move_in(files)
         self.watch("moved")
         if moving.gone:
-            self._quarantine.remove(pa.Table.from_pylist(moving.gone, _GONE))
+            delete_keys(self._quarantine.store, pa.Table.from_pylist(moving.gone, _GONE))
         self.watch("removed")
         return AgainRead(len(moving.gone), left, unsure)
 

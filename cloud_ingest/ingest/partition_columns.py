@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from cloud_ingest.ingest.columns import TelemetryColumns
-from cloud_ingest.ingest.member_place import UNKNOWN_PLACE
+from cloud_ingest.ingest.member_place import UNKNOWN_PLACE, is_column
 from cloud_ingest.mapping.reading import Mappings
 from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.tables.schemas import day_of
@@ -25,7 +25,8 @@ class PartitionColumns:
     def __init__(
         self, places: Mapping[str, tuple[str, str]], rules: Sequence[MappingRule] = ()
     ) -> None:
-        self._places = places
+        # Earlier versions kept any text as a place, and one is a folder's name.
+        self._places = {name: told for name, told in places.items() if all(map(is_column, told))}
         self._mappings = Mappings(rules) if rules else None
         self._columns: dict[tuple[str, str], TelemetryColumns] = {}
 

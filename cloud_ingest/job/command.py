@@ -258,7 +258,7 @@ def _ours(text: str) -> Exception:
 
 def _look_after(options: argparse.Namespace, tables: TableStore) -> None:
     if options.compact:
-        upkeep.compact(tables)
+        upkeep.compact(tables, looks_inside=not options.follow)
     if options.compact or options.keep_days is not None:
         upkeep.clean(tables, UpkeepSettings(options.keep_days, options.vacuum_hours))
 

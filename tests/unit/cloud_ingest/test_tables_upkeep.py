@@ -9,10 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from readers import put_as_before
 
+from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.tables import synced, upkeep
 from cloud_ingest.tables.delta import IngestTable
-from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.schemas import FILE_COLUMNS, PARTITIONS, TELEMETRY
 from cloud_ingest.tables.store import TableStore, sync_file
 from cloud_ingest.tables.upkeep import UpkeepSettings
@@ -102,13 +103,19 @@ def test_rows_of_a_domain_that_no_path_holds_are_looked_after_as_rows_of_unknown
 ) -> None:
     store = TableStore(str(tmp_path))
     table = IngestTable(store.at("telemetry"), TELEMETRY, PARTITIONS)
-    for _ in range(2):  # as an earlier version let it in
-        files = TableFiles(store.at("telemetry"), FILE_COLUMNS)
+    for number in range(2):  # as an earlier version let it in
         columns = {field.name: [None, None] for field in FILE_COLUMNS}
         rows = pa.table(columns | {"origin": ["gw-a", "gw-b"]}, FILE_COLUMNS)
-        files.write(rows, {"day": "2026-11-01", "domain": domain})
-        table.move_in(files.finish())
+        put_as_before(table, rows, {"day": "2026-11-01", "domain": domain}, number)
     act(store)
     rows = DeltaTable(store.at("telemetry").uri).to_pyarrow_table()
     assert sorted(rows["origin"].to_pylist()) == left
     assert set(rows["domain"].to_pylist()) == {"?"}
+
+
+def test_a_place_that_an_earlier_version_kept_and_no_folder_can_be_named_after_is_unknown() -> None:
+    columns = PartitionColumns({"gw-a": ("x" * 300, "-"), "gw-b": ("campus", "north")})
+    for origin in ("gw-a", "gw-b"):
+        told = columns.begin(origin, 1, logged=True, origin_us=None, collected_us=0)
+        told.add(1, "t", 0, b"1")
+    assert [partition["domain"] for partition, _ in columns.taken()] == ["?", "campus"]
