@@ -26,6 +26,7 @@ from cloud_ingest.ingest.measured_facts import (
     device_delays,
     sensor_spans,
 )
+from cloud_ingest.ingest.name_bounds import NameBounds
 from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolStretch, UnsureStretch
 from cloud_ingest.mapping.rules import MappingRule
@@ -152,6 +153,7 @@ class _Task:
         self._seals = _seals(order)
         self._files = TableFiles(order.telemetry, FILE_COLUMNS)
         self._columns = PartitionColumns(order.places, order.mappings)
+        self._names = NameBounds()
         self._held_rows = self._held_bytes = 0
         self._refused: list[_Row] = []
         self._refused_files: TableFiles | None = None
@@ -294,7 +296,8 @@ class _Task:
             self._delays.setdefault(key, Counter())[bucket(collected_us - origin_us)] += kept
 
     def _write_rows(self) -> None:
-        for partition, table in self._columns.taken():
+        for partition, whole in self._columns.taken():
+            table = self._within_bounds(whole)
             self._files.write(table, partition)
             spans, delays = tuple(sensor_spans(table)), tuple(device_delays(table))
             self._measured.append(BatchFacts(0, 0, (), (), (), delays, spans))
@@ -304,6 +307,25 @@ class _Task:
         self._held_rows = self._held_bytes = 0
         if len(self._refused) >= ROWS_AT_ONCE // 10:
             self._write_refused()
+
+    def _within_bounds(self, table: pa.Table) -> pa.Table:
+        """Put aside rows of names that are too many; the others."""
+        refused = self._names.refused(table)
+        if not refused:
+            return table
+        times = {name: table[name].cast(pa.int64()) for name in ("origin_time", "collected_time")}
+        for at, why in refused.items():
+            row = table.slice(at, 1).to_pylist()[0]
+            stream = Stream(row["origin"], row["boot_epoch"], control=False, logged=row["logged"])
+            number = row["sequence"]
+            self._result.quarantined.setdefault(stream, Intervals()).add(number, number)
+            self._activity[row["origin"]].undecodable += 1
+            told = {name: row.get(name) for name in QUARANTINE.names}
+            told |= {name: column[at].as_py() for name, column in times.items()}
+            told |= {"found_time": self._order.now_us, "reason": why, "bytes": row["payload"]}
+            self._refused.append(told)
+        keep = pa.array([at not in refused for at in range(table.num_rows)])
+        return table.filter(keep)
 
     def _write_refused(self) -> None:
         if not self._refused:

@@ -12,6 +12,7 @@ from cloud_ingest.mapping.tags import TemplateTags
 from cloud_ingest.mapping.values import MAX_NAME_LENGTH, MAX_VALUE_LENGTH, bounded, value_of
 from cloud_ingest.measurements import NUMBER, TRUTHS, Measurement, json_of, senml_pack, text_of
 from cloud_ingest.record import RecordError
+from cloud_ingest.senml_cbor import is_cbor_pack, senml_records
 
 MAX_RAW_BYTES: Final = 1 << 20
 
@@ -66,7 +67,7 @@ class RawReader:
 
 
 class SenmlReader:
-    """Reads SenML packs in JSON (RFC 8428)."""
+    """Reads SenML packs in JSON and CBOR (RFC 8428)."""
 
     def __init__(self, rule: SenmlRule) -> None:
         self._sensor = Template(rule.sensor, rule.names())
@@ -80,11 +81,15 @@ class SenmlReader:
 
         """
         del topic  # the rule's parts have it
-        document = json_of(text_of(payload))
-        if not isinstance(document, list):
-            raise RecordError(f"SenML: {type(document).__name__} is no pack")
+        if is_cbor_pack(payload):
+            found = senml_pack(senml_records(payload), data=bytes)
+        else:
+            document = json_of(text_of(payload))
+            if not isinstance(document, list):
+                raise RecordError(f"SenML: {type(document).__name__} is no pack")
+            found = senml_pack(document)
         tags = self._tags.fill(parts)
-        return [self._placed(each, tags, parts) for each in senml_pack(document)]
+        return [self._placed(each, tags, parts) for each in found]
 
     def _placed(
         self, found: Measurement, tags: Mapping[str, str], parts: Mapping[str, str]

@@ -19,7 +19,7 @@ from cloud_ingest.mapping.sparkplug_messages import Payload
 from cloud_ingest.mapping.tags import TemplateTags
 from cloud_ingest.mapping.values import MAX_NAME_LENGTH, MAX_VALUE_LENGTH, bounded
 from cloud_ingest.measurements import Measurement
-from cloud_ingest.record import BAD, UNCERTAIN, RecordError, Value
+from cloud_ingest.record import BAD, UNCERTAIN, RecordError, Value, closest
 
 MAX_PAYLOAD_BYTES: Final = 1 << 20
 MAX_METRICS: Final = 4_096
@@ -140,9 +140,9 @@ def _integer(raw: int, datatype: int, field_bits: int) -> tuple[float, bool]:
     """The number, and whether its sign is sure; some write as many bits as the type has."""
     bits = _SIGNED_BITS.get(datatype)
     if bits is None:
-        return float(raw), datatype != 0 or not raw >> (field_bits - 1)
+        return closest(raw), datatype != 0 or not raw >> (field_bits - 1)
     low = raw & ((1 << bits) - 1)
-    return float(low - (1 << bits) if low >> (bits - 1) else low), True
+    return closest(low - (1 << bits) if low >> (bits - 1) else low), True
 
 
 def _text(where: str, metric: Any, field: str, limit: int) -> str:
