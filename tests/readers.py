@@ -18,6 +18,7 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.transaction import AddAction
 
 from cloud_ingest.ingest.again import QuarantineAgain
+from cloud_ingest.ingest.forgetting import GatewayErasure
 from cloud_ingest.ingest.ledger import LedgerChange, Stream
 from cloud_ingest.mapping import rules
 from cloud_ingest.query import Lake
@@ -127,7 +128,7 @@ def _days_deleted(store: TableStore) -> None:
 
 
 def _restored(store: TableStore) -> None:
-    upkeep.forget(store, "gw-b")
+    GatewayErasure(store).forget("gw-b")
     before = _table(store).version()
     _again(store)
     upkeep.compact(store)
@@ -146,7 +147,7 @@ def _checkpoint(store: TableStore) -> None:
 def _all_of_it(store: TableStore) -> None:
     for act in (_again, upkeep.compact, _days_deleted, upkeep.compact):
         act(store)
-    upkeep.forget(store, "gw-b")
+    GatewayErasure(store).forget("gw-b")
     upkeep.clean(store, UpkeepSettings(vacuum_hours=0))
     upkeep.compact(store)
 
@@ -158,7 +159,7 @@ MAINTENANCE: Final[dict[str, Callable[[TableStore], object]]] = {
         upkeep.compact(store),
         upkeep.clean(store, UpkeepSettings(vacuum_hours=0)),
     ),
-    "a gateway forgotten": lambda store: upkeep.forget(store, "gw-b"),
+    "a gateway forgotten": lambda store: GatewayErasure(store).forget("gw-b").rows,
     "days deleted": _days_deleted,
     "quarantine read again": _again,
     "restored": _restored,

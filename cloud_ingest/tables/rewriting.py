@@ -219,24 +219,25 @@ def _copy_without(
 
 def _groups(read: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
-    for batch in read.iter_batches(ROWS_AT_ONCE):
+    for batch in read.iter_batches(ROWS_AT_ONCE, columns=schema.names):
         held.append(batch)
         if sum(one.num_rows for one in held) >= GROUP_ROWS or (
             sum(one.nbytes for one in held) >= GROUP_BYTES
         ):
-            yield pa.Table.from_batches(held).cast(schema)
+            yield pa.Table.from_batches(held).select(schema.names).cast(schema)
             held = []
     if held:
-        yield pa.Table.from_batches(held).cast(schema)
+        yield pa.Table.from_batches(held).select(schema.names).cast(schema)
 
 
 def _count(filesystem: Any, path: str, columns: Sequence[str], goes_out: _GoesOut) -> int:
     with filesystem.open_input_file(path) as opened:
         read = pq.ParquetFile(opened)
-        if not set(columns) <= set(read.schema_arrow.names):
+        schema = _plain(read.schema_arrow)
+        if not set(columns) <= set(schema.names):
             return 0
-        rows = read.read(columns=list(columns))
-    return int(pc.sum(goes_out(rows.cast(_plain(rows.schema)))).as_py() or 0)
+        schema = pa.schema([schema.field(name) for name in columns])
+        return sum(int(pc.sum(goes_out(rows)).as_py() or 0) for rows in _groups(read, schema))
 
 
 def _schema(filesystem: Any, path: str) -> pa.Schema:

@@ -18,14 +18,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cloud_ingest.ingest.member_place import UNKNOWN_PLACE, is_column
 from cloud_ingest.tables.delta import TableError, named_errors
 from cloud_ingest.tables.leftovers import delete_leftovers
-from cloud_ingest.tables.rewriting import carry_over, delete_rows
+from cloud_ingest.tables.rewriting import carry_over
 from cloud_ingest.tables.store import TableStore
 from cloud_ingest.tables.synced import synced
 
@@ -108,34 +107,20 @@ def clean(tables: TableStore, settings: UpkeepSettings, now: datetime | None = N
     return gone + delete_leftovers(tables, settings.vacuum_hours)
 
 
-def forget(tables: TableStore, gateway: str) -> int:
-    """Delete all rows of a gateway, also from files that no reader needs; return how many.
-
-    The ledger keeps its numbers: what the spool still holds of it does not come back.
+def name_places(tables: TableStore) -> None:
+    """Bring files to their partition's folder, and rows of domains that are no names; see above.
 
     Raises:
         TableError: a table can't be read or written.
 
     """
-    deleted = 0
     for name in BESIDE:
         with _table(tables, name) as table:
             if table is not None:
-                store = tables.at(name)
-                carry_over(store, _named_places(store))
-                deleted += delete_rows(
-                    store,
-                    ["origin"],
-                    lambda rows: pc.equal(rows["origin"], gateway).fill_null(False),
-                )
-                table.update_incremental()
-                table.vacuum(0, dry_run=False, enforce_retention_duration=False)
-    return deleted
+                carry_over(tables.at(name), _named_places(tables.at(name)))
 
 
-def _named_places(
-    store: TableStore,
-) -> Callable[[Mapping[str, str | None]], Mapping[str, str | None]]:
+def _named_places(store: TableStore) -> Callable[[_Partition], _Partition]:
     """Rows whose domain is no name get the domain of unknown places; see above."""
     told: set[str] = set()
 

@@ -25,6 +25,7 @@ from ingest_bed import DEADLINE_S, Collected, Job, check, kill, until, workers
 from ports import free_port
 
 from cloud_ingest.ingest.again import AgainRead, QuarantineAgain
+from cloud_ingest.ingest.forgetting import GatewayErasure
 from cloud_ingest.ingest.ledger import LedgerChange
 from cloud_ingest.job import java
 from cloud_ingest.mapping import rules as mapping_rules
@@ -240,7 +241,7 @@ def test_the_quarantine_is_read_again_and_filters_find_rows_in_an_object_store(
     upkeep.clean(store, UpkeepSettings(vacuum_hours=0))
     lazy = polars.scan_delta(table.store.uri, storage_options=dict(store.options))
     assert lazy.filter(polars.col("sensor") == "again").collect().height == moved.moved
-    assert upkeep.forget(store, "gw-0")
+    assert GatewayErasure(store).forget("gw-0").rows
     assert not any(row["origin"] == "gw-0" for row in messages(store, ["origin"]))
 
 
