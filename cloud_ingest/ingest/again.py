@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from cloud_ingest.ingest.decoding import BYTES_AT_ONCE, ROWS_AT_ONCE, UNSURE
+from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KEYS, KeptLedger, runs
 from cloud_ingest.ingest.ledger import Numbered, Stream
 from cloud_ingest.ingest.partition_columns import PartitionColumns
@@ -87,6 +88,7 @@ class QuarantineAgain:
         kept = KeptLedger(tables, self._telemetry, self._quarantine, limits)
         self._ledger = kept.ledger
         self._mappings = mappings
+        self._births = KeptBirths(tables).births
         self.watch: Callable[[str], None] = lambda step: None
 
     def run(self) -> AgainRead:
@@ -106,7 +108,8 @@ class QuarantineAgain:
             self._telemetry.refresh()
 
     def _some(self) -> AgainRead:
-        moving = _Moving(self._telemetry, self._places(), self._mappings)
+        columns = PartitionColumns(self._places(), self._mappings, self._births)
+        moving = _Moving(self._telemetry, columns)
         had = self._had()
         left = unsure = 0
         for row in self._messages():
@@ -161,14 +164,9 @@ class QuarantineAgain:
 class _Moving:
     """Rows on their way."""
 
-    def __init__(
-        self,
-        telemetry: IngestTable,
-        places: Mapping[str, tuple[str, str]],
-        mappings: Sequence[MappingRule],
-    ) -> None:
+    def __init__(self, telemetry: IngestTable, columns: PartitionColumns) -> None:
         self._files = TableFiles(telemetry.store, FILE_COLUMNS)
-        self._columns = PartitionColumns(places, mappings)
+        self._columns = columns
         self._taken: Numbered = {}
         self._tried = self._bytes = 0
         self.gone: list[dict[str, Any]] = []

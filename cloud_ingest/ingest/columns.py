@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from cloud_ingest import record
 from cloud_ingest.ingest.plan import LONG_MAX
+from cloud_ingest.mapping.births import MessageStamp
 from cloud_ingest.mapping.reading import Mappings
 from cloud_ingest.measurements import MAP_HEADS, Measurement, decode, of_record
 from cloud_ingest.record import RecordError, Value
@@ -87,8 +88,9 @@ class TelemetryColumns:
             rare: Mapping[str, Any] = {}
             is_good = False
         else:
-            origin_us = self._once["origin_time"][-1]
-            told, rare, is_good = _told(topic, payload, origin, origin_us, self._mappings)
+            told, rare, is_good = _plain_told(payload, origin) or self._told(
+                sequence, topic, payload
+            )
         for name, value in rare.items():
             if value is not None:
                 self._rare[name][self.rows] = value
@@ -107,6 +109,22 @@ class TelemetryColumns:
         self.rows += 1
         self.bytes += len(payload)
         return is_status
+
+    def _told(self, sequence: int, topic: str, payload: bytes) -> _Row:
+        """Of a message in any form.
+
+        Raises:
+            RecordError: the payload holds no reading.
+
+        """
+        once = self._once
+        origin = once["origin"][-1]
+        if self._mappings is None:
+            found = decode(payload)
+        else:
+            sender = MessageStamp(origin, once["collected_time"][-1], sequence)
+            found = _mapped(topic, payload, sender, self._mappings)
+        return _of_any_form(found, origin, once["origin_time"][-1])
 
     def table(self) -> pa.Table:
         """The rows as `cloud_ingest.tables.schemas.FILE_COLUMNS`."""
@@ -147,47 +165,44 @@ def is_status_of(topic: str, origin: str) -> bool:
 
 
 _Told = tuple[Any, ...]
+_Row = tuple[_Told, Mapping[str, Any], bool]
+"""Sensor, unit, number, device time and device number; what few messages have; whether it is a
+telemetry record of good quality."""
 
 
-def _told(
-    topic: str, payload: bytes, origin: str, origin_us: int | None, mappings: Mappings | None
-) -> tuple[_Told, Mapping[str, Any], bool]:
-    """Sensor, unit, number, device time and device number; what few messages have; whether it is
-    a telemetry record of good quality.
+def _plain_told(payload: bytes, origin: str) -> _Row | None:
+    """Of the commonest telemetry record; None of any other payload.
 
     Raises:
-        RecordError: the payload holds no reading.
+        RecordError: it is one, and says what no table holds.
 
     """
-    if payload and payload[0] in MAP_HEADS:
-        plain = record.plain(payload)
-        if plain is not None:
-            name, unit, time_s, number, value = plain
-            if not -LONG_MAX <= number <= LONG_MAX:
-                raise RecordError(f"i (number): {number!r}")
-            prefix = f"{origin}/"
-            if name.startswith(prefix) and name != prefix:
-                name = name.removeprefix(prefix)
-            return (name, unit, value, _time_us(time_s), number), _NOTHING, True
-    found = decode(payload) if mappings is None else _mapped(topic, payload, mappings)
-    return _of_any_form(found, origin, origin_us)
+    if not payload or payload[0] not in MAP_HEADS or (plain := record.plain(payload)) is None:
+        return None
+    name, unit, time_s, number, value = plain
+    if not -LONG_MAX <= number <= LONG_MAX:
+        raise RecordError(f"i (number): {number!r}")
+    prefix = f"{origin}/"
+    if name.startswith(prefix) and name != prefix:
+        name = name.removeprefix(prefix)
+    return (name, unit, value, _time_us(time_s), number), _NOTHING, True
 
 
 _NOTHING: Mapping[str, Any] = {}
 
 
-def _mapped(topic: str, payload: bytes, mappings: Mappings) -> list[Measurement]:
+def _mapped(
+    topic: str, payload: bytes, sender: MessageStamp, mappings: Mappings
+) -> list[Measurement]:
     """A telemetry record is read as one on any topic; a rule is for what is none."""
     if payload and payload[0] in MAP_HEADS:
         with suppress(RecordError):
             return [of_record(payload)]
-    found = mappings.read(topic, payload)
+    found = mappings.read(topic, payload, sender)
     return decode(payload) if found is None else found
 
 
-def _of_any_form(
-    read: list[Measurement], origin: str, origin_us: int | None
-) -> tuple[_Told, Mapping[str, Any], bool]:
+def _of_any_form(read: list[Measurement], origin: str, origin_us: int | None) -> _Row:
     found = [_as_at(origin, each) for each in read]
     times_us = [_measured_us(each, origin_us) for each in found]
     first = found[0]

@@ -27,6 +27,7 @@ from cloud_ingest.fleet.state_file import FOLDER, store_of
 from cloud_ingest.ingest.after_commit import FACTS
 from cloud_ingest.ingest.facts import BatchFacts
 from cloud_ingest.ingest.forgotten import digest_of
+from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KeptLedger
 from cloud_ingest.ingest.ledger import LedgerChange
 from cloud_ingest.ledger_limits import LedgerLimits
@@ -91,6 +92,7 @@ class GatewayErasure:
         rows = self._delete_rows(gateway)
         self._forget_state(gateway)
         self._forget_facts(gateway)
+        KeptBirths(self._tables).forget(gateway)
         unsure = 0
         for store in tables_in(self._tables):
             unsure += self._vacuum(store, gateway, is_alone=is_alone)

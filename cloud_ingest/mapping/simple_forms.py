@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from cloud_ingest.mapping.births import MessageStamp
 from cloud_ingest.mapping.rules import RawRule, SenmlRule, TextRule
 from cloud_ingest.mapping.sources import Template
 from cloud_ingest.mapping.tags import TemplateTags
@@ -27,14 +28,16 @@ class TextReader:
         self._kind = rule.kind
         self._tags = TemplateTags(rule.tags, names)
 
-    def read(self, topic: str, payload: bytes, parts: Mapping[str, str]) -> list[Measurement]:
+    def read(
+        self, topic: str, payload: bytes, parts: Mapping[str, str], sender: MessageStamp
+    ) -> list[Measurement]:
         """Read a message.
 
         Raises:
             RecordError: it is no text, or not of the kind that the rule says.
 
         """
-        del topic  # the rule's parts have it
+        del topic, sender  # the rule's parts have the one, and nothing is of the other
         text = text_of(payload)
         kind = self._kind
         if kind is None:
@@ -53,14 +56,16 @@ class RawReader:
         self._sensor = Template(rule.sensor, rule.names())
         self._tags = TemplateTags(rule.tags, rule.names())
 
-    def read(self, topic: str, payload: bytes, parts: Mapping[str, str]) -> list[Measurement]:
+    def read(
+        self, topic: str, payload: bytes, parts: Mapping[str, str], sender: MessageStamp
+    ) -> list[Measurement]:
         """Take a message.
 
         Raises:
             RecordError: it is longer than `MAX_RAW_BYTES`.
 
         """
-        del topic  # the rule's parts have it
+        del topic, sender  # the rule's parts have the one, and nothing is of the other
         if len(payload) > MAX_RAW_BYTES:
             raise RecordError(f"raw: {len(payload)} bytes, at most {MAX_RAW_BYTES} are read")
         return [Measurement(payload, _named(self._sensor, parts), tags=self._tags.fill(parts))]
@@ -73,14 +78,16 @@ class SenmlReader:
         self._sensor = Template(rule.sensor, rule.names())
         self._tags = TemplateTags(rule.tags, rule.names())
 
-    def read(self, topic: str, payload: bytes, parts: Mapping[str, str]) -> list[Measurement]:
+    def read(
+        self, topic: str, payload: bytes, parts: Mapping[str, str], sender: MessageStamp
+    ) -> list[Measurement]:
         """Read a message; its measurements in their order.
 
         Raises:
             RecordError: it is no pack, or holds what can't be read.
 
         """
-        del topic  # the rule's parts have it
+        del topic, sender  # the rule's parts have the one, and nothing is of the other
         if is_cbor_pack(payload):
             found = senml_pack(senml_records(payload), data=bytes)
         else:
