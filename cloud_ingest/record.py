@@ -191,10 +191,10 @@ def plain(payload: bytes) -> tuple[str, str, float, int, float] | None:
         form = _decoder.decode(payload)
     except (msgspec.DecodeError, RecursionError, ValueError):
         return None
-    if form.v is UNSET:
-        return None
-    value = closest(form.v)
+    value = form.v
+    if type(value) is int:
+        value = closest(value)
     # Six keys, of which these are: so none of them is unknown, or stands twice.
-    if form.r > VERSION or not isinstance(value, float) or not isfinite(value):
+    if type(value) is not float or form.r > VERSION or not isfinite(value):
         return None
     return form.n, form.u, form.t, form.i, value
