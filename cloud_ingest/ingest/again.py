@@ -23,6 +23,7 @@ from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.record import RecordError
+from cloud_ingest.tables import upkeep
 from cloud_ingest.tables.delta import IngestTable
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.rewriting import delete_keys
@@ -73,7 +74,7 @@ class QuarantineAgain:
         limits: of the ledger.
 
     Raises:
-        TableError: a table can't be read.
+        TableError: a table can't be read or written.
 
     """
 
@@ -83,6 +84,7 @@ class QuarantineAgain:
         mappings: Sequence[MappingRule] = (),
         limits: LedgerLimits | None = None,
     ) -> None:
+        upkeep.name_places(tables)  # else files of two layouts would stand side by side
         self._quarantine = IngestTable(tables.at("quarantine"), QUARANTINE)
         self._telemetry = IngestTable(tables.at("telemetry"), TELEMETRY, PARTITIONS)
         kept = KeptLedger(tables, self._telemetry, self._quarantine, limits)

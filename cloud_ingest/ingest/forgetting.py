@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from cloud_ingest.fleet import state as fleet_state
+from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.state_file import FOLDER, store_of
 from cloud_ingest.ingest.after_commit import FACTS
 from cloud_ingest.ingest.facts import BatchFacts
@@ -32,7 +33,7 @@ from cloud_ingest.ingest.kept_ledger import KeptLedger
 from cloud_ingest.ingest.ledger import LedgerChange
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.tables import upkeep
-from cloud_ingest.tables.delta import IngestTable, named_errors
+from cloud_ingest.tables.delta import IngestTable, TableError, named_errors
 from cloud_ingest.tables.leftovers import tables_in
 from cloud_ingest.tables.rewriting import delete_rows
 from cloud_ingest.tables.schemas import PARTITIONS, QUARANTINE, TELEMETRY
@@ -159,7 +160,10 @@ class GatewayErasure:
         with named_errors(self._tables.at(FOLDER)):
             data = file.read()
             if data is not None:
-                state = fleet_state.decode(data)
+                try:
+                    state = fleet_state.decode(data)
+                except StateError as error:
+                    raise TableError(f"{file.where}: {error}") from error
                 state.forget(gateway)
                 file.replace(state.encode())
                 file.keep_up(0)
@@ -167,7 +171,10 @@ class GatewayErasure:
     def _forget_facts(self, gateway: str) -> None:
         data = self._tables.read(FACTS)
         if data is not None:
-            query, facts = msgspec.msgpack.decode(data, type=tuple[str, BatchFacts])
+            try:
+                query, facts = msgspec.msgpack.decode(data, type=tuple[str, BatchFacts])
+            except msgspec.DecodeError as error:
+                raise TableError(f"{self._tables.uri}/{FACTS}: {error}") from error
             kept = {
                 name: tuple(one for one in getattr(facts, name) if one.gateway != gateway)
                 for name in BatchFacts.__dataclass_fields__

@@ -91,6 +91,7 @@ def clean(tables: TableStore, settings: UpkeepSettings, now: datetime | None = N
 
     """
     gone = 0
+    name_places(tables)
     with _table(tables, "telemetry") as table:
         if table is not None and settings.keep_days is not None:
             first = (now or datetime.now(UTC)).date() - timedelta(days=settings.keep_days)

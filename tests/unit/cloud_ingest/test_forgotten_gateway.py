@@ -288,3 +288,12 @@ def test_a_later_change_of_its_numbers_makes_them_its_own_again() -> None:
     forgotten.apply(made, later)
     made.apply(later)
     assert made.fresh(stream, 4, 29) == [(10, 11)]
+
+
+@pytest.mark.parametrize("name", ["_fleet/state", "_ledger/facts"])
+def test_what_can_not_be_read_is_named_and_not_forgotten_in_silence(
+    name: str, tables: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tables / name).write_bytes(b"\xc1")
+    assert main(["--tables", str(tables), "--forget-gateway", GONE]) == 1
+    assert str(tables / name) in capsys.readouterr().err

@@ -22,7 +22,6 @@ from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.query import frame
 from cloud_ingest.record import Record
 from cloud_ingest.spool.segments import SpoolError
-from cloud_ingest.tables import upkeep
 from cloud_ingest.tables.schemas import PARTITIONS, QUARANTINE, TELEMETRY
 from gateway.signing.own import OwnKey
 from gateway.signing.ring import CertificateRing
@@ -353,8 +352,6 @@ def test_spark_reads_the_files_that_the_log_names_after_each_kind_of_maintenance
 ) -> None:
     store = write_tables(tmp_path, as_before=True)
     MAINTENANCE[maintenance](store)
-    if maintenance in ("days deleted", "quarantine read again"):
-        upkeep.compact(store)  # it carries over what stood elsewhere
     table = deltalake.DeltaTable(store.at("telemetry").uri)
     # As docs/data.md says it.
     read = spark.read.option("basePath", table.table_uri).parquet(*table.file_uris())
