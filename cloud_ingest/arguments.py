@@ -185,5 +185,7 @@ def _add_upkeep(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ID",
-        help="delete all rows of a gateway, and end; what was read before does not come back",
+        help="leave nothing of a gateway in the tables, and end; what was read before does not "
+        "come back; with --vacuum-hours 0 nothing in their logs either, which takes all earlier "
+        "versions: only when nobody reads or writes them",
     )

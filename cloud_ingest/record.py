@@ -37,6 +37,15 @@ BAD: Final = "bad"
 """The value must not be used, or there is none, for the sensor could not be read."""
 MAX_TAGS: Final = 16
 MAX_TAG_LENGTH: Final = 200
+MAX_NAME_LENGTH: Final = 264
+"""Of a sensor, in characters: 200, and the gateway's id with a slash before them."""
+MAX_UNIT_LENGTH: Final = 200
+MAX_TEXT_LENGTH: Final = 64 * 1024
+"""Of a value that is text, in characters."""
+MAX_DATA_BYTES: Final = 1 << 20
+"""Of a value that is bytes."""
+MAX_LATER_BYTES: Final = 64 * 1024
+"""Of a payload with keys that are unknown here."""
 
 
 class RecordError(ValueError):
@@ -48,9 +57,10 @@ class Record:
     """One reading.
 
     Attributes:
-        name: the sensor, unique at its gateway (``host/load1``).
+        name: the sensor, unique at its gateway (``host/load1``), up to `MAX_NAME_LENGTH`.
         unit: a unit of the SenML registry (``Cel``, ``W/m2``, ``B``), or ``""``.
-        value: the reading; None if there is none, which is `BAD`, or of a kind of a later version.
+        value: the reading; an integer that no float says is an ``int``, any other number a
+            ``float``; None if there is none, which is `BAD`, or of a kind of a later version.
         time_s: the device's wall clock, seconds since 1970.
         number: the reading's number at its device, from 1.
         quality: what the value is good for.
@@ -88,6 +98,17 @@ class Record:
         return msgspec.msgpack.encode(made)
 
 
+def closest(number: float) -> float:
+    """A number as a float where one says it, also if it came as an ``int``; else as it came.
+
+    Raises:
+        OverflowError: an ``int`` beyond all floats.
+
+    """
+    as_float = float(number)
+    return as_float if as_float == number or number != number else number  # noqa: PLR0124  # NaN
+
+
 def _label(value: Value | None) -> str | None:
     """SenML's label of a value; a boolean is an ``int`` too, so it comes first."""
     if isinstance(value, bool):
@@ -106,14 +127,14 @@ class _Form(msgspec.Struct, gc=False):
     """The map on the wire. A key without a default is required."""
 
     r: Annotated[int, Meta(ge=1)]
-    n: str
-    u: str
+    n: Annotated[str, Meta(max_length=MAX_NAME_LENGTH)]
+    u: Annotated[str, Meta(max_length=MAX_UNIT_LENGTH)]
     t: float
     i: int
-    v: float | UnsetType = UNSET
-    vs: str | UnsetType = UNSET
+    v: int | float | UnsetType = UNSET
+    vs: Annotated[str, Meta(max_length=MAX_TEXT_LENGTH)] | UnsetType = UNSET
     vb: bool | UnsetType = UNSET
-    vd: bytes | UnsetType = UNSET
+    vd: Annotated[bytes, Meta(max_length=MAX_DATA_BYTES)] | UnsetType = UNSET
     q: Quality = GOOD
     g: Annotated[dict[_TagText, _TagText], Meta(max_length=MAX_TAGS)] = {}
 
@@ -128,8 +149,8 @@ def decode(payload: bytes) -> Record:
     """Read a record of any version.
 
     Raises:
-        RecordError: not msgpack, a field missing or of a wrong type, no value or two, or a key
-            that must be understood and is not.
+        RecordError: not msgpack, a field missing, too long or of a wrong type, a key twice, no
+            value or two, or a key that must be understood and is not.
 
     """
     try:
@@ -137,9 +158,15 @@ def decode(payload: bytes) -> Record:
         more = later_keys(payload, _KNOWN)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise RecordError(str(error)) from error
+    if more and len(payload) > MAX_LATER_BYTES:
+        raise RecordError(
+            f"{len(payload)} bytes with keys that are unknown here, "
+            f"at most {MAX_LATER_BYTES} are read"
+        )
     if form.r > VERSION:
         more["r"] = form.r
-    values = [value for value in (form.v, form.vs, form.vb, form.vd) if value is not UNSET]
+    number = form.v if form.v is UNSET else closest(form.v)
+    values = [value for value in (number, form.vs, form.vb, form.vd) if value is not UNSET]
     if len(values) > 1:
         raise RecordError("Object has several values - at `$`")
     if form.r == 1 and form.v is UNSET:
@@ -165,7 +192,9 @@ def plain(payload: bytes) -> tuple[str, str, float, int, float] | None:
     except (msgspec.DecodeError, RecursionError, ValueError):
         return None
     value = form.v
+    if type(value) is int:
+        value = closest(value)
     # Six keys, of which these are: so none of them is unknown, or stands twice.
-    if value is UNSET or form.r > VERSION or not isfinite(value):
+    if type(value) is not float or form.r > VERSION or not isfinite(value):
         return None
     return form.n, form.u, form.t, form.i, value

@@ -107,6 +107,20 @@ class FleetState(msgspec.Struct):
     outbox: RowOutbox = msgspec.field(default_factory=RowOutbox)
     began_late_until_us: int | None = None
 
+    def forget(self, gateway: str) -> None:
+        """Remember nothing of a gateway, as if it had never been heard."""
+        self.gateways.pop(gateway, None)
+        alerts = self.alerts
+        alerts.open = {about: each for about, each in alerts.open.items() if about[1] != gateway}
+        alerts.closed = [each for each in alerts.closed if each.gateway != gateway]
+        alerts.has_changed = True
+        for minute in self.minutes.open.values():
+            for key in [each for each in minute.histograms if each[0] == gateway]:
+                del minute.histograms[key]
+        self.gaps = [each for each in self.gaps if each.gateway != gateway]
+        self.outbox.latency = [each for each in self.outbox.latency if each.gateway != gateway]
+        self.outbox.topology = [each for each in self.outbox.topology if each.gateway != gateway]
+
     def encode(self) -> bytes:
         """The form on a disk."""
         return msgspec.msgpack.encode(self)

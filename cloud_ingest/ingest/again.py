@@ -16,14 +16,17 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from cloud_ingest.ingest.decoding import BYTES_AT_ONCE, ROWS_AT_ONCE, UNSURE
+from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KEYS, KeptLedger, runs
 from cloud_ingest.ingest.ledger import Numbered, Stream
 from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.record import RecordError
+from cloud_ingest.tables import upkeep
 from cloud_ingest.tables.delta import IngestTable
 from cloud_ingest.tables.files import TableFiles
+from cloud_ingest.tables.rewriting import delete_keys
 from cloud_ingest.tables.schemas import (
     FILE_COLUMNS,
     PARTITIONS,
@@ -71,7 +74,7 @@ class QuarantineAgain:
         limits: of the ledger.
 
     Raises:
-        TableError: a table can't be read.
+        TableError: a table can't be read or written.
 
     """
 
@@ -81,11 +84,13 @@ class QuarantineAgain:
         mappings: Sequence[MappingRule] = (),
         limits: LedgerLimits | None = None,
     ) -> None:
+        upkeep.name_places(tables)  # else files of two layouts would stand side by side
         self._quarantine = IngestTable(tables.at("quarantine"), QUARANTINE)
         self._telemetry = IngestTable(tables.at("telemetry"), TELEMETRY, PARTITIONS)
         kept = KeptLedger(tables, self._telemetry, self._quarantine, limits)
         self._ledger = kept.ledger
         self._mappings = mappings
+        self._births = KeptBirths(tables).births
         self.watch: Callable[[str], None] = lambda step: None
 
     def run(self) -> AgainRead:
@@ -105,7 +110,8 @@ class QuarantineAgain:
             self._telemetry.refresh()
 
     def _some(self) -> AgainRead:
-        moving = _Moving(self._telemetry, self._places(), self._mappings)
+        columns = PartitionColumns(self._places(), self._mappings, self._births)
+        moving = _Moving(self._telemetry, columns)
         had = self._had()
         left = unsure = 0
         for row in self._messages():
@@ -124,7 +130,7 @@ class QuarantineAgain:
             self._telemetry.move_in(files)
         self.watch("moved")
         if moving.gone:
-            self._quarantine.remove(pa.Table.from_pylist(moving.gone, _GONE))
+            delete_keys(self._quarantine.store, pa.Table.from_pylist(moving.gone, _GONE))
         self.watch("removed")
         return AgainRead(len(moving.gone), left, unsure)
 
@@ -160,14 +166,9 @@ class QuarantineAgain:
 class _Moving:
     """Rows on their way."""
 
-    def __init__(
-        self,
-        telemetry: IngestTable,
-        places: Mapping[str, tuple[str, str]],
-        mappings: Sequence[MappingRule],
-    ) -> None:
+    def __init__(self, telemetry: IngestTable, columns: PartitionColumns) -> None:
         self._files = TableFiles(telemetry.store, FILE_COLUMNS)
-        self._columns = PartitionColumns(places, mappings)
+        self._columns = columns
         self._taken: Numbered = {}
         self._tried = self._bytes = 0
         self.gone: list[dict[str, Any]] = []

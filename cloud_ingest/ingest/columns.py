@@ -7,6 +7,7 @@ messages have is kept by their number. So a message costs a few appends.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +17,17 @@ import pyarrow.compute as pc
 
 from cloud_ingest import record
 from cloud_ingest.ingest.plan import LONG_MAX
+from cloud_ingest.mapping.births import MessageStamp
 from cloud_ingest.mapping.reading import Mappings
-from cloud_ingest.measurements import MAP_HEADS, Measurement, decode
+from cloud_ingest.measurements import MAP_HEADS, Measurement, decode, of_record
 from cloud_ingest.record import RecordError, Value
 from cloud_ingest.tables.schemas import FILE_COLUMNS
 
 YEAR_1_S = -62_135_596_800
 YEAR_9999_S = 253_402_300_799
 STATUS_TOPIC_END = "/$status"
+MAX_TOPIC_LENGTH = 1_000
+"""In characters."""
 
 _ONCE = ("origin", "boot_epoch", "logged", "origin_time", "collected_time", "group")
 _DENSE = ("sequence", "topic", "payload", "sensor", "unit", "value", "device_time", "device_number")
@@ -73,6 +77,10 @@ class TelemetryColumns:
             RecordError: the payload holds no reading; nothing is added.
 
         """
+        if len(topic) > MAX_TOPIC_LENGTH:
+            raise RecordError(
+                f"topic: {len(topic)} characters, at most {MAX_TOPIC_LENGTH} are read"
+            )
         origin = self._once["origin"][-1]
         is_status = topic.endswith(STATUS_TOPIC_END) and is_status_of(topic, origin)
         if is_status:
@@ -80,7 +88,9 @@ class TelemetryColumns:
             rare: Mapping[str, Any] = {}
             is_good = False
         else:
-            told, rare, is_good = _told(topic, payload, origin, self._mappings)
+            told, rare, is_good = _plain_told(payload, origin) or self._told(
+                sequence, topic, payload
+            )
         for name, value in rare.items():
             if value is not None:
                 self._rare[name][self.rows] = value
@@ -99,6 +109,22 @@ class TelemetryColumns:
         self.rows += 1
         self.bytes += len(payload)
         return is_status
+
+    def _told(self, sequence: int, topic: str, payload: bytes) -> _Row:
+        """Of a message in any form.
+
+        Raises:
+            RecordError: the payload holds no reading.
+
+        """
+        once = self._once
+        origin = once["origin"][-1]
+        if self._mappings is None:
+            found = decode(payload)
+        else:
+            sender = MessageStamp(origin, once["collected_time"][-1], sequence)
+            found = _mapped(topic, payload, sender, self._mappings)
+        return _of_any_form(found, origin, once["origin_time"][-1])
 
     def table(self) -> pa.Table:
         """The rows as `cloud_ingest.tables.schemas.FILE_COLUMNS`."""
@@ -139,52 +165,46 @@ def is_status_of(topic: str, origin: str) -> bool:
 
 
 _Told = tuple[Any, ...]
+_Row = tuple[_Told, Mapping[str, Any], bool]
+"""Sensor, unit, number, device time and device number; what few messages have; whether it is a
+telemetry record of good quality."""
 
 
-def _told(
-    topic: str, payload: bytes, origin: str, mappings: Mappings | None
-) -> tuple[_Told, Mapping[str, Any], bool]:
-    """Sensor, unit, number, device time and device number; what few messages have; whether it is
-    a telemetry record of good quality.
+def _plain_told(payload: bytes, origin: str) -> _Row | None:
+    """Of the commonest telemetry record; None of any other payload.
 
     Raises:
-        RecordError: the payload holds no reading.
+        RecordError: it is one, and says what no table holds.
 
     """
-    if payload and payload[0] in MAP_HEADS:
-        plain = record.plain(payload)
-        if plain is not None:
-            name, unit, time_s, number, value = plain
-            if not -LONG_MAX <= number <= LONG_MAX:
-                raise RecordError(f"i (number): {number!r}")
-            prefix = f"{origin}/"
-            if name.startswith(prefix) and name != prefix:
-                name = name.removeprefix(prefix)
-            return (name, unit, value, _time_us(time_s), number), _NOTHING, True
-    found = decode(payload) if mappings is None else _mapped(topic, payload, mappings)
-    return _of_any_form(found, origin)
+    if not payload or payload[0] not in MAP_HEADS or (plain := record.plain(payload)) is None:
+        return None
+    name, unit, time_s, number, value = plain
+    if not -LONG_MAX <= number <= LONG_MAX:
+        raise RecordError(f"i (number): {number!r}")
+    prefix = f"{origin}/"
+    if name.startswith(prefix) and name != prefix:
+        name = name.removeprefix(prefix)
+    return (name, unit, value, _time_us(time_s), number), _NOTHING, True
 
 
 _NOTHING: Mapping[str, Any] = {}
 
 
-def _mapped(topic: str, payload: bytes, mappings: Mappings) -> list[Measurement]:
+def _mapped(
+    topic: str, payload: bytes, sender: MessageStamp, mappings: Mappings
+) -> list[Measurement]:
     """A telemetry record is read as one on any topic; a rule is for what is none."""
     if payload and payload[0] in MAP_HEADS:
-        try:
-            return decode(payload)
-        except RecordError:
-            found = mappings.read(topic, payload)
-            if found is None:
-                raise
-            return found
-    found = mappings.read(topic, payload)
+        with suppress(RecordError):
+            return [of_record(payload)]
+    found = mappings.read(topic, payload, sender)
     return decode(payload) if found is None else found
 
 
-def _of_any_form(read: list[Measurement], origin: str) -> tuple[_Told, Mapping[str, Any], bool]:
+def _of_any_form(read: list[Measurement], origin: str, origin_us: int | None) -> _Row:
     found = [_as_at(origin, each) for each in read]
-    times_us = [_time_us(each.time_s) for each in found]
+    times_us = [_measured_us(each, origin_us) for each in found]
     first = found[0]
     if first.number is not None and not -LONG_MAX <= first.number <= LONG_MAX:
         raise RecordError(f"i (number): {first.number!r}")
@@ -202,13 +222,18 @@ def _of_any_form(read: list[Measurement], origin: str) -> tuple[_Told, Mapping[s
 
 
 def _typed(value: Value | None) -> tuple[float | None, str | None, bool | None, bytes | None]:
-    """A value in the column of its kind; a boolean is 1 or 0 among the numbers, too."""
+    """A value in the column of its kind; a boolean is 1 or 0 among the numbers, too.
+
+    An integer that no float says is the nearest one there, and its digits are text.
+    """
     if isinstance(value, bool):
         return float(value), None, value, None
     if isinstance(value, str):
         return None, value, None, None
     if isinstance(value, bytes):
         return None, None, None, value
+    if isinstance(value, int):
+        return float(value), str(value), None, None
     return value, None, None, None
 
 
@@ -239,6 +264,13 @@ def _as_at(origin: str, found: Measurement) -> Measurement:
     if found.sensor is None or not found.sensor.startswith(prefix) or found.sensor == prefix:
         return found
     return replace(found, sensor=found.sensor.removeprefix(prefix))
+
+
+def _measured_us(found: Measurement, origin_us: int | None) -> int | None:
+    """When it was measured: as it says, or from when its message was accepted."""
+    if found.since_arrival_s is None or origin_us is None:
+        return _time_us(found.time_s)
+    return _time_us(origin_us / 1_000_000 + found.since_arrival_s)
 
 
 def _time_us(time_s: float | None) -> int | None:

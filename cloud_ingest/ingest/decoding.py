@@ -26,8 +26,10 @@ from cloud_ingest.ingest.measured_facts import (
     device_delays,
     sensor_spans,
 )
+from cloud_ingest.ingest.name_bounds import NameBounds
 from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolStretch, UnsureStretch
+from cloud_ingest.mapping.births import Births
 from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.record import RecordError
 from cloud_ingest.spool.proof import HandedCertificates
@@ -66,6 +68,7 @@ class TaskOrder:
         certificates: of gateways, as a collector keeps them; None: signatures are not checked.
         tree: the tree's name, if they are.
         mappings: how messages of other makes are read.
+        births: what aliases of Sparkplug stand for.
 
     """
 
@@ -77,6 +80,7 @@ class TaskOrder:
     certificates: bytes | None = None
     tree: str = ""
     mappings: tuple[MappingRule, ...] = ()
+    births: Births | None = None
 
 
 @dataclass(slots=True)
@@ -149,9 +153,10 @@ class _Task:
     def __init__(self, order: TaskOrder) -> None:
         self._order = order
         self._result = TaskResult()
-        self._seals = _seals(order)
+        self._seals = seals_of(order)
         self._files = TableFiles(order.telemetry, FILE_COLUMNS)
-        self._columns = PartitionColumns(order.places, order.mappings)
+        self._columns = PartitionColumns(order.places, order.mappings, order.births)
+        self._names = NameBounds()
         self._held_rows = self._held_bytes = 0
         self._refused: list[_Row] = []
         self._refused_files: TableFiles | None = None
@@ -166,7 +171,7 @@ class _Task:
             path = Path(stretch.spool) / stretch.segment
             receipts = Receipts(path)
             with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-                for at, frame, header in _batches(data, stretch):
+                for at, frame, header in batches_of(data, stretch):
                     self._take(stretch, at, frame, header, receipts.time_us(at))
         self._write_rows()
         self._write_refused()
@@ -200,7 +205,7 @@ class _Task:
         origin_us = header.origin_time_us if header.origin_time_us <= YEAR_9999_US else None
         found = _Found(stretch, at, header, origin_us, collected_us)
         if isinstance(stretch, UnsureStretch):
-            for sequence, row in _wanted(header, stretch, rows):
+            for sequence, row in wanted_rows(header, stretch, rows):
                 self._put_aside(found, sequence, row, UNSURE)
             counted = self._activity.setdefault(origin, _Counted())
             counted.collected_us = max(counted.collected_us, collected_us)
@@ -217,7 +222,7 @@ class _Task:
         )
         rows_before, bytes_before = columns.rows, columns.bytes
         refused = 0
-        for sequence, row in _wanted(header, stretch, rows):
+        for sequence, row in wanted_rows(header, stretch, rows):
             try:
                 if columns.add(sequence, row[0], row[1], row[2]):
                     self._state(found, sequence, row[2])
@@ -294,7 +299,8 @@ class _Task:
             self._delays.setdefault(key, Counter())[bucket(collected_us - origin_us)] += kept
 
     def _write_rows(self) -> None:
-        for partition, table in self._columns.taken():
+        for partition, whole in self._columns.taken():
+            table = self._within_bounds(whole)
             self._files.write(table, partition)
             spans, delays = tuple(sensor_spans(table)), tuple(device_delays(table))
             self._measured.append(BatchFacts(0, 0, (), (), (), delays, spans))
@@ -305,6 +311,25 @@ class _Task:
         if len(self._refused) >= ROWS_AT_ONCE // 10:
             self._write_refused()
 
+    def _within_bounds(self, table: pa.Table) -> pa.Table:
+        """Put aside rows of names that are too many; the others."""
+        refused = self._names.refused(table)
+        if not refused:
+            return table
+        times = {name: table[name].cast(pa.int64()) for name in ("origin_time", "collected_time")}
+        for at, why in refused.items():
+            row = table.slice(at, 1).to_pylist()[0]
+            stream = Stream(row["origin"], row["boot_epoch"], control=False, logged=row["logged"])
+            number = row["sequence"]
+            self._result.quarantined.setdefault(stream, Intervals()).add(number, number)
+            self._activity[row["origin"]].undecodable += 1
+            told = {name: row.get(name) for name in QUARANTINE.names}
+            told |= {name: column[at].as_py() for name, column in times.items()}
+            told |= {"found_time": self._order.now_us, "reason": why, "bytes": row["payload"]}
+            self._refused.append(told)
+        keep = pa.array([at not in refused for at in range(table.num_rows)])
+        return table.filter(keep)
+
     def _write_refused(self) -> None:
         if not self._refused:
             return
@@ -314,7 +339,7 @@ class _Task:
         self._refused = []
 
 
-def _batches(data: mmap.mmap, stretch: SpoolStretch) -> Iterator[tuple[int, bytes, Header]]:
+def batches_of(data: mmap.mmap, stretch: SpoolStretch) -> Iterator[tuple[int, bytes, Header]]:
     """Each batch of a stretch; the plan has checked them."""
     at = stretch.start
     with memoryview(data) as view:
@@ -324,16 +349,18 @@ def _batches(data: mmap.mmap, stretch: SpoolStretch) -> Iterator[tuple[int, byte
             at += header.end
 
 
-def _wanted(
+def wanted_rows(
     header: Header, stretch: SpoolStretch, rows: Sequence[Row]
 ) -> Iterable[tuple[int, Row]]:
+    """The rows of a batch that the plan wants, with their numbers."""
     if stretch.keep is None:
         return enumerate(rows, header.first)
     numbers = (number for first, last in stretch.keep for number in range(first, last + 1))
     return ((number, rows[number - header.first]) for number in numbers)
 
 
-def _seals(order: TaskOrder) -> Seals | None:
+def seals_of(order: TaskOrder) -> Seals | None:
+    """What checks a task's batches; None: they are not checked."""
     if order.certificates is None:
         return None
     return Seals(None, HandedCertificates(order.certificates), order.tree)

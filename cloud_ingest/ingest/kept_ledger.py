@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator
 import msgpack
 import pyarrow as pa
 
+from cloud_ingest.ingest import forgotten
 from cloud_ingest.ingest.closing import Closing
 from cloud_ingest.ingest.ledger import LedgerChange, LedgerError, NumberLedger, Stream
 from cloud_ingest.ledger_limits import LedgerLimits
-from cloud_ingest.tables.delta import IngestTable, named_errors
+from cloud_ingest.tables.delta import IngestTable, TableError, named_errors
 from cloud_ingest.tables.store import TableStore
 from tree_handler.intervals import Intervals
 
@@ -66,11 +67,15 @@ class KeptLedger:
         """
         for table in self._tables:
             table.refresh()
+        before = len(self.ledger.all.forgotten)
         self._follow()
+        if len(self.ledger.all.forgotten) > before:
+            where = self._store.uri
+            raise TableError(f"{where}: a gateway was forgotten meanwhile: start the job again")
 
     def followed(self, table: IngestTable, change: LedgerChange) -> None:
         """Take in a change that has just been committed here."""
-        self.ledger.apply(change)
+        self._apply(change)
         self._followed[self._tables.index(table)] = table.version
 
     def keep(self, *, now: bool = False) -> None:
@@ -120,8 +125,12 @@ class KeptLedger:
     def _follow(self) -> None:
         for i, table in enumerate(self._tables):
             for change in table.changes(self._followed[i]):
-                self.ledger.apply(change)
+                self._apply(change)
             self._followed[i] = table.version
+
+    def _apply(self, change: LedgerChange) -> None:
+        forgotten.apply(self.ledger, change)
+        self.ledger.apply(change)
 
     def _read_tables(self) -> None:
         telemetry, quarantine = self._tables

@@ -111,6 +111,7 @@ class LedgerChange:
         done: how far each spool was read.
         floors: up to where it is not known any more which numbers the tables have.
         closed: lives of which that is not known at all, and some beside them, by gateway.
+        forgotten: digests that stand for gateways (`cloud_ingest.ingest.forgotten`).
 
     """
 
@@ -123,6 +124,7 @@ class LedgerChange:
     done: dict[str, int] = field(default_factory=dict)
     floors: dict[Stream, int] = field(default_factory=dict)
     closed: dict[str, Intervals] = field(default_factory=dict)
+    forgotten: dict[str, None] = field(default_factory=dict)
 
     def of(self, gateway: str) -> GatewayTotals:
         """The counts of a gateway, to be added to."""
@@ -240,6 +242,7 @@ class NumberLedger:
 
     def _add_counts(self, change: LedgerChange) -> None:
         mine = self.all
+        mine.forgotten |= change.forgotten
         for gateway, totals in change.totals.items():
             mine.of(gateway).add(totals)
         for gateway, told in change.places.items():
@@ -323,6 +326,7 @@ def _plain(change: LedgerChange) -> list[Any]:
         change.done,
         [[*stream, floor] for stream, floor in change.floors.items()],
         {origin: _edges(epochs) for origin, epochs in change.closed.items()},
+        *([list(change.forgotten)] if change.forgotten else ()),
     ]
 
 
@@ -342,7 +346,7 @@ def _of_edges(edges: list[int]) -> Intervals:
 
 def _of_plain(plain: list[Any]) -> LedgerChange:
     seen, kept_local, held, totals, places, damage, done, *later = plain
-    floors, closed = later or ((), {})
+    floors, closed, *newest = later or ((), {})
     return LedgerChange(
         _of_flat(seen),
         _of_flat(kept_local),
@@ -353,6 +357,7 @@ def _of_plain(plain: list[Any]) -> LedgerChange:
         done,
         {Stream(*stream): floor for *stream, floor in floors},
         {origin: _of_edges(edges) for origin, edges in closed.items()},
+        dict.fromkeys(*newest) if newest else {},
     )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from cloud_ingest.ingest.columns import TelemetryColumns
-from cloud_ingest.ingest.member_place import UNKNOWN_PLACE
+from cloud_ingest.ingest.member_place import UNKNOWN_PLACE, is_column
+from cloud_ingest.mapping.births import Births
 from cloud_ingest.mapping.reading import Mappings
 from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.tables.schemas import day_of
@@ -19,14 +20,19 @@ class PartitionColumns:
     Args:
         places: domain and group, by origin, of those that are known.
         rules: how messages of other makes are read.
+        births: what aliases of Sparkplug stand for.
 
     """
 
     def __init__(
-        self, places: Mapping[str, tuple[str, str]], rules: Sequence[MappingRule] = ()
+        self,
+        places: Mapping[str, tuple[str, str]],
+        rules: Sequence[MappingRule] = (),
+        births: Births | None = None,
     ) -> None:
-        self._places = places
-        self._mappings = Mappings(rules) if rules else None
+        # Earlier versions kept any text as a place, and one is a folder's name.
+        self._places = {name: told for name, told in places.items() if all(map(is_column, told))}
+        self._mappings = Mappings(rules, births) if rules else None
         self._columns: dict[tuple[str, str], TelemetryColumns] = {}
 
     def begin(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from cloud_ingest.ingest.closing import Closing
 from cloud_ingest.ingest.facts import GivenUp, Interval, Numbers
+from cloud_ingest.ingest.forgotten import recall
 from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger, Stream, minus
 from tree_handler.batch import Header
 from tree_handler.intervals import Intervals
@@ -100,6 +101,8 @@ class TriggerPlan:
         if header.passed:
             self._take_statement(header)
             return ()
+        if self.ledger.all.forgotten:
+            recall(self.ledger, header.origin)
         control, logged = header.control, header.logged
         stream = Stream(header.origin, header.epoch, control, logged)
         begins, known = header.first, header.count

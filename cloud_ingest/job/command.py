@@ -32,6 +32,7 @@ from cloud_ingest.arguments import add_ingest
 from cloud_ingest.fleet import rules as fleet_rules
 from cloud_ingest.fleet.rules import RulesError
 from cloud_ingest.ingest.again import QuarantineAgain
+from cloud_ingest.ingest.forgetting import GatewayErasure
 from cloud_ingest.job import java, proven_again, report, shipped, source
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.job.session import session
@@ -146,7 +147,7 @@ def run_with(options: argparse.Namespace, program: str) -> int:
     tables = TableStore(options.tables, _pairs(options.storage))
     try:
         for gateway in options.forget_gateway:
-            _say(f"{gateway}: {upkeep.forget(tables, gateway)} rows deleted")
+            _forget(options, tables, gateway)
         if options.again:
             _read_again(options, tables)
         if options.spool and not options.forget_gateway:
@@ -155,6 +156,18 @@ def run_with(options: argparse.Namespace, program: str) -> int:
     except (SpoolError, TableError) as error:
         return _fail(EXIT_FAILED, str(error))
     return 0
+
+
+def _forget(options: argparse.Namespace, tables: TableStore, gateway: str) -> None:
+    is_alone = options.vacuum_hours == 0
+    limits = LedgerLimits(*(getattr(options, name) for name in _LIMITS))
+    done = GatewayErasure(tables, limits).forget(gateway, is_alone=is_alone)
+    _say(f"{gateway}: {done.rows} rows deleted")
+    if done.unsure_files:
+        _say(
+            f"{gateway}: {done.unsure_files} files of tasks that were killed, or are at work, may "
+            "have rows of it: do this again tomorrow, or, when no job runs, with --vacuum-hours 0"
+        )
 
 
 def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
@@ -258,7 +271,7 @@ def _ours(text: str) -> Exception:
 
 def _look_after(options: argparse.Namespace, tables: TableStore) -> None:
     if options.compact:
-        upkeep.compact(tables)
+        upkeep.compact(tables, looks_inside=not options.follow)
     if options.compact or options.keep_days is not None:
         upkeep.clean(tables, UpkeepSettings(options.keep_days, options.vacuum_hours))
 

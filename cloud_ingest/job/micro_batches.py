@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,12 +21,15 @@ from cloud_ingest.ingest import after_commit
 from cloud_ingest.ingest.decoding import TaskOrder, TaskResult, carry_out
 from cloud_ingest.ingest.delay_buckets import shifted
 from cloud_ingest.ingest.facts import Activity, BatchFacts, Delays, merged
+from cloud_ingest.ingest.found_births import find_births
+from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KeptLedger
 from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger
 from cloud_ingest.ingest.plan import shared_out
 from cloud_ingest.ingest.scan import BadBatches, DamageFound, Scanned, scan
 from cloud_ingest.ledger_limits import LedgerLimits
-from cloud_ingest.mapping.rules import MappingRule
+from cloud_ingest.mapping.births import Birth
+from cloud_ingest.mapping.rules import MappingRule, SparkplugRule
 from cloud_ingest.spool import committed
 from cloud_ingest.spool.progress import progress_us
 from cloud_ingest.spool.proof import HandedCertificates
@@ -86,6 +89,10 @@ class TaskRunner(Protocol):
         """Carry them out."""
         ...
 
+    def births(self, orders: list[TaskOrder]) -> list[list[Birth]]:
+        """Find what births of Sparkplug they hold."""
+        ...
+
 
 class _InSpark:
     def __init__(self, context: SparkContext) -> None:
@@ -98,12 +105,18 @@ class _InSpark:
     def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
         return list(self._context.parallelize(orders, len(orders)).map(carry_out).collect())
 
+    def births(self, orders: list[TaskOrder]) -> list[list[Birth]]:
+        return list(self._context.parallelize(orders, len(orders)).map(find_births).collect())
+
 
 class _Here:
     at_once = 1
 
     def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
         return list(map(carry_out, orders))
+
+    def births(self, orders: list[TaskOrder]) -> list[list[Birth]]:
+        return list(map(find_births, orders))
 
 
 class Ingest:
@@ -124,6 +137,7 @@ class Ingest:
         self._seals: Seals | None = None
         if settings.certificates is not None:
             self._seals = Seals(None, HandedCertificates(settings.certificates), settings.tree)
+        self._births: KeptBirths | None = None
         self._teller: after_commit.FactsTeller | None = None
         self._query = ""
         self.busy = threading.Lock()
@@ -270,6 +284,11 @@ class Ingest:
             )
             for share in shared_out(stretches, count)
         ]
+        if any(isinstance(rule, SparkplugRule) for rule in settings.mappings):
+            # A birth names the aliases behind it, in whichever task they are.
+            self._births = self._births or KeptBirths(settings.tables)
+            self._births.take(one for found in tasks.births(orders) for one in found)
+            orders = [replace(order, births=self._births.births) for order in orders]
         return tasks.run(orders)
 
     def _put_aside(

@@ -18,6 +18,7 @@ import pyarrow as pa
 from cloud_ingest.job.micro_batches import Ingest
 from cloud_ingest.spool import receipts
 from cloud_ingest.spool.segments import SpoolRange
+from cloud_ingest.tables.rewriting import delete_keys
 from cloud_ingest.tables.schemas import QUARANTINE, micros_of
 from tree_handler import batch
 from tree_handler.errors import BatchError
@@ -66,7 +67,8 @@ def read_again(ingest: Ingest, seals: Seals) -> int:
             segment.with_suffix(receipts.SUFFIX).write_bytes(found.receipts)
             ingest.take_restored([SpoolRange(folder, segment.name, 0, len(found.frames))])
         ingest.watch("taken")
-        ingest.quarantine.remove(pa.Table.from_pylist(found.gone, _GONE))
+        delete_keys(ingest.quarantine.store, pa.Table.from_pylist(found.gone, _GONE))
+        ingest.quarantine.refresh()
         ingest.watch("removed")
         count += len(found.gone)
 

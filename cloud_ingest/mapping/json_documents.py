@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cloud_ingest.mapping.births import MessageStamp
 from cloud_ingest.mapping.rules import JsonRule, MeasurementRule
 from cloud_ingest.mapping.sources import JsonPath, TextSource
 from cloud_ingest.mapping.tags import JsonTags
@@ -32,14 +33,16 @@ class JsonReader:
         self._quality = None if rule.quality is None else TextSource(rule.quality, names)
         self._tags = JsonTags(rule.tags, names)
 
-    def read(self, topic: str, payload: bytes, parts: Mapping[str, str]) -> list[Measurement]:
+    def read(
+        self, topic: str, payload: bytes, parts: Mapping[str, str], sender: MessageStamp
+    ) -> list[Measurement]:
         """Read a message; its measurements in the order of the rule.
 
         Raises:
             RecordError: it can't be read; the message names the key of the rule and the path.
 
         """
-        del topic  # the rule's parts have it
+        del topic, sender  # the rule's parts have the one, and nothing is of the other
         document = json_of(text_of(payload))
         time_s = self._time_s(document)
         quality = self._told_quality(document, parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
+from cloud_ingest.mapping.births import Births, MessageStamp
 from cloud_ingest.mapping.json_documents import JsonReader
 from cloud_ingest.mapping.rules import (
     TOPIC,
@@ -20,18 +21,23 @@ from cloud_ingest.measurements import Measurement
 
 KEPT_TOPICS: Final = 10_000
 """Topics whose rule is remembered; of more, all are looked up anew."""
+NOBODY: Final = MessageStamp("", 0, 0)
+"""Of a message of which nothing else is known."""
 
 
 class MessageReader(Protocol):
     """What reads messages by one rule."""
 
-    def read(self, topic: str, payload: bytes, parts: Mapping[str, str]) -> list[Measurement]:
+    def read(
+        self, topic: str, payload: bytes, parts: Mapping[str, str], sender: MessageStamp
+    ) -> list[Measurement]:
         """Read a message: at least one measurement.
 
         Args:
             topic: its topic.
             payload: its payload.
             parts: what names stand for in templates.
+            sender: whose it is.
 
         Raises:
             RecordError: it can't be read.
@@ -45,14 +51,18 @@ class Mappings:
 
     Args:
         rules: in their order.
+        births: what aliases of Sparkplug stand for.
 
     """
 
-    def __init__(self, rules: Sequence[MappingRule]) -> None:
-        self._rules = [(TopicFilter(rule.topic), _reader(rule)) for rule in rules]
+    def __init__(self, rules: Sequence[MappingRule], births: Births | None = None) -> None:
+        born = births or Births()
+        self._rules = [(TopicFilter(rule.topic), _reader(rule, born)) for rule in rules]
         self._decided: dict[str, tuple[MessageReader, Mapping[str, str]] | None] = {}
 
-    def read(self, topic: str, payload: bytes) -> list[Measurement] | None:
+    def read(
+        self, topic: str, payload: bytes, sender: MessageStamp = NOBODY
+    ) -> list[Measurement] | None:
         """Read a message by the first rule that fits; None if none does.
 
         Raises:
@@ -68,7 +78,7 @@ class Mappings:
         if decided is None:
             return None
         reader, parts = decided
-        return reader.read(topic, payload, parts)
+        return reader.read(topic, payload, parts, sender)
 
     def _decide(self, topic: str) -> tuple[MessageReader, Mapping[str, str]] | None:
         for each, reader in self._rules:
@@ -78,7 +88,7 @@ class Mappings:
         return None
 
 
-def _reader(rule: MappingRule) -> MessageReader:
+def _reader(rule: MappingRule, births: Births) -> MessageReader:
     match rule:
         case JsonRule():
             return JsonReader(rule)
@@ -92,4 +102,4 @@ def _reader(rule: MappingRule) -> MessageReader:
         SparkplugReader,
     )
 
-    return SparkplugReader(rule)
+    return SparkplugReader(rule, births)

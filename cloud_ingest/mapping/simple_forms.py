@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from cloud_ingest.mapping.births import MessageStamp
 from cloud_ingest.mapping.rules import RawRule, SenmlRule, TextRule
 from cloud_ingest.mapping.sources import Template
 from cloud_ingest.mapping.tags import TemplateTags
 from cloud_ingest.mapping.values import MAX_NAME_LENGTH, MAX_VALUE_LENGTH, bounded, value_of
 from cloud_ingest.measurements import NUMBER, TRUTHS, Measurement, json_of, senml_pack, text_of
 from cloud_ingest.record import RecordError
+from cloud_ingest.senml_cbor import is_cbor_pack, senml_records
 
 MAX_RAW_BYTES: Final = 1 << 20
 
@@ -26,14 +28,16 @@ class TextReader:
         self._kind = rule.kind
         self._tags = TemplateTags(rule.tags, names)
 
-    def read(self, topic: str, payload: bytes, parts: Mapping[str, str]) -> list[Measurement]:
+    def read(
+        self, topic: str, payload: bytes, parts: Mapping[str, str], sender: MessageStamp
+    ) -> list[Measurement]:
         """Read a message.
 
         Raises:
             RecordError: it is no text, or not of the kind that the rule says.
 
         """
-        del topic  # the rule's parts have it
+        del topic, sender  # the rule's parts have the one, and nothing is of the other
         text = text_of(payload)
         kind = self._kind
         if kind is None:
@@ -52,39 +56,47 @@ class RawReader:
         self._sensor = Template(rule.sensor, rule.names())
         self._tags = TemplateTags(rule.tags, rule.names())
 
-    def read(self, topic: str, payload: bytes, parts: Mapping[str, str]) -> list[Measurement]:
+    def read(
+        self, topic: str, payload: bytes, parts: Mapping[str, str], sender: MessageStamp
+    ) -> list[Measurement]:
         """Take a message.
 
         Raises:
             RecordError: it is longer than `MAX_RAW_BYTES`.
 
         """
-        del topic  # the rule's parts have it
+        del topic, sender  # the rule's parts have the one, and nothing is of the other
         if len(payload) > MAX_RAW_BYTES:
             raise RecordError(f"raw: {len(payload)} bytes, at most {MAX_RAW_BYTES} are read")
         return [Measurement(payload, _named(self._sensor, parts), tags=self._tags.fill(parts))]
 
 
 class SenmlReader:
-    """Reads SenML packs in JSON (RFC 8428)."""
+    """Reads SenML packs in JSON and CBOR (RFC 8428)."""
 
     def __init__(self, rule: SenmlRule) -> None:
         self._sensor = Template(rule.sensor, rule.names())
         self._tags = TemplateTags(rule.tags, rule.names())
 
-    def read(self, topic: str, payload: bytes, parts: Mapping[str, str]) -> list[Measurement]:
+    def read(
+        self, topic: str, payload: bytes, parts: Mapping[str, str], sender: MessageStamp
+    ) -> list[Measurement]:
         """Read a message; its measurements in their order.
 
         Raises:
             RecordError: it is no pack, or holds what can't be read.
 
         """
-        del topic  # the rule's parts have it
-        document = json_of(text_of(payload))
-        if not isinstance(document, list):
-            raise RecordError(f"SenML: {type(document).__name__} is no pack")
+        del topic, sender  # the rule's parts have the one, and nothing is of the other
+        if is_cbor_pack(payload):
+            found = senml_pack(senml_records(payload), data=bytes)
+        else:
+            document = json_of(text_of(payload))
+            if not isinstance(document, list):
+                raise RecordError(f"SenML: {type(document).__name__} is no pack")
+            found = senml_pack(document)
         tags = self._tags.fill(parts)
-        return [self._placed(each, tags, parts) for each in senml_pack(document)]
+        return [self._placed(each, tags, parts) for each in found]
 
     def _placed(
         self, found: Measurement, tags: Mapping[str, str], parts: Mapping[str, str]

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final, Literal, get_args
 
-from cloud_ingest.measurements import NUMBER, TRUTHS, finite, number_of
-from cloud_ingest.record import Quality, RecordError, Value
+from cloud_ingest.measurements import NUMBER, TRUTHS, exact_of, number_of, number_of_text
+from cloud_ingest.record import MAX_TEXT_LENGTH, Quality, RecordError, Value
 
 Kind = Literal["number", "text", "boolean"]
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
 MAX_NAME_LENGTH: Final = 200
 """Of sensors, units and tags, in characters."""
-MAX_VALUE_LENGTH: Final = 64 * 1024
+MAX_VALUE_LENGTH: Final = MAX_TEXT_LENGTH
 """Of a value that is text, in characters."""
 
 _DAY_ONE: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -57,15 +57,15 @@ def value_of(where: str, found: object, kind: Kind | None) -> Value:
         return bounded(where, found, MAX_VALUE_LENGTH)
     if kind == "text":
         raise RecordError(f"{where}: {type(found).__name__} is no text")
-    return found if isinstance(found, bool) else number_of(where, found)
+    return found if isinstance(found, bool) else exact_of(where, found)
 
 
 def _number(where: str, found: object) -> float:
     if not isinstance(found, str):
-        return number_of(where, found)
+        return exact_of(where, found)
     if not NUMBER.fullmatch(found):
         raise RecordError(f"{where}: {found[:40]!r} is not a number")
-    return finite(where, float(found))
+    return number_of_text(where, found)
 
 
 def _truth(where: str, found: object) -> bool:

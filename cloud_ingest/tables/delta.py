@@ -22,7 +22,7 @@ from deltalake.transaction import AddAction
 from cloud_ingest.ingest.ledger import LedgerChange
 from cloud_ingest.tables.dataset import dataset
 from cloud_ingest.tables.store import TableStore
-from cloud_ingest.tables.synced import sync_commit, synced
+from cloud_ingest.tables.synced import sync_commit
 
 KEY = "hedgerow"
 """Of the ledger's change in a commit's metadata."""
@@ -30,7 +30,6 @@ WRITERS = "hedgerow-ingest"
 """The transaction that all our writers share."""
 MOVERS = "hedgerow-again"
 """The transaction that those share who read the quarantine again."""
-REMOVE_TRIES = 5
 _QUOTED = re.compile(r"(?:TableError|OtherWriterError): (.+)")
 _CONFIGURATION = {
     "delta.checkpointInterval": "50",
@@ -84,7 +83,7 @@ class WrittenFile:
     path: str
     size: int
     rows: int
-    partition: Mapping[str, str]
+    partition: Mapping[str, str | None]
 
 
 class IngestTable:
@@ -206,31 +205,6 @@ class IngestTable:
         """
         self._append(files, MOVERS)
 
-    def remove(self, keys: pa.Table) -> None:
-        """Remove rows.
-
-        Args:
-            keys: columns of the table, and of each row that goes their values, none null; once or
-                more often.
-
-        Raises:
-            TableError: it can't be written; nothing is changed.
-
-        """
-        keys = keys.group_by(keys.column_names).aggregate([])
-        same = " AND ".join(f"have.{name} = gone.{name}" for name in keys.column_names)
-        with named_errors(self.store):
-            for left in reversed(range(REMOVE_TRIES)):
-                self.refresh()
-                merging = self._table.merge(keys, same, source_alias="gone", target_alias="have")
-                try:
-                    with synced(self.store, self._table):
-                        merging.when_matched_delete().execute()
-                    break
-                except CommitFailedError:  # somebody joined files, or appended one
-                    if not left:
-                        raise
-
     def _append(
         self,
         files: Sequence[WrittenFile],
@@ -248,6 +222,7 @@ class IngestTable:
             AddAction(one.path, one.size, one.partition, now_ms, True, _stats(one)) for one in files
         ]
         with named_errors(self.store):
+            self._check_there(files)
             try:
                 self._table.create_write_transaction(
                     actions, "append", self._schema, self._partitions, commit_properties=properties
@@ -259,6 +234,16 @@ class IngestTable:
                 raise OtherWriterError(f"{self.store.uri}: {what}") from error
             self.refresh()
             self.sync_log()
+
+    def _check_there(self, files: Sequence[WrittenFile]) -> None:
+        """Refuse to name a file that upkeep took for a leftover, by a clock that was wrong."""
+        if files:
+            found = self.store.filesystem().get_file_info([one.path for one in files])
+            gone = [each.path for each in found if each.type.name != "File"]
+            if gone:
+                raise TableError(
+                    f"{self.store.uri}: {gone[0]} is gone before its commit: nothing is written"
+                )
 
     def sync_log(self) -> None:
         """Force the newest commit to the disk: what the job notes as read must not outlive it."""

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cloud_ingest.tables.delta import WrittenFile, named_errors
+from cloud_ingest.tables.layout import folder_of
 from cloud_ingest.tables.store import TableStore, sync_file
 
 MAX_OPEN = 32
 """Files that one task writes at a time; with one more, that which waited longest is closed."""
 
-_Key = tuple[tuple[str, str], ...]
+_Key = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(slots=True)
@@ -44,7 +45,7 @@ class TableFiles:
         self._open: OrderedDict[_Key, _OpenFile] = OrderedDict()
         self._written: list[WrittenFile] = []
 
-    def write(self, table: pa.Table, partition: Mapping[str, str] = {}) -> None:
+    def write(self, table: pa.Table, partition: Mapping[str, str | None] = {}) -> None:
         """Append rows to the file of a partition, as a group of rows of their own.
 
         Raises:
@@ -66,7 +67,7 @@ class TableFiles:
                 self._close(*self._open.popitem())
         return self._written
 
-    def _append(self, table: pa.Table, partition: Mapping[str, str]) -> None:
+    def _append(self, table: pa.Table, partition: Mapping[str, str | None]) -> None:
         key: _Key = tuple(partition.items())
         file = self._open.get(key)
         if file is None:
@@ -77,12 +78,12 @@ class TableFiles:
         file.writer.write_table(table)
         file.rows += table.num_rows
 
-    def _begin(self, partition: Mapping[str, str]) -> _OpenFile:
-        day = partition.get("day")
+    def _begin(self, partition: Mapping[str, str | None]) -> _OpenFile:
         name = f"part-{uuid.uuid4()}.parquet"
-        path = name if day is None else f"day={day}/{name}"
-        if day is not None and self._store.folder is not None:
-            self._filesystem.create_dir(f"day={day}")
+        folder = folder_of(partition)
+        path = f"{folder}/{name}" if folder else name
+        if folder and self._store.folder is not None:
+            self._filesystem.create_dir(folder)
         stream = self._filesystem.open_output_stream(path)
         writer = pq.ParquetWriter(stream, self._schema, compression="zstd", compression_level=1)
         return _OpenFile(path, stream, writer)

@@ -13,7 +13,7 @@ any file that held the same rows is deleted.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,6 +23,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cloud_ingest.ingest.member_place import UNKNOWN_PLACE, is_column
 from cloud_ingest.tables.delta import TableError, named_errors
+from cloud_ingest.tables.leftovers import delete_leftovers
+from cloud_ingest.tables.rewriting import carry_over
 from cloud_ingest.tables.store import TableStore
 from cloud_ingest.tables.synced import synced
 
@@ -34,6 +36,8 @@ SHOWN = 80
 """Characters of a domain that are told."""
 
 _log = logging.getLogger(__name__)
+
+_Partition = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +54,15 @@ class UpkeepSettings:
     vacuum_hours: int = 168
 
 
-def compact(tables: TableStore) -> int:
+def compact(tables: TableStore, *, looks_inside: bool = False) -> int:
     """Join small files, partition by partition; return how many went into others.
+
+    Files that an earlier version put elsewhere go to their partition's folder.
+
+    Args:
+        tables: the folder of all tables.
+        looks_inside: whether each file is opened, to mend what earlier versions left behind
+            where they deleted a gateway; it takes a look at each.
 
     Raises:
         TableError: a table can't be read or written.
@@ -61,8 +72,10 @@ def compact(tables: TableStore) -> int:
     for name in BESIDE:
         with _table(tables, name) as table:
             if table is not None:
-                _move_unnamed(tables.at(name), table)
-                with synced(tables.at(name), table):
+                store = tables.at(name)
+                removed += carry_over(store, _named_places(store), looks_inside=looks_inside)
+                table.update_incremental()
+                with synced(store, table):
                     done = table.optimize.compact(target_size=TARGET_BYTES)
                 removed += int(done["numFilesRemoved"])
     return removed
@@ -71,11 +84,14 @@ def compact(tables: TableStore) -> int:
 def clean(tables: TableStore, settings: UpkeepSettings, now: datetime | None = None) -> int:
     """Delete days that are not kept, and files that are no part of a table; return how many files.
 
+    Of those that no commit names only what no running task can have written goes.
+
     Raises:
         TableError: a table can't be read or written.
 
     """
     gone = 0
+    name_places(tables)
     with _table(tables, "telemetry") as table:
         if table is not None and settings.keep_days is not None:
             first = (now or datetime.now(UTC)).date() - timedelta(days=settings.keep_days)
@@ -89,49 +105,40 @@ def clean(tables: TableStore, settings: UpkeepSettings, now: datetime | None = N
                         settings.vacuum_hours, dry_run=False, enforce_retention_duration=False
                     )
                 )
-    return gone
+    return gone + delete_leftovers(tables, settings.vacuum_hours)
 
 
-def forget(tables: TableStore, gateway: str) -> int:
-    """Delete all rows of a gateway, also from files that no reader needs; return how many.
-
-    The ledger keeps its numbers: what the spool still holds of it does not come back.
+def name_places(tables: TableStore) -> None:
+    """Bring files to their partition's folder, and rows of domains that are no names; see above.
 
     Raises:
         TableError: a table can't be read or written.
 
     """
-    deleted = 0
     for name in BESIDE:
         with _table(tables, name) as table:
             if table is not None:
-                _move_unnamed(tables.at(name), table)
-                with synced(tables.at(name), table):
-                    done = table.delete(f"origin = {_literal(gateway)}")
-                deleted += int(done["num_deleted_rows"] or 0)
-                table.vacuum(0, dry_run=False, enforce_retention_duration=False)
-    return deleted
+                carry_over(tables.at(name), _named_places(tables.at(name)))
 
 
-def _move_unnamed(store: TableStore, table: DeltaTable) -> None:
-    """Give rows whose domain is no name the domain of unknown places; see above."""
-    if "domain" not in table.metadata().partition_columns:
-        return
-    domains = {partition["domain"] for partition in table.partitions()}
-    for domain in sorted(name for name in domains if name is not None and not is_column(name)):
-        _log.warning(
-            "%s: rows of the domain %r, which is no name, are of an unknown place from now on",
-            store.uri,
-            domain[:SHOWN],
-        )
-        with synced(store, table):
-            where = f"domain = {_literal(domain)}"
-            table.update(new_values={"domain": UNKNOWN_PLACE}, predicate=where)
+def _named_places(store: TableStore) -> Callable[[_Partition], _Partition]:
+    """Rows whose domain is no name get the domain of unknown places; see above."""
+    told: set[str] = set()
 
+    def moved(partition: _Partition) -> _Partition:
+        domain = partition.get("domain")
+        if domain is None or is_column(domain):
+            return partition
+        if domain not in told:
+            told.add(domain)
+            _log.warning(
+                "%s: rows of the domain %r, which is no name, are of an unknown place from now on",
+                store.uri,
+                domain[:SHOWN],
+            )
+        return {**partition, "domain": UNKNOWN_PLACE}
 
-def _literal(text: str) -> str:
-    """A text as SQL writes it."""
-    return "'" + text.replace("'", "''") + "'"
+    return moved
 
 
 def every(count: int, act: Callable[[], object]) -> Callable[[], None]:

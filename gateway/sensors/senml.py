@@ -189,7 +189,10 @@ def loaded(payload: bytes, content_format: int) -> list[dict[str, Any]]:
         raise SenmlError(f"longer than {MAX_BYTES} bytes")
     form = "CBOR" if content_format == CBOR_FORMAT else "JSON"
     try:
-        pack = _from_cbor(payload) if content_format == CBOR_FORMAT else json.loads(payload)
+        if content_format == CBOR_FORMAT:
+            pack = _from_cbor(payload)
+        else:
+            pack = json.loads(payload, object_pairs_hook=_unambiguous)
     except (ValueError, RecursionError, OverflowError) as error:
         raise SenmlError(f"not {form}: {error}") from error
     if not isinstance(pack, list) or not 0 < len(pack) <= MAX_RECORDS:
@@ -204,11 +207,23 @@ def loaded(payload: bytes, content_format: int) -> list[dict[str, Any]]:
     return [_named(record) for record in pack]
 
 
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; one with a key twice says different things to different readers."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        raise ValueError(f"{twice[:40]!r} stands twice in an object")
+    return fields
+
+
 def _from_cbor(payload: bytes) -> Any:
     import cbor2  # noqa: PLC0415  # as above
 
     try:
-        return cbor2.loads(payload, tag_hook=_no_tag, semantic_decoders=_NO_TAGS)
+        return cbor2.loads(
+            payload, tag_hook=_no_tag, semantic_decoders=_NO_TAGS, allow_duplicate_keys=False
+        )
     except ValueError:
         raise
     except Exception as error:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import polars
 import psutil
 import pyarrow.compute as pc
 import pyspark
@@ -24,13 +25,16 @@ from ingest_bed import DEADLINE_S, Collected, Job, check, kill, until, workers
 from ports import free_port
 
 from cloud_ingest.ingest.again import AgainRead, QuarantineAgain
+from cloud_ingest.ingest.forgetting import GatewayErasure
 from cloud_ingest.ingest.ledger import LedgerChange
 from cloud_ingest.job import java
 from cloud_ingest.mapping import rules as mapping_rules
+from cloud_ingest.tables import upkeep
 from cloud_ingest.tables.delta import IngestTable, OtherWriterError
 from cloud_ingest.tables.rows import messages
 from cloud_ingest.tables.schemas import PARTITIONS, TELEMETRY
 from cloud_ingest.tables.store import TableStore
+from cloud_ingest.tables.upkeep import UpkeepSettings
 
 pytestmark = [pytest.mark.timeout(0), pytest.mark.slow]
 
@@ -233,6 +237,12 @@ def test_the_quarantine_is_read_again_and_filters_find_rows_in_an_object_store(
     table = IngestTable(store.at("telemetry"), TELEMETRY, PARTITIONS)
     found = table.dataset().to_table(filter=pc.field("sensor") == "again")
     assert found.num_rows == moved.moved
+    upkeep.compact(store)
+    upkeep.clean(store, UpkeepSettings(vacuum_hours=0))
+    lazy = polars.scan_delta(table.store.uri, storage_options=dict(store.options))
+    assert lazy.filter(polars.col("sensor") == "again").collect().height == moved.moved
+    assert GatewayErasure(store).forget("gw-0").rows
+    assert not any(row["origin"] == "gw-0" for row in messages(store, ["origin"]))
 
 
 def test_of_two_jobs_over_one_object_store_the_slower_one_is_refused(store: TableStore) -> None:

@@ -7,6 +7,7 @@ import math
 import struct
 from typing import Any
 
+import cbor2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -382,3 +383,43 @@ def columns_of(mappings: Mappings) -> TelemetryColumns:
         group="north",
     )
     return columns
+
+
+# -- large integers, and SenML in CBOR -------------------------------------------------------------
+
+LARGE = 2**63 + 1
+
+
+def test_a_large_integer_keeps_its_value_in_each_format() -> None:
+    (found, *_) = mapped_json(readings=[{"t": LARGE}])
+    assert (found.value, type(found.value)) == (LARGE, int)
+    (found,) = mapped("n/1", b"%d" % LARGE)
+    assert (found.value, type(found.value)) == (LARGE, int)
+    (found,) = mapped("s/hall", b'[{"n":"a","v":%d}]' % LARGE)
+    assert (found.value, type(found.value)) == (LARGE, int)
+    (found,) = of_device({"name": "m", "datatype": 8, "long_value": LARGE})
+    assert (found.value, type(found.value)) == (LARGE, int)
+    (found,) = of_device({"name": "m", "datatype": 4, "long_value": 2**64 - 2**53 - 1})
+    assert (found.value, type(found.value)) == (-(2**53) - 1, int)
+
+
+@pytest.mark.parametrize("copies", [1, 6, 30])
+def test_a_rule_for_senml_reads_cbor_as_it_reads_json(copies: int) -> None:
+    pack = [{"n": "a", "v": 1.5, "t": -3}, {"n": "b", "vb": True}] * copies
+    labels = {"n": 0, "v": 2, "vb": 4, "t": 6}
+    packed = cbor2.dumps([{labels[key]: value for key, value in each.items()} for each in pack])
+    as_json = mapped("s/hall", json.dumps(pack).encode())
+    assert mapped("s/hall", packed) == as_json
+    assert [each.sensor for each in as_json[:2]] == ["hall/a", "hall/b"]
+    columns = TelemetryColumns(MAPPINGS)
+    columns.batch(
+        origin="gw-a", boot_epoch=1, logged=True, origin_time=10**15, collected_time=1, group="-"
+    )
+    columns.add(1, "s/hall", 0, packed)  # not as a pack that no rule is for
+    (row,) = columns.table().to_pylist()
+    assert row["sensor"] == "hall/a"
+    assert row["tags"] == [("room", "hall")]
+
+
+def test_what_is_no_pack_in_cbor_is_refused_by_the_rule() -> None:
+    assert "CBOR" in refused("s/hall", b"\x81\xa2\x00\x61a\x00\x61a")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 from typing import Any
 
+import cbor2
 import msgpack
 import pytest
 from hypothesis import given
@@ -95,9 +97,18 @@ def test_every_kind_of_value_is_read_and_sums_are_left_out_but_their_base_fields
     ]
 
 
-@pytest.mark.parametrize("time_s", [0, -60, 5.5, (1 << 28) - 1])
-def test_a_time_relative_to_now_is_no_time_of_the_device(time_s: float) -> None:
-    assert read(json.dumps([{"n": "a", "v": 1, "t": time_s}])) == [Measurement(1.0, "a")]
+@pytest.mark.parametrize("time_s", [-60, 5.5, (1 << 28) - 1])
+def test_a_time_below_2_to_the_28th_is_relative_to_when_the_message_was_accepted(
+    time_s: float,
+) -> None:
+    relative = Measurement(1.0, "a", since_arrival_s=time_s)
+    assert read(json.dumps([{"n": "a", "v": 1, "t": time_s}])) == [relative]
+    assert read(json.dumps([{"bt": time_s - 1, "n": "a", "v": 1, "t": 1}])) == [relative]
+
+
+def test_a_sensor_without_a_clock_says_no_time_and_one_with_a_clock_its_own() -> None:
+    for pack in ([{"n": "a", "v": 1}], [{"n": "a", "v": 1, "t": 0}]):
+        assert read(json.dumps(pack)) == [Measurement(1.0, "a")]
     assert read(json.dumps([{"n": "a", "v": 1, "t": 1 << 28}])) == [
         Measurement(1.0, "a", None, 1 << 28)
     ]
@@ -117,6 +128,100 @@ def test_what_a_gateway_answers_over_coap_is_read(
 ) -> None:
     (found,) = decode(senml.encode("gw-a/", [senml.SenmlRecord(name, value, unit, time_s)]))
     assert found == Measurement(value, f"gw-a/{name}", unit or None, time_s)
+
+
+# -- CBOR ------------------------------------------------------------------------------------------
+
+LABELS = {"bn": -2, "bt": -3, "bu": -4, "bv": -5, "n": 0, "u": 1, "v": 2, "vs": 3, "vb": 4, "t": 6}
+PACK = [
+    {"bn": "dev/", "bt": ABSOLUTE_S, "bu": "Cel", "n": "t", "v": 21.5},
+    {"n": "u", "u": "%RH", "v": 40, "t": -5},
+    {"n": "label", "vs": "roof"},
+    {"n": "door", "vb": True},
+]
+
+
+@pytest.mark.parametrize("copies", [1, 4, 8, 70])  # heads of arrays: also those of msgpack's maps
+@pytest.mark.parametrize("has_labels", [True, False])
+@pytest.mark.parametrize("head", [b"", bytes.fromhex("d9d9f7")])
+def test_a_pack_in_cbor_says_what_its_json_says(copies: int, has_labels: bool, head: bytes) -> None:
+    pack = PACK * copies
+    made = [{LABELS[k] if has_labels else k: v for k, v in one.items()} for one in pack]
+    assert decode(head + cbor2.dumps(made)) == read(json.dumps(pack))
+
+
+def test_numbers_of_cbor_may_be_large_or_decimal_and_bytes_are_bytes() -> None:
+    pack = [{0: "a", 2: Decimal("273.15")}, {0: "b", 2: 2**70 + 1}, {0: "c", 8: b"\x00\xff"}]
+    assert decode(cbor2.dumps(pack)) == [
+        Measurement(273.15, "a"),
+        Measurement(2**70 + 1, "b"),
+        Measurement(b"\x00\xff", "c"),
+    ]
+
+
+CBOR_REFUSED: list[tuple[Any, str]] = [
+    ([{0: "a", "n": "b", 2: 1}], "'n' stands twice"),
+    ([{99: 1, 2: 1}], "99 is no label"),
+    ([{True: 1, 2: 1}], "no label"),
+    ([{0: "a", 8: "text"}], "str is no byte string"),
+    ([{0: "a", 2: math.nan}], "nan is not finite"),
+    ([{0: "a", 2: Decimal("1e400")}], "inf is not finite"),
+    ([{0: "a", 2: 10**400}], "out of range"),
+    ([{0: b"a", 2: 1}], "bytes is no text"),
+    ([{0: "a", 2: 1, "x_": 1}], "must be understood"),
+    ([{0: "a", 2: cbor2.CBORTag(35, "a*")}], "tag 35"),
+    ([{0: "a", 2: 1}, 7], "int is no SenML record"),
+    ([{0: "a" * 300, 2: 1}], "300 characters, at most 264"),
+    ([{0: "a", "x": "y" * 70_000, 2: 1}], "bytes of CBOR, at most 65536"),
+]
+
+
+@pytest.mark.parametrize(("pack", "named"), CBOR_REFUSED, ids=[why for _, why in CBOR_REFUSED])
+def test_what_is_no_pack_in_cbor_is_refused_with_the_reason(pack: Any, named: str) -> None:
+    with pytest.raises(RecordError, match=named):
+        decode(cbor2.dumps(pack))
+
+
+def test_a_label_twice_in_one_map_of_cbor_is_refused() -> None:
+    with pytest.raises(RecordError, match="Duplicate map key"):
+        decode(b"\x81\xa3\x00\x61a\x02\x01\x02\x02")
+
+
+@given(st.binary(max_size=40), st.integers(0, 40), st.sampled_from([1, 4, 20]))
+def test_damaged_cbor_is_read_or_refused(noise: bytes, at: int, copies: int) -> None:
+    payload = cbor2.dumps(PACK * copies)
+    checked(payload[:at] + noise + payload[at:])
+
+
+# -- large integers --------------------------------------------------------------------------------
+
+LARGE = 2**53 + 1
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"%d" % LARGE,
+        b"+00%d" % LARGE,
+        b'{"value": %d}' % LARGE,
+        b'[{"v": %d}]' % LARGE,
+        b'[{"bv": %d, "v": 1}]' % (LARGE - 1),
+        cbor2.dumps([{2: LARGE}]),
+        Record("a", "", LARGE, 1.0, 1).encode(),
+    ],
+)
+def test_an_integer_that_no_float_says_keeps_its_value(payload: bytes) -> None:
+    (found,) = decode(payload)
+    assert found.value == LARGE
+    assert type(found.value) is int
+
+
+@pytest.mark.parametrize("number", [0, -(2**53), 2**53 + 2, 2**63, 10**22])
+def test_an_integer_that_a_float_says_is_a_float(number: int) -> None:
+    for payload in (b"%d" % number, b'{"value": %d}' % number):
+        (found,) = decode(payload)
+        assert type(found.value) is float
+        assert found.value == number
 
 
 # -- what is refused -------------------------------------------------------------------------------
@@ -176,6 +281,18 @@ def test_what_a_gateway_answers_over_coap_is_read(
         (b"21.5\xb0", "neither a msgpack map nor UTF-8: byte 4"),
         (b" " * (MAX_TEXT_BYTES + 1), f"at most {MAX_TEXT_BYTES} are read"),
         (b"\x81", "truncated"),
+        (b'[{"n":"' + b"a" * 300 + b'","v":1}]', r"\$\[0\]\.n: 300 characters, at most 264"),
+        (b'[{"n":"a","u":"' + b"a" * 201 + b'","v":1}]', r"\.u: 201 characters, at most 200"),
+        (Record("a" * 265, "", 1.0, 1.0, 1).encode(), "length <= 264 - at `\\$.n`"),
+        (Record("a", "u" * 201, 1.0, 1.0, 1).encode(), "length <= 200 - at `\\$.u`"),
+        (Record("a", "", "x" * 65_537, 1.0, 1).encode(), "length <= 65536 - at `\\$.vs`"),
+        (Record("a", "", bytes(2**20 + 1), 1.0, 1).encode(), "length <= 1048576 - at `\\$.vd`"),
+        (Record("a", "", 1.0, 1.0, 1, more={"x": "y" * 70_000}).encode(), "unknown here"),
+        (b"\x87" + Record("a", "", 1.0, 1.0, 1).encode()[1:] + b"\xa1v\x02", "'v' stands twice"),
+        (
+            b"\x87" + Record("a", "", 1.0, 1.0, 1).encode()[1:] + b"\xa1x\x82\x01\x00\x01\x00",
+            "'1' stands",
+        ),
         (msgpack.packb({"value": 1}), "missing required field"),
         (Record("a", "", math.nan, 1.0, 1).encode(), r"v \(value\): nan is not finite"),
         (Record("a", "", -math.inf, 1.0, 1).encode(), r"v \(value\): -inf is not finite"),
@@ -196,7 +313,7 @@ def checked(payload: bytes) -> None:
         return
     assert found
     for each in found:
-        assert type(each.value) in (float, str, bool, bytes, type(None))
+        assert type(each.value) in (float, int, str, bool, bytes, type(None))
         assert not isinstance(each.value, float) or math.isfinite(each.value)
         assert each.value is not None or each.quality is not None
         text_value = each.value if isinstance(each.value, str) else None

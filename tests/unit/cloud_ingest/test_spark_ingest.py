@@ -13,11 +13,13 @@ import msgpack
 import pytest
 from authority import Authority
 from pyspark.sql import SparkSession
+from readers import COLUMNS, MAINTENANCE, WHERE, filtered, rows_of, write_tables
 from spark_runs import ingest, member, table
 
 from cloud_ingest.ingest import after_commit
 from cloud_ingest.ingest.facts import BatchFacts
 from cloud_ingest.mapping import rules as mapping_rules
+from cloud_ingest.query import frame
 from cloud_ingest.record import Record
 from cloud_ingest.spool.segments import SpoolError
 from cloud_ingest.tables.schemas import PARTITIONS, QUARANTINE, TELEMETRY
@@ -334,3 +336,29 @@ def test_rules_reach_the_tasks_of_spark_and_messages_of_other_makes_are_rows(
     ]
     (aside,) = table(tmp_path / "tables", "quarantine")
     assert (aside["sequence"], aside["reason"]) == (2, "value: $.t: missing")
+
+
+@pytest.mark.parametrize(
+    "maintenance",
+    [
+        name
+        if name in ("compaction", "restored", "all of it")
+        else pytest.param(name, marks=pytest.mark.soak("the other readers read after it, too"))
+        for name in MAINTENANCE
+    ],
+)
+def test_spark_reads_the_files_that_the_log_names_after_each_kind_of_maintenance(
+    spark: SparkSession, maintenance: str, tmp_path: Path
+) -> None:
+    store = write_tables(tmp_path, as_before=True)
+    MAINTENANCE[maintenance](store)
+    table = deltalake.DeltaTable(store.at("telemetry").uri)
+    # As docs/data.md says it.
+    read = spark.read.option("basePath", table.table_uri).parquet(*table.file_uris())
+    found = read.select(*COLUMNS).collect()
+    assert sorted((tuple(row) for row in found), key=str) == rows_of(store)
+    found = read.where(WHERE).select(*COLUMNS).collect()
+    assert sorted((tuple(row) for row in found), key=str) == filtered(rows_of(store))
+    assert frame(store.uri, "hall/t", as_="spark").count() == len(
+        [row for row in rows_of(store) if row[1] % 10 < 2]
+    )

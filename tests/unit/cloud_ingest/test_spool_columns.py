@@ -307,3 +307,38 @@ def test_any_payload_is_a_reading_or_refused_whole(payloads: list[bytes]) -> Non
     for row in found:
         kinds = [row[name] for name in ("value", *NO_KINDS)]
         assert any(value is not None for value in kinds) or row["quality"] is not None
+
+
+def test_an_integer_that_no_float_says_is_the_nearest_one_and_has_its_digits_as_text() -> None:
+    large = 2**53 + 1
+    pack = json.dumps([{"n": "a", "v": large}, {"n": "b", "v": -large}]).encode()
+    entries = [
+        Entry("t", Record("a", "", large, 1.0, 1).encode()),
+        Entry("t", b"%d" % large),
+        Entry("t", pack),
+        Entry("t", Record("a", "", 2**53, 1.0, 1).encode()),
+    ]
+    found = rows([as_batch(entries)])
+    told = [(row["value"], row["value_text"]) for row in found]
+    assert told == [(float(large), str(large))] * 3 + [(float(2**53), None)]
+    several = [(each["value"], each["value_text"]) for each in found[2]["measurements"]]
+    assert several == [(float(large), str(large)), (-float(large), str(-large))]
+
+
+def test_a_relative_time_of_senml_counts_from_when_the_gateway_accepted_the_message() -> None:
+    pack = json.dumps([{"n": "a", "v": 1, "t": -5}, {"n": "b", "v": 1, "t": 0.5}]).encode()
+    (row,) = rows([as_batch([Entry("t", pack)])])
+    at = row["origin_time"]
+    assert row["device_time"] == at - timedelta(seconds=5)
+    assert [each["device_time"] - at for each in row["measurements"]] == [
+        timedelta(seconds=-5),
+        timedelta(seconds=0.5),
+    ]
+    (row,) = rows([as_batch([Entry("t", pack)], origin_time_us=2**62)])
+    assert row["device_time"] is None  # the gateway's clock says nothing either
+
+
+def test_a_topic_that_is_too_long_is_refused() -> None:
+    assert rows([as_batch([Entry("t" * 1_000, b"1")])])
+    with pytest.raises(RecordError, match="topic: 1001 characters, at most 1000"):
+        rows([as_batch([Entry("t" * 1_001, b"1")])])

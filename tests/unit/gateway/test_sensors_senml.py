@@ -252,3 +252,18 @@ def test_fields_of_a_record_are_counted() -> None:
     ):
         with pytest.raises(SenmlError, match="more than 64 fields"):
             decode(payload, form)
+
+
+@pytest.mark.parametrize(
+    ("payload", "content_format"),
+    [
+        (b'[{"v":1,"v":0}]', CONTENT_FORMAT),
+        (b"\x81\xa2\x02\x01\x02\x00", CBOR_FORMAT),
+        (b"\x81\xa2\x02\x01\x61v\x00", CBOR_FORMAT),
+    ],
+)
+def test_a_label_that_stands_twice_says_two_things_and_is_refused(
+    payload: bytes, content_format: int
+) -> None:
+    with pytest.raises(SenmlError, match=r"twice|Duplicate"):
+        decode_value(payload, RELAY, content_format)

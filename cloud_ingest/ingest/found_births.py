@@ -1,0 +1,48 @@
+"""Finds the births of Sparkplug B in what a task is to read, before any task reads it."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from cloud_ingest.ingest.decoding import TaskOrder, batches_of, seals_of, wanted_rows
+from cloud_ingest.ingest.plan import SpoolStretch
+from cloud_ingest.mapping.births import Birth, MessageStamp
+from cloud_ingest.spool.receipts import Receipts
+from tree_handler import batch
+from tree_handler.errors import BatchError
+from tree_handler.proof import Verdict
+from tree_handler.seal import Seals
+
+
+def find_births(order: TaskOrder) -> list[Birth]:
+    """What the births in the stretches of a task say.
+
+    Raises:
+        OSError: a segment can't be read.
+
+    """
+    seals = seals_of(order)
+    return [birth for stretch in order.stretches for birth in _of_stretch(stretch, seals)]
+
+
+def _of_stretch(stretch: SpoolStretch, seals: Seals | None) -> Iterator[Birth]:
+    from cloud_ingest.mapping.sparkplug import birth_of  # noqa: PLC0415  # as in `Mappings`
+
+    path = Path(stretch.spool) / stretch.segment
+    receipts = Receipts(path)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+        for at, frame, header in batches_of(data, stretch):
+            if seals is not None and not header.local:
+                verdict = seals.check(frame, header)
+                if verdict is not Verdict.PROVEN:
+                    continue
+            with suppress(BatchError):  # who reads the batch says so
+                rows = batch.rows(frame, header)
+                for sequence, row in wanted_rows(header, stretch, rows):
+                    sender = MessageStamp(header.origin, receipts.time_us(at), sequence)
+                    birth = birth_of(row[0], row[2], sender)
+                    if birth is not None:
+                        yield birth
