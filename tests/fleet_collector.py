@@ -20,6 +20,7 @@ def settings(
     name: str = "collector",
     more: str = "",
     log: str = "",
+    role: str = "collector",
 ) -> CollectorSettings:
     """Of a collector that dials gateways.
 
@@ -31,11 +32,13 @@ def settings(
         name: its id.
         more: lines of [collector].
         log: lines of [log].
+        role: of its certificate.
 
     """
     own = ""
     if tls:
-        issued = fleet.authority.issue(name, is_gateway=True)
+        is_gateway = role == "gateway"
+        issued = fleet.authority.issue(name, is_gateway=is_gateway, is_collector=not is_gateway)
         own = (
             f'certificate_file = "{issued.certificate}"\nkey_file = "{issued.key}"\n'
             f'ca_file = "{fleet.authority.file}"'

@@ -51,6 +51,7 @@ from gateway.signing.fleet_keys import SigningFiles
 from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations, Revoking
 from gateway.state_folder.identity import next_boot_epoch
+from gateway.tls.certificates import COLLECTOR_ROLE
 from tree_handler.batch import Entry, Header
 from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.spanning_tree import Identity, Parameters
@@ -58,6 +59,9 @@ from tree_handler.spanning.spanning_tree import Identity, Parameters
 _log = logging.getLogger(__name__)
 
 RETRY_S = 10.0
+_TOO_MUCH = (
+    "%s: the role is gateway, so who steals it could publish: issue one with --role collector"
+)
 
 
 Settings = CollectorSettings | BrokerCollectorSettings | KafkaCollectorSettings
@@ -158,6 +162,8 @@ class Collector:
         revoking = self._settings.revoking()
         lists = (*self._revocations.lists, *revoking.lists)
         tls = self._settings.link_tls(lists)
+        if tls is not None and COLLECTOR_ROLE not in tls.own_roles:
+            _log.warning(_TOO_MUCH, self._settings.collector.certificate_file)
         for over in () if tls is None else tls.over:
             _log.error("%s, by this machine's clock: no link comes up until it is renewed", over)
         return tls, self._settings.signing(lists), revoking
