@@ -34,7 +34,7 @@ from cloud_ingest.collector.settings import CollectorSettings
 from cloud_ingest.collector.shared_spool import SharedSpool
 from cloud_ingest.collector.sharing import SharingLimits
 from cloud_ingest.collector.status_file import StatusFile
-from gateway import event_loop
+from gateway import event_loop, exit_codes
 from gateway.configuration.config import ConfigError, load
 from gateway.configuration.passing import may_pass
 from gateway.event_log import lines
@@ -232,7 +232,7 @@ def run_with(options: argparse.Namespace, program: str) -> int:
         event_loop.run(_serve(_load(options.config)))
     except (ConfigError, event_loop.EventLoopError, LogError) as error:
         sys.stderr.write(f"{program}: {error}\n")
-        return 1 if may_pass(error) else 2
+        return exit_codes.FAILED if may_pass(error) else exit_codes.WRONG_USE
     return 0
 
 
