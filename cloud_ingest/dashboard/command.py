@@ -20,6 +20,7 @@ from gateway.access.faults import AccessFileError, read_access_file
 from gateway.access.files import DEFAULT_ROLES
 from gateway.broker.access.passwords import Passwords
 from gateway.configuration.checks import is_loopback
+from gateway.configuration.passing import may_pass
 from gateway.credentials.certificate_files import TlsFileError
 from gateway.policy import policy_file
 from gateway.policy.policy import Policy, PolicyRules
@@ -69,7 +70,8 @@ def run_with(options: argparse.Namespace, program: str) -> int:
         program: for messages.
 
     Returns:
-        the exit code: 2 where an argument or a file that it names is wrong.
+        the exit code: 2 where an argument or a file that it names is wrong, 1 where a disk is full
+        or an address in use.
 
     """
     lake = Lake(options.tables)
@@ -85,8 +87,10 @@ def run_with(options: argparse.Namespace, program: str) -> int:
     except (ArgumentError, AccessFileError, TlsFileError, LakeError) as error:
         sys.stderr.write(f"{program}: dashboard: {error}\n")
     except OSError as error:
-        where = "--export" if options.export is not None else "--listen"
+        where = "--listen" if options.export is None else f"--export {options.export}"
         sys.stderr.write(f"{program}: dashboard: {where}: {error.strerror or error}\n")
+        if may_pass(error):
+            return exit_codes.FAILED
     return exit_codes.WRONG_USE
 
 
