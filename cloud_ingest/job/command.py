@@ -289,10 +289,16 @@ class _Parser(argparse.ArgumentParser):
 
 def _wrong(options: argparse.Namespace) -> str | None:
     """The first argument that can't be used, and why."""
-    return next(_wrongs(options), None)
+    return next(argument_faults(options), None)
 
 
-def _wrongs(options: argparse.Namespace) -> Iterator[str]:
+def argument_faults(options: argparse.Namespace) -> Iterator[str]:
+    """Tell what of the arguments can't be used, and why; each is one line.
+
+    Args:
+        options: as `cloud_ingest.arguments.add_ingest` reads them.
+
+    """
     for spool in options.spool:
         if not spool.is_dir():
             yield f"--spool: no such folder: {spool}"
