@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import TypeAlias
 
 from gateway import build, exit_codes
 from gateway.commands import (
@@ -35,6 +35,7 @@ from gateway.commands import (
 )
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.gateway_arguments import add_config, add_gateway, add_host, add_own_gateway
+from gateway.commands.parser import Parser
 from gateway.configuration import place as config_place
 from gateway.configuration.passing import may_pass
 from gateway.event_log import lines
@@ -161,38 +162,12 @@ def _demo(options: argparse.Namespace) -> int:
 # -- arguments -------------------------------------------------------------------------------------
 
 
-class _Parser(argparse.ArgumentParser):
-    _is_among_words = False
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does, but options may also stand between a word and any number of others.
-
-        It would take the number for none there, and refuse `sensors add --psk-file FILE NAME=...`.
-        """
-        words = self._get_positional_actions()
-        if self._is_among_words or len(words) < 2 or words[-1].nargs != "*":
-            return super().parse_known_args(args, namespace)
-        self._is_among_words = True
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._is_among_words = False
-
-    def _parse_optional(self, arg_string: str) -> Any:
-        """As argparse does, but ``-/-/gw-north/pump`` is a topic, and no option."""
-        return None if arg_string.startswith("-/") else super()._parse_optional(arg_string)
-
-    def error(self, message: str) -> NoReturn:
-        """One line, where argparse would print its usage as well."""
-        self.exit(exit_codes.WRONG_USE, f"{self.prog}: {message} (see {self.prog} --help)\n")
-
-
-_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
+_Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
 def command_line() -> argparse.ArgumentParser:
     """Make the parser of all commands."""
-    parser = _Parser(
+    parser = Parser(
         prog="hedgerow",
         description="An edge gateway for fleets of Raspberry Pis: MQTT, CoAP over DTLS, and a "
         "tree of brokers that heals itself.",
