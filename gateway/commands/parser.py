@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
 
 from gateway import exit_codes
-
-LIKENESS: Final = 0.6
-"""Of two words, for one to be taken for a slip of the other (`difflib`)."""
+from gateway.near_words import near
 
 
 class Parser(argparse.ArgumentParser):
@@ -61,17 +58,6 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line, where argparse would print its usage as well."""
         self.exit(exit_codes.WRONG_USE, f"{self.prog}: {message} (see {self.prog} --help)\n")
-
-
-def near(word: str, known: Iterable[str]) -> str | None:
-    """The known word that somebody may have meant; None if there is none.
-
-    Args:
-        word: as it was typed.
-        known: those that would be right.
-
-    """
-    return next(iter(difflib.get_close_matches(word, list(known), 1, LIKENESS)), None)
 
 
 def _parser_of(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.ArgumentParser:
