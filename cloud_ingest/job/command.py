@@ -333,12 +333,17 @@ def _wrong_files(options: argparse.Namespace) -> Iterator[str]:
         try:
             fleet_rules.read(options.alerts.read_text())
         except (OSError, UnicodeDecodeError, RulesError) as error:
-            yield f"--alerts: {options.alerts}: {error}"
+            yield f"--alerts: {options.alerts}: {_why(error)}"
     if options.mappings is not None:
         try:
             mapping_rules.read(options.mappings.read_text())
         except (OSError, UnicodeDecodeError, MappingError) as error:
-            yield f"--mappings: {options.mappings}: {error}"
+            yield f"--mappings: {options.mappings}: {_why(error)}"
+
+
+def _why(error: Exception) -> str:
+    """What is wrong with a file whose name stands before."""
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:

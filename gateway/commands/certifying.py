@@ -242,7 +242,9 @@ def show_log(options: argparse.Namespace) -> int:
     from gateway.event_log.audit import AuditTrail  # noqa: PLC0415
 
     with named_errors():
-        changes = list(AuditTrail(_trail(options)).changes())
+        trail = _trail(options)
+        trail.parent.stat()  # without its folder there is nothing whose trail could be empty
+        changes = list(AuditTrail(trail).changes())
     if options.json:
         output.print_json([one.as_json() for one in changes])
     else:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FLEET_FOLDER = Path("hedgerow-fleet")
 LOOPBACK = "127.0.0.1"
 COLLECTOR = "collector"
+_FRESH = re.compile(r"/\.([^/]+)\.[^/.]+\.new(?=/|$)")
+"""A folder that is made beside the one that somebody named, which alone is told."""
 USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 """It names a file, too."""
 
@@ -288,7 +290,8 @@ def _written(work: Callable[[], None], folder: Path) -> None:
     except TakenError as error:
         raise WrongUseError(str(error)) from error
     except OSError as error:
-        why = f"{error.filename or folder}: {error.strerror or error}"
+        named = _FRESH.sub(r"/\1", str(error.filename or folder))
+        why = f"{named}: {error.strerror or error}"
         raise WrongUseError(f"{why}; nothing is written") from error
 
 
