@@ -6,7 +6,7 @@ with the same columns in as many processes and writes Parquet, and looks for no 
 takes the copies out of what that wrote. Then a spool grows by 1,000 messages a second and the job
 follows: how long from the append to the commit.
 
-Exit codes: 0 done; 1 the tables do not hold each message once; 2 a wrong argument; 3 no Java.
+Exit codes: 0 done; 1 the tables do not hold each message once; 2 a wrong argument; 6 no Java.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ from cloud_ingest.job.session import session
 from cloud_ingest.record import Record
 from cloud_ingest.spool import receipts
 from cloud_ingest.tables.store import TableStore
+from gateway import exit_codes
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
 
 EXIT_WRONG = 1
-EXIT_NO_JAVA = 3
+EXIT_NO_JAVA = exit_codes.NO_JAVA
 GATEWAYS = 50
 A_BATCH = 100
 COPIES = 20

@@ -5,7 +5,7 @@ pyarrow over the same segments; then 1,000,000 of 10, 100 and 1,000 gateways, an
 and 100 sensors each. Each case has a session of Spark in a process of its own, and spools that
 other processes have filled, so that the memory told is the job's.
 
-Exit codes: 0 done; 1 the tables do not hold each message once; 2 a wrong argument; 3 no Java.
+Exit codes: 0 done; 1 the tables do not hold each message once; 2 a wrong argument; 6 no Java.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import TypeAlias
 
-from gateway import build
+from gateway import build, exit_codes
 from gateway.commands import (
     clients,
     cloud,
@@ -35,31 +35,10 @@ from gateway.commands import (
 )
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.gateway_arguments import add_config, add_gateway, add_host, add_own_gateway
+from gateway.commands.parser import Parser
 from gateway.configuration import place as config_place
 from gateway.configuration.passing import may_pass
 from gateway.event_log import lines
-from gateway.flashing import errors as card_errors
-
-EXIT_FAILED = 1
-EXIT_WRONG_USE = 2
-EXIT_INTERRUPTED = 130
-_ABOUT = "get, put, call, observe, discover (as curl has it)"
-EXIT_CODES = {
-    0: "done",
-    EXIT_FAILED: "it did not work out: no answer, a violated invariant, a lost message; at a "
-    "start, what may pass: a full disk, an address in use",
-    EXIT_WRONG_USE: "a wrong argument or configuration, or an output that takes nothing; one line "
-    "names it",
-    card_errors.EXIT_CARD_REFUSED: "flash: disk, image or device is refused; nothing is written",
-    card_errors.EXIT_CARD_FAILED: "flash: the card could not be written; it is of no use",
-    card_errors.EXIT_CARD_DIFFERS: "flash: what was read back differs: the card is damaged",
-    resource_arguments.EXIT_UNREACHABLE: f"{_ABOUT}: nobody listens there",
-    resource_arguments.EXIT_REFUSED: f"{_ABOUT}: the answer is an error (4.xx or 5.xx)",
-    resource_arguments.EXIT_NO_ANSWER: f"{_ABOUT}: no answer in time",
-    resource_arguments.EXIT_NO_SESSION: f"{_ABOUT}: the key was refused",
-    EXIT_INTERRUPTED: "Ctrl-C",
-}
-"""What each means."""
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -73,12 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return command(options)
     except WrongUseError as error:
         output.complain(f"hedgerow: {error}")
-        return EXIT_WRONG_USE
+        return exit_codes.WRONG_USE
     except FailedError as error:
         output.complain(f"hedgerow: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return exit_codes.INTERRUPTED
 
 
 # -- run -------------------------------------------------------------------------------------------
@@ -102,7 +81,7 @@ def _run(options: argparse.Namespace) -> int:
     except config.ConfigError as error:
         more = f" (`hedgerow check` tells {len(error.more)} more)" if error.more else ""
         if may_pass(error):
-            raise FailedError(f"{error}{more}", EXIT_FAILED) from error
+            raise FailedError(f"{error}{more}", exit_codes.FAILED) from error
         raise WrongUseError(f"{error}{more}") from error
     except event_loop.EventLoopError as error:
         raise WrongUseError(str(error)) from error
@@ -177,48 +156,22 @@ def _demo(options: argparse.Namespace) -> int:
             options.json.write_text(json.dumps(result.as_json(), indent=1) + "\n")
         except OSError as error:
             raise WrongUseError(f"--json: {options.json}: {error.strerror}") from error
-    return 0 if result.kept_its_promises else EXIT_FAILED
+    return 0 if result.kept_its_promises else exit_codes.FAILED
 
 
 # -- arguments -------------------------------------------------------------------------------------
 
 
-class _Parser(argparse.ArgumentParser):
-    _is_among_words = False
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does, but options may also stand between a word and any number of others.
-
-        It would take the number for none there, and refuse `sensors add --psk-file FILE NAME=...`.
-        """
-        words = self._get_positional_actions()
-        if self._is_among_words or len(words) < 2 or words[-1].nargs != "*":
-            return super().parse_known_args(args, namespace)
-        self._is_among_words = True
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._is_among_words = False
-
-    def _parse_optional(self, arg_string: str) -> Any:
-        """As argparse does, but ``-/-/gw-north/pump`` is a topic, and no option."""
-        return None if arg_string.startswith("-/") else super()._parse_optional(arg_string)
-
-    def error(self, message: str) -> NoReturn:
-        """One line, where argparse would print its usage as well."""
-        self.exit(EXIT_WRONG_USE, f"{self.prog}: {message} (see {self.prog} --help)\n")
-
-
-_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
+_Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
 def command_line() -> argparse.ArgumentParser:
     """Make the parser of all commands."""
-    parser = _Parser(
+    parser = Parser(
         prog="hedgerow",
         description="An edge gateway for fleets of Raspberry Pis: MQTT, CoAP over DTLS, and a "
         "tree of brokers that heals itself.",
-        epilog=f"Exit codes: {'; '.join(f'{code} {what}' for code, what in EXIT_CODES.items())}.",
+        epilog=f"Exit codes: {exit_codes.told()}.",
     )
     version_line = f"hedgerow {version('hedgerow')} ({build.running()})"
     parser.add_argument("--version", action="version", version=version_line)

@@ -77,6 +77,7 @@ class Authority:
         roles: Iterable[str] = (),
         is_server: bool = False,
         is_gateway: bool = False,
+        is_collector: bool = False,
         expired: bool = False,
         is_early: bool = False,
         has_usage: bool = True,
@@ -84,7 +85,7 @@ class Authority:
         ed25519: bool = False,
         later_days: int = 0,
     ) -> Issued:
-        """A certificate with these common names; a gateway's is a server's and a client's.
+        """A certificate with these common names; of a gateway or collector it is for both ends.
 
         One that is early is not valid yet; one without usage has no extended key usage. It begins
         and ends so many days later.
@@ -93,9 +94,9 @@ class Authority:
         key = Ed25519PrivateKey.generate() if ed25519 else ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name) for name in names])
         usage = [ExtendedKeyUsageOID.SERVER_AUTH if is_server else ExtendedKeyUsageOID.CLIENT_AUTH]
-        if is_gateway:
+        if is_gateway or is_collector:
             usage = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-            roles, is_server = [*roles, "gateway"], True
+            roles, is_server = [*roles, "gateway" if is_gateway else "collector"], True
         others: list[x509.GeneralName] = [
             x509.UniformResourceIdentifier(role if ":" in role else f"urn:hedgerow:role:{role}")
             for role in roles

@@ -21,6 +21,9 @@ class Verdict(enum.Enum):
     """The key is none of that gateway that is known here, or its certificate no longer counts."""
     UNSIGNED = "unsigned"
     """There is no signature."""
+    NOT_ALLOWED = "not allowed"
+    """The signature is right, and who made it may not say such a thing: a collector, which only
+    receives."""
 
     def __bool__(self) -> bool:
         return self is Verdict.PROVEN
@@ -69,6 +72,13 @@ class KeyRing(Protocol):
 
         The signature itself is not looked at, so this costs little. The arguments are those of
         `verify`.
+        """
+
+    def only_receives(self, gateway_id: str) -> bool:
+        """Return whether it is a collector, as its certificates say.
+
+        What it signs counts for what it says of itself between gateways, and proves no messages of
+        clients, no retained ones, no requests, and nothing that makes it a root before gateways.
         """
 
 

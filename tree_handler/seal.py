@@ -91,7 +91,11 @@ class Seals:
         length_at = header.end - 1
         at = length_at - frame[length_at]
         message = self._context + _digest(header.flags, memoryview(frame)[FRAME.size : at])
-        return self._ring.verify(header.origin, message, frame[at:length_at], LATE_S, header.epoch)
+        origin = header.origin
+        verdict = self._ring.verify(origin, message, frame[at:length_at], LATE_S, header.epoch)
+        if verdict and not header.control and self._ring.only_receives(origin):
+            return Verdict.NOT_ALLOWED
+        return verdict
 
     def say(self, word: bytes) -> bytes:
         """The signature of what this gateway says of a stream, besides its batches."""
@@ -118,6 +122,8 @@ class Seals:
             return True
         message, life = self._standing(root, overlay), 0 if overlay else root.boot_epoch
         if not self._ring.verify(root.gateway_id, message, root.seal, LIFE_S, life):
+            return False
+        if root.capability and self._ring.only_receives(root.gateway_id):
             return False
         if len(self._vouched) >= MAX_VOUCHED:
             del self._vouched[next(iter(self._vouched))]

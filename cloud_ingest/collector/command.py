@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import signal
@@ -27,13 +26,15 @@ from typing import Protocol
 
 from cloud_ingest.arguments import add_collector
 from cloud_ingest.collector import keeping as spool_keeping
+from cloud_ingest.collector import status_file
 from cloud_ingest.collector.broker_settings import BrokerCollectorSettings
 from cloud_ingest.collector.from_broker import BrokerCollector
 from cloud_ingest.collector.kafka_settings import KafkaCollectorSettings
 from cloud_ingest.collector.settings import CollectorSettings
 from cloud_ingest.collector.shared_spool import SharedSpool
 from cloud_ingest.collector.sharing import SharingLimits
-from gateway import event_loop, replaced_file
+from cloud_ingest.collector.status_file import StatusFile
+from gateway import event_loop, exit_codes
 from gateway.configuration.config import ConfigError, load
 from gateway.configuration.passing import may_pass
 from gateway.event_log import lines
@@ -50,14 +51,17 @@ from gateway.signing.fleet_keys import SigningFiles
 from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations, Revoking
 from gateway.state_folder.identity import next_boot_epoch
+from gateway.tls.certificates import COLLECTOR_ROLE
 from tree_handler.batch import Entry, Header
 from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 _log = logging.getLogger(__name__)
 
-STATUS_INTERVAL_S = 1.0
 RETRY_S = 10.0
+_TOO_MUCH = (
+    "%s: the role is gateway, so who steals it could publish: issue one with --role collector"
+)
 
 
 Settings = CollectorSettings | BrokerCollectorSettings | KafkaCollectorSettings
@@ -79,6 +83,8 @@ class Collector:
     Raises:
         ConfigError: the tree's key is no key, or a certificate is not usable.
         LogError: the spool can't be opened.
+        OSError: another file of its folder can't be read or written now. What was taken back
+            counts: it does not go on without that.
 
     """
 
@@ -86,13 +92,9 @@ class Collector:
         own, tree = settings.collector, settings.tree
         key = tree.key()
         self._settings = settings
-        try:
-            self._revocations = Revocations(own.spool_dir)
-            tls, signing, revoking = self._secure()
-            self._proof = FleetProof(signing, own.spool_dir, tree.name, self._revocations)
-        except OSError as error:  # what was taken back counts: it does not go on without that
-            raise ConfigError("collector.spool_dir", str(error)) from error
-        self._spool_dir = own.spool_dir
+        self._revocations = Revocations(own.spool_dir)
+        tls, signing, revoking = self._secure()
+        self._proof = FleetProof(signing, own.spool_dir, tree.name, self._revocations)
         self._interface = tree.discovery_interface
         self._spool = spool_keeping.opened(own.spool_dir, own.keeps_for, settings.log)
         known = boot_epoch.latest(own.id, self._spool.have)
@@ -160,23 +162,26 @@ class Collector:
         revoking = self._settings.revoking()
         lists = (*self._revocations.lists, *revoking.lists)
         tls = self._settings.link_tls(lists)
+        if tls is not None and COLLECTOR_ROLE not in tls.own_roles:
+            _log.warning(_TOO_MUCH, self._settings.collector.certificate_file)
         for over in () if tls is None else tls.over:
             _log.error("%s, by this machine's clock: no link comes up until it is renewed", over)
         return tls, self._settings.signing(lists), revoking
 
     async def run(self) -> None:
         """Collect until cancelled; keeps `status.json` in the spool's folder up to date."""
-        sharing = None
+        own, sharing = self._settings.collector, None
+        status = StatusFile(own.spool_dir, self.node.commit.refusals)
         if self._shared is not None:
             sharing = asyncio.create_task(self._shared.run(), name="sharing")
         try:
             await self._attachment.start(self._interface, port=0)
             while True:
-                await asyncio.sleep(STATUS_INTERVAL_S)
+                await asyncio.sleep(status_file.INTERVAL_S)
                 if sharing is not None and sharing.done():
                     sharing.result()
-                self._write_status()
-                spool_keeping.keep(self._spool, self._settings.collector.keeps_for)
+                spool_keeping.keep(self._spool, own.keeps_for, self.node.commit.refusals)
+                await status.write(self._status())
         finally:
             await self._attachment.stop()
             if self._routed is not None:
@@ -194,14 +199,15 @@ class Collector:
         if self._routed is not None:
             self._routed.control(entry, header)
 
-    def _write_status(self) -> None:
+    def _status(self) -> dict[str, object]:
         status = self.node.status() | {
             "pid": os.getpid(),
             "dialling": self._attachment.neighbours.status(),
+            "refusals": dict(self.node.commit.refusals.counts),
         }
         if self._shared is not None:
             status["sharing"] = self._shared.status()
-        replaced_file.replace(self._spool_dir / "status.json", json.dumps(status).encode())
+        return status
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -226,7 +232,7 @@ def run_with(options: argparse.Namespace, program: str) -> int:
         event_loop.run(_serve(_load(options.config)))
     except (ConfigError, event_loop.EventLoopError, LogError) as error:
         sys.stderr.write(f"{program}: {error}\n")
-        return 1 if may_pass(error) else 2
+        return exit_codes.FAILED if may_pass(error) else exit_codes.WRONG_USE
     return 0
 
 
@@ -248,6 +254,23 @@ def _load(path: Path) -> Settings:
     return load(path, CollectorSettings)
 
 
+def made(settings: Settings) -> Collecting:
+    """Make a collector of the kind that its file says.
+
+    Raises:
+        ConfigError: the configuration can't be gone by, or a file of the spool's folder can't be
+            read or written now.
+        LogError: the spool can't be opened.
+
+    """
+    try:
+        return _made(settings)
+    except LogError:
+        raise
+    except OSError as error:
+        raise ConfigError("collector.spool_dir", str(error)) from error
+
+
 def _made(settings: Settings) -> Collecting:
     if isinstance(settings, CollectorSettings):
         return Collector(settings)
@@ -261,7 +284,7 @@ def _made(settings: Settings) -> Collecting:
 
 
 async def _serve(settings: Settings) -> None:
-    collector = _made(settings)
+    collector = made(settings)
     collecting = asyncio.create_task(collector.run(), name="collector")
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, collector.reload)

@@ -17,6 +17,7 @@ from cloud_ingest.collector.broker_settings import BrokerCollectorSettings
 from cloud_ingest.collector.numbering import BatchNumbering
 from cloud_ingest.collector.source_spool import SourceSpool
 from gateway.configuration.config import ConfigError
+from gateway.links.refusal import reason
 from gateway.state_folder.identity import next_boot_epoch
 
 _log = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class BrokerCollector:
             try:
                 await self._one_connection()
             except (BrokerSessionError, ConfigError, OSError, TimeoutError) as error:
-                self._trouble = str(error) or type(error).__name__
+                self._trouble = reason(error)
             if self._stored > stored or time.monotonic() - began_s >= BACK_OFF_MAX_S:
                 wait_s = BACK_OFF_S
             own = self._settings.broker

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cloud_ingest.spool import committed, receipts
 from gateway.configuration.config import ConfigError, LogSection
+from gateway.event_log.counted_lines import CountedLines
 from gateway.log.message_log import SEGMENT_SUFFIX, MessageLog
 
 
@@ -25,22 +26,27 @@ def opened(folder: Path, queries: Sequence[str], log: LogSection) -> MessageLog:
         folder, segment_bytes=log.segment_bytes, max_bytes=log.max_bytes, mark=receipts.note
     )
     spool.open()
-    keep(spool, queries)
+    if queries:
+        spool.may_trim(committed.position(folder, queries))
     return spool
 
 
-def keep(log: MessageLog, queries: Sequence[str]) -> None:
+def keep(log: MessageLog, queries: Sequence[str], refusals: CountedLines) -> None:
     """Let the log trim what the tables of all queries have; call it now and then.
 
     Args:
         log: the spool.
         queries: names of the jobs whose tables are waited for; with none the log trims by its
             size alone.
+        refusals: what the disk did not do is counted there.
 
     """
     if queries:
         log.may_trim(committed.position(log.folder, queries))
-    _tidy(log.folder)
+    try:
+        _tidy(log.folder)
+    except OSError as error:
+        refusals.count("folder of the spool that can't be tidied", str(error))
 
 
 def _tidy(spool: Path) -> None:

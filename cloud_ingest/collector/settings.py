@@ -16,6 +16,7 @@ from gateway.credentials.crl import Crl
 from gateway.links.link_tls import LinkTls
 from gateway.signing.fleet_keys import SigningFiles
 from gateway.signing.revocations import Revoking
+from gateway.tls.certificates import LINKED_ROLES
 from gateway.tls.context import ClientCertificate, TlsFiles
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
@@ -86,9 +87,10 @@ class OriginSection:
 class CollectorSection(OriginSection):
     """Who the collector is, where it spools, and the certificate that it shows to gateways.
 
-    The certificate is one of the fleet's authority, with the role ``gateway`` and the collector's
-    id. With ``share`` = ``origins`` the collectors of ``group``, this one among them, have each
-    origin's batches in one of their spools; what others' are to have is held ``hold_s`` at most.
+    The certificate is one of the fleet's authority, with the role ``collector`` and the collector's
+    id; one with the role ``gateway`` is accepted, and could be used for more. With ``share`` =
+    ``origins`` the collectors of ``group``, this one among them, have each origin's batches in one
+    of their spools; what others' are to have is held ``hold_s`` at most.
     """
 
     certificate_file: Path | None = None
@@ -137,7 +139,7 @@ class CollectorSettings:
         """
         with _naming():
             files = self._files(spread)
-            return None if files is None else LinkTls(files, self.collector.id)
+            return None if files is None else LinkTls(files, self.collector.id, LINKED_ROLES)
 
     def signing(self, spread: Sequence[Crl] = ()) -> SigningFiles | None:
         """What it signs and checks with; None where signatures are off.

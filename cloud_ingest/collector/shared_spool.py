@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -102,15 +101,17 @@ class SharedSpool:
                 self.write()
 
     def write(self) -> None:
-        """Note what is in which spool; if that fails the next time has it all."""
+        """Note what is in which spool; a disk that does not take it has all of it the next time."""
         assert self._node is not None
         have = self._node.replication.have
         self.core.forget(lambda stream: is_over(have, stream))
         kept = self.core.kept
         numbers = pack_numbers(kept.mine), pack_numbers(kept.elsewhere)
         data: bytes = msgpack.packb([*numbers, self._known_to])
-        with contextlib.suppress(OSError):
+        try:
             _file(self._log).write(data)
+        except OSError as error:
+            self._node.commit.refusals.count("note of shares that can't be written", str(error))
 
     def end(self) -> None:
         """Spool what is held, as far as the disk takes it, and write what is known.

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import os
 from collections.abc import Callable, Coroutine
 
 from cloud_ingest.collector import keeping as spool_keeping
+from cloud_ingest.collector import status_file
 from cloud_ingest.collector.settings import OriginSection
-from gateway import replaced_file
+from cloud_ingest.collector.status_file import StatusFile
 from gateway.configuration.config import LogSection
 from gateway.links.commit import GroupCommit
-
-STATUS_INTERVAL_S = 1.0
 
 
 class SourceSpool:
@@ -30,6 +27,7 @@ class SourceSpool:
         self._own = own
         self.log = spool_keeping.opened(own.spool_dir, own.keeps_for, log)
         self.commit = GroupCommit(self.log, sync=True)
+        self._file = StatusFile(own.spool_dir, self.commit.refusals)
 
     async def fill(
         self, reading: Coroutine[None, None, None], status: Callable[[], dict[str, object]]
@@ -38,11 +36,10 @@ class SourceSpool:
         task = asyncio.create_task(reading, name="reading")
         try:
             while not task.done():
-                self._write(status())
-                spool_keeping.keep(self.log, self._own.keeps_for)
-                with contextlib.suppress(OSError):
-                    self.log.trim()
-                await asyncio.wait([task], timeout=STATUS_INTERVAL_S)
+                await self._file.write(self._status(status()))
+                spool_keeping.keep(self.log, self._own.keeps_for, self.commit.refusals)
+                self._trim()
+                await asyncio.wait([task], timeout=status_file.INTERVAL_S)
             task.result()
         finally:
             task.cancel()
@@ -50,14 +47,17 @@ class SourceSpool:
             await self.commit.drain()
             self.log.close()
 
-    def _write(self, status: dict[str, object]) -> None:
-        found = {
+    def _trim(self) -> None:
+        try:
+            self.log.trim()
+        except OSError as error:
+            self.commit.refusals.count("segment of the log that can't be deleted", str(error))
+
+    def _status(self, status: dict[str, object]) -> dict[str, object]:
+        return {
             "pid": os.getpid(),
             "id": self._own.id,
             **status,
             "log_failure": self.log.failure,
             "refusals": dict(self.commit.refusals.counts),
         }
-        with contextlib.suppress(OSError):  # a full disk is what it would tell of
-            path = self._own.spool_dir / "status.json"
-            replaced_file.replace(path, json.dumps(found).encode())

@@ -14,11 +14,13 @@ from cloud_ingest.dashboard.entrance import Entrance
 from cloud_ingest.dashboard.export import export
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.server import Server
-from cloud_ingest.query.lake import Lake
+from cloud_ingest.query.lake import Lake, LakeError
+from gateway import exit_codes
 from gateway.access.faults import AccessFileError, read_access_file
 from gateway.access.files import DEFAULT_ROLES
 from gateway.broker.access.passwords import Passwords
 from gateway.configuration.checks import is_loopback
+from gateway.configuration.passing import may_pass
 from gateway.credentials.certificate_files import TlsFileError
 from gateway.policy import policy_file
 from gateway.policy.policy import Policy, PolicyRules
@@ -68,23 +70,28 @@ def run_with(options: argparse.Namespace, program: str) -> int:
         program: for messages.
 
     Returns:
-        the exit code: 2 where an argument or a file that it names is wrong.
+        the exit code: 2 where an argument or a file that it names is wrong, 1 where a disk is full
+        or an address in use.
 
     """
     lake = Lake(options.tables)
     try:
         if options.export is not None:
+            lake.check()
             export(lake, options.export)
             sys.stdout.write(f"{options.export / 'index.html'}: open it in a browser\n")
             return 0
         opening = _opening(options)
+        lake.check()
         return asyncio.run(_serve(lake, opening))
-    except (ArgumentError, AccessFileError, TlsFileError) as error:
+    except (ArgumentError, AccessFileError, TlsFileError, LakeError) as error:
         sys.stderr.write(f"{program}: dashboard: {error}\n")
     except OSError as error:
-        where = "--export" if options.export is not None else "--listen"
+        where = "--listen" if options.export is None else f"--export {options.export}"
         sys.stderr.write(f"{program}: dashboard: {where}: {error.strerror or error}\n")
-    return 2
+        if may_pass(error):
+            return exit_codes.FAILED
+    return exit_codes.WRONG_USE
 
 
 def _opening(options: argparse.Namespace) -> _Opening:

@@ -3,7 +3,7 @@
     hedgerow ingest --spool DIR --tables DIR [--follow] [--json FILE]
 
 It reads what is there and ends, or with ``--follow`` goes on. Exit codes: 0 done, 1 a spool or
-tables that can't be read or written, 2 a bad argument, 3 no Java; each with one line on standard
+tables that can't be read or written, 2 a bad argument, 6 no Java; each with one line on standard
 error. What else Spark may raise is shown as it is.
 """
 
@@ -45,11 +45,9 @@ from cloud_ingest.tables import upkeep
 from cloud_ingest.tables.delta import IngestTable, TableError
 from cloud_ingest.tables.store import TableStore
 from cloud_ingest.tables.upkeep import UpkeepSettings
+from gateway import exit_codes
 from tree_handler.seal import Seals
 
-EXIT_FAILED = 1
-EXIT_BAD_ARGUMENT = 2
-EXIT_NO_JAVA = 3
 ENDED_LOOK_S = 1
 TRIES = 5
 """To start a query on a machine that has much to do."""
@@ -143,7 +141,7 @@ def run_with(options: argparse.Namespace, program: str) -> int:
     """
     wrong = _wrong(options)
     if wrong is not None:
-        return _fail(EXIT_BAD_ARGUMENT, f"{program}: argument {wrong}")
+        return _fail(exit_codes.WRONG_USE, f"{program}: argument {wrong}")
     tables = TableStore(options.tables, _pairs(options.storage))
     try:
         for gateway in options.forget_gateway:
@@ -154,7 +152,7 @@ def run_with(options: argparse.Namespace, program: str) -> int:
             return _run(options, tables, program)
         _look_after(options, tables)
     except (SpoolError, TableError) as error:
-        return _fail(EXIT_FAILED, str(error))
+        return _fail(exit_codes.FAILED, str(error))
     return 0
 
 
@@ -174,9 +172,9 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
     try:
         runtime = java.provide(os.environ)
     except java.JavaChoiceError as error:
-        return _fail(EXIT_BAD_ARGUMENT, f"{program}: {error}")
+        return _fail(exit_codes.WRONG_USE, f"{program}: {error}")
     except java.JavaError as error:
-        return _fail(EXIT_NO_JAVA, str(error))
+        return _fail(exit_codes.NO_JAVA, str(error))
     for spool in options.spool:
         _say(f"spool {spool}: {_size(segments(spool, read_mark(spool)))}")
     _say(f"Spark {pyspark.__version__} on {options.master}, {runtime}")
@@ -208,7 +206,7 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
         try:
             options.json.write_text(json.dumps(report.as_json(gateways), indent=1) + "\n")
         except OSError as error:
-            return _fail(EXIT_FAILED, f"{options.json}: {error.strerror}")
+            return _fail(exit_codes.FAILED, f"{options.json}: {error.strerror}")
     return 0
 
 
@@ -299,15 +297,21 @@ def _checkpoint(options: argparse.Namespace, tables: TableStore) -> str:
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line, where argparse would print its usage as well."""
-        self.exit(EXIT_BAD_ARGUMENT, f"{self.prog}: {message}\n")
+        self.exit(exit_codes.WRONG_USE, f"{self.prog}: {message}\n")
 
 
 def _wrong(options: argparse.Namespace) -> str | None:
     """The first argument that can't be used, and why."""
-    return next(_wrongs(options), None)
+    return next(argument_faults(options), None)
 
 
-def _wrongs(options: argparse.Namespace) -> Iterator[str]:
+def argument_faults(options: argparse.Namespace) -> Iterator[str]:
+    """Tell what of the arguments can't be used, and why; each is one line.
+
+    Args:
+        options: as `cloud_ingest.arguments.add_ingest` reads them.
+
+    """
     for spool in options.spool:
         if not spool.is_dir():
             yield f"--spool: no such folder: {spool}"
@@ -342,12 +346,17 @@ def _wrong_files(options: argparse.Namespace) -> Iterator[str]:
         try:
             fleet_rules.read(options.alerts.read_text())
         except (OSError, UnicodeDecodeError, RulesError) as error:
-            yield f"--alerts: {options.alerts}: {error}"
+            yield f"--alerts: {options.alerts}: {_why(error)}"
     if options.mappings is not None:
         try:
             mapping_rules.read(options.mappings.read_text())
         except (OSError, UnicodeDecodeError, MappingError) as error:
-            yield f"--mappings: {options.mappings}: {error}"
+            yield f"--mappings: {options.mappings}: {_why(error)}"
+
+
+def _why(error: Exception) -> str:
+    """What is wrong with a file whose name stands before."""
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:

@@ -27,12 +27,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway import exit_codes
+
 OLDEST_VERSION = 17
 VARIABLE = "HEDGEROW_JAVA"
 CHOICES = ("auto", "system", "wheel")
 DROPPED_FLAG = "--add-modules=jdk.incubator.vector"
-EXIT_BAD_CHOICE = 2
-EXIT_NO_JAVA = 3
 
 _ANSWER_TIMEOUT_S = 30.0
 _ASK = ("-XshowSettings:properties", "-version")
@@ -191,15 +191,15 @@ def _write_stand_in(home: Path, executable: Path) -> Path:
 
 
 def main() -> int:
-    """Print which Java a job would use; 0, or 2 (bad ``HEDGEROW_JAVA``) or 3 (no Java)."""
+    """Print which Java a job would use; 0, or 2 (bad ``HEDGEROW_JAVA``) or 6 (no Java)."""
     try:
         java = find(os.environ)
     except JavaChoiceError as error:
         sys.stderr.write(f"{error}\n")
-        return EXIT_BAD_CHOICE
+        return exit_codes.WRONG_USE
     except JavaError as error:
         sys.stderr.write(f"{error}\n")
-        return EXIT_NO_JAVA
+        return exit_codes.NO_JAVA
     sys.stdout.write(f"{java}\n")
     return 0
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 import duckdb
 
 from cloud_ingest.query.lake import Lake, LakeError
-from cloud_ingest.query.sql import QueryError, ask, connect
+from cloud_ingest.query.sql import QueryError, ask, connect, told
+from gateway import exit_codes
 from gateway.columns import columns
 from gateway.printable import printable
 
@@ -34,17 +35,26 @@ def run_with(options: argparse.Namespace, program: str) -> int:
 
     """
     try:
-        found = ask(connect(Lake(options.tables)), options.statement)
-        if options.json:
-            _write_json(found)
-        elif options.csv:
-            _write_csv(found)
-        else:
-            _write_text(found)
-    except (LakeError, QueryError, duckdb.Error) as error:
+        lake = Lake(options.tables)
+        lake.check()
+        connection = connect(lake)
+        try:
+            _write(ask(connection, options.statement), options)
+        except duckdb.Error as error:  # while it gives rows
+            raise QueryError(told(connection, error)) from error
+    except (LakeError, QueryError) as error:
         sys.stderr.write(f"{program}: query: {error}\n")
-        return 2
+        return exit_codes.WRONG_USE
     return 0
+
+
+def _write(found: duckdb.DuckDBPyRelation, options: argparse.Namespace) -> None:
+    if options.json:
+        _write_json(found)
+    elif options.csv:
+        _write_csv(found)
+    else:
+        _write_text(found)
 
 
 def _rows(found: duckdb.DuckDBPyRelation) -> Iterator[dict[str, Any]]:

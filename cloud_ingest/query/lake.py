@@ -53,6 +53,17 @@ class Lake:
         self.place = os.fspath(tables).rstrip("/")
         self.storage_options = dict(storage_options or {})
 
+    def check(self) -> None:
+        """Look whether there is a folder; one of an object store is there once it has a table.
+
+        Raises:
+            LakeError: there is none.
+
+        """
+        if "://" not in self.place and not os.path.isdir(self.place):  # noqa: PTH112
+            why = "no such folder: --tables is the one that `hedgerow ingest` writes"
+            raise LakeError(self.place, why)
+
     def uri(self, name: str) -> str:
         """Where a table is."""
         return f"{self.place}/{name}"

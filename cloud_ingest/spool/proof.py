@@ -24,6 +24,9 @@ from tree_handler.proof import Verdict
 NAME_BYTES = 4
 """Of a key, at the beginning of each of its signatures."""
 
+GATEWAY = "urn:hedgerow:role:gateway"
+COLLECTOR = "urn:hedgerow:role:collector"
+"""As `gateway.tls.certificates` reads them, which the workers of a cluster do not have."""
 _ECDSA = ec.ECDSA(hashes.SHA256())
 _Key = Ed25519PublicKey | ec.EllipticCurvePublicKey
 
@@ -45,6 +48,8 @@ class HandedCertificates:
 
     def __init__(self, data: bytes) -> None:
         self._keys: dict[tuple[str, bytes], _Key] = {}
+        self._collectors: set[object] = set()
+        self._gateways: set[object] = set()
         try:
             for chain in msgpack.unpackb(data):
                 self._add(x509.load_der_x509_certificate(chain[0]))
@@ -78,13 +83,27 @@ class HandedCertificates:
         """See `tree_handler.proof.KeyRing`; when certificates end is not looked at."""
         return (gateway_id, signature[:NAME_BYTES]) in self._keys
 
+    def only_receives(self, gateway_id: str) -> bool:
+        """See `tree_handler.proof.KeyRing`."""
+        return gateway_id in self._collectors and gateway_id not in self._gateways
+
     def _add(self, certificate: x509.Certificate) -> None:
         (name,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         key = certificate.public_key()
         if isinstance(key, _Key):
             form = serialization.PublicFormat.SubjectPublicKeyInfo
             der = key.public_bytes(serialization.Encoding.DER, form)
+            (self._collectors if _only_receives(certificate) else self._gateways).add(name.value)
             self._keys[str(name.value), hashlib.sha256(der).digest()[:NAME_BYTES]] = key
+
+
+def _only_receives(certificate: x509.Certificate) -> bool:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except x509.ExtensionNotFound:
+        return False
+    uris = found.value.get_values_for_type(x509.UniformResourceIdentifier)
+    return COLLECTOR in uris and GATEWAY not in uris
 
 
 def read_certificates(file: Path) -> bytes:

@@ -57,7 +57,10 @@ def locked(folder: Path) -> Iterator[None]:
         OSError: there is no such folder, or it is another's.
 
     """
-    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, SECRET)
+    try:
+        descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, SECRET)
+    except OSError as error:  # of a file that nobody has named
+        raise OSError(error.errno, error.strerror, str(folder)) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -13,9 +13,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from gateway.certificates import private_keys
 from gateway.certificates.names import is_address
 from gateway.signing.keys import PrivateKey, PublicKey
+from gateway.tls.certificates import LINKED_ROLES
 
-BOTH_ENDS = frozenset({"gateway", "collector"})
-"""Roles whose holders are dialled and dial; others are clients alone."""
 ENROLMENT = "enrolment"
 """The role of the service that issues certificates: a server alone."""
 BEHIND = datetime.timedelta(days=1)
@@ -109,7 +108,7 @@ def alternative_names(
         x509.UniformResourceIdentifier(f"{_ROLE}{role}") for role in roles
     ]
     hosts = [name, *addresses]
-    if BOTH_ENDS.intersection(roles):
+    if LINKED_ROLES.intersection(roles):
         hosts += [f"{name}.local", "localhost", "127.0.0.1", "::1"]
     for host in dict.fromkeys(hosts):
         if is_address(host):
@@ -157,7 +156,7 @@ def now() -> datetime.datetime:
 
 def _extended(roles: Sequence[str]) -> list[x509.ObjectIdentifier]:
     """For which end of a TLS connection (4.2.1.12): a user's certificate serves nobody."""
-    if BOTH_ENDS.intersection(roles):
+    if LINKED_ROLES.intersection(roles):
         return [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     if ENROLMENT in roles:
         return [ExtendedKeyUsageOID.SERVER_AUTH]

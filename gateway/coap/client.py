@@ -278,7 +278,7 @@ def check_uri(uri: str) -> SplitResult:
     try:
         port = parts.port
     except ValueError as failure:
-        raise BadUriError(f"{uri}: port: {failure}") from failure
+        raise BadUriError(f"{uri}: the port is no number from 1 to 65535") from failure
     if port == 0:
         raise BadUriError(f"{uri}: port 0")
     return parts

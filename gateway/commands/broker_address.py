@@ -17,6 +17,7 @@ from pathlib import Path
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.own_gateway import OwnGateway
 from gateway.configuration import place as config_place
+from gateway.links.refusal import reason
 
 PORT, TLS_PORT = 1883, 8883
 
@@ -75,7 +76,7 @@ async def connect(
     except ssl.SSLCertVerificationError as error:
         raise FailedError(f"{name}: its certificate: {error.verify_message}") from error
     except OSError as error:
-        raise FailedError(f"{name}: {error.strerror or error}") from error
+        raise FailedError(f"{name}: {reason(error)}") from error
     if where.certificate is not None:
         shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         if shown != where.certificate:

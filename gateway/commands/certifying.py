@@ -36,6 +36,7 @@ from gateway.commands.errors import WrongUseError
 from gateway.configuration import place as config_place
 from gateway.printable import printable
 from gateway.signing.keys import PrivateKey
+from gateway.tls.certificates import LINKED_ROLES
 
 AUTHORITY = "authority"
 
@@ -241,7 +242,9 @@ def show_log(options: argparse.Namespace) -> int:
     from gateway.event_log.audit import AuditTrail  # noqa: PLC0415
 
     with named_errors():
-        changes = list(AuditTrail(_trail(options)).changes())
+        trail = _trail(options)
+        trail.parent.stat()  # without its folder there is nothing whose trail could be empty
+        changes = list(AuditTrail(trail).changes())
     if options.json:
         output.print_json([one.as_json() for one in changes])
     else:
@@ -324,7 +327,7 @@ def check_names(names: Named, roles: Sequence[str]) -> None:
         for address in addresses:
             if not is_reachable(address):
                 raise WrongUseError(f"{name}: {address!r} is neither an address nor a host name")
-        if "gateway" in roles and not is_gateway_id(name):
+        if LINKED_ROLES.intersection(roles) and not is_gateway_id(name):
             raise WrongUseError(f"{name!r} is no gateway id: {ALLOWED}")
         if not is_file_name(name):
             raise WrongUseError(f"{name!r} can be no name of a certificate here")

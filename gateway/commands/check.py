@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gateway import exit_codes
 from gateway.access import files as access_files
 from gateway.commands.errors import WrongUseError
 from gateway.commands.output import print_json
@@ -73,7 +74,7 @@ def run(path: Path, *, as_json: bool) -> int:
         sys.stdout.writelines(f"{fault.told(path)}\n" for fault in faults)
     else:
         sys.stdout.write(f"{path}: nothing is wrong\n")
-    return 2 if faults else 0
+    return exit_codes.WRONG_USE if faults else exit_codes.DONE
 
 
 def faults_of(data: bytes, path: Path) -> list[LineFault]:

@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
         help="read collectors' spools into tables",
         description="Read collectors' spools with Spark into the Delta tables `telemetry` and "
         "`quarantine`, each message once. Needs the extra `cloud` (pip install 'hedgerow[cloud]'), "
-        "and exits with 3 where there is no Java.",
+        "and exits with 6 where there is no Java.",
     )
     arguments.add_ingest(ingest)
     ingest.set_defaults(command=lambda options: _run("cloud_ingest.job.command", options))

@@ -11,10 +11,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from gateway import exit_codes
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import print_json
 
-EXIT_WRONG = 1
 THROTTLED = Path("/sys/devices/platform/soc/soc:firmware/get_throttled")
 """A Pi's firmware tells of its power here."""
 TEMPERATURE = Path("/sys/class/thermal/thermal_zone0/temp")
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace, file: Path) -> int:
         sys.stdout.write("nothing is wrong\n")
     for one in () if options.json else found:
         sys.stdout.write(f"{one.weight}  {one.about}: {one.what}\n       {one.advice}\n")
-    return EXIT_WRONG if is_wrong else 0
+    return exit_codes.FAILED if is_wrong else 0
 
 
 def _examined(options: argparse.Namespace, file: Path) -> Any:

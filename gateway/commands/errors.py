@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gateway import exit_codes
+
 
 class WrongUseError(Exception):
     """An argument or configuration is wrong; the message names it."""
@@ -15,6 +17,6 @@ class FailedError(Exception):
 
     """
 
-    def __init__(self, message: str, exit_code: int = 1) -> None:
+    def __init__(self, message: str, exit_code: int = exit_codes.FAILED) -> None:
         super().__init__(message)
         self.exit_code = exit_code

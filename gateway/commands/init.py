@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 FLEET_FOLDER = Path("hedgerow-fleet")
 LOOPBACK = "127.0.0.1"
+COLLECTOR = "collector"
+_FRESH = re.compile(r"/\.([^/]+)\.[^/.]+\.new(?=/|$)")
+"""A folder that is made beside the one that somebody named, which alone is told."""
 USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 """It names a file, too."""
 
@@ -79,6 +82,7 @@ def add(commands: Any) -> None:
         "DTLS (default: 1883, 8883, 5683, 5684, and the next ones for a machine's further ones)",
     )
     _add_fleet(init)
+    _add_collector(init)
     init.add_argument("-y", "--yes", action="store_true", help="ask nothing")
     init.set_defaults(command=run)
 
@@ -101,6 +105,16 @@ def _add_fleet(init: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_collector(init: argparse.ArgumentParser) -> None:
+    init.add_argument(
+        "--collector",
+        action="store_true",
+        help="a collector of the fleet in the folder --fleet DIR (default: "
+        f"{FLEET_FOLDER}), named --name (default: {COLLECTOR}): certificate, policy, and units of "
+        "the collector, of the job that reads its spool and of the dashboard (docs/cloud.md)",
+    )
+
+
 def run(options: argparse.Namespace) -> int:
     """Do what the arguments say.
 
@@ -110,6 +124,8 @@ def run(options: argparse.Namespace) -> int:
 
     """
     try:
+        if options.collector:
+            return _collector(options)
         if options.add:
             return _added(options)
         return _fleet(options) if options.fleet else _one(options)
@@ -189,6 +205,33 @@ def _added(options: argparse.Namespace) -> int:
     return 0
 
 
+def _collector(options: argparse.Namespace) -> int:
+    from gateway.certificates.authority import AuthorityError  # noqa: PLC0415
+    from gateway.provisioning.collecting import NewCollector  # noqa: PLC0415
+    from gateway.provisioning.plan import PlanError  # noqa: PLC0415
+
+    for option in ("address", "place", "port", "add"):
+        if getattr(options, option) is not None:
+            raise WrongUseError(f"--{option}: of no use with --collector, which listens nowhere")
+    [(fleet, address), *more] = options.fleet or [(str(FLEET_FOLDER), "")]
+    if more or address:
+        raise WrongUseError("--fleet: with --collector it is the folder of a fleet that is there")
+    folder = None if options.folder is None else _absolute(options.folder)
+    made: list[NewCollector] = []
+
+    def work() -> None:
+        made.append(NewCollector(_absolute(Path(fleet)), options.name or COLLECTOR, folder))
+        made[0].add(_machine())
+
+    try:
+        _written(work, folder or Path(fleet))
+    except (PlanError, AuthorityError) as error:
+        where = "" if options.fleet else " (--fleet DIR says where it is)"
+        raise WrongUseError(f"{error}{where}") from error
+    next_steps.of_collector(made[0].folder, made[0].plan)
+    return 0
+
+
 def _secrets(options: argparse.Namespace) -> Secrets:
     from gateway.provisioning.secret import Secrets  # noqa: PLC0415
 
@@ -247,7 +290,8 @@ def _written(work: Callable[[], None], folder: Path) -> None:
     except TakenError as error:
         raise WrongUseError(str(error)) from error
     except OSError as error:
-        why = f"{error.filename or folder}: {error.strerror or error}"
+        named = _FRESH.sub(r"/\1", str(error.filename or folder))
+        why = f"{named}: {error.strerror or error}"
         raise WrongUseError(f"{why}; nothing is written") from error
 
 

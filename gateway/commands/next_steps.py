@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gateway.configuration import place as config_place
 
 if TYPE_CHECKING:
+    from gateway.provisioning.collecting import CollectorPlan
     from gateway.provisioning.plan import GatewayPlan
     from gateway.provisioning.secret import Secrets
 
@@ -91,6 +92,37 @@ def of_added(folder: Path, plan: GatewayPlan) -> None:
     sys.stdout.write(
         "It dials the others, which need no change for that. To have them dial it too, add to "
         f'tree.neighbours of each, and reload:\n  "{plan.at(plan.ports.mqtts)}"\n'
+    )
+
+
+def of_collector(folder: Path, plan: CollectorPlan) -> None:
+    """Say where a collector is, and what to type next."""
+    from gateway.provisioning import collecting  # noqa: PLC0415
+
+    sys.stdout.write(f"{plan.id} is written to {folder}\n")
+    runs = collecting.commands(plan)
+    if plan.is_local:
+        sys.stdout.write("\nRun each (ingest needs: pip install 'hedgerow[cloud,java]'):\n")
+        for arguments in runs.values():
+            sys.stdout.write(f"  hedgerow {shlex.join(arguments)}\n")
+    else:
+        home, units = (
+            collecting.SYSTEM,
+            " ".join(str(collecting.SYSTEM / collecting.unit_name(name)) for name in runs),
+        )
+        sys.stdout.write(
+            f"\nCopy it to its server, as root:\n  scp -rp {_shell(folder)} root@SERVER:{home}\n"
+            "And there:\n"
+            "  python3 -m venv /opt/hedgerow\n"
+            "  /opt/hedgerow/bin/pip install 'hedgerow[cloud,java]'\n"
+            "  useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow\n"
+            f"  chown -R hedgerow: {home}\n"
+            f"  systemctl enable --now {units}\n"
+        )
+    rows = "select count(*) from telemetry"
+    sys.stdout.write(
+        f"See the first rows:\n  hedgerow query --tables {_shell(plan.tables)} {_shell(rows)}\n"
+        f"and the fleet at http://{collecting.DASHBOARD}/\n"
     )
 
 

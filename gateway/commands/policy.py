@@ -7,6 +7,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gateway import exit_codes
 from gateway.access import files as access_files
 from gateway.access.faults import AccessFileError, read_access_file
 from gateway.commands.errors import WrongUseError
@@ -62,7 +63,7 @@ def _check(options: argparse.Namespace) -> int:
     else:
         lines = [*faults, *map(str, odd)] or [f"{place}: nothing is wrong"]
         sys.stdout.writelines(f"{printable(line)}\n" for line in lines)
-    return 2 if faults else 0
+    return exit_codes.WRONG_USE if faults else exit_codes.DONE
 
 
 # -- explain ---------------------------------------------------------------------------------------
@@ -112,7 +113,7 @@ def _explain(options: argparse.Namespace) -> int:
         told_roles = f"{', '.join(roles) or 'none'} ({why})"
         lines = (f"{principal}, roles: {told_roles}", f"{action}: {decision}")
         sys.stdout.writelines(f"{printable(line)}\n" for line in lines)
-    return 0 if decision.is_allowed else 1
+    return exit_codes.DONE if decision.is_allowed else exit_codes.FAILED
 
 
 def _why_roles(told: PolicyRules, principal: Principal, claimed: list[str]) -> str:

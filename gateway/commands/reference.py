@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping
 
-from gateway import cli
+from gateway import cli, exit_codes
 
 HEAD = """\
 # Commands
@@ -80,4 +80,4 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page(cli.command_line(), cli.EXIT_CODES))
+    sys.stdout.write(page(cli.command_line(), exit_codes.MEANINGS))

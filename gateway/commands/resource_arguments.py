@@ -8,10 +8,6 @@ from typing import Any
 
 from gateway.commands.clients import watch_seconds
 
-EXIT_UNREACHABLE = 7
-EXIT_REFUSED = 22
-EXIT_NO_ANSWER = 28
-EXIT_NO_SESSION = 35
 """As curl has them (with --fail), for scripts that know those."""
 
 _WHAT = (

@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import aclosing
 from typing import Any, TypeVar
 
+from gateway import exit_codes
 from gateway.coap import client
 from gateway.coap.client import CoapClient, Response
 from gateway.columns import columns
@@ -18,10 +19,6 @@ from gateway.commands import asking, many_resources
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import complain, print_json
 from gateway.commands.resource_arguments import (
-    EXIT_NO_ANSWER,
-    EXIT_NO_SESSION,
-    EXIT_REFUSED,
-    EXIT_UNREACHABLE,
     METHODS,
 )
 from gateway.commands.resource_names import is_uri, needs_fleet, path_of
@@ -38,9 +35,9 @@ _NOT_OBSERVED = "5.01"
 RENEW_S = 60.0
 """So often an observation is begun anew: a server that started again knows nothing of it."""
 _CODES = {
-    client.UnreachableError: EXIT_UNREACHABLE,
-    client.NoAnswerError: EXIT_NO_ANSWER,
-    client.HandshakeRefusedError: EXIT_NO_SESSION,
+    client.UnreachableError: exit_codes.UNREACHABLE,
+    client.NoAnswerError: exit_codes.NO_ANSWER,
+    client.HandshakeRefusedError: exit_codes.NO_SESSION,
 }
 
 T = TypeVar("T")
@@ -76,14 +73,14 @@ async def _get_many(options: argparse.Namespace, pattern: str) -> int:
             return told(base + pattern, answer)
         targets = many_resources.targets(pattern, places)
         if not targets:
-            raise FailedError(f"{pattern}: no gateway stands there", EXIT_REFUSED)
+            raise FailedError(f"{pattern}: no gateway stands there", exit_codes.REFUSED)
         uris = {gateway_id: base + path for gateway_id, path in targets.items()}
         found = many_resources.answers(asker, uris, options.timeout)
         async with aclosing(found):
             async for gateway_id, answer_ in found:
                 failed += not _show_one(gateway_id, answer_, options)
     if failed:
-        raise FailedError(f"{failed} of {len(uris)} gateways have not answered", EXIT_REFUSED)
+        raise FailedError(f"{failed} of {len(uris)} gateways have not answered", exit_codes.REFUSED)
     return 0
 
 
@@ -146,7 +143,7 @@ def _asked(options: argparse.Namespace, method: str, body: Body) -> int:
             sys.stdout.write(_text(answer).rstrip("\n") + "\n")
     if answer.code == _UNAUTHORIZED and method != "FETCH":
         why = f"{uri}: {answer.code} writing needs coaps:// with --psk-file"
-        raise FailedError(why, EXIT_REFUSED)
+        raise FailedError(why, exit_codes.REFUSED)
     return told(uri, answer)
 
 
@@ -308,7 +305,7 @@ def told(uri: str, answer: Response) -> int:
     """
     if not answer.ok:
         why = _text(answer) or (_NOTHING_THERE if answer.code == _NOT_FOUND else "")
-        raise FailedError(f"{uri}: {answer.code} {why}".rstrip(), EXIT_REFUSED)
+        raise FailedError(f"{uri}: {answer.code} {why}".rstrip(), exit_codes.REFUSED)
     return 0
 
 

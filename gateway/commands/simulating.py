@@ -6,10 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from gateway import build
+from gateway import build, exit_codes
 from gateway.commands.errors import WrongUseError
-
-EXIT_VIOLATED = 1
 
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
@@ -129,7 +127,7 @@ def _run(options: argparse.Namespace) -> int:
             years=options.years,
             as_json=options.json,
         )
-    return 0 if held else EXIT_VIOLATED
+    return 0 if held else exit_codes.FAILED
 
 
 def _at_least(least: int) -> Callable[[str], int]:

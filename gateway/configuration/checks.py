@@ -108,7 +108,12 @@ def host_and_port(where: str, value: str) -> Iterator[Fault]:
 def within(where: str, value: float, least: float, most: float) -> Iterator[Fault]:
     """A number of a range, whose ends are in it."""
     if not least <= value <= most:
-        yield Fault(where, f"{value} is not {least:g} to {most:.0f}")
+        yield Fault(where, f"{_plain(value)} is not {_plain(least)} to {_plain(most)}")
+
+
+def _plain(number: float) -> str:
+    """A number as people write it: 65535, and not 65535.0."""
+    return str(int(number)) if number == number // 1 else str(number)
 
 
 def one_of(where: str, value: str, allowed: Sequence[str]) -> Iterator[Fault]:

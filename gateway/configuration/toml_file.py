@@ -7,7 +7,6 @@ wrong is replaced by one that no check minds.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 import types
 import typing
@@ -18,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from gateway.broker.limits import LimitRangeError
 from gateway.certificates import credentials
+from gateway.near_words import near
 
 OFF = "off"
 """In place of a port: no listener."""
@@ -319,8 +319,7 @@ class _Reader:
                     table[key] = str(self._folder / name)
 
     def _alike(self, key: str, known: Iterable[str]) -> str | None:
-        alike = [] if key in self._homes else difflib.get_close_matches(key, known, 1)
-        return alike[0] if alike else None
+        return None if key in self._homes else near(key, known)
 
     def _unknown(self, key: str, alike: str | None, known: Sequence[str]) -> str:
         if alike is not None:

@@ -24,6 +24,7 @@ from gateway.certificates import founding
 from gateway.coap.client import ClientError, request
 from gateway.demo.patience import QuietClock, StalledError, processor_delay_s
 from gateway.state_folder import listeners_file
+from gateway.tls.certificates import COLLECTOR_ROLE
 
 COLLECTOR = "collector"
 ROOT = "gw-root"
@@ -111,8 +112,9 @@ class Fleet:
         self._secret("tree.key", secrets.token_hex(32))
         self._secret("psk", f"{OPERATOR}:{self.psk_key.hex()}")
         authority = founding.found(self._certificates)
-        for name in (*(site.gateway_id for site in SITES), COLLECTOR):
-            authority.issue(name)
+        for site in SITES:
+            authority.issue(site.gateway_id)
+        authority.issue(COLLECTOR, roles=[COLLECTOR_ROLE])
         discovery_port, *ports = _free_ports(1 + 4 * len(SITES))
         for site in SITES:
             member = Member(site, ports.pop(), ports.pop(), ports.pop(), ports.pop())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-EXIT_CARD_REFUSED = 3
-EXIT_CARD_FAILED = 4
-EXIT_CARD_DIFFERS = 5
+from gateway import exit_codes
 
 
 class FlashError(Exception):
@@ -21,16 +19,16 @@ class FlashError(Exception):
 class RefusalError(FlashError):
     """The target, the image or a device's settings are refused; nothing has been written."""
 
-    exit_code = EXIT_CARD_REFUSED
+    exit_code = exit_codes.CARD_REFUSED
 
 
 class CardWriteError(FlashError):
     """The card could not be written or prepared: it is of no use as it is."""
 
-    exit_code = EXIT_CARD_FAILED
+    exit_code = exit_codes.CARD_FAILED
 
 
 class ReadBackError(FlashError):
     """What was read back is not what was written: the card or its reader is damaged."""
 
-    exit_code = EXIT_CARD_DIFFERS
+    exit_code = exit_codes.CARD_DIFFERS

@@ -13,7 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.home_assistant.device_classes import DEVICE_CLASSES
 from gateway.home_assistant.units import RATIO, shown_as
+from gateway.near_words import near
 from gateway.sensors import mqtt_form
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.options import SensorConfigError
@@ -146,6 +148,8 @@ def _entity(
         if not isinstance(value, str | int | float):
             why = f"{value!r} is neither a text nor a number, nor true or false"
             raise SensorConfigError(f"{each.where}.home_assistant.{key}", why)
+    if "device_class" in more:
+        _check_class(f"{each.where}.home_assistant.device_class", more["device_class"], component)
     fields: dict[str, Any] = {
         "name": shown.name.replace("/", " "),
         "unique_id": f"hedgerow_{gateway.gateway_id}_{object_id(shown.name)}",
@@ -167,6 +171,19 @@ def _entity(
     else:  # a gateway that was killed could not say so
         fields["expire_after"] = math.ceil(3 * each.sensor.interval_s) + READS_LATE_S
     return Entity(component, fields | more)
+
+
+def _check_class(where: str, chosen: object, component: str) -> None:
+    known = DEVICE_CLASSES[component]
+    if chosen in known:
+        return
+    if not known:
+        why = f"{chosen!r}: Home Assistant's component {component!r} has none"
+        raise SensorConfigError(where, why)
+    meant = near(str(chosen), sorted(known))
+    hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(sorted(known))}"
+    why = f"{chosen!r} is none of Home Assistant's component {component!r}, {hint}"
+    raise SensorConfigError(where, why)
 
 
 def _component(each: ConfiguredSensor, kind: Kind, chosen: object) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from gateway.links import wire
+from tree_handler.errors import ProtocolError
 from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.bpdu import Bpdu
 
@@ -38,12 +39,14 @@ class _Pings:
         sent: when a hello was sent, and if it was behind data, by number.
         busy_ms: round trips behind data, until the first that was not.
         is_measured: whether any round trip was told.
+        is_leaf: the neighbour may carry nothing for others.
 
     """
 
     sent: dict[int, tuple[float, bool]] = field(default_factory=dict)
     busy_ms: list[float] = field(default_factory=list)
     is_measured: bool = False
+    is_leaf: bool = False
 
     def sample(self, rtt_ms: float, *, is_behind_data: bool) -> float | None:
         if is_behind_data:
@@ -70,9 +73,15 @@ class Hellos:
         self._number = 0
         self._pings: dict[int, _Pings] = {}
 
-    def link_up(self, link: int) -> None:
-        """Hellos may be sent over it."""
-        self._pings[link] = _Pings()
+    def link_up(self, link: int, *, is_leaf: bool = False) -> None:
+        """Hellos may be sent over it.
+
+        Args:
+            link: its number.
+            is_leaf: the neighbour's certificate is one of who carries nothing for others.
+
+        """
+        self._pings[link] = _Pings(is_leaf=is_leaf)
 
     def link_down(self, link: int) -> None:
         """Its echoes are awaited no more."""
@@ -91,7 +100,8 @@ class Hellos:
         """Echo a hello's number; return its BPDU.
 
         Raises:
-            ProtocolError: torn, no BPDU, or the boot epoch in it is none.
+            ProtocolError: torn, no BPDU, the boot epoch in it is none, or a collector says that it
+                carries messages for others.
 
         """
         number, packed = wire.split_ping(body)
@@ -99,6 +109,8 @@ class Hellos:
         bpdu = Bpdu.decode(packed)
         for epoch in (bpdu.root.boot_epoch, bpdu.sender_epoch):
             boot_epoch.check(epoch)
+        if self._pings[link.number].is_leaf and not bpdu.is_of_a_leaf:
+            raise ProtocolError("collector that would carry messages for others", bpdu.sender)
         return bpdu
 
     def rtt_ms(self, link: int, body: bytes, now: float) -> float | None:

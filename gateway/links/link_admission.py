@@ -67,6 +67,10 @@ class LinkAdmission:
         before, self.tls = self.tls, tls
         return [] if tls is None or before is None else tls.follow(before)
 
+    def is_leaf(self, gateway_id: str) -> bool:
+        """Whether a neighbour showed a collector's certificate: it carries nothing for others."""
+        return self.tls is not None and self.tls.is_leaf(gateway_id)
+
     def why_no_link(
         self, connect: Connect, certificate: PeerCertificate | None, address: str
     ) -> str:

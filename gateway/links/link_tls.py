@@ -2,8 +2,9 @@
 
 Both ends show a certificate of the fleet's authority that says it is a gateway's (the role URI
 ``urn:hedgerow:role:gateway``) and whose (the common name is the gateway id). The host name is not
-looked at: a neighbour is who its certificate says, wherever it was found. The proof of the tree's
-key (`handshake`) runs inside.
+looked at: a neighbour is who its certificate says, wherever it was found. Who dials may be a
+collector (``urn:hedgerow:role:collector``), which is a leaf: it carries nothing for others. The
+proof of the tree's key (`handshake`) runs inside.
 """
 
 from __future__ import annotations
@@ -18,10 +19,16 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from gateway.credentials import crl as crls
 from gateway.credentials.certificate_files import NoGatewayError, TlsFileError, certificates
 from gateway.links.handshake import HandshakeError
-from gateway.tls.certificates import CertificateError, PeerCertificate, identify
+from gateway.tls.certificates import (
+    GATEWAY_ROLE,
+    LINKED_ROLES,
+    CertificateError,
+    PeerCertificate,
+    identify,
+)
 from gateway.tls.context import Tls, TlsFiles, naming
 
-ROLE: Final = "gateway"
+GATEWAY_ALONE: Final = frozenset({GATEWAY_ROLE})
 _USAGES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
 
 
@@ -30,10 +37,12 @@ class LinkTls:
 
     Attributes:
         context: for a link that is dialled.
+        own_roles: of the gateway's own certificate.
 
     Args:
         files: the gateway's own certificate and the fleet's authority.
         gateway_id: this gateway's.
+        roles: its certificate has one of these.
 
     Raises:
         TlsFileError: a file is not usable.
@@ -41,12 +50,15 @@ class LinkTls:
 
     """
 
-    def __init__(self, files: TlsFiles, gateway_id: str) -> None:
+    def __init__(
+        self, files: TlsFiles, gateway_id: str, roles: frozenset[str] = GATEWAY_ALONE
+    ) -> None:
         self._tls = Tls(files)
-        _check_own(files, gateway_id)
+        self.own_roles = _check_own(files, gateway_id, roles)
         self.context = _context(files, self._tls)
         self._shown: dict[str, bytes] = {}
         """The newest certificate of each neighbour, by gateway id."""
+        self._leaves: set[str] = set()
 
     @property
     def over(self) -> tuple[TlsFileError, ...]:
@@ -65,6 +77,8 @@ class LinkTls:
         for gateway_id, der in before._shown.items():
             if self._tls.still_accepts(der, before._tls):
                 self._shown[gateway_id] = der
+                if before.is_leaf(gateway_id):
+                    self._leaves.add(gateway_id)
             else:
                 lost.append(gateway_id)
         return lost
@@ -80,6 +94,8 @@ class LinkTls:
             certificate = identify(connection.getpeercert(binary_form=True) or b"")
         except CertificateError as error:
             raise HandshakeError("certificate", str(error)) from error
+        if GATEWAY_ROLE not in certificate.roles:
+            raise HandshakeError(_without(GATEWAY_ROLE), certificate.name)
         if why := self.why_not(certificate, certificate.name):
             raise HandshakeError(why, certificate.name)
         return certificate.name
@@ -94,12 +110,24 @@ class LinkTls:
         """
         if certificate is None:
             return "a link without a certificate"
-        if ROLE not in certificate.roles:
-            return f"a link with a certificate without the role {ROLE}"
+        if not LINKED_ROLES.intersection(certificate.roles):
+            return _without(GATEWAY_ROLE)
         if certificate.name != gateway_id:
             return f"a link of {gateway_id!r} with the certificate of {certificate.name!r}"
         self._shown[gateway_id] = certificate.der
+        if GATEWAY_ROLE in certificate.roles:
+            self._leaves.discard(gateway_id)
+        else:
+            self._leaves.add(gateway_id)
         return ""
+
+    def is_leaf(self, gateway_id: str) -> bool:
+        """Whether a neighbour's certificate is a collector's, which carries nothing for others."""
+        return gateway_id in self._leaves
+
+
+def _without(role: str) -> str:
+    return f"a link with a certificate without the role {role}"
 
 
 def _context(files: TlsFiles, tls: Tls) -> ssl.SSLContext:
@@ -117,8 +145,13 @@ def _context(files: TlsFiles, tls: Tls) -> ssl.SSLContext:
     return context
 
 
-def _check_own(files: TlsFiles, gateway_id: str) -> None:
-    """Whether neighbours would accept the gateway's own certificate; said here, not there."""
+def _check_own(files: TlsFiles, gateway_id: str, roles: frozenset[str]) -> frozenset[str]:
+    """Whether neighbours would accept the gateway's own certificate; said here, not there.
+
+    Returns:
+        All of its roles.
+
+    """
 
     def wrong(why: str) -> NoGatewayError:
         return NoGatewayError("certificate_file", files.certificate, why)
@@ -128,13 +161,15 @@ def _check_own(files: TlsFiles, gateway_id: str) -> None:
         own = identify(certificate.public_bytes(Encoding.DER))
     except CertificateError as error:
         raise wrong(str(error)) from error
-    if ROLE not in own.roles:
-        raise wrong(f"no certificate of a gateway: urn:hedgerow:role:{ROLE} is missing")
+    if not roles.intersection(own.roles):
+        lacking = " or ".join(f"urn:hedgerow:role:{role}" for role in sorted(roles))
+        raise wrong(f"no certificate of a {' or '.join(sorted(roles))}: {lacking} is missing")
     if own.name != gateway_id:
         raise wrong(f"the certificate of {own.name!r}, and this gateway is {gateway_id!r}")
     try:
         usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
-        return
+        return own.roles
     if any(usage not in usages for usage in _USAGES):
         raise wrong("its extended key usage must be both for servers and for clients")
+    return own.roles

@@ -279,7 +279,7 @@ class TreeNode:
         self.links[link.number] = link
         why = "closed here"
         try:
-            self._hellos.link_up(link.number)
+            self._hellos.link_up(link.number, is_leaf=self.admission.is_leaf(link.peer_id))
             now = self._loop.time()
             _log.info("link %d to %s (%s) is up", link.number, link.peer_id, link.address)
             self.tree.link_up(link.number, link.peer_id, now)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import enum
 import os
+import re
 import socket
 import ssl
 
@@ -38,6 +39,7 @@ class Refusal(enum.IntEnum):
         return _TEXTS[self]
 
 
+_ERRNO = re.compile(r"\[Errno ([0-9]+)\]")
 _TEXTS = {
     Refusal.NOT_AUTHORIZED: (
         "refused by the neighbour, whose log says why: a certificate, no TLS, or too many failures"
@@ -84,9 +86,15 @@ def reason(error: Exception) -> str:
             return f"{why}{_what_the_clock_says(error.verify_message)}"
         case ssl.SSLError():
             return _of_tls(error)
-        case OSError() if error.errno:
-            return os.strerror(error.errno)
+        case OSError():
+            return _of_the_system(error)
     return str(error) or type(error).__name__
+
+
+def _of_the_system(error: OSError) -> str:
+    numbers = [error.errno] if error.errno else map(int, _ERRNO.findall(str(error)))
+    whys = dict.fromkeys(map(os.strerror, numbers))  # asyncio joins those of several addresses
+    return ", ".join(whys) or str(error) or type(error).__name__
 
 
 def _what_the_clock_says(verify_message: str) -> str:

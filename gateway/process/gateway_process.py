@@ -52,6 +52,7 @@ from gateway.process.drain import Drain
 from gateway.process.node_settings import node_settings
 from gateway.process.origin_times import OriginTimes
 from gateway.process.reloading import ReloadedParts
+from gateway.signing import receivers
 from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations
 from gateway.state_folder import listeners_file, state
@@ -377,6 +378,8 @@ class GatewayProcess:
 
     def _control(self, entry: Entry, header: Header) -> None:
         with arrivals.heard(entry, header, self._refused):
+            if self._proof.only_receives(header.origin):
+                receivers.check(entry)
             self._members.receive(entry, header)
             self._watch.hear(entry, header)
             self._copied_card.receive(entry, header)

@@ -43,11 +43,8 @@ class GrownFleet:
         self, folder: Path, name: str, address: str, place: str | None, first_port: int | None
     ) -> None:
         self._folder = folder
-        self._authority = folder / AUTHORITY
-        for file in (self._authority / "ca.pem", self._authority / "ca.key.pem"):
-            if not file.is_file():
-                raise PlanError(f"{file}: no such file: this is no fleet that init has written")
-        self.others = _others(folder)
+        self._authority = authority_of(folder)
+        self.others = gateways_of(folder)
         plan.check_name(name)
         new_folder.refuse_taken(folder, [name])
         new_folder.refuse_taken(self._authority, [f"{name}.pem", f"{name}.key.pem"])
@@ -111,7 +108,27 @@ class GrownFleet:
         return found
 
 
-def _others(folder: Path) -> list[GatewayPlan]:
+def authority_of(folder: Path) -> Path:
+    """The folder of a fleet's authority.
+
+    Raises:
+        PlanError: there is none.
+
+    """
+    authority = folder / AUTHORITY
+    for file in (authority / "ca.pem", authority / "ca.key.pem"):
+        if not file.is_file():
+            raise PlanError(f"{file}: no such file: this is no fleet that init has written")
+    return authority
+
+
+def gateways_of(folder: Path) -> list[GatewayPlan]:
+    """The gateways of a fleet, by their configurations.
+
+    Raises:
+        PlanError: there is none, or one is changed beyond what init writes.
+
+    """
     found = [_read(file) for file in sorted(folder.glob(f"*/{CONFIGURATION}"))]
     if not found:
         raise PlanError(f"{folder}: there is no gateway: this is no fleet that init has written")

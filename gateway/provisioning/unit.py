@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from gateway import exit_codes
 from gateway.provisioning.texts import SYSTEM_STATE_DIR
 
-EXIT_WRONG_USE = 2
-"""What `hedgerow run` ends with where the configuration is wrong (docs/commands.md)."""
+_RELOAD = "ExecReload=/bin/sh -c 'kill -HUP $MAINPID'\n"
 HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
 """What ProtectHome= hides."""
 
@@ -53,12 +53,12 @@ StartLimitIntervalSec=0
 [Service]
 Type=notify
 NotifyAccess=main
-ExecStart={" ".join(_quoted(each).replace("$", "$$") for each in arguments)}
+ExecStart={_line(arguments)}
 ExecReload=/bin/sh -c 'kill -HUP $MAINPID'
 Restart=on-failure
 RestartSec=2
 # A wrong configuration stays wrong; a full disk or an address in use ends with another code.
-RestartPreventExitStatus={EXIT_WRONG_USE}
+RestartPreventExitStatus={exit_codes.WRONG_USE}
 WatchdogSec=30
 User={_escaped(service.user)}
 {_state(service)}{confinement}\
@@ -70,13 +70,68 @@ WantedBy=multi-user.target
 """
 
 
-def _state(service: ServicePlan) -> str:
-    if service.state_dir == SYSTEM_STATE_DIR:
-        return f"StateDirectory={SYSTEM_STATE_DIR.name}\nStateDirectoryMode=0700\n"
+@dataclass(frozen=True, slots=True)
+class CloudService:
+    """What systemd runs on a collector's server.
+
+    Attributes:
+        name: of the command.
+        command: the program with all of its arguments.
+        user: whom it runs as.
+        folder: its files.
+        state_dir: where it writes; one below /var/lib is made by systemd.
+        written: folders in it, which are there before anything is written.
+        reloads: it reads files again at SIGHUP.
+
+    """
+
+    name: str
+    command: tuple[str, ...]
+    user: str
+    folder: Path
+    state_dir: Path
+    written: tuple[str, ...] = ()
+    reloads: bool = True
+
+
+def cloud_unit(service: CloudService) -> str:
+    """The text of the unit of a collector, of the job, or of the dashboard."""
+    confinement = resources.files(__package__).joinpath("confinement.service").read_text()
+    return f"""\
+[Unit]
+Description=Hedgerow {service.name}
+After=network.target
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart={_line(service.command)}
+{_RELOAD if service.reloads else ""}Restart=on-failure
+RestartSec=5
+# A wrong configuration stays wrong; a full disk or an address in use ends with another code.
+RestartPreventExitStatus={exit_codes.WRONG_USE}
+User={_escaped(service.user)}
+Environment={_quoted(f"HOME={service.state_dir}")}
+{_state(service, service.written)}{confinement}\
+PrivateDevices=yes
+{_home(service)}
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def _line(command: tuple[str, ...]) -> str:
+    return " ".join(_quoted(each).replace("$", "$$") for each in command)
+
+
+def _state(service: ServicePlan | CloudService, inside: tuple[str, ...] = ()) -> str:
+    name = service.state_dir.name
+    if service.state_dir.parent == SYSTEM_STATE_DIR.parent:
+        names = " ".join((name, *(f"{name}/{folder}" for folder in inside)))
+        return f"StateDirectory={names}\nStateDirectoryMode=0700\n"
     return f"ReadWritePaths={_quoted(str(service.state_dir))}\n"
 
 
-def _home(service: ServicePlan) -> str:
+def _home(service: ServicePlan | CloudService) -> str:
     used = (service.folder, service.state_dir, Path(service.command[0]))
     if not any(path.is_relative_to(home) for path in used for home in HOMES):
         return ""

@@ -97,6 +97,10 @@ class FleetProof:
             and self.keys.ring.knows(gateway_id)
         )
 
+    def only_receives(self, gateway_id: str) -> bool:
+        """Whether it is a collector, as its certificates say."""
+        return self.keys is not None and self.keys.ring.only_receives(gateway_id)
+
     def is_there(self, gateway_id: str, epoch: int) -> bool:
         """Whether a life of a gateway is in the tree, as neighbours say: see `NodeReceiver`."""
         return self._lives is None or self._lives.is_there(gateway_id, epoch)

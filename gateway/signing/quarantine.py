@@ -118,5 +118,6 @@ class Quarantine:
 _WHY = {
     Verdict.FORGED: "its origin has not signed it",
     Verdict.UNSIGNED: "it is not signed",
+    Verdict.NOT_ALLOWED: "its origin is a collector, which publishes nothing",
     Verdict.UNKNOWN: "the certificate of who signed it is not known here, or counts no more",
 }

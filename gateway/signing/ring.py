@@ -148,6 +148,14 @@ class CertificateRing:
         since_s = self._now_s - late_s
         return life > 0 and self.former.names(gateway_id, signature, since_s=since_s, life=life)
 
+    def only_receives(self, gateway_id: str) -> bool:
+        """See `tree_handler.proof.KeyRing`."""
+        counting = [one for one in self._of.get(gateway_id, {}).values() if self._counts(one)]
+        return bool(counting) and all(one.only_receives for one in counting)
+
+    def _counts(self, vouched: Vouched, late_s: float = 0.0) -> bool:
+        return vouched.from_s <= self._now_s <= vouched.until_s + late_s
+
     def _verify(self, gateway_id: str, message: bytes, signature: bytes, late_s: float) -> Verdict:
         verdict = Verdict.UNKNOWN
         for key in self._keys_of(gateway_id, signature, late_s):
@@ -159,7 +167,7 @@ class CertificateRing:
     def _keys_of(self, gateway_id: str, signature: bytes, late_s: float) -> Iterator[PublicKey]:
         """The keys of a gateway that count now and may have made a signature."""
         for vouched in self._named.get(gateway_id, {}).get(signature[:NAME_BYTES], ()):
-            if vouched.from_s <= self._now_s <= vouched.until_s + late_s:
+            if self._counts(vouched, late_s):
                 yield vouched.key
 
     def _has_stated(self, gateway_id: str, message: bytes, signature: bytes) -> bool:

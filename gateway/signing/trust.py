@@ -2,8 +2,9 @@
 
 It asks of it what a link's TLS handshake asks (`gateway.links.link_tls`): a chain to a trusted
 authority (RFC 5280, section 6), not revoked (6.3, of the gateway's own certificate alone), the role
-``gateway``, a common name that is a gateway id, both extended key usages if it has any. But for the
-time: the ring judges that, for what was signed before a certificate ended may come after it.
+``gateway`` or ``collector``, a common name that is a gateway id, both extended key usages if it has
+any. But for the time: the ring judges that, for what was signed before a certificate ended may come
+after it.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ from OpenSSL import crypto
 
 from gateway.credentials import certificate_files
 from gateway.signing.keys import PublicKey, is_for_signing
-from gateway.tls.certificates import CertificateError, identify
+from gateway.tls.certificates import GATEWAY_ROLE, LINKED_ROLES, CertificateError, identify
 from gateway.tls.context import TlsFiles, revocations
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 
-ROLE = "gateway"
 MAX_CHAIN = 4
 """Certificates from a gateway's own towards its authority."""
 MAX_CERTIFICATE_BYTES = 8_192
@@ -59,6 +59,7 @@ class Vouched:
         key: its key.
         from_s: since when, in seconds since 1970.
         until_s: until when.
+        only_receives: it is a collector's, and no gateway's.
 
     """
 
@@ -66,6 +67,7 @@ class Vouched:
     key: PublicKey
     from_s: float
     until_s: float
+    only_receives: bool = False
 
 
 class Trust:
@@ -121,7 +123,7 @@ class Trust:
         try:
             own, *between = [x509.load_der_x509_certificate(der) for der in chain]
             key = own.public_key()
-            name = _gateway_of(own, chain[0])
+            name, roles = _gateway_of(own, chain[0])
         except (ValueError, UnsupportedAlgorithm) as error:
             raise UntrustedError("certificate", str(error)) from error
         if not isinstance(key, PublicKey) or not is_for_signing(key):
@@ -129,7 +131,13 @@ class Trust:
         for authority in self._chain(own, between, name)[1:]:
             if authority.not_valid_after_utc.timestamp() < now_s:
                 raise EndedAuthorityError("certificate of an authority that has ended", name)
-        return Vouched(name, key, _s(own.not_valid_before_utc), _s(own.not_valid_after_utc))
+        return Vouched(
+            name,
+            key,
+            _s(own.not_valid_before_utc),
+            _s(own.not_valid_after_utc),
+            only_receives=GATEWAY_ROLE not in roles,
+        )
 
     def _chain(
         self, own: x509.Certificate, between: Sequence[x509.Certificate], name: str
@@ -144,8 +152,8 @@ class Trust:
             raise UntrustedError(f"certificate: {error}", name) from error
 
 
-def _gateway_of(certificate: x509.Certificate, der: bytes) -> str:
-    """The id of the gateway whose certificate it says it is.
+def _gateway_of(certificate: x509.Certificate, der: bytes) -> tuple[str, frozenset[str]]:
+    """The id of the gateway or collector whose certificate it says it is, and its roles.
 
     Raises:
         ValueError: it is none.
@@ -155,8 +163,8 @@ def _gateway_of(certificate: x509.Certificate, der: bytes) -> str:
         peer = identify(der)
     except CertificateError as error:
         raise UntrustedError(str(error)) from error
-    if ROLE not in peer.roles:
-        raise UntrustedError(f"certificate without the role {ROLE}", peer.name)
+    if not LINKED_ROLES.intersection(peer.roles):
+        raise UntrustedError(f"certificate without the role {GATEWAY_ROLE}", peer.name)
     extensions = certificate.extensions
     try:
         usages = extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
@@ -170,7 +178,7 @@ def _gateway_of(certificate: x509.Certificate, der: bytes) -> str:
             raise UntrustedError("certificate that is not for signatures", peer.name)
     except x509.ExtensionNotFound:
         pass
-    return check_name("name of a gateway's certificate", peer.name)
+    return check_name("name of a gateway's certificate", peer.name), peer.roles
 
 
 def _s(time: datetime.datetime) -> float:

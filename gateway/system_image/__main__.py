@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gateway import exit_codes
 from gateway.system_image import building
 from gateway.system_image.errors import ImageBuildError
 from gateway.system_image.layout import ImageSizes
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         built = building.build(_order(options), _tell)
     except (ImageBuildError, OSError) as error:
         sys.stderr.write(f"image: {error}\n")
-        return 1
+        return exit_codes.FAILED
     sys.stdout.write(f"{built.sha256}  {built.image}  {built.version}\n")
     return 0
 

@@ -45,8 +45,9 @@ class Board:
         try:
             (partition,) = struct.unpack(">I", path.read_bytes())
         except (OSError, struct.error) as error:
+            why = getattr(error, "strerror", None) or error
             raise SystemSlotError(
-                f"{path}: {error}: no firmware that has started one of two systems"
+                f"{path}: {why}: no firmware that has started one of two systems"
             ) from error
         running = Slot.booted_from(partition)
         return Running(running, self._default(running))

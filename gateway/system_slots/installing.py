@@ -48,7 +48,8 @@ def version_of(root: Path) -> str:
         told = json.loads(path.read_bytes())
         version, architecture = told["version"], told["architecture"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SystemSlotError(f"{ABOUT}: {error}: no system of ours") from error
+        why = getattr(error, "strerror", None) or error
+        raise SystemSlotError(f"{ABOUT}: {why}: no system of ours") from error
     if _MACHINES.get(architecture) != platform.machine():
         raise SystemSlotError(f"it is for {architecture}, and this is a {platform.machine()}")
     return str(version)

@@ -14,6 +14,10 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 NAME_CHARACTERS_MAX = 256
+GATEWAY_ROLE = "gateway"
+COLLECTOR_ROLE = "collector"
+LINKED_ROLES = frozenset({GATEWAY_ROLE, COLLECTOR_ROLE})
+"""Whose holders have links: gateways, and collectors, which only receive."""
 _ROLE = re.compile(r"urn:hedgerow:role:([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)")
 
 

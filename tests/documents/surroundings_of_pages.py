@@ -86,18 +86,6 @@ anonymous = true
 type = "host"
 interval_s = 1.0
 """
-COLLECTOR = """[collector]
-id = "collector"
-spool_dir = "/var/spool/hedgerow"
-certificate_file = "tls/collector.pem"
-key_file = "tls/collector.key.pem"
-ca_file = "tls/ca.pem"
-crl_file = "tls/revoked.pem"
-[tree]
-key_file = "tree.key"
-neighbours = ["10.0.0.2:8883"]
-discovery = false
-"""
 ROOT = (
     SOUTH.replace("gw-south", "gw-root")
     .replace("10.0.0.3", "10.0.0.1")
@@ -226,15 +214,15 @@ def wrong_configuration(session: Session) -> None:
     session.write("gateway.toml", text)
 
 
-def collected(session: Session) -> None:
-    """gw-north with readings, and a configuration for its collector."""
-    session.have("files", "gateway")
-    session.write("collector.toml", COLLECTOR)
+def of_the_fleet(session: Session) -> None:
+    """gw-north as `hedgerow init --fleet` wrote it, running where it belongs."""
+    session.do("cp -rp hedgerow-fleet/gw-north /etc/hedgerow")
+    session.begin("hedgerow run --config /etc/hedgerow/hedgerow.toml", "gw-north")
 
 
 def collected_readings(session: Session) -> None:
     """Readings of gw-north in the collector's spool."""
-    session.wait_for("grep -rq gw-north/host/load1 /var/spool/hedgerow")
+    session.wait_for("grep -rq gw-north/host/load1 /var/lib/hedgerow-collector/spool")
 
 
 def small_disk(session: Session) -> None:
@@ -342,6 +330,6 @@ SURROUNDINGS: Mapping[str, Surrounding] = {
     "no tree key": no_tree_key,
     "the tree key again": tree_key,
     "wrong configuration": wrong_configuration,
-    "collector's files": collected,
+    "gateway of the fleet": of_the_fleet,
     "collected readings": collected_readings,
 }

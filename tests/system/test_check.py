@@ -126,7 +126,7 @@ series = "none.csv"
         "12: coap.tls_port: unknown key here: there is mqtt.tls_port",
         "13: tree.tls: 'required', and mqtt.tls_port is missing (docs/access.md, \"Links\")",
         f"14: tree.key_file: {folder}/tree.key: not hexadecimal",
-        "15: tree.hello_s: 0.0 is not 0.01 to 60",
+        "15: tree.hello_s: 0 is not 0.01 to 60",
         "16: tree.mode: 'all' is none of 'flood', 'routed', 'topic'",
         "19: tree.neighbours: 'nowhere' is not HOST:PORT",
         "22: limits.sessions: 0 is not within 1 and 1000000",

@@ -117,6 +117,7 @@ def test_sighup_reads_access_again_and_what_is_wrong_leaves_that_of_before(tmp_p
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
+        (("--tables", "nowhere"), "nowhere: no such folder"),
         (("--listen", "somewhere"), "--listen: 'somewhere' is not HOST:PORT"),
         (("--certificate", "x.pem"), "--certificate, --key"),
         (("--passwords", "nowhere"), "nowhere: No such file or directory"),

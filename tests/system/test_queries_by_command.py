@@ -12,8 +12,8 @@ import pytest
 from asked_fleet import ACTUATOR, AskedFleet, AskedGateway
 from chain import CONVERGE_S
 
+from gateway import exit_codes
 from gateway.coap.client import CoapClient
-from gateway.commands.resource_arguments import EXIT_REFUSED
 from tree_handler.members.place import Place
 
 COMMAND = [sys.executable, "-m", "gateway.cli"]
@@ -82,7 +82,7 @@ async def test_what_is_not_there_and_what_is_for_one_gateway_alone_is_told_as_th
 ) -> None:
     near, far = fleet.gateways
     code, _, err = await hedgerow(near, "get", "gw-9/counted")
-    assert code == EXIT_REFUSED
+    assert code == exit_codes.REFUSED
     assert "4.04 nothing there; `hedgerow discover` shows what there is" in err
     for command in (("put", "*/counted", "5"), ("observe", "*/*/*/counted")):
         code, _, err = await hedgerow(near, *command)
@@ -127,7 +127,7 @@ async def test_who_does_not_answer_is_named_after_those_who_do_and_a_write_may_h
         assert process.returncode is None  # the other one is still waited for
         _, complaint = await process.communicate()
     assert b"gw-1: 5.04 gw-1 did not answer within 5 s" in complaint
-    assert process.returncode == EXIT_REFUSED
+    assert process.returncode == exit_codes.REFUSED
     code, out, err = await hedgerow(near, "put", "gw-1/counted", "9")
-    assert (code, out) == (EXIT_REFUSED, "")
+    assert (code, out) == (exit_codes.REFUSED, "")
     assert "5.04 gw-1 did not answer within 5 s; it may have been carried out" in err

@@ -62,7 +62,7 @@ def base(tmp_path: Path) -> str:
             'root_policy = "oldest"',
             "tree.root_policy: 'oldest' is neither 'capacity' nor 'balance'",
         ),
-        ("discovery = false", "balance_roots = -1.0", "tree.balance_roots: -1.0 is not"),
+        ("discovery = false", "balance_roots = -1.0", "tree.balance_roots: -1 is not"),
         ("discovery = false", "max_overlays = 0", "tree.max_overlays: 0 is not 1 to 10000"),
         ("discovery = false", 'keep_local = ["a+"]', "tree.keep_local: "),
         ("discovery = false", 'neighbours = ["nowhere"]', "tree.neighbours: 'nowhere'"),

@@ -51,5 +51,7 @@ class RemoteSeals:
         if not signature:
             raise UnprovenError(f"{kind} without a signature, of", gateway_id)
         verdict = self._ring.verify(gateway_id, self._contexts[kind] + body, signature)
+        if verdict and self._ring.only_receives(gateway_id):
+            verdict = Verdict.NOT_ALLOWED
         if verdict is not Verdict.PROVEN:
             raise UnprovenError(f"{kind} with a signature that is {verdict.value}, of", gateway_id)

@@ -195,6 +195,8 @@ class RetainedProofs:
             return Verdict.PROVEN
         message = self._context + root
         verdict = self._ring.verify(origin, message, signature, RETAINED_LATE_S, epoch)
+        if verdict and self._ring.only_receives(origin):
+            return Verdict.NOT_ALLOWED
         if verdict is Verdict.PROVEN:
             self._believed[known] = None
             if len(self._believed) > MAX_BELIEVED:

@@ -65,3 +65,7 @@ class ModelRing:
         """See `tree_handler.proof.KeyRing`."""
         is_known = self._known is None or gateway_id in self._known
         return is_known and signature.startswith(ModelSigner(gateway_id, self._fleet).name)
+
+    def only_receives(self, gateway_id: str) -> bool:
+        """See `tree_handler.proof.KeyRing`; there are gateways alone."""
+        return False

@@ -98,6 +98,10 @@ class KnownKeysRing:
         numbers = self.known.that_count(gateway_id, for_what_was_kept=life > 0)
         return any(signature.startswith(_name_of(gateway_id, number)) for number in numbers)
 
+    def only_receives(self, gateway_id: str) -> bool:
+        """See `tree_handler.proof.KeyRing`; there are gateways alone."""
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class RenewedSigner:

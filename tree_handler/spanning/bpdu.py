@@ -98,6 +98,11 @@ class Bpdu:
     flags: BpduFlags = NO_FLAGS
     answers: int = 0
 
+    @property
+    def is_of_a_leaf(self) -> bool:
+        """Whether its sender carries nothing for others and is never the root of others."""
+        return not (self.flags & BpduFlags.TRANSIT or self.capability)
+
     def encode(self) -> bytes:
         """The body of the PINGREQ."""
         root = self.root

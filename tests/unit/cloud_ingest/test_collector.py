@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fleet_collector import linked, running, settings
 from fleet_gateway import Fleet, until
 
 from cloud_ingest.collector import command as collecting
-from cloud_ingest.collector.command import Collector, CollectorSettings
+from cloud_ingest.collector.command import Collector
 from cloud_ingest.collector.shared_spool import TOPIC
 from cloud_ingest.collector.spooled import Spooled, signed
 from cloud_ingest.spool.segments import read_mark, segments
-from gateway.configuration import config
 from gateway.configuration.config import ConfigError
 from gateway.links.settings import NodeSettings
 from tree_handler import batch
@@ -29,58 +27,6 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
     made = Fleet(tmp_path)
     yield made
     await made.stop()
-
-
-def settings(
-    fleet: Fleet,
-    *neighbours: int,
-    tls: bool = True,
-    durability: str = "sync",
-    name: str = "collector",
-    more: str = "",
-) -> CollectorSettings:
-    """Of a collector that dials gateways."""
-    own = ""
-    if tls:
-        issued = fleet.authority.issue(name, is_gateway=True)
-        own = (
-            f'certificate_file = "{issued.certificate}"\nkey_file = "{issued.key}"\n'
-            f'ca_file = "{fleet.authority.file}"'
-        )
-    (fleet.folder / "tree.key").write_text("ab" * 32)
-    path = fleet.folder / f"{name}.toml"
-    path.write_text(
-        f"""
-[collector]
-id = "{name}"
-spool_dir = "{fleet.folder / "spool"}{name.removeprefix("collector")}"
-{more}
-{own}
-[tree]
-key_file = "{fleet.folder / "tree.key"}"
-discovery = false
-hello_s = 0.05
-neighbours = {[f"127.0.0.1:{port}" for port in neighbours]}
-[log]
-durability = "{durability}"
-"""
-    )
-    return config.load(path, CollectorSettings)
-
-
-@contextlib.asynccontextmanager
-async def running(collector: Collector) -> AsyncIterator[None]:
-    task = asyncio.create_task(collector.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-def linked(collector: Collector) -> set[str]:
-    return {neighbour["id"] for neighbour in collector.node.status()["neighbours"]}
 
 
 async def test_it_does_not_start_without_a_certificate(fleet: Fleet) -> None:

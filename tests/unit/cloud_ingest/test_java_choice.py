@@ -122,7 +122,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "code", "begins"),
     [
-        ({"HEDGEROW_JAVA": "system", "PATH": ""}, 3, "no Java 17 or newer"),
+        ({"HEDGEROW_JAVA": "system", "PATH": ""}, 6, "no Java 17 or newer"),
         ({"HEDGEROW_JAVA": "no"}, 2, "HEDGEROW_JAVA: 'no'"),
     ],
 )

@@ -10,8 +10,9 @@ from typing import Any
 import deltalake
 import pytest
 
-from cloud_ingest.job.command import EXIT_BAD_ARGUMENT, main
+from cloud_ingest.job.command import main
 from cloud_ingest.mapping.sparkplug_messages import Payload
+from gateway import exit_codes
 
 PROGRAM = Path(__file__).with_name("ingest_in_steps.py")
 RULES = """
@@ -78,7 +79,7 @@ def test_a_wrong_file_of_rules_ends_the_command_with_its_name_and_key(
     arguments = ["--spool", str(spool.folder), "--tables", str(tmp_path / "tables")]
     with pytest.raises(SystemExit) as ended:
         main([*arguments, "--mappings", str(mappings)])
-    assert ended.value.code == EXIT_BAD_ARGUMENT
+    assert ended.value.code == exit_codes.WRONG_USE
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert f"--mappings: {mappings}: mapping[1]: Object contains unknown field `sensors`" in told

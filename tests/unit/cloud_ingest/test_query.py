@@ -12,7 +12,7 @@ from synthetic_tables import NOW, TELEMETRY, Fleet, put, rows, write_readings
 
 from cloud_ingest.query import Lake, LakeError, frame
 from cloud_ingest.query.command import ROWS_SHOWN
-from gateway import cli
+from gateway import cli, exit_codes
 
 DAY = datetime.timedelta(days=1)
 
@@ -75,13 +75,44 @@ def test_a_query_reads_the_tables_and_nothing_else(
     tables: Path, statement: str, named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     versions = [Lake(tables).open(name) for name in ("gateways", "telemetry")]
-    assert query(tables, statement) == 2
-    assert named in capsys.readouterr().err
+    assert query(tables, statement) == exit_codes.WRONG_USE
+    told = capsys.readouterr().err
+    assert named in told
+    assert told.count("\n") == 1
     for before in versions:
         assert before is not None
         version = before.version()
         before.update_incremental()
         assert before.version() == version
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("SELECT * FROM gatways", "gatways does not exist: there are "),
+        ("SELECT nope FROM gateways", 'column "nope" not found'),
+        ("SELEC 1", 'syntax error at or near "SELEC"; LINE 1: SELEC 1'),
+        ("SELECT gateway::INT FROM gateways", "Could not convert string"),
+        ("COPY (SELECT 1) TO 'x.csv'", "a query may read the tables, and no other file"),
+        ("", "it is no query; begin with SELECT"),
+    ],
+)
+def test_what_is_wrong_with_a_query_is_one_line_that_says_what_would_be_right(
+    tables: Path, statement: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert query(tables, statement) == exit_codes.WRONG_USE
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+
+
+def test_tables_that_are_nowhere_are_named_and_an_empty_folder_has_none_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert query(tmp_path / "nix", "SELECT 1") == exit_codes.WRONG_USE
+    assert f"{tmp_path / 'nix'}: no such folder: --tables is" in capsys.readouterr().err
+    assert query(tmp_path, "SELECT * FROM telemetry") == exit_codes.WRONG_USE
+    assert "there are no tables yet: `hedgerow ingest` writes them" in capsys.readouterr().err
 
 
 def test_a_sensor_is_a_frame_of_each_library(tables: Path) -> None:

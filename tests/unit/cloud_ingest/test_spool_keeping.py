@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from cloud_ingest.collector import keeping as spool_keeping
 from cloud_ingest.spool import committed, receipts
 from cloud_ingest.spool.receipts import PAIR, Receipts
 from cloud_ingest.spool.segments import SpoolRange
+from gateway.event_log.counted_lines import CountedLines
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
@@ -29,8 +31,9 @@ def grow(log: MessageLog, count: int, start: int = 1) -> None:
 def test_segments_go_when_all_tables_have_them_and_not_before(tmp_path: Path) -> None:
     log = MessageLog(tmp_path, segment_bytes=300, max_bytes=600, mark=receipts.note)
     log.open()
+    refusals = CountedLines(logging.getLogger(), time.monotonic)
     try:
-        spool_keeping.keep(log, ["ingest", "other"])
+        spool_keeping.keep(log, ["ingest", "other"], refusals)
         grow(log, 20)
         segments = sorted(tmp_path.glob("*.log"))
         assert len(segments) > 5
@@ -38,9 +41,9 @@ def test_segments_go_when_all_tables_have_them_and_not_before(tmp_path: Path) ->
         for query, segment in (("ingest", segments[-1]), ("other", third)):
             size = segment.stat().st_size
             committed.note([SpoolRange(str(tmp_path), segment.name, 0, size)], query)
-        spool_keeping.keep(log, ["ingest", "other"])
+        spool_keeping.keep(log, ["ingest", "other"], refusals)
         grow(log, 1, 21)
-        spool_keeping.keep(log, ["ingest", "other"])
+        spool_keeping.keep(log, ["ingest", "other"], refusals)
         left = sorted(tmp_path.glob("*.log"))
         assert left[: len(segments) - 4] == segments[4:]
         assert {path.with_suffix(".log") for path in tmp_path.glob("*.times")} == set(left)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway import cli
+from gateway import cli, exit_codes
 from gateway.commands import reference
 
 PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 
 
 def test_the_page_is_current() -> None:
-    made = reference.page(cli.command_line(), cli.EXIT_CODES)
+    made = reference.page(cli.command_line(), exit_codes.MEANINGS)
     assert PAGE.read_text() == made, (
         "run: .venv/bin/python -m gateway.commands.reference > docs/commands.md"
     )

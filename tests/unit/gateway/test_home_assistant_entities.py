@@ -11,6 +11,7 @@ from home_assistant_rules import check
 
 from cloud_ingest.record import Record, Value
 from gateway.configuration.config import ConfigError
+from gateway.home_assistant import device_classes, units
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
 from gateway.home_assistant.section import HomeAssistantSection
@@ -222,6 +223,17 @@ def test_a_table_says_what_a_unit_does_not() -> None:
     [
         ({"state_topic": "x"}, "sensors[0].home_assistant.state_topic: set by the gateway"),
         ({"unique_id": "x"}, "sensors[0].home_assistant.unique_id: set by the gateway"),
+        (
+            {"device_class": "temperatur"},
+            "sensors[0].home_assistant.device_class: 'temperatur' is none of Home Assistant's "
+            "component 'sensor', did you mean 'temperature'?",
+        ),
+        (
+            {"component": "binary_sensor", "device_class": "temperature"},
+            "sensors[0].home_assistant.device_class: 'temperature' is none of Home Assistant's "
+            "component 'binary_sensor', there are "
+            "battery, battery_charging, ",
+        ),
         ({"icon": ["x"]}, "sensors[0].home_assistant.icon: ['x'] is neither"),
         ({"component": "light"}, "sensors[0].home_assistant.component: 'light' is none of"),
         ({"component": "switch"}, "sensors[0].home_assistant.component: 'switch' is none of"),
@@ -304,3 +316,9 @@ def test_what_did_not_change_is_not_told_again() -> None:
 def test_it_is_off_unless_it_is_asked_for() -> None:
     off = Announcements(HomeAssistantSection(), GATEWAY, [configured(Switch("a"))])
     assert (off.begin({}), off.end(), off.actuators) == ([], [], {})
+
+
+def test_each_class_that_a_gateway_tells_by_itself_is_one_of_home_assistants() -> None:
+    told = {shown.device_class for shown in units._KNOWN.values()} - {None}
+    assert told <= device_classes.DEVICE_CLASSES["sensor"]
+    assert told <= device_classes.DEVICE_CLASSES["number"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import EXIT_WRONG_USE
+from gateway import exit_codes
 from gateway.provisioning import new_folder
 from gateway.provisioning.unit import ServicePlan, unit
 
@@ -53,7 +53,7 @@ def test_paths_are_written_as_systemd_reads_them(folder: str, written: str) -> N
 
 
 def test_neither_unit_starts_a_wrong_configuration_again_and_again() -> None:
-    told = f"RestartPreventExitStatus={EXIT_WRONG_USE}"
+    told = f"RestartPreventExitStatus={exit_codes.WRONG_USE}"
     assert told in lines("/etc/hedgerow", "/var/lib/hedgerow")
     roles = Path(__file__).parents[3] / "deploy/ansible/roles"
     for role in ("gateway", "cloud"):

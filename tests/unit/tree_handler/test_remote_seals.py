@@ -54,6 +54,9 @@ class Keys:
     ) -> bool:
         return True
 
+    def only_receives(self, gateway_id: str) -> bool:
+        return gateway_id == "collector"
+
 
 class KeyOf:
     def __init__(self, key: bytes) -> None:
