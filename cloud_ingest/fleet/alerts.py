@@ -110,9 +110,12 @@ class AlertBook(msgspec.Struct):
         for subject in about:
             self._clear(subject, at_us)
 
-    def gateways(self, kind: Kind | None = None) -> frozenset[str]:
-        """Those about which something is open, or something of one kind."""
-        return frozenset(who for what, who, _ in self.open if kind is None or what == kind)
+    def kinds(self) -> dict[str, set[str]]:
+        """The kinds of alerts that are open, by the gateway that they are about."""
+        found: dict[str, set[str]] = {}
+        for what, who, _ in self.open:
+            found.setdefault(who, set()).add(what)
+        return found
 
     def is_open(self, kind: Kind, gateway: str, sensor: str = "") -> bool:
         """Whether there is such an alert."""

@@ -10,14 +10,13 @@ from typing import Final
 
 from cloud_ingest.fleet.alerts import AlertBook, Kind
 from cloud_ingest.fleet.gateway_state import GatewayState
+from cloud_ingest.fleet.health import DRAINING, silence_limit_us
 from cloud_ingest.fleet.listening import Listening
 from cloud_ingest.fleet.lives import Heard
 from cloud_ingest.fleet.rules import AlertRules, Thresholds
 from cloud_ingest.ingest.facts import Statement
 from cloud_ingest.status_record import StatusRecord
 
-DRAINING: Final = "draining"
-"""The role of a gateway that leaves on purpose, after which it is not silent but gone."""
 MAX_ELECTIONS: Final = 32
 """Of one gateway that are remembered."""
 _PAUSES: Final = 3
@@ -162,8 +161,13 @@ class Judge:
         if record is None or self._alerts.is_open("silent", gateway.gateway):
             return
         rule = self._rules.of(gateway.gateway, gateway.domain).silent
-        limit_us = round(max(rule.least_s, rule.intervals * record.interval_s) * 1e6)
-        if not rule.on or now_us - gateway.last_us <= limit_us or DRAINING in record.roles:
+        limit_us = silence_limit_us(gateway, rule)
+        if (
+            limit_us is None
+            or not rule.on
+            or now_us - gateway.last_us <= limit_us
+            or DRAINING in record.roles
+        ):
             return
         pause_us = limit_us // _PAUSES
         if self._listening.listened_us(gateway.last_us, now_us, pause_us) > limit_us:
@@ -172,19 +176,22 @@ class Judge:
 
     def _missing(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
         rule = rules.gap
-        holes = [hole for life in gateway.lives.values() for hole in life.numbering.holes]
+        # What was lost for good has had its alert: it is not the reason of another one.
+        oldest_us = now_us - round(rule.forgets_s * 1e6)
+        holes = [
+            hole
+            for life in gateway.lives.values()
+            for hole in life.numbering.holes
+            if hole.found_us >= oldest_us
+        ]
         if not holes or not rule.on:
             self._judge("gap", gateway, False, now_us, "")
             return
-        latest_us = max(hole.found_us for hole in holes)
-        if now_us - latest_us > rule.forgets_s * 1e6:
-            self._judge("gap", gateway, False, now_us, "")
-        else:
-            since_us = min(hole.found_us for hole in holes) + round(rule.after_s * 1e6)
-            count = sum(hole.count for hole in holes)
-            message = f"{count} of its messages are missing"
-            is_wrong = True if since_us <= now_us else None
-            self._judge("gap", gateway, is_wrong, since_us, message, float(count))
+        since_us = min(hole.found_us for hole in holes) + round(rule.after_s * 1e6)
+        count = sum(hole.count for hole in holes)
+        message = f"{count} of its messages are missing"
+        is_wrong = True if since_us <= now_us else None
+        self._judge("gap", gateway, is_wrong, since_us, message, float(count))
 
     def _flapping(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
         rule = rules.flapping_root

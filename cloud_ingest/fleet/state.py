@@ -18,6 +18,9 @@ MAX_CLOSED_GAPS: Final = 20_000
 """Gaps that are remembered after they were closed, and those that were given up."""
 MAX_GAPS_A_GATEWAY: Final = 1_000
 """Likewise, of one gateway, so that none takes the room of others."""
+DEPARTED_TIMES: Final = 4
+"""So many times as many gateways as are remembered are forgotten but for how far their numbers had
+come; it takes some 50 bytes for one."""
 MAX_QUERIES: Final = 8
 """Queries whose last batch is remembered."""
 
@@ -92,6 +95,8 @@ class FleetState(msgspec.Struct):
         minutes: latencies of the last minutes.
         gaps: that are closed or given up.
         outbox: rows that are to be appended.
+        departed: the highest number of each life of gateways that are forgotten, by gateway; those
+            that were forgotten last are the last.
         began_late_until_us: until then the first number that is heard of a life may be any; None if
             all was heard from the beginning.
 
@@ -106,6 +111,7 @@ class FleetState(msgspec.Struct):
     gaps: list[GapRow] = []
     outbox: RowOutbox = msgspec.field(default_factory=RowOutbox)
     began_late_until_us: int | None = None
+    departed: dict[str, dict[int, int]] = {}
 
     def encode(self) -> bytes:
         """The form on a disk."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from cloud_ingest.fleet import latency, lives, state, tables
 from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold
+from cloud_ingest.fleet.health import Health, health
 from cloud_ingest.fleet.judging import Judge
 from cloud_ingest.fleet.numbers import Hole
 from cloud_ingest.fleet.rules import AlertRules
@@ -19,6 +20,7 @@ from cloud_ingest.fleet.sensors import SensorJudge
 from cloud_ingest.fleet.state import FleetState, GapRow, LatencyRow, TopologyRow
 from cloud_ingest.fleet.tables import FleetChanges
 from cloud_ingest.ingest.facts import (
+    UNTIMED_US,
     Activity,
     BatchFacts,
     GivenUp,
@@ -88,15 +90,21 @@ class FleetWatch:
         for gone in list(queries)[: -state.MAX_QUERIES]:
             del queries[gone]
         self._has_news = True
-        come_us = {each.gateway: each.collected_us for each in facts.activity}
+        come_us: dict[str, int] = {}
         events: list[Statement | Activity] = [*facts.statements, *facts.activity]
         for each in sorted(events, key=_by_time):
+            if each.collected_us == UNTIMED_US:
+                continue
             gateway = self._hear(each.gateway, each.collected_us)
             come_us[each.gateway] = max(come_us.get(each.gateway, 0), each.collected_us)
             if isinstance(each, Statement):
                 self._say(gateway, each)
             else:
-                gateway.act(each)
+                gateway.act(each, each.collected_us)
+        for untimed in facts.activity:  # which copies came says nothing of who is there
+            known = self._state.gateways.get(untimed.gateway)
+            if untimed.collected_us == UNTIMED_US and known is not None:
+                known.act(untimed, None)
         other_us = self.progress_us or facts.committed_us
         for name, epoch, come, kept_local in _merged(facts.numbers):
             at_us = come_us.get(name, other_us)
@@ -143,8 +151,9 @@ class FleetWatch:
             self._state.outbox.latency.append(_latency_row(minute_us, key, counts))
         replaced = {}
         if self._has_news:
-            about = self._state.alerts.gateways("silent"), self._state.alerts.gateways()
-            replaced["gateways"] = tables.gateways(self._gateways(), *about, progress_us)
+            replaced["gateways"] = tables.gateways(
+                self._gateways(), self._healths(progress_us), progress_us
+            )
         if self._gaps_changed:
             replaced["gaps"] = tables.gaps(self._gateways(), self._state.gaps)
         if self._state.alerts.has_changed:
@@ -188,10 +197,26 @@ class FleetWatch:
                 longest = min(gateways.values(), key=lambda each: (each.last_us, each.gateway))
                 self._forget(longest.gateway, at_us)
             gateway = gateways[name] = GatewayState(name, at_us, at_us)
+            gateway.past = self._state.departed.pop(name, {})
         return gateway
 
+    def _healths(self, now_us: int) -> dict[str, Health]:
+        kinds = self._state.alerts.kinds()
+        return {
+            each.gateway: health(
+                each,
+                self._rules.of(each.gateway, each.domain).silent,
+                kinds.get(each.gateway, ()),
+                now_us,
+            )
+            for each in self._gateways()
+        }
+
     def _forget(self, name: str, at_us: int) -> None:
-        del self._state.gateways[name]
+        departed = self._state.departed
+        departed[name] = self._state.gateways.pop(name).tops()
+        for longest in list(departed)[: -state.DEPARTED_TIMES * self._rules.kept.gateways]:
+            del departed[longest]
         self._state.alerts.forget_about(name, None, at_us)
         self._gaps_changed = True
 
