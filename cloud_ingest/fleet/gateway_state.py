@@ -134,6 +134,7 @@ class GatewayState(msgspec.Struct):
         slots: messages by slot of the collector's clock, for the rate.
         sensors: by name.
         past: the highest number of lives that are forgotten, by boot epoch.
+        shift_us: how far the clock of whoever collects from it is behind (`WatchClock`).
 
     """
 
@@ -165,6 +166,7 @@ class GatewayState(msgspec.Struct):
     given_up: int = 0
     given_up_us: int | None = None
     past: dict[int, int] = {}
+    shift_us: int = 0
 
     def life(self, epoch: int, at_us: int) -> HeardLife:
         """The life with this boot epoch; the one that was heard longest ago may go for it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from cloud_ingest.fleet.alerts import AlertBook, Kind
+from cloud_ingest.fleet.clock import WatchClock
 from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.health import DRAINING, silence_limit_us
 from cloud_ingest.fleet.listening import Listening
@@ -30,13 +31,17 @@ class Judge:
         rules: of the fleet.
         alerts: are raised and cleared.
         listening: when the collector was there.
+        clock: what is known of its clock.
 
     """
 
-    def __init__(self, rules: AlertRules, alerts: AlertBook, listening: Listening) -> None:
+    def __init__(
+        self, rules: AlertRules, alerts: AlertBook, listening: Listening, clock: WatchClock
+    ) -> None:
         self._rules = rules
         self._alerts = alerts
         self._listening = listening
+        self._clock = clock
 
     # -- a status record -------------------------------------------------------------------------
 
@@ -61,7 +66,8 @@ class Judge:
         self._supply(gateway, rules, record, at_us)
         self._disk(gateway, rules, record, at_us)
         if heard.is_live:
-            self._clock(gateway, rules, said)
+            if not self._clock.is_ahead:
+                self._clock_off(gateway, rules, said)
             self._judge("silent", gateway, False, at_us, "")
         self._elections(gateway, record, said.collected_us, begins=heard.begins)
 
@@ -102,7 +108,7 @@ class Judge:
                 message = f"{pace / 1e9:.1f} GB are written to its disk in a day at this pace"
                 self._judge("disk-wearing", gateway, is_wrong, at_us, message, pace)
 
-    def _clock(self, gateway: GatewayState, rules: Thresholds, said: Statement) -> None:
+    def _clock_off(self, gateway: GatewayState, rules: Thresholds, said: Statement) -> None:
         rule = rules.clock_off
         beyond = said.origin_us is None
         ahead_s = 1e12 if said.origin_us is None else (said.origin_us - said.collected_us) / 1e6

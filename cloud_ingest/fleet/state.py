@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from cloud_ingest.fleet.alerts import AlertBook
+from cloud_ingest.fleet.clock import WatchClock
 from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.latency import Minutes
 from cloud_ingest.fleet.listening import Listening
@@ -99,6 +100,7 @@ class FleetState(msgspec.Struct):
             that were forgotten last are the last.
         began_late_until_us: until then the first number that is heard of a life may be any; None if
             all was heard from the beginning.
+        clock: what is known of the clocks of collectors and of the job.
 
     """
 
@@ -112,6 +114,7 @@ class FleetState(msgspec.Struct):
     outbox: RowOutbox = msgspec.field(default_factory=RowOutbox)
     began_late_until_us: int | None = None
     departed: dict[str, dict[int, int]] = {}
+    clock: WatchClock = msgspec.field(default_factory=WatchClock)
 
     def encode(self) -> bytes:
         """The form on a disk."""

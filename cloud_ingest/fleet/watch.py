@@ -61,7 +61,8 @@ class FleetWatch:
         if remembered is None and after > 0:
             self._state.outbox.number = after + 1
             self._state.began_late_until_us = -1
-        self._judge = Judge(rules, self._state.alerts, self._state.listening)
+        known = self._state
+        self._judge = Judge(rules, known.alerts, known.listening, known.clock)
         self._sensors = SensorJudge(rules, self._state.alerts)
         # What changed last may not have come into the tables.
         self._has_news = self._gaps_changed = remembered is not None
@@ -90,6 +91,8 @@ class FleetWatch:
         for gone in list(queries)[: -state.MAX_QUERIES]:
             del queries[gone]
         self._has_news = True
+        self._state.clock.job_says(facts.committed_us, self.progress_us)
+        facts = self._state.clock.timed(facts, self._state.gateways)
         come_us: dict[str, int] = {}
         events: list[Statement | Activity] = [*facts.statements, *facts.activity]
         for each in sorted(events, key=_by_time):
@@ -120,14 +123,22 @@ class FleetWatch:
             self._sensors.take(self._known(span.gateway, at_us), span, at_us)
         self._committed_us = facts.committed_us
 
-    def progressed(self, collected_us: int) -> None:
-        """The collector says that it had taken all that there was by a time of its clock."""
-        self._state.listening.took(collected_us)
+    def progressed(self, collected_us: int, now_us: int) -> None:
+        """A collector says that it had taken all that there was.
+
+        Args:
+            collected_us: until when, by its clock.
+            now_us: the clock that batches are committed by.
+
+        """
+        clock = self._state.clock
+        clock.job_says(now_us, self.progress_us)
+        self._state.listening.took(clock.heard_until(collected_us, self.progress_us))
         self._has_news = True
 
     @property
     def progress_us(self) -> int | None:
-        """How far the collector is, by its clock; None before it took anything."""
+        """How far the collectors are, by the watch's time; None before they took anything."""
         return self._state.listening.progress_us
 
     # -- what comes out --------------------------------------------------------------------------
@@ -307,16 +318,15 @@ class FleetWatch:
     # -- time ------------------------------------------------------------------------------------
 
     def _look(self, progress_us: int) -> None:
-        kept = self._rules.kept
-        alerts = self._state.alerts
-        old_us = progress_us - round(kept.forget_gateway_s * 1e6)
+        kept, alerts, listening = self._rules.kept, self._state.alerts, self._state.listening
+        old_us = listening.ago(round(kept.forget_gateway_s * 1e6))
         for name in [each.gateway for each in self._gateways() if each.last_us < old_us]:
             self._forget(name, progress_us)
         for gateway in self._gateways():
             self._judge.time_passed(gateway, progress_us)
             for life in gateway.lives.values():
                 self._gaps_changed |= life.numbering.tell(progress_us - SETTLED_US)
-        before_us = progress_us - round(kept.closed_s * 1e6)
+        before_us = listening.ago(round(kept.closed_s * 1e6))
         alerts.drop_closed(before_us)
         gaps = [gap for gap in self._state.gaps if gap.found_us >= before_us]
         gaps = state.newest_of_each(gaps)[-state.MAX_CLOSED_GAPS :]

@@ -204,7 +204,7 @@ def test_a_gateway_of_whom_alone_it_is_known_is_silent_when_the_collector_says_i
         watch.take(batch(second, second, statements=(statement(one, second, second + 1),)))
     assert rows(watch, "alerts", 500) == []
     for second in range(20, 80, 2):
-        watch.progressed(at(second))
+        watch.progressed(at(second), at(second))
     (alert,) = rows(watch, "alerts")
     assert (alert["kind"], alert["gateway"]) == ("silent", "gw-a")
     assert rows(watch, "gateways")[0]["health"] == "silent"
@@ -215,7 +215,7 @@ def test_a_gateway_that_was_drained_is_not_silent_but_gone() -> None:
     watch = FleetWatch(AlertRules())
     watch.take(batch(0, 0, statements=(statement(one, 0, 1, roles=("draining",)),)))
     for second in range(200):
-        watch.progressed(at(second))
+        watch.progressed(at(second), at(second))
     assert rows(watch, "alerts") == []
 
 

@@ -157,15 +157,24 @@ def test_copies_do_not_say_when_a_gateway_was_heard() -> None:
 def test_a_gateway_that_was_away_for_months_misses_nothing_when_it_comes_back() -> None:
     watched = Watched()
     watched.batch(0, activity=(came(0),), numbers=(numbers(1, 5_000), numbers(9, 9, epoch=6)))
-    for day in range(41):
-        watched.batch(day * DAY_S, activity=(came(day * DAY_S, "gw-b"),))
-        watched.watch.changes(at(day * DAY_S))
+    for hour in range(41 * 24):
+        watched.batch(hour * 3_600.0, activity=(came(hour * 3_600.0, "gw-b"),))
     now = 40.0 * DAY_S
     assert [row["gateway"] for row in watched.rows("gateways", now)] == ["gw-b"]
     watched.batch(
         now, activity=(came(now),), numbers=(numbers(5_001, 5_001), numbers(5_003, 5_003))
     )
     assert watched.row("gw-a", now)["gaps"] == 1
+
+
+def test_a_clock_that_leaps_over_forty_years_has_no_gateway_forgotten() -> None:
+    watched = Watched()
+    watched.batch(0, activity=(came(0),))
+    for hour in range(1, 48):
+        watched.batch(hour * 3_600.0, activity=(came(hour * 3_600.0, "gw-b"),))
+    later = 40.0 * 365 * DAY_S  # of the one machine that collector and job share
+    watched.batch(later, activity=(came(later, "gw-b"),))
+    assert {row["gateway"] for row in watched.rows("gateways", later)} == {"gw-a", "gw-b"}
 
 
 def test_a_life_that_comes_back_after_many_others_misses_nothing() -> None:
