@@ -155,6 +155,7 @@ def decode(data: bytes) -> FleetState:
         found = _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise StateError(str(error)) from error
+    found.alerts.count_open()  # an earlier version did not
     for gateway in found.gateways.values():
         # An earlier version took any text for a place.
         if not all(name is None or is_column(name) for name in (gateway.domain, gateway.group)):

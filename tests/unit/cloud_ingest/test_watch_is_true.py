@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from watched_fleet import Gateway, at
 
+from cloud_ingest.fleet.alerts import MAX_CLOSED_A_GATEWAY, MAX_OPEN_A_GATEWAY, AlertBook
 from cloud_ingest.fleet.rules import AlertRules, Kept, read
 from cloud_ingest.fleet.watch import FleetWatch
 from cloud_ingest.ingest.facts import Activity, BatchFacts, Numbers, SensorSpan, Statement
@@ -209,3 +211,40 @@ def test_one_sensor_too_many_raises_no_alert_twice(pause_s: float) -> None:
     sensors = [row for row in watched.alerts(5 * pause_s) if row["kind"] == "sensor-range"]
     assert len({row["sensor"] for row in sensors}) == len(sensors)
     assert all(row["cleared"] is None for row in sensors)
+
+
+def test_a_gateway_whose_alerts_come_and_go_takes_no_room_of_the_history_of_others() -> None:
+    book = AlertBook()
+    book.judge(("hot", "gw-a", ""), True, 1, "hot")
+    book.judge(("hot", "gw-a", ""), False, 2, "")
+    for time_us in range(10, 2_000_000, 50):
+        book.judge(("hot", "gw-noisy", ""), True, time_us, "hot")
+        book.judge(("hot", "gw-noisy", ""), False, time_us + 20, "")
+    book.drop_closed(0)
+    kept = Counter(alert.gateway for alert in book.all())
+    assert kept == {"gw-a": 1, "gw-noisy": MAX_CLOSED_A_GATEWAY}
+    newest = max(alert.opened_us for alert in book.all())
+    assert newest == 1_999_960
+
+
+def test_a_gateway_with_too_many_open_alerts_takes_no_room_of_others() -> None:
+    book = AlertBook()
+    for number in range(2 * MAX_OPEN_A_GATEWAY):
+        book.judge(("sensor-range", "gw-noisy", f"s{number}"), True, number, "out of range")
+    book.judge(("hot", "gw-a", ""), True, 1, "hot")
+    assert Counter(alert.gateway for alert in book.all()) == {
+        "gw-noisy": MAX_OPEN_A_GATEWAY,
+        "gw-a": 1,
+    }
+    assert book.left_out == MAX_OPEN_A_GATEWAY
+    book.forget_about("gw-noisy", ["s0"], 5)
+    book.judge(("sensor-range", "gw-noisy", "s600"), True, 9_000, "out of range")
+    assert book.is_open("sensor-range", "gw-noisy", "s600")
+
+
+def test_an_alert_that_is_raised_again_at_the_same_moment_has_a_name_of_its_own() -> None:
+    book = AlertBook()
+    for _ in range(3):
+        book.judge(("hot", "gw-a", ""), True, 5, "hot")
+        book.judge(("hot", "gw-a", ""), False, 5, "")
+    assert len({alert.id for alert in book.all()}) == 3
