@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
@@ -23,8 +24,12 @@ Kind = Literal[
 ]
 MAX_CLOSED: Final = 20_000
 """Alerts that are remembered after they were cleared."""
+MAX_CLOSED_A_GATEWAY: Final = 200
+"""Likewise, of one gateway, so that none takes the room of others."""
 MAX_OPEN: Final = 100_000
 """Alerts that are open at a time; more are counted, and not raised."""
+MAX_OPEN_A_GATEWAY: Final = 600
+"""Likewise, of one gateway: two of each sensor that is watched, and its own."""
 
 Subject = tuple[str, str, str]
 """Kind, gateway, and sensor or ``""``."""
@@ -67,6 +72,8 @@ class AlertBook(msgspec.Struct):
         closed: those that were cleared, in that order.
         left_out: how many were not raised since `MAX_OPEN` were open.
         has_changed: a table has to be written anew.
+        last_us: when what is remembered was last raised, by what it is about.
+        open_of: how many are open, by gateway.
 
     """
 
@@ -74,6 +81,8 @@ class AlertBook(msgspec.Struct):
     closed: list[Alert] = []
     left_out: int = 0
     has_changed: bool = False
+    last_us: dict[Subject, int] = {}
+    open_of: dict[str, int] = {}
 
     def judge(
         self,
@@ -95,10 +104,15 @@ class AlertBook(msgspec.Struct):
         """
         there = self.open.get(subject)
         if is_wrong and there is None:
-            if len(self.open) >= MAX_OPEN:
+            open_of = self.open_of.get(subject[1], 0)
+            if len(self.open) >= MAX_OPEN or open_of >= MAX_OPEN_A_GATEWAY:
                 self.left_out += 1
                 return
-            self.open[subject] = Alert(*subject, at_us, None, message, value)
+            # Its name holds the time: no other one about the same may have it.
+            opened_us = max(at_us, self.last_us.get(subject, at_us - 1) + 1)
+            self.open[subject] = Alert(*subject, opened_us, None, message, value)
+            self.last_us[subject] = opened_us
+            self.open_of[subject[1]] = open_of + 1
             self.has_changed = True
         elif is_wrong is False and there is not None:
             self._clear(subject, at_us)
@@ -110,9 +124,12 @@ class AlertBook(msgspec.Struct):
         for subject in about:
             self._clear(subject, at_us)
 
-    def gateways(self, kind: Kind | None = None) -> frozenset[str]:
-        """Those about which something is open, or something of one kind."""
-        return frozenset(who for what, who, _ in self.open if kind is None or what == kind)
+    def kinds(self) -> dict[str, set[str]]:
+        """The kinds of alerts that are open, by the gateway that they are about."""
+        found: dict[str, set[str]] = {}
+        for what, who, _ in self.open:
+            found.setdefault(who, set()).add(what)
+        return found
 
     def is_open(self, kind: Kind, gateway: str, sensor: str = "") -> bool:
         """Whether there is such an alert."""
@@ -120,10 +137,24 @@ class AlertBook(msgspec.Struct):
 
     def drop_closed(self, before_us: int) -> None:
         """Forget what was cleared before a time, and the oldest of too many."""
-        kept = [each for each in self.closed if (each.cleared_us or 0) >= before_us][-MAX_CLOSED:]
+        counts: Counter[str] = Counter()
+        kept = []
+        for alert in reversed(self.closed):
+            counts[alert.gateway] += 1
+            is_old = (alert.cleared_us or 0) < before_us
+            if not is_old and counts[alert.gateway] <= MAX_CLOSED_A_GATEWAY:
+                kept.append(alert)
+        kept = kept[:MAX_CLOSED][::-1]
         if len(kept) != len(self.closed):
             self.closed = kept
             self.has_changed = True
+            about = {(alert.kind, alert.gateway, alert.sensor) for alert in kept}
+            named = self.last_us.items()
+            self.last_us = {s: us for s, us in named if s in about or s in self.open}
+
+    def count_open(self) -> None:
+        """Count anew how many are open of each gateway."""
+        self.open_of = dict(Counter(who for _, who, _ in self.open))
 
     def all(self) -> Iterator[Alert]:
         """Those that are open, and those that were, by time."""
@@ -131,6 +162,9 @@ class AlertBook(msgspec.Struct):
 
     def _clear(self, subject: Subject, at_us: int) -> None:
         alert = self.open.pop(subject)
+        left = self.open_of.pop(alert.gateway, 1) - 1
+        if left > 0:
+            self.open_of[alert.gateway] = left
         alert.cleared_us = max(at_us, alert.opened_us)
         self.closed.append(alert)
         self.has_changed = True

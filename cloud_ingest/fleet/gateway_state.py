@@ -12,6 +12,8 @@ from cloud_ingest.status_record import StatusRecord
 
 MAX_LIVES: Final = 8
 """Boot epochs of one gateway that are told apart; the one heard longest ago is forgotten."""
+MAX_PAST_LIVES: Final = 32
+"""Further ones of which the highest number is remembered, so that none comes back as a stranger."""
 RATE_US: Final = 60_000_000
 """The rate of messages is that of so long."""
 _SLOT_US: Final = 5_000_000
@@ -131,6 +133,8 @@ class GatewayState(msgspec.Struct):
         told: its last row in the table of topology.
         slots: messages by slot of the collector's clock, for the rate.
         sensors: by name.
+        past: the highest number of lives that are forgotten, by boot epoch.
+        shift_us: how far the clock of whoever collects from it is behind (`WatchClock`).
 
     """
 
@@ -161,6 +165,8 @@ class GatewayState(msgspec.Struct):
     sensors: dict[str, SensorState] = {}
     given_up: int = 0
     given_up_us: int | None = None
+    past: dict[int, int] = {}
+    shift_us: int = 0
 
     def life(self, epoch: int, at_us: int) -> HeardLife:
         """The life with this boot epoch; the one that was heard longest ago may go for it."""
@@ -171,23 +177,38 @@ class GatewayState(msgspec.Struct):
                     (each for each in self.lives if each != self.epoch),
                     key=lambda each: (self.lives[each].heard_us, each),
                 )
-                self.lost += self.lives.pop(gone).numbering.missing
+                self._end(gone)
             life = self.lives[epoch] = HeardLife(at_us)
+            life.numbering.top = self.past.pop(epoch, 0)
         life.heard_us = max(life.heard_us, at_us)
         return life
+
+    def tops(self) -> dict[int, int]:
+        """The highest number that has come of each life, the one heard last being the last."""
+        lives = sorted(self.lives.items(), key=lambda each: (each[1].heard_us, each[0]))
+        tops = {epoch: life.numbering.top for epoch, life in lives if life.numbering.top}
+        return dict([*self.past.items(), *tops.items()][-MAX_PAST_LIVES:])
+
+    def _end(self, epoch: int) -> None:
+        numbering = self.lives.pop(epoch).numbering
+        self.lost += numbering.missing
+        if numbering.top:
+            self.past[epoch] = numbering.top
+            for oldest in list(self.past)[:-MAX_PAST_LIVES]:
+                del self.past[oldest]
 
     @property
     def missing(self) -> int:
         """How many logged messages of its clients are missing."""
         return self.lost + sum(life.numbering.missing for life in self.lives.values())
 
-    def act(self, activity: Activity) -> None:
-        """Note how much came of it."""
+    def act(self, activity: Activity, at_us: int | None) -> None:
+        """Note how much came of it, and when; None if nobody knows when."""
         self.messages += activity.messages
         self.undecodable += activity.undecodable
         self.duplicates += activity.duplicates
-        if activity.messages:
-            slot = activity.collected_us // _SLOT_US
+        if activity.messages and at_us is not None:
+            slot = at_us // _SLOT_US
             self.slots[slot] = self.slots.get(slot, 0) + activity.messages
             if len(self.slots) > RATE_US // _SLOT_US + 1:
                 newest = max(self.slots)

@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 from cloud_ingest.fleet.alerts import AlertBook, Kind
+from cloud_ingest.fleet.clock import WatchClock
 from cloud_ingest.fleet.gateway_state import GatewayState
+from cloud_ingest.fleet.health import DRAINING, silence_limit_us
 from cloud_ingest.fleet.listening import Listening
 from cloud_ingest.fleet.lives import Heard
 from cloud_ingest.fleet.rules import AlertRules, Thresholds
 from cloud_ingest.ingest.facts import Statement
 from cloud_ingest.status_record import StatusRecord
 
-DRAINING: Final = "draining"
-"""The role of a gateway that leaves on purpose, after which it is not silent but gone."""
 MAX_ELECTIONS: Final = 32
 """Of one gateway that are remembered."""
 _PAUSES: Final = 3
@@ -31,13 +31,17 @@ class Judge:
         rules: of the fleet.
         alerts: are raised and cleared.
         listening: when the collector was there.
+        clock: what is known of its clock.
 
     """
 
-    def __init__(self, rules: AlertRules, alerts: AlertBook, listening: Listening) -> None:
+    def __init__(
+        self, rules: AlertRules, alerts: AlertBook, listening: Listening, clock: WatchClock
+    ) -> None:
         self._rules = rules
         self._alerts = alerts
         self._listening = listening
+        self._clock = clock
 
     # -- a status record -------------------------------------------------------------------------
 
@@ -62,7 +66,8 @@ class Judge:
         self._supply(gateway, rules, record, at_us)
         self._disk(gateway, rules, record, at_us)
         if heard.is_live:
-            self._clock(gateway, rules, said)
+            if not self._clock.is_ahead:
+                self._clock_off(gateway, rules, said)
             self._judge("silent", gateway, False, at_us, "")
         self._elections(gateway, record, said.collected_us, begins=heard.begins)
 
@@ -103,7 +108,7 @@ class Judge:
                 message = f"{pace / 1e9:.1f} GB are written to its disk in a day at this pace"
                 self._judge("disk-wearing", gateway, is_wrong, at_us, message, pace)
 
-    def _clock(self, gateway: GatewayState, rules: Thresholds, said: Statement) -> None:
+    def _clock_off(self, gateway: GatewayState, rules: Thresholds, said: Statement) -> None:
         rule = rules.clock_off
         beyond = said.origin_us is None
         ahead_s = 1e12 if said.origin_us is None else (said.origin_us - said.collected_us) / 1e6
@@ -162,8 +167,13 @@ class Judge:
         if record is None or self._alerts.is_open("silent", gateway.gateway):
             return
         rule = self._rules.of(gateway.gateway, gateway.domain).silent
-        limit_us = round(max(rule.least_s, rule.intervals * record.interval_s) * 1e6)
-        if not rule.on or now_us - gateway.last_us <= limit_us or DRAINING in record.roles:
+        limit_us = silence_limit_us(gateway, rule)
+        if (
+            limit_us is None
+            or not rule.on
+            or now_us - gateway.last_us <= limit_us
+            or DRAINING in record.roles
+        ):
             return
         pause_us = limit_us // _PAUSES
         if self._listening.listened_us(gateway.last_us, now_us, pause_us) > limit_us:
@@ -172,19 +182,22 @@ class Judge:
 
     def _missing(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
         rule = rules.gap
-        holes = [hole for life in gateway.lives.values() for hole in life.numbering.holes]
+        # What was lost for good has had its alert: it is not the reason of another one.
+        oldest_us = now_us - round(rule.forgets_s * 1e6)
+        holes = [
+            hole
+            for life in gateway.lives.values()
+            for hole in life.numbering.holes
+            if hole.found_us >= oldest_us
+        ]
         if not holes or not rule.on:
             self._judge("gap", gateway, False, now_us, "")
             return
-        latest_us = max(hole.found_us for hole in holes)
-        if now_us - latest_us > rule.forgets_s * 1e6:
-            self._judge("gap", gateway, False, now_us, "")
-        else:
-            since_us = min(hole.found_us for hole in holes) + round(rule.after_s * 1e6)
-            count = sum(hole.count for hole in holes)
-            message = f"{count} of its messages are missing"
-            is_wrong = True if since_us <= now_us else None
-            self._judge("gap", gateway, is_wrong, since_us, message, float(count))
+        since_us = min(hole.found_us for hole in holes) + round(rule.after_s * 1e6)
+        count = sum(hole.count for hole in holes)
+        message = f"{count} of its messages are missing"
+        is_wrong = True if since_us <= now_us else None
+        self._judge("gap", gateway, is_wrong, since_us, message, float(count))
 
     def _flapping(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
         rule = rules.flapping_root

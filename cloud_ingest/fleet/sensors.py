@@ -7,9 +7,10 @@ from cloud_ingest.fleet.gateway_state import GatewayState, SensorState
 from cloud_ingest.fleet.rules import AlertRules, SensorRange, Thresholds
 from cloud_ingest.ingest.facts import SensorSpan
 
-SILENT_US = 3_600_000_000
+SILENT_US = 7 * 86_400_000_000
 """A sensor that said something within this time is not forgotten for another one: of sensors that
-drive each other out each would be new each time, and its alert raised and cleared each time."""
+drive each other out each would be new each time, and its alert raised and cleared each time. It is
+longer than most sensors wait from one reading to the next."""
 
 
 class SensorJudge:

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from cloud_ingest.fleet.alerts import AlertBook
+from cloud_ingest.fleet.clock import WatchClock
 from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.latency import Minutes
 from cloud_ingest.fleet.listening import Listening
@@ -18,6 +19,9 @@ MAX_CLOSED_GAPS: Final = 20_000
 """Gaps that are remembered after they were closed, and those that were given up."""
 MAX_GAPS_A_GATEWAY: Final = 1_000
 """Likewise, of one gateway, so that none takes the room of others."""
+DEPARTED_TIMES: Final = 4
+"""So many times as many gateways as are remembered are forgotten but for how far their numbers had
+come; it takes some 50 bytes for one."""
 MAX_QUERIES: Final = 8
 """Queries whose last batch is remembered."""
 
@@ -92,8 +96,11 @@ class FleetState(msgspec.Struct):
         minutes: latencies of the last minutes.
         gaps: that are closed or given up.
         outbox: rows that are to be appended.
+        departed: the highest number of each life of gateways that are forgotten, by gateway; those
+            that were forgotten last are the last.
         began_late_until_us: until then the first number that is heard of a life may be any; None if
             all was heard from the beginning.
+        clock: what is known of the clocks of collectors and of the job.
 
     """
 
@@ -106,6 +113,8 @@ class FleetState(msgspec.Struct):
     gaps: list[GapRow] = []
     outbox: RowOutbox = msgspec.field(default_factory=RowOutbox)
     began_late_until_us: int | None = None
+    departed: dict[str, dict[int, int]] = {}
+    clock: WatchClock = msgspec.field(default_factory=WatchClock)
 
     def forget(self, gateway: str) -> None:
         """Remember nothing of a gateway, as if it had never been heard."""
@@ -160,6 +169,7 @@ def decode(data: bytes) -> FleetState:
         found = _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise StateError(str(error)) from error
+    found.alerts.count_open()  # an earlier version did not
     for gateway in found.gateways.values():
         # An earlier version took any text for a place.
         if not all(name is None or is_column(name) for name in (gateway.domain, gateway.group)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from cloud_ingest.fleet.alerts import Alert
 from cloud_ingest.fleet.gateway_state import GatewayState
+from cloud_ingest.fleet.health import Health
 from cloud_ingest.fleet.state import GapRow, LatencyRow, RowOutbox, TopologyRow
 from cloud_ingest.status_record import StatusRecord
 
@@ -53,9 +54,12 @@ GATEWAYS: Final = pa.schema(
         ("last_status", TIME),
         ("member_error", _TEXT),
         ("counters", pa.map_(_TEXT, _LONG)),
+        ("health_why", _TEXT),
+        ("judged", TIME),
     ]
 )
-"""A row a gateway. Times are the collector's; ``health`` is ``good``, ``warning`` or ``silent``."""
+"""A row a gateway. Times are the collector's; ``health`` is a word of `health.State`, and holds for
+the time ``judged``: until then the watch has heard the collector."""
 GAPS: Final = pa.schema(
     [
         ("gateway", _TEXT),
@@ -132,28 +136,21 @@ class FleetChanges:
         return bool(self.append or self.replace)
 
 
-def gateways(
-    known: Iterable[GatewayState],
-    silent: Collection[str],
-    warned: Collection[str],
-    now_us: int,
-) -> pa.Table:
+def gateways(known: Iterable[GatewayState], healths: Mapping[str, Health], now_us: int) -> pa.Table:
     """The table ``gateways``.
 
     Args:
         known: all of them.
-        silent: ids of those that are silent.
-        warned: ids of those with an open alert.
-        now_us: the collector's clock.
+        healths: how each of them is, by its id.
+        now_us: until when the watch has heard.
 
     """
     rows = sorted(known, key=lambda each: each.gateway)
     told = [each.status for each in rows]
     columns: dict[str, list[Any]] = {
-        "health": [
-            "silent" if each.gateway in silent else "warning" if each.gateway in warned else "good"
-            for each in rows
-        ],
+        "health": [healths[each.gateway].state for each in rows],
+        "health_why": [healths[each.gateway].why for each in rows],
+        "judged": [now_us] * len(rows),
         "version": _of(told, lambda record: record.software),
         "boot_epoch": [each.epoch for each in rows],
         "roles": _of(told, lambda record: list(record.roles)),

@@ -12,6 +12,7 @@ from typing import Final
 
 from cloud_ingest.fleet import latency, lives, state, tables
 from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold
+from cloud_ingest.fleet.health import Health, health
 from cloud_ingest.fleet.judging import Judge
 from cloud_ingest.fleet.numbers import Hole
 from cloud_ingest.fleet.rules import AlertRules
@@ -19,6 +20,7 @@ from cloud_ingest.fleet.sensors import SensorJudge
 from cloud_ingest.fleet.state import FleetState, GapRow, LatencyRow, TopologyRow
 from cloud_ingest.fleet.tables import FleetChanges
 from cloud_ingest.ingest.facts import (
+    UNTIMED_US,
     Activity,
     BatchFacts,
     GivenUp,
@@ -59,7 +61,8 @@ class FleetWatch:
         if remembered is None and after > 0:
             self._state.outbox.number = after + 1
             self._state.began_late_until_us = -1
-        self._judge = Judge(rules, self._state.alerts, self._state.listening)
+        known = self._state
+        self._judge = Judge(rules, known.alerts, known.listening, known.clock)
         self._sensors = SensorJudge(rules, self._state.alerts)
         # What changed last may not have come into the tables.
         self._has_news = self._gaps_changed = remembered is not None
@@ -88,15 +91,23 @@ class FleetWatch:
         for gone in list(queries)[: -state.MAX_QUERIES]:
             del queries[gone]
         self._has_news = True
-        come_us = {each.gateway: each.collected_us for each in facts.activity}
+        self._state.clock.job_says(facts.committed_us, self.progress_us)
+        facts = self._state.clock.timed(facts, self._state.gateways)
+        come_us: dict[str, int] = {}
         events: list[Statement | Activity] = [*facts.statements, *facts.activity]
         for each in sorted(events, key=_by_time):
+            if each.collected_us == UNTIMED_US:
+                continue
             gateway = self._hear(each.gateway, each.collected_us)
             come_us[each.gateway] = max(come_us.get(each.gateway, 0), each.collected_us)
             if isinstance(each, Statement):
                 self._say(gateway, each)
             else:
-                gateway.act(each)
+                gateway.act(each, each.collected_us)
+        for untimed in facts.activity:  # which copies came says nothing of who is there
+            known = self._state.gateways.get(untimed.gateway)
+            if untimed.collected_us == UNTIMED_US and known is not None:
+                known.act(untimed, None)
         other_us = self.progress_us or facts.committed_us
         for name, epoch, come, kept_local in _merged(facts.numbers):
             at_us = come_us.get(name, other_us)
@@ -112,14 +123,22 @@ class FleetWatch:
             self._sensors.take(self._known(span.gateway, at_us), span, at_us)
         self._committed_us = facts.committed_us
 
-    def progressed(self, collected_us: int) -> None:
-        """The collector says that it had taken all that there was by a time of its clock."""
-        self._state.listening.took(collected_us)
+    def progressed(self, collected_us: int, now_us: int) -> None:
+        """A collector says that it had taken all that there was.
+
+        Args:
+            collected_us: until when, by its clock.
+            now_us: the clock that batches are committed by.
+
+        """
+        clock = self._state.clock
+        clock.job_says(now_us, self.progress_us)
+        self._state.listening.took(clock.heard_until(collected_us, self.progress_us))
         self._has_news = True
 
     @property
     def progress_us(self) -> int | None:
-        """How far the collector is, by its clock; None before it took anything."""
+        """How far the collectors are, by the watch's time; None before they took anything."""
         return self._state.listening.progress_us
 
     # -- what comes out --------------------------------------------------------------------------
@@ -143,8 +162,9 @@ class FleetWatch:
             self._state.outbox.latency.append(_latency_row(minute_us, key, counts))
         replaced = {}
         if self._has_news:
-            about = self._state.alerts.gateways("silent"), self._state.alerts.gateways()
-            replaced["gateways"] = tables.gateways(self._gateways(), *about, progress_us)
+            replaced["gateways"] = tables.gateways(
+                self._gateways(), self._healths(progress_us), progress_us
+            )
         if self._gaps_changed:
             replaced["gaps"] = tables.gaps(self._gateways(), self._state.gaps)
         if self._state.alerts.has_changed:
@@ -188,10 +208,26 @@ class FleetWatch:
                 longest = min(gateways.values(), key=lambda each: (each.last_us, each.gateway))
                 self._forget(longest.gateway, at_us)
             gateway = gateways[name] = GatewayState(name, at_us, at_us)
+            gateway.past = self._state.departed.pop(name, {})
         return gateway
 
+    def _healths(self, now_us: int) -> dict[str, Health]:
+        kinds = self._state.alerts.kinds()
+        return {
+            each.gateway: health(
+                each,
+                self._rules.of(each.gateway, each.domain).silent,
+                kinds.get(each.gateway, ()),
+                now_us,
+            )
+            for each in self._gateways()
+        }
+
     def _forget(self, name: str, at_us: int) -> None:
-        del self._state.gateways[name]
+        departed = self._state.departed
+        departed[name] = self._state.gateways.pop(name).tops()
+        for longest in list(departed)[: -state.DEPARTED_TIMES * self._rules.kept.gateways]:
+            del departed[longest]
         self._state.alerts.forget_about(name, None, at_us)
         self._gaps_changed = True
 
@@ -282,16 +318,15 @@ class FleetWatch:
     # -- time ------------------------------------------------------------------------------------
 
     def _look(self, progress_us: int) -> None:
-        kept = self._rules.kept
-        alerts = self._state.alerts
-        old_us = progress_us - round(kept.forget_gateway_s * 1e6)
+        kept, alerts, listening = self._rules.kept, self._state.alerts, self._state.listening
+        old_us = listening.ago(round(kept.forget_gateway_s * 1e6))
         for name in [each.gateway for each in self._gateways() if each.last_us < old_us]:
             self._forget(name, progress_us)
         for gateway in self._gateways():
             self._judge.time_passed(gateway, progress_us)
             for life in gateway.lives.values():
                 self._gaps_changed |= life.numbering.tell(progress_us - SETTLED_US)
-        before_us = progress_us - round(kept.closed_s * 1e6)
+        before_us = listening.ago(round(kept.closed_s * 1e6))
         alerts.drop_closed(before_us)
         gaps = [gap for gap in self._state.gaps if gap.found_us >= before_us]
         gaps = state.newest_of_each(gaps)[-state.MAX_CLOSED_GAPS :]

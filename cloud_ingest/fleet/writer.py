@@ -92,9 +92,15 @@ class FleetWriter:
         if not self.tick(facts.committed_us):
             self._file.replace(self._watch.state())
 
-    def progressed(self, collected_us: int) -> None:
-        """The collector says that it had taken all that there was by a time of its clock."""
-        self._watch.progressed(collected_us)
+    def progressed(self, collected_us: int, now_us: int) -> None:
+        """A collector says that it had taken all that there was by a time of its clock.
+
+        Args:
+            collected_us: that time.
+            now_us: by the clock that batches are committed by.
+
+        """
+        self._watch.progressed(collected_us, now_us)
 
     def tick(self, now_us: int) -> bool:
         """Write if it is time to; return whether that was so.

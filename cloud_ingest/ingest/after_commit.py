@@ -25,8 +25,8 @@ class Follower(Protocol):
     def after(self, facts: BatchFacts) -> None:
         """Take them."""
 
-    def progressed(self, collected_us: int) -> None:
-        """Learn until when a collector heard all that there was."""
+    def progressed(self, collected_us: int, now_us: int) -> None:
+        """Learn until when a collector heard all that there was, and what the job's clock says."""
 
     def tick(self, now_us: int) -> bool:
         """Write what time alone has changed."""
@@ -90,7 +90,7 @@ class FactsTeller:
         """
         with _named():
             if heard_until_us is not None:
-                self._follower.progressed(heard_until_us)
+                self._follower.progressed(heard_until_us, now_us)
             self._follower.tick(now_us)
 
     def close(self) -> None:

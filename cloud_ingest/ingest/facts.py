@@ -13,6 +13,8 @@ from typing import Literal
 
 Interval = tuple[int, int]
 """Sequence numbers from the first to the last, both included."""
+UNTIMED_US = 0
+"""In place of the collector's time where nobody knows it."""
 Stage = Literal["device-origin", "origin-collector", "collector-table", "origin-table"]
 
 
@@ -81,7 +83,8 @@ class Activity:
         duplicates: copies that were dropped.
         first_us: earliest origin time, None if no message has a usable one.
         last_us: latest origin time.
-        collected_us: latest time at the collector.
+        collected_us: latest time at the collector; `UNTIMED_US` where all that is told is how many
+            copies came, or what stood in the quarantine before.
 
     """
 

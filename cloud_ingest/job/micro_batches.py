@@ -20,7 +20,7 @@ from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.ingest import after_commit
 from cloud_ingest.ingest.decoding import TaskOrder, TaskResult, carry_out
 from cloud_ingest.ingest.delay_buckets import shifted
-from cloud_ingest.ingest.facts import Activity, BatchFacts, Delays, merged
+from cloud_ingest.ingest.facts import UNTIMED_US, Activity, BatchFacts, Delays, merged
 from cloud_ingest.ingest.found_births import find_births
 from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KeptLedger
@@ -247,7 +247,7 @@ class Ingest:
         self.watch("quarantined")
         _add_up(change, results)
         parts = [one.facts for one in results if one.facts is not None]
-        told = _told_by_driver(scanned, held_before, now_us)
+        told = _told_by_driver(scanned, held_before)
         statements = tuple(scanned.statements)
         parts.append(BatchFacts(0, 0, statements, plan.numbers(), told, (), (), plan.given_up()))
         facts = self._facts(batch_id, now_us, parts, results)
@@ -343,12 +343,13 @@ def _add_up(change: LedgerChange, results: Sequence[TaskResult]) -> None:
             change.of(gateway).add(latency)
 
 
-def _told_by_driver(
-    scanned: Scanned, held_before: dict[str, int], now_us: int
-) -> tuple[Activity, ...]:
-    """Of each gateway what no task has seen: copies, and what stood in the quarantine before."""
+def _told_by_driver(scanned: Scanned, held_before: dict[str, int]) -> tuple[Activity, ...]:
+    """Of each gateway what no task has seen: copies, and what stood in the quarantine before.
+
+    When that came to a collector nobody has read, and the driver's clock does not say it.
+    """
     return tuple(
-        Activity(name, held, held, totals.duplicates, None, None, now_us)
+        Activity(name, held, held, totals.duplicates, None, None, UNTIMED_US)
         for name, totals in scanned.plan.change.totals.items()
         if (held := held_before[name]) or totals.duplicates
     )

@@ -204,7 +204,7 @@ def test_a_gateway_of_whom_alone_it_is_known_is_silent_when_the_collector_says_i
         watch.take(batch(second, second, statements=(statement(one, second, second + 1),)))
     assert rows(watch, "alerts", 500) == []
     for second in range(20, 80, 2):
-        watch.progressed(at(second))
+        watch.progressed(at(second), at(second))
     (alert,) = rows(watch, "alerts")
     assert (alert["kind"], alert["gateway"]) == ("silent", "gw-a")
     assert rows(watch, "gateways")[0]["health"] == "silent"
@@ -215,7 +215,7 @@ def test_a_gateway_that_was_drained_is_not_silent_but_gone() -> None:
     watch = FleetWatch(AlertRules())
     watch.take(batch(0, 0, statements=(statement(one, 0, 1, roles=("draining",)),)))
     for second in range(200):
-        watch.progressed(at(second))
+        watch.progressed(at(second), at(second))
     assert rows(watch, "alerts") == []
 
 
@@ -271,7 +271,7 @@ def test_the_state_is_bounded_by_gateways_and_sensors() -> None:
     (*_, last) = rows(watch, "gateways")
     assert last["gateway"] == "gw-059"
     assert len(rows(watch, "gateways")) == 5
-    assert max(sizes[10:]) < 1.1 * sizes[9]
+    assert max(sizes[30:]) < 1.1 * sizes[29]
 
 
 def test_more_sensors_than_are_remembered_do_not_raise_and_clear_alerts_for_ever() -> None:
@@ -285,7 +285,7 @@ def test_more_sensors_than_are_remembered_do_not_raise_and_clear_alerts_for_ever
     assert [(row["sensor"], row["cleared"]) for row in alerts] == [
         (f"s{i}", None) for i in range(3)
     ]
-    later = 10.0 * 40 + 7_200  # the first three are silent: the fourth takes the room of one
+    later = 10.0 * 40 + 8 * 86_400  # the first three are silent: the fourth takes the room of one
     span = SensorSpan("gw-a", "s3", 1, 0, 0, 20, 20, 20, 20, 0)
     watch.take(batch(40, later, activity=(active(later),), sensors=(span,)))
     alerts = [row for row in rows(watch, "alerts") if row["kind"] == "sensor-range"]

@@ -270,7 +270,7 @@ def test_the_facts_of_a_batch_are_told_though_the_job_died_before_it_told_them(
                 raise RuntimeError("the job dies here")
             told.append(facts)
 
-        def progressed(self, collected_us: int) -> None:
+        def progressed(self, collected_us: int, now_us: int) -> None:
             pass
 
         def tick(self, now_us: int) -> bool:

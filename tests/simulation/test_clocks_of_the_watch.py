@@ -1,0 +1,66 @@
+"""No clock alone moves the watch: the table of clocks in docs/monitoring.md, tried line by line."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from clocked_fleet import CLOCKS, OFF_S, Clock, ClockedFleet, Fault
+from troubled_fleet import raised
+
+from cloud_ingest.fleet.rules import AlertRules
+from cloud_ingest.fleet.watch import FleetWatch
+
+WRONG_S = 200.0
+"""Since when a clock is wrong, if it is not wrong from the beginning."""
+GOES_S, COMES_S, END_S = 330.0, 520.0, 700.0
+"""When two gateways fall silent, one of them comes back, and the look at what came of it."""
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+@pytest.mark.parametrize("when", ["for a minute", "from then on", "from the beginning"])
+def test_whichever_clock_is_wrong_who_falls_silent_is_silent_and_nobody_else(
+    clock: Clock, when: str, request: pytest.FixtureRequest
+) -> None:
+    lines = [(off, way) for off in OFF_S for way in ("ahead", "behind")]
+    if not request.config.getoption("--soak"):
+        draw = random.Random(f"{request.config.getoption('--seed')} {clock} {when}")
+        lines = draw.sample(lines, 1)
+    for off, way in lines:
+        _is_right(clock, off, way, when)
+
+
+def _is_right(clock: Clock, off: str, way: str, when: str) -> None:
+    off_s = OFF_S[off] if way == "ahead" else -OFF_S[off]
+    since_s = 0.0 if when == "from the beginning" else WRONG_S
+    until_s = WRONG_S + 60 if when == "for a minute" else END_S
+    fleet = ClockedFleet(5, Fault(clock, off_s, since_s, until_s))
+    gone = fleet[1].name, fleet[2].name, fleet[3].name
+    for index in (1, 2, 3):
+        fleet.when(GOES_S, lambda one=fleet[index]: setattr(one, "is_down", True))  # type: ignore[misc]  # bound now
+    fleet.when(COMES_S, lambda: setattr(fleet[3], "is_down", False))
+    watch = FleetWatch(AlertRules())
+    tables = {}
+    for facts in fleet.clocked(END_S):
+        watch.take(facts)
+        if facts.batch_id % 3:
+            continue
+        changes = watch.changes(facts.committed_us)
+        tables.update(changes.replace)
+        watch.written(changes)
+    alerts = raised(tables["alerts"])
+    about_clocks = {key: n for key, n in alerts.items() if key[0] == "clock-off"}
+    others = {key: n for key, n in alerts.items() if key[0] not in ("clock-off", "clocks-apart")}
+    silent = {("silent", gone[0], False), ("silent", gone[1], False), ("silent", gone[2], True)}
+    assert others == dict.fromkeys(silent, 1), f"{clock} {off} {way} {when}"
+    health = dict(
+        zip(
+            tables["gateways"]["gateway"].to_pylist(),
+            tables["gateways"]["health"].to_pylist(),
+            strict=True,
+        )
+    )
+    is_off = clock == "gateway"
+    assert {who for _, who, _ in about_clocks} <= ({fleet[0].name} if is_off else set())
+    assert health[gone[0]] == health[gone[1]] == "silent"
+    assert health[gone[2]] == health[fleet[4].name] == "good"
