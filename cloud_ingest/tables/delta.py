@@ -32,7 +32,7 @@ WRITERS = "hedgerow-ingest"
 MOVERS = "hedgerow-again"
 """The transaction that those share who read the quarantine again."""
 REMOVE_TRIES = 5
-_QUOTED = re.compile(r"(?:TableError|OtherWriterError): (.+)")
+_QUOTED = re.compile(r"(?:TableError|TableRestoredError|OtherWriterError): (.+)")
 _CONFIGURATION = {
     "delta.checkpointInterval": "50",
     "delta.logRetentionDuration": "interval 1 days",

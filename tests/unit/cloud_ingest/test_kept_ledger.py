@@ -5,12 +5,13 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
+import deltalake
 import pyarrow as pa
 import pytest
 
 from cloud_ingest.ingest.kept_ledger import SNAPSHOT, SNAPSHOT_EVERY_S, KeptLedger
 from cloud_ingest.ingest.ledger import LedgerChange
-from cloud_ingest.tables.delta import IngestTable
+from cloud_ingest.tables.delta import IngestTable, TableError, TableRestoredError
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.schemas import PARTITIONS, QUARANTINE, TELEMETRY
 from cloud_ingest.tables.store import TableStore
@@ -74,3 +75,20 @@ def test_damage_in_the_quarantine_is_known_by_its_rows(world: World) -> None:
     found = world.open()
     assert found.is_restored
     assert found.ledger.all.damage == {"/s": {705: zlib.crc32(b"torn")}}
+
+
+def test_a_restore_beside_a_running_job_ends_it_with_a_line_that_says_what_to_do(
+    world: World,
+) -> None:
+    for _ in range(3):
+        world.commit(world.telemetry)
+    before = world.store.read(SNAPSHOT)
+    deltalake.DeltaTable(world.telemetry.store.uri).restore(1)
+    with pytest.raises(TableError):  # in a micro-batch, when it has caught up
+        world.commit(world.telemetry)
+    with pytest.raises(TableRestoredError) as caught:
+        world.kept.catch_up()
+    name = f"{TableRestoredError.__module__}.{TableRestoredError.__name__}"
+    assert "start the job again" in str(TableError.quoted_in(f"... {name}: {caught.value}"))
+    assert world.store.read(SNAPSHOT) == before
+    assert world.open().is_restored
