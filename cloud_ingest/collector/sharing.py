@@ -162,8 +162,9 @@ class Sharing:
         self._is_settled = not self._others
         self._live = frozenset((self.own_id,))
         self._owners: dict[str, str] = {}
-        self._version = 1
-        self._changed: dict[Epoch, int] = dict.fromkeys(kept.mine, 1)  # in the order of versions
+        # A version each, in their order: who was told a part is told the next one after it.
+        self._changed = {stream: version for version, stream in enumerate(kept.mine, 1)}
+        self._version = max(1, len(self._changed))
         self._number = 0
         self._held: dict[tuple[Epoch, bool, int], HeldBatch] = {}
         self._of_stream: dict[Epoch, dict[tuple[Epoch, bool, int], None]] = {}

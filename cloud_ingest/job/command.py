@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import errno
 import functools
+import hashlib
 import json
 import os
 import re
@@ -33,7 +34,7 @@ from cloud_ingest.fleet import rules as fleet_rules
 from cloud_ingest.fleet.rules import RulesError
 from cloud_ingest.ingest.again import QuarantineAgain
 from cloud_ingest.ingest.forgetting import GatewayErasure
-from cloud_ingest.job import java, proven_again, report, shipped, source
+from cloud_ingest.job import checkpoint, java, proven_again, report, shipped, source
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.job.session import session
 from cloud_ingest.ledger_limits import LedgerLimits
@@ -179,6 +180,17 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
         _say(f"spool {spool}: {_size(segments(spool, read_mark(spool)))}")
     _say(f"Spark {pyspark.__version__} on {options.master}, {runtime}")
     ingest = Ingest(_settings(options, tables))
+    place = _checkpoint(options, tables)
+    if ingest.is_restored or not checkpoint.fits(place, ingest.telemetry.last_batch):
+        try:
+            aside = checkpoint.set_aside(place, options.spool, options.name)
+        except OSError as error:
+            return _fail(exit_codes.FAILED, f"{place}: not of these tables; delete it: {error}")
+        ingest.reads_spools_again()
+        _say(
+            f"{options.tables}: these tables are new, or were restored, or the checkpoint was; the "
+            f"spools are read again, and the checkpoint is set aside: {aside}"
+        )
     if options.compact and options.follow:
         ingest.after = upkeep.every(options.compact_every, lambda: _look_after(options, tables))
     with (
@@ -191,7 +203,7 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
             spark,
             ingest,
             options.spool,
-            _checkpoint(options, tables),
+            f"file://{place}",
             trigger_s=trigger_s,
             max_bytes=options.max_bytes,
         )
@@ -285,13 +297,15 @@ def _shipped(spark: SparkSession, master: str) -> Iterator[None]:
         yield
 
 
-def _checkpoint(options: argparse.Namespace, tables: TableStore) -> str:
+def _checkpoint(options: argparse.Namespace, tables: TableStore) -> Path:
+    """The folder of what Spark remembers: by default each address of tables has one of its own."""
     if options.checkpoint is not None:
-        return f"file://{options.checkpoint.resolve()}"
-    folder = tables.folder
+        return Path(options.checkpoint.resolve())
     name = f"_checkpoint-{options.name}"
-    place = folder / name if folder is not None else options.spool[0] / name
-    return f"file://{place.resolve()}"
+    if (folder := tables.folder) is not None:
+        return (folder / name).resolve()
+    address = hashlib.blake2b(tables.uri.rstrip("/").encode(), digest_size=8).hexdigest()
+    return Path((options.spool[0] / f"{name}-{address}").resolve())
 
 
 class _Parser(argparse.ArgumentParser):

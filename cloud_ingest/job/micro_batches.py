@@ -27,6 +27,7 @@ from cloud_ingest.ingest.kept_ledger import KeptLedger
 from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger
 from cloud_ingest.ingest.plan import shared_out
 from cloud_ingest.ingest.scan import BadBatches, DamageFound, Scanned, scan
+from cloud_ingest.job.checkpoint import query_of
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping.births import Birth
 from cloud_ingest.mapping.rules import MappingRule, SparkplugRule
@@ -151,6 +152,15 @@ class Ingest:
         """What the tables have."""
         return self._kept.ledger
 
+    @property
+    def is_restored(self) -> bool:
+        """Whether the tables lack what they once had."""
+        return self._kept.is_restored
+
+    def reads_spools_again(self) -> None:
+        """The spools are read from their beginning now: what the tables lack comes again."""
+        self._kept.reads_spools_again()
+
     def take(self, frame: DataFrame, batch_id: int) -> None:
         """Take one micro-batch, as ``foreachBatch`` hands it over.
 
@@ -160,7 +170,7 @@ class Ingest:
         """
         with self.busy:
             context = frame.sparkSession.sparkContext
-            self._begin(f"hedgerow/{context.getLocalProperty('sql.streaming.queryId')}")
+            self._begin(query_of(str(context.getLocalProperty("sql.streaming.queryId"))))
             ranges = [SpoolRange(*row) for row in frame.collect()]
             self._kept.catch_up()
             if self.telemetry.last_batch(self._query) >= batch_id:

@@ -1,13 +1,16 @@
 """The spool as a stream that Spark reads: its rows say which bytes to read, and are no messages.
 
-An offset is a position over all segments, by spool. A trigger ends where a segment ends, or at the
-mark of what is synced: so it holds whole batches, and is the same whenever it is planned again.
+An offset is a place (`cloud_ingest.spool.place`) by spool: a spool that does not fit its place is
+another one than was read, and is read from its beginning. A trigger ends where a segment ends, or
+at the mark of what is synced: so it holds whole batches, and is the same whenever it is planned
+again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +22,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from cloud_ingest.spool.place import SpoolPlace
 from cloud_ingest.spool.segments import (
-    SpoolError,
-    SpoolMark,
+    SpoolRange,
     SpoolSegment,
     position_of,
     ranges,
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 FORMAT = "hedgerow_spool"
 SCHEMA = "spool string, segment string, start long, end long"
+_BEGINNING = SpoolPlace(0)
 
 
 class SpoolSource(DataSource):
@@ -79,9 +83,9 @@ class SpoolStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._max_bytes = max_bytes
         self._target: dict[str, int] | None = None
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """The beginning of each spool."""
-        return dict.fromkeys(self._spools, 0)
+        return {spool: _BEGINNING.plain() for spool in self._spools}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """As much as the option says."""
@@ -91,20 +95,18 @@ class SpoolStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Fix the end at what is synced now."""
         self._target = {spool: position_of(read_mark(Path(spool))) for spool in self._spools}
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """How far this trigger reads.
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """How far this trigger reads: of each spool an equal share, and what others leave.
 
         Raises:
-            SpoolError: a spool is damaged, or is another one than was read before.
+            SpoolError: a spool is damaged.
 
         """
-        everything = isinstance(limit, ReadAllAvailable)
-        left = None if everything else self._max_bytes
-        end = {}
-        for spool in self._spools:
-            begin = int(start.get(spool, 0))
-            end[spool], left = self._end(spool, begin, left)
-        return end
+        unread = {spool: self._unread(spool, start.get(spool)) for spool in self._spools}
+        shares = {spool: one.length for spool, one in unread.items()}
+        if not isinstance(limit, ReadAllAvailable):
+            shares = fair_shares(shares, self._max_bytes)
+        return {spool: one.place_after(shares[spool]).plain() for spool, one in unread.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges between two offsets; none if they are alike.
@@ -116,7 +118,7 @@ class SpoolStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows = [
             (one.spool, one.segment, one.start, one.end)
             for spool in self._spools
-            for one in self._ranges(spool, int(start.get(spool, 0)), int(end.get(spool, 0)))
+            for one in self._ranges(spool, start.get(spool), end.get(spool))
         ]
         return [SpoolPartition(rows)] if rows else []
 
@@ -126,25 +128,65 @@ class SpoolStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(partition, SpoolPartition):
             yield from partition.rows
 
-    def _ranges(self, spool: str, start: int, end: int) -> list[Any]:
-        if start >= end:
-            return []
-        folder = Path(spool)
-        return ranges(folder, _readable(folder), start, end)
+    def _ranges(self, spool: str, start: Any, end: Any) -> list[SpoolRange]:
+        readable = _readable(spool)
+        begin = _begin(_place(start), readable).position
+        until = _place(end).position
+        return ranges(Path(spool), readable, begin, until) if begin < until else []
 
-    def _end(self, spool: str, start: int, left: int | None) -> tuple[int, int | None]:
-        """Where to end in one spool, and how many bytes are then left to others."""
-        folder = Path(spool)
-        mark = read_mark(folder)
-        there = position_of(mark)
-        if there < start:
-            what = f"says {there} bytes, but {start} were read: another spool in its place?"
-            raise SpoolError(f"{spool}/synced", 0, what)
+    def _unread(self, spool: str, start: Any) -> _Unread:
+        readable = _readable(spool)
+        begin = _begin(_place(start), readable)
+        until = readable[-1].start + readable[-1].length if readable else 0
         if self._target is not None:
-            there = max(start, min(there, self._target.get(spool, 0)))
-        if left is None or there - start <= left:
-            return there, None if left is None else left - (there - start)
-        return _cut(segments(folder, mark), start, there, left), 0
+            until = max(begin.position, min(until, self._target.get(spool, 0)))
+        return _Unread(begin, until, readable)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """What there is to read of one spool."""
+
+    begin: SpoolPlace
+    until: int
+    readable: Sequence[SpoolSegment]
+
+    @property
+    def length(self) -> int:
+        return self.until - self.begin.position
+
+    def place_after(self, share: int) -> SpoolPlace:
+        """The place where some bytes end; at least one segment is read."""
+        if not self.length:
+            return self.begin
+        end = self.until
+        if share < self.length:
+            end = _cut(self.readable, self.begin.position, self.until, share)
+        return SpoolPlace.at(self.readable, end)
+
+
+def fair_shares(wanted: Mapping[str, int], total: int) -> dict[str, int]:
+    """Share a total out evenly; what one does not want is shared among the others.
+
+    Args:
+        wanted: what each could take.
+        total: what all may take together.
+
+    """
+    shares = {}
+    for behind, name in enumerate(sorted(wanted, key=wanted.__getitem__)):
+        shares[name] = min(wanted[name], total // (len(wanted) - behind))
+        total -= shares[name]
+    return shares
+
+
+def _place(plain: Any) -> SpoolPlace:
+    return _BEGINNING if plain is None else SpoolPlace.of_plain(plain)
+
+
+def _begin(place: SpoolPlace, readable: Sequence[SpoolSegment]) -> SpoolPlace:
+    """Where to go on: at the beginning, if it is another spool than the one that was read."""
+    return place if place.fits(readable) else _BEGINNING
 
 
 def _cut(readable: Sequence[SpoolSegment], start: int, there: int, left: int) -> int:
@@ -154,6 +196,6 @@ def _cut(readable: Sequence[SpoolSegment], start: int, there: int, left: int) ->
     return max(within) if within else min(ends, default=there)
 
 
-def _readable(folder: Path) -> list[SpoolSegment]:
-    mark: SpoolMark | None = read_mark(folder)
-    return segments(folder, mark)
+def _readable(spool: str) -> list[SpoolSegment]:
+    folder = Path(spool)
+    return segments(folder, read_mark(folder))

@@ -34,6 +34,16 @@ def position(spool: Path, queries: Iterable[str]) -> int:
     return min(found, default=0)
 
 
+def withdraw(spool: Path, query: str) -> None:
+    """Say that nothing of a spool is known to be in tables.
+
+    Raises:
+        OSError: the note can't be deleted.
+
+    """
+    (spool / f"{PREFIX}{query}").unlink(missing_ok=True)
+
+
 def note(ranges: Iterable[SpoolRange], query: str) -> None:
     """Note what has been read up to the last of some ranges of each spool.
 

@@ -6,6 +6,7 @@ and of two that were planned over the same state the second is refused.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import time
@@ -30,7 +31,7 @@ WRITERS = "hedgerow-ingest"
 """The transaction that all our writers share."""
 MOVERS = "hedgerow-again"
 """The transaction that those share who read the quarantine again."""
-_QUOTED = re.compile(r"(?:TableError|OtherWriterError): (.+)")
+_QUOTED = re.compile(r"(?:TableError|TableRestoredError|OtherWriterError): (.+)")
 _CONFIGURATION = {
     "delta.checkpointInterval": "50",
     "delta.logRetentionDuration": "interval 1 days",
@@ -46,6 +47,10 @@ class TableError(OSError):
         """The error that a longer text quotes: Spark hands on what its callers raise as text."""
         found = _QUOTED.search(text)
         return cls(found[1]) if found else None
+
+
+class TableRestoredError(TableError):
+    """A table was set back to a version before: its commits no longer say which rows it has."""
 
 
 class OtherWriterError(TableError):
@@ -170,15 +175,25 @@ class IngestTable:
         Raises:
             FileNotFoundError: the log does not reach back so far.
             LedgerError: a commit's metadata is not ours.
+            TableRestoredError: one of them set the table back.
 
         """
         log = self.store.at("_delta_log")
         filesystem = log.filesystem()
         for version in range(since + 1, self.version + 1):
             with filesystem.open_input_stream(f"{version:020d}.json") as file:
-                told = _metadata(file.read())
+                commit = file.read()
+            if _is_restore(commit):
+                what = f"was restored by version {version}; start the job again, it reads the rows"
+                raise TableRestoredError(f"{self.store.uri}: {what}")
+            told = _metadata(commit)
             if told is not None:
                 yield LedgerChange.unpack(told)
+
+    def digest(self, version: int) -> str:
+        """What tells a commit from another of the same number; empty if the log has it no more."""
+        data = self.store.at("_delta_log").read(f"{version:020d}.json")
+        return "" if data is None else hashlib.blake2b(data, digest_size=16).hexdigest()
 
     def commit(
         self, files: Sequence[WrittenFile], change: LedgerChange, query: str, batch: int
@@ -270,6 +285,14 @@ class IngestTable:
         if lacking:
             self._table.alter.add_columns(lacking)
             self.refresh()
+
+
+def _is_restore(commit: bytes) -> bool:
+    """Whether Delta's RESTORE wrote a commit, from whichever program."""
+    return b"RESTORE" in commit and any(
+        json.loads(line).get("commitInfo", {}).get("operation") == "RESTORE"
+        for line in commit.splitlines()
+    )
 
 
 def _metadata(commit: bytes) -> str | None:

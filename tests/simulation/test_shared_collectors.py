@@ -15,6 +15,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from shared_collectors import LIMITS, Group, Member
 
+from cloud_ingest.collector.spooled import MAX_TOLD_ROWS
+from tree_handler.intervals import Intervals
+from tree_handler.replication.repair import pack_numbers
+
 ORIGINS = ("gw-a", "gw-b", "gw-c", "gw-d")
 SETTLES_S = LIMITS.hold_s + 3 * LIMITS.dead_after_s
 
@@ -158,3 +162,20 @@ def test_one_that_was_away_does_not_spool_again_what_the_other_has() -> None:
     group.pass_time(LIMITS.dead_after_s + 2)
     assert len(away.synced) == before
     assert all(not away.lacks(header) for _, header in group.accepted)
+
+
+def test_after_a_restart_with_thousands_of_idle_streams_what_is_new_is_still_told() -> None:
+    group = Group(2)
+    for member in group.members.values():
+        idle = {(f"{member.name}-{n}", 1): Intervals([(1, 5)]) for n in range(2 * MAX_TOLD_ROWS)}
+        member.file = pack_numbers(idle), pack_numbers({})
+        member.start(group.now)
+    group.pass_time(10)
+    for member in group.members.values():
+        assert member.core is not None
+        assert len(member.core.kept.elsewhere) == 2 * MAX_TOLD_ROWS
+    new = [group.publish(origin)[1] for origin in ORIGINS]
+    group.pass_time(3)
+    assert not any(member.core and member.core.held for member in group.alive)
+    group.pass_time(SETTLES_S)
+    assert [group.copies(header) for header in new] == [1] * len(new)
