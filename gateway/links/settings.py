@@ -10,6 +10,7 @@ from gateway.links.handshake import Credentials
 from gateway.log.errors import LogError
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.replication.actions import Refuse
+from tree_handler.replication.repairing import RepairSettings
 from tree_handler.seal import Seals
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
@@ -42,6 +43,15 @@ class NodeSettings:
     repair_interval_s: float = 5.0
     floods_clients: bool = True
     seals: Seals | None = None
+
+    def repair(self, redial_s: float) -> RepairSettings:
+        """Return what replication is set to, where who was refused dials again within a time."""
+        return RepairSettings(
+            floods_clients=self.floods_clients,
+            interval_s=self.repair_interval_s,
+            unlinked_s=2 * self.parameters.silence_s + redial_s,
+            seals=self.seals,
+        )
 
     def candidate(self) -> Identity:
         """The identity as it stands for election: signed, where anything is."""
