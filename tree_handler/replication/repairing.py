@@ -46,6 +46,7 @@ class RepairSettings:
         unlinked_s: for so long after its first link a gateway may lack links to neighbours that
             still take its life before for alive; what it asks, and answers, proves nothing then.
         seals: proves what this gateway makes, and checks what comes; None where nobody seals.
+        draw: see `Searches`; None to count them.
 
     """
 
@@ -56,6 +57,7 @@ class RepairSettings:
     kept_lives: int = KEPT_LIVES
     unlinked_s: float = 0.0
     seals: Seals | None = None
+    draw: Callable[[], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +106,14 @@ class SharedParts:
             have, flooding.is_flooded, settings.timeout_s, must_prove=seals is not None
         )
         openings = Openings(order, neighbours, None if floods else settings.origin_gone_s)
-        settle_s, unlinked_s = 2 * settings.interval_s, settings.unlinked_s
-        searches = Searches(*own, telling.kept, settle_s, seals, unlinked_s=unlinked_s)
+        searches = Searches(
+            *own,
+            telling.kept,
+            2 * settings.interval_s,
+            seals,
+            draw=settings.draw,
+            unlinked_s=settings.unlinked_s,
+        )
         arrivals = Arrivals(have, made, flooding, neighbours, counters, seals)
         return cls(made, flooding, order, telling, neighbours, openings, searches, arrivals)
 

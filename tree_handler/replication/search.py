@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, count
 from typing import Final
 
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
@@ -77,6 +77,8 @@ class Searches:
         settle_s: who links within this time of a search's end is asked too, at least.
         seals: signs what this gateway has not of its own streams, and checks what others say of
             theirs; None where nobody signs.
+        draw: the number of each search: one that nobody guesses, who could send it ahead with
+            nothing to ask, so that all who are asked afterwards have been asked already.
         unlinked_s: for so long after its first link a neighbour may refuse one, as it takes this
             gateway's life before for alive (`one_life`): who has what is sought may be that one.
 
@@ -90,6 +92,7 @@ class Searches:
         settle_s: float,
         seals: Seals | None = None,
         *,
+        draw: Callable[[], int] | None = None,
         unlinked_s: float = 0.0,
     ) -> None:
         self._seals = seals
@@ -106,7 +109,7 @@ class Searches:
         self._answered: dict[SearchId, _Search] = {}
         """Of each seeker the latest one."""
         self._over: dict[SearchId, None] = {}
-        self._count = 0
+        self._draw = count(1).__next__ if draw is None else draw
         self.result: Sought | None = None
         """What the last search of this gateway came to; its owner takes it away."""
 
@@ -127,8 +130,7 @@ class Searches:
 
     def begin(self, wanted: Wanted, now: float) -> list[Action]:
         """Seek these numbers, of which no neighbour says that it has them."""
-        self._count += 1
-        number = (self._own, self._epoch, self._count)
+        number = (self._own, self._epoch, self._draw())
         self._active[number] = search = self._opened(None, wanted, now)
         return self._pass_on(number, search)
 

@@ -406,3 +406,21 @@ def test_who_has_just_started_proves_nothing_until_all_neighbours_can_have_linke
     assert origin.receive_seek(1, Seek(("seeker", 1, 3), wanted), 110.0)[0].link == 2
     (answer,) = origin.receive_sought(2, Sought(("seeker", 1, 3), wanted, frozenset(), True))
     assert answer.sought.complete
+
+
+def test_a_search_has_a_number_that_is_drawn_so_that_nobody_sends_it_ahead() -> None:
+    drawn = iter([71, 12])
+    seeker = Searches("seeker", 1, lambda _: Intervals(), 10.0, draw=lambda: next(drawn))
+    seeker.link_up(1, 0.0)
+    other = Searches("other", 1, lambda _: Intervals(), 10.0)
+    other.link_up(1, 0.0)
+    other.link_up(2, 0.0)
+    for guess in range(1, 10):  # a member that asks for nothing under what it can guess
+        other.receive_seek(2, Seek(("seeker", 1, guess), {}), 0.0)
+    wanted = {STREAM: Intervals([(1, 1)])}
+    for number in (71, 12):
+        (asking,) = seeker.begin(wanted, 0.0)
+        assert asking.seek.number == ("seeker", 1, number)
+        passed_on = other.receive_seek(1, asking.seek, 0.0)
+        assert [action.link for action in passed_on] == [2]
+        assert isinstance(passed_on[0], SendSeek)
