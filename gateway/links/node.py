@@ -24,7 +24,7 @@ from gateway.links.hellos import Hellos
 from gateway.links.link import Link
 from gateway.links.link_admission import LinkAdmission
 from gateway.links.locator_part import LocatorPart
-from gateway.links.neighbours import Address, Neighbours
+from gateway.links.neighbours import LAST_RETRY_S, Address, Neighbours
 from gateway.links.origin import Origin, Router
 from gateway.links.pairing import Pairing
 from gateway.links.part import Part, Parts
@@ -40,7 +40,7 @@ from gateway.tls.certificates import PeerCertificate
 from tree_handler.batch import CONTROL_PREFIX, Entry, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.replication.replication import RepairSettings, Replication
+from tree_handler.replication.replication import Replication
 from tree_handler.spanning.bpdu import Kind
 from tree_handler.spanning.spanning_tree import (
     Changed,
@@ -99,11 +99,7 @@ class TreeNode:
             credentials.gateway_id,
             settings.identity.boot_epoch,
             {key: Intervals(numbers) for key, numbers in log.have.items()},
-            RepairSettings(
-                floods_clients=settings.floods_clients,
-                interval_s=settings.repair_interval_s,
-                seals=settings.seals,
-            ),
+            settings.repair(LAST_RETRY_S),
             log.control(),
         )
         self.replication.trimmed(log.kept_from())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.links.handshake import Credentials
 from gateway.log.errors import LogError
-from tree_handler.batch import Entry, Header, Row
+from tree_handler.batch import MAX_NUMBER, Entry, Header, Row
 from tree_handler.replication.actions import Refuse
+from tree_handler.replication.repairing import RepairSettings
 from tree_handler.seal import Seals
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
@@ -43,9 +45,23 @@ class NodeSettings:
     floods_clients: bool = True
     seals: Seals | None = None
 
+    def repair(self, redial_s: float) -> RepairSettings:
+        """Return what replication is set to, where who was refused dials again within a time."""
+        return RepairSettings(
+            floods_clients=self.floods_clients,
+            interval_s=self.repair_interval_s,
+            unlinked_s=2 * self.parameters.silence_s + redial_s,
+            seals=self.seals,
+            draw=_number_of_search,
+        )
+
     def candidate(self) -> Identity:
         """The identity as it stands for election: signed, where anything is."""
         return self.identity if self.seals is None else self.seals.stands(self.identity)
+
+
+def _number_of_search() -> int:
+    return 1 + secrets.randbelow(MAX_NUMBER)
 
 
 def _always() -> bool:

@@ -55,10 +55,11 @@ class StoreLimits:
         return stores + places + self.directory.size + bodies
 
     def scaled(self, part: float) -> StoreLimits:
-        """Return so large a part of each limit that counts bytes, from 0 to 1."""
+        """Return so large a part of each limit that counts bytes, and of the deletions kept."""
         broker = {name: _of(getattr(self.broker, name), part) for name in _STORES}
         for name in _OF_ONE:
             broker[name] = _of_one(getattr(self.broker, name), part, self.broker.packet_bytes)
+        broker["retained_tombstones"] = _of(self.broker.retained_tombstones, part)
         directory, coap = self.directory, self.coap
         least = held_bytes_least(coap.bodies.body_bytes)
         bodies = _of_quota(coap.shares.held_bytes, part, least)

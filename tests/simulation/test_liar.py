@@ -89,3 +89,8 @@ def test_whoever_believes_a_liar_is_found_out(
 ) -> None:
     broken(monkeypatch)
     first_seed(is_found_out, within=9, likely=[likely])
+
+
+@pytest.mark.parametrize("seed", [40023, 60733, 60944])
+def test_hellos_over_a_link_that_ended_meanwhile_are_no_noise_of_a_still_network(seed: int) -> None:
+    assert runs.run(LiarOptions.drawn(seed, 3)).violations == ()

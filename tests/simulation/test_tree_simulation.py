@@ -217,3 +217,11 @@ def test_a_leaf_between_two_islands_does_not_join_them() -> None:
     assert not simulation.calm().violations
     roots = {i: gateway.tree.root_id for i, gateway in simulation.gateways.items()}
     assert roots == {"gw-a": "gw-a", "gw-b": "gw-b", "gw-cloud": "gw-a"}
+
+
+def test_what_a_neighbour_has_that_takes_a_life_before_for_alive_is_not_given_up() -> None:
+    assert run(Options.drawn(40026, 3)).violations == ()
+
+
+def test_hellos_over_a_link_that_ended_meanwhile_are_no_noise_of_a_still_network() -> None:
+    assert run(Options.drawn(60365, 3)).violations == ()

@@ -43,7 +43,10 @@ class RepairSettings:
         origin_gone_s: for how long a number is waited for that nobody within reach has, while its
             origin is not within reach either: it may come back and have it.
         kept_lives: see `epochs_over.KEPT_LIVES`.
+        unlinked_s: for so long after its first link a gateway may lack links to neighbours that
+            still take its life before for alive; what it asks, and answers, proves nothing then.
         seals: proves what this gateway makes, and checks what comes; None where nobody seals.
+        draw: see `Searches`; None to count them.
 
     """
 
@@ -52,7 +55,9 @@ class RepairSettings:
     timeout_s: float = 5.0
     origin_gone_s: float = 24 * 3600.0
     kept_lives: int = KEPT_LIVES
+    unlinked_s: float = 0.0
     seals: Seals | None = None
+    draw: Callable[[], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,14 @@ class SharedParts:
             have, flooding.is_flooded, settings.timeout_s, must_prove=seals is not None
         )
         openings = Openings(order, neighbours, None if floods else settings.origin_gone_s)
-        searches = Searches(*own, telling.kept, 2 * settings.interval_s, seals)
+        searches = Searches(
+            *own,
+            telling.kept,
+            2 * settings.interval_s,
+            seals,
+            draw=settings.draw,
+            unlinked_s=settings.unlinked_s,
+        )
         arrivals = Arrivals(have, made, flooding, neighbours, counters, seals)
         return cls(made, flooding, order, telling, neighbours, openings, searches, arrivals)
 
@@ -147,7 +159,7 @@ class Repairing:
         self._neighbours.link_up(link)
         self._losses.accompanied()
         self._next_repair = min(self._next_repair, now + self._interval_s)
-        return [*self._telling.tell(link), *self._searches.link_up(link)]
+        return [*self._telling.tell(link), *self._searches.link_up(link, now)]
 
     def link_down(self, link: int, now: float) -> list[Action]:
         """The neighbour is gone; what it was asked for may be asked of others."""

@@ -5,7 +5,9 @@ gateway that is asked sends what its log has, asks all its other neighbours for 
 answers when they have, with what is still missing. Who is asked a second time says so at once. So
 over any graph each link carries a search twice, and what comes back to the seeker was found
 nowhere, unless a link failed meanwhile, time ran out, somebody had too much to do, or could not
-read its log: then the answer says that it is not complete, and proves nothing.
+read its log, or had started a short time before, so that neighbours may have refused it links as
+they took its life before for alive: then the answer says that it is not complete, and proves
+nothing.
 
 A log with many gaps may leave more ranges of what is sought than one message may have
 (`ranges_wire.MAX_RANGES`). The first of them are asked for, and told as left; of the others nothing
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, count
 from typing import Final
 
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
@@ -75,6 +77,10 @@ class Searches:
         settle_s: who links within this time of a search's end is asked too, at least.
         seals: signs what this gateway has not of its own streams, and checks what others say of
             theirs; None where nobody signs.
+        draw: the number of each search: one that nobody guesses, who could send it ahead with
+            nothing to ask, so that all who are asked afterwards have been asked already.
+        unlinked_s: for so long after its first link a neighbour may refuse one, as it takes this
+            gateway's life before for alive (`one_life`): who has what is sought may be that one.
 
     """
 
@@ -85,8 +91,14 @@ class Searches:
         kept: Callable[[Epoch], Intervals],
         settle_s: float,
         seals: Seals | None = None,
+        *,
+        draw: Callable[[], int] | None = None,
+        unlinked_s: float = 0.0,
     ) -> None:
         self._seals = seals
+        self._unlinked_s = unlinked_s
+        self._all_linked_at: float | None = None
+        """From when on whoever is within reach is linked; None before the first link."""
         self._own = own
         self._epoch = epoch
         self._kept = kept
@@ -97,7 +109,7 @@ class Searches:
         self._answered: dict[SearchId, _Search] = {}
         """Of each seeker the latest one."""
         self._over: dict[SearchId, None] = {}
-        self._count = 0
+        self._draw = count(1).__next__ if draw is None else draw
         self.result: Sought | None = None
         """What the last search of this gateway came to; its owner takes it away."""
 
@@ -118,10 +130,8 @@ class Searches:
 
     def begin(self, wanted: Wanted, now: float) -> list[Action]:
         """Seek these numbers, of which no neighbour says that it has them."""
-        self._count += 1
-        number = (self._own, self._epoch, self._count)
-        search = _Search(None, wanted, now + TIMEOUT_S, origins=self._is_origin_of(wanted))
-        self._active[number] = search
+        number = (self._own, self._epoch, self._draw())
+        self._active[number] = search = self._opened(None, wanted, now)
         return self._pass_on(number, search)
 
     def receive_seek(self, link: int, seek: Seek, now: float) -> list[Action]:
@@ -130,9 +140,7 @@ class Searches:
             return [SendSought(link, Sought(seek.number, seek.wanted, frozenset(), complete=True))]
         if len(self._active) >= MAX_SEARCHES:
             return [SendSought(link, Sought(seek.number, seek.wanted, frozenset(), complete=False))]
-        search = _Search(link, seek.wanted, now + TIMEOUT_S)
-        search.origins = self._is_origin_of(seek.wanted)
-        self._active[seek.number] = search
+        self._active[seek.number] = search = self._opened(link, seek.wanted, now)
         here = {key: numbers.common(self._kept(key)) for key, numbers in seek.wanted.items()}
         here = {key: numbers for key, numbers in here.items() if len(numbers)}
         if here:
@@ -197,9 +205,11 @@ class Searches:
                 parents[search.parent] = None
         return [SendRepair(parent, frame) for parent in parents]
 
-    def link_up(self, link: int) -> list[Action]:
+    def link_up(self, link: int, now: float) -> list[Action]:
         """There is somebody whom the searches that are not over have not asked."""
         self._links.add(link)
+        if self._all_linked_at is None:
+            self._all_linked_at = now + self._unlinked_s
         asked: Wanted = {}
         seeks: list[Action] = []
         too_many: list[SearchId] = []
@@ -243,6 +253,16 @@ class Searches:
             del self._answered[number]
             self._forget(number)
         return actions
+
+    def _opened(self, parent: int | None, wanted: Wanted, now: float) -> _Search:
+        are_all_linked = self._all_linked_at is not None and now >= self._all_linked_at
+        return _Search(
+            parent,
+            wanted,
+            now + TIMEOUT_S,
+            origins=self._is_origin_of(wanted),
+            complete=are_all_linked or not self._unlinked_s,
+        )
 
     def _is_known(self, number: SearchId) -> bool:
         return number in self._active or number in self._answered or number in self._over

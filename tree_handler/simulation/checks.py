@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -185,19 +186,46 @@ def astray(gateways: dict[str, Gateway], network: Network) -> list[str]:
     return found
 
 
-def still(said: Mapping[Kind, int]) -> bool:
-    """Whether nothing but HELLOs was said."""
-    return not any(count and kind is not Kind.HELLO for kind, count in said.items())
+@dataclass(frozen=True, slots=True)
+class StillWindow:
+    """A time in which a network may be still.
+
+    Attributes:
+        said: what had been said when it began.
+        links: who had which links then.
+
+    """
+
+    said: Counter[Kind]
+    links: frozenset[tuple[str, int, int]]
+
+    @classmethod
+    def begins(cls, checks: Checks, gateways: Mapping[str, Gateway]) -> StillWindow:
+        """Return one that begins now."""
+        return cls(checks.said.copy(), _links(gateways))
+
+    def is_still(self, checks: Checks, gateways: Mapping[str, Gateway]) -> bool:
+        """Whether nothing but HELLOs was said so far, and no link came or went.
+
+        Who has a link that has gone by now may have said HELLOs over it.
+        """
+        said = checks.said - self.said
+        is_silent = not any(count and kind is not Kind.HELLO for kind, count in said.items())
+        return is_silent and self.links == _links(gateways)
+
+    def check_quiet(
+        self, checks: Checks, gateways: Mapping[str, Gateway], intervals: float
+    ) -> None:
+        """Check invariant 7 on what was said in it, which is so many hello intervals long."""
+        said = checks.said - self.said
+        others = sorted(kind.name for kind in said if said[kind] and kind is not Kind.HELLO)
+        if others:
+            checks.found(7, f"a still network sent {', '.join(others)}")
+        most = len(_links(gateways)) * (intervals + 1)
+        if said[Kind.HELLO] > most:
+            checks.found(7, f"{said[Kind.HELLO]} HELLOs, at most {most:.0f} are due")
 
 
-def check_quiet(
-    said: dict[Kind, int], gateways: dict[str, Gateway], intervals: float, checks: Checks
-) -> None:
-    """Check invariant 7 on what was ``said`` in so many hello intervals of stillness."""
-    others = sorted(kind.name for kind, count in said.items() if count and kind is not Kind.HELLO)
-    if others:
-        checks.found(7, f"a still network sent {', '.join(others)}")
-    directions = sum(len(gateway.ends) for gateway in gateways.values())
-    most = directions * (intervals + 1)
-    if said.get(Kind.HELLO, 0) > most:
-        checks.found(7, f"{said[Kind.HELLO]} HELLOs, at most {most:.0f} are due")
+def _links(gateways: Mapping[str, Gateway]) -> frozenset[tuple[str, int, int]]:
+    lives = ((one, gateway.boot_epoch, gateway) for one, gateway in gateways.items())
+    return frozenset((one, epoch, link) for one, epoch, life in lives for link in life.ends)

@@ -103,6 +103,8 @@ class ReplicatingGateway(Gateway):
     """See `Replication`."""
     origin_gone_s: ClassVar = 3.0
     """See `Replication`."""
+    redial_s: ClassVar = 0.5
+    """A link that was refused is dialled again, and made, within this time."""
     kept_lives: ClassVar = 0
     """See `Replication`; epochs are forgotten as early as may be, so that much is."""
 
@@ -121,6 +123,7 @@ class ReplicatingGateway(Gateway):
                 interval_s=self.interval_s,
                 origin_gone_s=self.origin_gone_s,
                 kept_lives=self.kept_lives,
+                unlinked_s=start.tree.parameters.silence_s + self.redial_s,
                 seals=self.seals(),
             ),
             disk.told(),

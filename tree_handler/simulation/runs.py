@@ -23,13 +23,7 @@ from typing import ClassVar, Self
 
 from mypy_extensions import mypyc_attr
 
-from tree_handler.simulation.checks import (
-    Checks,
-    astray,
-    check_quiet,
-    still,
-    usable_paths,
-)
+from tree_handler.simulation.checks import Checks, StillWindow, astray, usable_paths
 from tree_handler.simulation.faults import FaultOptions, Faults
 from tree_handler.simulation.gateway import Gateway, MakeTree, Start
 from tree_handler.simulation.local_time import LocalClock
@@ -260,10 +254,10 @@ class Simulation:
         end_s = clock.now + options.quiet_s
         still_s = STILL_INTERVALS * hello_s
         while True:
-            before, sent_before = checks.said.copy(), self.traffic.sent
+            window, sent_before = StillWindow.begins(checks, self.gateways), self.traffic.sent
             clock.run(clock.now + still_s)
-            is_still = still(checks.said - before) and self.traffic.sent == sent_before
-            is_still = is_still and not self.network.is_carrying()
+            is_still = window.is_still(checks, self.gateways) and not self.network.is_carrying()
+            is_still = is_still and self.traffic.sent == sent_before
             if options.hasty and is_still and self._is_at_peace():
                 break
             if clock.now >= settled_s:
@@ -274,7 +268,7 @@ class Simulation:
             is_over = is_still and clock.now >= settled_s
             if is_over and not self.traffic.missing(self.gateways, self.network):
                 break
-        check_quiet(checks.said - before, self.gateways, STILL_INTERVALS, checks)
+        window.check_quiet(checks, self.gateways, STILL_INTERVALS)
         self.traffic.check_quiet(sent_before)
         self.traffic.check_nothing_open(self.gateways)
         self.traffic.check_all_arrived(self.gateways, self.network)

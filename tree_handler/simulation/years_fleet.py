@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from tree_handler.simulation.checks import check_quiet, component, still
+from tree_handler.simulation.checks import StillWindow, component
 from tree_handler.simulation.gateway import Gateway, MakeTree
 from tree_handler.simulation.local_time import LocalClock, StillClock
 from tree_handler.simulation.network import Edge
@@ -61,9 +61,9 @@ class YearsFleet(Simulation):
         still_s = STILL_INTERVALS * self.options.parameters.hello_s
         end_s = self.clock.now + PEACE_S
         while True:
-            said, sent = checks.said.copy(), traffic.sent
+            window, sent = StillWindow.begins(checks, self.gateways), traffic.sent
             self._pass(still_s)
-            is_still = still(checks.said - said) and traffic.sent == sent
+            is_still = window.is_still(checks, self.gateways) and traffic.sent == sent
             if is_still and next(traffic.lacking(self.gateways, self.network), None) is None:
                 break
             if self.clock.now >= end_s:
@@ -74,7 +74,7 @@ class YearsFleet(Simulation):
                     checks.found(7, f"{count} messages are sent, {PEACE_S:.0f} s after {after}")
                 break
         self._check_one_tree()
-        check_quiet(checks.said - said, self.gateways, STILL_INTERVALS, checks)
+        window.check_quiet(checks, self.gateways, STILL_INTERVALS)
 
     # -- what clients do -----------------------------------------------------------------------
 

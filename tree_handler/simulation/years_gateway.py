@@ -78,6 +78,7 @@ class YearsGateway(RetainedGateway):
     interval_s: ClassVar = 5.0
     origin_gone_s: ClassVar = ORIGIN_GONE_S
     kept_lives: ClassVar = KEPT_LIVES
+    redial_s: ClassVar = 3.0
     settle_s: ClassVar = 5.0
 
     def __init__(

@@ -36,6 +36,11 @@ class Parameters:
     remember_s: float = 120.0
     max_links: int = 256
 
+    @property
+    def silence_s(self) -> float:
+        """A neighbour is dead that is silent for so long; over a slow link for twice as long."""
+        return self.missed_hellos * self.hello_s
+
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)

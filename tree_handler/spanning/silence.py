@@ -27,7 +27,7 @@ class Silence:
 
     def __init__(self, neighbours: Mapping[int, Neighbour], parameters: Parameters) -> None:
         self._neighbours = neighbours
-        self._most_s = parameters.missed_hellos * parameters.hello_s
+        self._most_s = parameters.silence_s
         self.look_at = math.inf
 
     def begins(self, now: float) -> None:

@@ -22,7 +22,7 @@ SEEKER, ORIGIN = 1, 2
 def searches(gateway_id: str, kept: Intervals | None = None) -> Searches:
     seals = Seals(ModelSigner(gateway_id), ModelRing(), "t")
     made = Searches(gateway_id, 1, lambda _: kept or Intervals(), 1.0, seals)
-    made.link_up(SEEKER)
+    made.link_up(SEEKER, 0.0)
     return made
 
 
@@ -40,7 +40,7 @@ def seek(actions: list[Action]) -> Seek:
 
 def test_the_origins_word_comes_by_way_of_others_and_is_for_this_search_alone() -> None:
     seeker, between, origin = searches("gw-c"), searches("gw-b"), searches("gw-a")
-    between.link_up(ORIGIN)
+    between.link_up(ORIGIN, 0.0)
     asked = seek(between.receive_seek(SEEKER, seek(seeker.begin(WANTED, 0.0)), 0.0))
     told = sought(origin.receive_seek(SEEKER, asked, 0.0))
     seeker.receive_sought(SEEKER, sought(between.receive_sought(ORIGIN, told)))
@@ -83,7 +83,7 @@ def test_an_origin_that_cannot_read_its_log_denies_nothing_and_its_answer_is_not
 
 def test_who_cannot_read_its_log_asks_the_others_nevertheless() -> None:
     between = searches("gw-b", Intervals([(1, 9)]))
-    between.link_up(ORIGIN)
+    between.link_up(ORIGIN, 0.0)
     between.receive_seek(SEEKER, Seek(("gw-c", 1, 1), WANTED), 0.0)
     asked = seek(between.looked(("gw-c", 1, 1), {}, was_read=False))
     told = Sought(asked.number, {}, frozenset(), complete=True)

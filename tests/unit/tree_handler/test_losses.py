@@ -24,7 +24,7 @@ class Gateway:
 
     def __init__(self) -> None:
         searches = Searches("gw", 1, lambda _: Intervals(), 10.0)
-        searches.link_up(1)
+        searches.link_up(1, 0.0)
         self.losses = Losses(searches, lambda _: Intervals([(1, 2)]), 5.0, DAY_S)
         self.sought_at: list[float] = []
         self.searches = searches

@@ -70,7 +70,7 @@ class Graph:
     def link(self, a: int, b: int) -> None:
         for one, other in ((a, b), (b, a)):
             self.wires[one, other] = deque()
-            self.do(one, [*self.cores[one].link_up(other)])
+            self.do(one, [*self.cores[one].link_up(other, 0.0)])
 
     def cut(self, a: int, b: int) -> None:
         for one, other in ((a, b), (b, a)):
@@ -183,25 +183,25 @@ def test_a_search_that_was_let_settle_is_over_and_nobody_is_asked_for_it_any_mor
         assert core.are_under_way
         graph.do(at, core.handle_timer(2 * search.TIMEOUT_S + 10.0))
         assert not core.are_under_way
-        assert core.link_up(9) == []
+        assert core.link_up(9, 0.0) == []
 
 
 def test_a_newcomer_is_asked_for_each_number_once_however_many_seek_it() -> None:
     core = Searches("gw", 1, lambda _: Intervals(), 10.0)
-    core.link_up(1)
+    core.link_up(1, 0.0)
     for number in range(1, 40):
         core.receive_seek(1, Seek((f"gw-{number}", 1, 1), {STREAM: Intervals([(1, 3)])}), 0.0)
     core.receive_seek(1, Seek(("gw-50", 1, 1), {STREAM: Intervals([(2, 5)])}), 0.0)
-    asked = [action.seek.wanted for action in core.link_up(2)]
+    asked = [action.seek.wanted for action in core.link_up(2, 0.0)]
     assert asked == [{STREAM: Intervals([(1, 3)])}, {STREAM: Intervals([(4, 5)])}]
 
 
 def test_of_each_seeker_the_latest_search_alone_is_let_settle() -> None:
     core = Searches("gw", 1, lambda _: Intervals(), 10.0)
-    core.link_up(1)
+    core.link_up(1, 0.0)
     for number in range(1, 40):
         core.receive_seek(1, Seek(("a", 1, number), {STREAM: Intervals([(number, number)])}), 0.0)
-    (asked,) = core.link_up(2)
+    (asked,) = core.link_up(2, 0.0)
     assert asked.seek.number == ("a", 1, 39)
 
 
@@ -221,7 +221,7 @@ def test_a_newcomer_that_has_too_much_to_do_makes_an_answer_prove_nothing() -> N
 def test_what_many_seek_over_one_link_is_sent_there_once_however_often_it_comes() -> None:
     core = Searches("gw", 1, lambda _: Intervals(), 10.0)
     for link in (1, 2, 3):
-        core.link_up(link)
+        core.link_up(link, 0.0)
     for number in range(1, 20):
         asked = core.receive_seek(1, Seek(("a", 1, number), {STREAM: Intervals([(1, 3)])}), 0.0)
         assert [type(action) for action in asked] == [SendSeek, SendSeek]
@@ -256,12 +256,12 @@ def test_who_links_late_is_asked_for_as_many_ranges_as_may_be_and_the_rest_is_no
     lacks = Intervals((first, first + 2) for first in range(1, 4 * MAX_RANGES, 4))
     searches = Searches("gw", 1, lambda _: Intervals(), 10.0)
     for link in (0, 1):
-        searches.link_up(link)
+        searches.link_up(link, 0.0)
     number = ("seeker", 1, 1)
     searches.receive_seek(0, Seek(number, {STREAM: lacks}), 0.0)
     frame, header = batch.passed(STREAM, 2, 2)
     assert searches.relay(1, frame, header)
-    (asked,) = searches.link_up(2)
+    (asked,) = searches.link_up(2, 0.0)
     assert isinstance(asked, SendSeek)
     assert len(Seek.decode(asked.seek.encode()).wanted[STREAM]) == MAX_RANGES
     (told,) = searches.receive_sought(1, Sought(number, {}, frozenset(), complete=True))
@@ -274,7 +274,7 @@ def test_denials_of_many_ranges_leave_an_answer_that_can_be_read() -> None:
     wanted = {(f"origin-{link}", 1): Intervals([(1, 9)]) for link in range(1, 4)}
     searches = Searches("gw", 1, lambda _: Intervals(), 10.0)
     for link in range(4):
-        searches.link_up(link)
+        searches.link_up(link, 0.0)
     seek = Seek(("seeker", 1, 1), wanted)
     sent = searches.receive_seek(0, seek, 0.0)
     assert len(sent) == 3
@@ -299,8 +299,8 @@ def test_who_has_too_many_searches_says_that_its_answer_proves_nothing(
 ) -> None:
     monkeypatch.setattr(search, "MAX_SEARCHES", 1)
     core = Searches("gw", 1, lambda _: Intervals(), 10.0)
-    core.link_up(1)
-    core.link_up(2)
+    core.link_up(1, 0.0)
+    core.link_up(2, 0.0)
     wanted = {STREAM: Intervals([(1, 1)])}
     assert isinstance(core.receive_seek(1, Seek(("a", 1, 1), wanted), 0.0)[0], SendSeek)
     (answer,) = core.receive_seek(1, Seek(("a", 1, 2), wanted), 0.0)
@@ -313,7 +313,7 @@ def test_searches_that_are_over_are_remembered_within_a_limit(
 ) -> None:
     monkeypatch.setattr(search, "MAX_REMEMBERED", 5)
     core = Searches("gw", 1, lambda _: Intervals(), 10.0)
-    core.link_up(1)
+    core.link_up(1, 0.0)
     for number in range(1, 100):
         core.receive_seek(1, Seek(("a", 1, number), {STREAM: Intervals([(1, 1)])}), 0.0)
     assert len(core._over) <= 5
@@ -332,7 +332,7 @@ def told_on(seek: Seek, *answers: Sought, own: str = "gw") -> Sought:
     """What a gateway tells the seeker, on the wire, when all behind it have answered."""
     searches = Searches(own, 1, lambda _: Intervals(), 10.0)
     for link in range(1 + len(answers)):
-        searches.link_up(link)
+        searches.link_up(link, 0.0)
     sent = searches.receive_seek(0, seek, 0.0)
     assert len(sent) == len(answers)
     for link, answer in enumerate(answers, 1):
@@ -389,3 +389,38 @@ def test_an_answer_is_within_the_bytes_that_its_receiver_takes() -> None:
     assert told.left == wanted
     assert told.origins == set(names)
     assert told.denials == answers[0].denials
+
+
+def test_who_has_just_started_proves_nothing_until_all_neighbours_can_have_linked_to_it() -> None:
+    origin = Searches("origin", 2, lambda _: Intervals(), 10.0, unlinked_s=4.0)
+    origin.link_up(1, 100.0)
+    wanted = {STREAM: Intervals([(1, 1)])}
+
+    def is_proof(count: int, now: float) -> bool:
+        (answer,) = origin.receive_seek(1, Seek(("seeker", 1, count), wanted), now)
+        return answer.sought.complete
+
+    assert not is_proof(1, 103.9)  # a third one may take its life before for alive, and have it
+    assert is_proof(2, 104.0)
+    origin.link_up(2, 110.0)
+    assert origin.receive_seek(1, Seek(("seeker", 1, 3), wanted), 110.0)[0].link == 2
+    (answer,) = origin.receive_sought(2, Sought(("seeker", 1, 3), wanted, frozenset(), True))
+    assert answer.sought.complete
+
+
+def test_a_search_has_a_number_that_is_drawn_so_that_nobody_sends_it_ahead() -> None:
+    drawn = iter([71, 12])
+    seeker = Searches("seeker", 1, lambda _: Intervals(), 10.0, draw=lambda: next(drawn))
+    seeker.link_up(1, 0.0)
+    other = Searches("other", 1, lambda _: Intervals(), 10.0)
+    other.link_up(1, 0.0)
+    other.link_up(2, 0.0)
+    for guess in range(1, 10):  # a member that asks for nothing under what it can guess
+        other.receive_seek(2, Seek(("seeker", 1, guess), {}), 0.0)
+    wanted = {STREAM: Intervals([(1, 1)])}
+    for number in (71, 12):
+        (asking,) = seeker.begin(wanted, 0.0)
+        assert asking.seek.number == ("seeker", 1, number)
+        passed_on = other.receive_seek(1, asking.seek, 0.0)
+        assert [action.link for action in passed_on] == [2]
+        assert isinstance(passed_on[0], SendSeek)
