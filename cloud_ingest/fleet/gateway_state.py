@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from cloud_ingest.bounded_counts import added
 from cloud_ingest.fleet.numbers import Numbering
 from cloud_ingest.ingest.facts import Activity
 from cloud_ingest.status_record import StatusRecord
@@ -171,7 +172,7 @@ class GatewayState(msgspec.Struct):
                     (each for each in self.lives if each != self.epoch),
                     key=lambda each: (self.lives[each].heard_us, each),
                 )
-                self.lost += self.lives.pop(gone).numbering.missing
+                self.lost = added(self.lost, self.lives.pop(gone).numbering.missing)
             life = self.lives[epoch] = HeardLife(at_us)
         life.heard_us = max(life.heard_us, at_us)
         return life
@@ -179,7 +180,7 @@ class GatewayState(msgspec.Struct):
     @property
     def missing(self) -> int:
         """How many logged messages of its clients are missing."""
-        return self.lost + sum(life.numbering.missing for life in self.lives.values())
+        return added(self.lost, sum(life.numbering.missing for life in self.lives.values()))
 
     def act(self, activity: Activity) -> None:
         """Note how much came of it."""

@@ -20,12 +20,7 @@ from cloud_ingest.ingest.delay_buckets import bucket, fine_bucket
 from cloud_ingest.ingest.facts import Activity, BatchFacts, Delays, Stage, Statement, merged
 from cloud_ingest.ingest.gateway_totals import GatewayTotals
 from cloud_ingest.ingest.ledger import Numbered, Stream
-from cloud_ingest.ingest.measured_facts import (
-    MINUTE_US,
-    accept_latencies,
-    device_delays,
-    sensor_spans,
-)
+from cloud_ingest.ingest.measured_facts import MINUTE_US, Untold, measured
 from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolStretch, UnsureStretch
 from cloud_ingest.mapping.rules import MappingRule
@@ -91,6 +86,7 @@ class TaskResult:
         facts: of the messages; without times of the commit.
         latencies: as they are added to the totals of gateways.
         to_table: fine buckets of the time up to ``now_us``: by gateway, minute and stage.
+        untold: rows of telemetry of which the facts could not be told, by why.
 
     """
 
@@ -101,6 +97,7 @@ class TaskResult:
     facts: BatchFacts | None = None
     latencies: dict[str, GatewayTotals] = field(default_factory=dict)
     to_table: dict[tuple[str, int, Stage], Counter[int]] = field(default_factory=dict)
+    untold: Counter[str] = field(default_factory=Counter)
 
 
 def carry_out(order: TaskOrder) -> TaskResult:
@@ -296,14 +293,21 @@ class _Task:
     def _write_rows(self) -> None:
         for partition, table in self._columns.taken():
             self._files.write(table, partition)
-            spans, delays = tuple(sensor_spans(table)), tuple(device_delays(table))
-            self._measured.append(BatchFacts(0, 0, (), (), (), delays, spans))
-            for gateway, latency in accept_latencies(table).items():
-                self._result.latencies.setdefault(gateway, GatewayTotals()).add(latency)
+            self._measure(table)
         self._measured = [merged(0, 0, self._measured)]
         self._held_rows = self._held_bytes = 0
         if len(self._refused) >= ROWS_AT_ONCE // 10:
             self._write_refused()
+
+    def _measure(self, table: pa.Table) -> None:
+        result = self._result
+        for told in measured(table):
+            if isinstance(told, Untold):
+                result.untold[told.why] += 1
+                continue
+            self._measured.append(told.facts)
+            for gateway, latency in told.latencies.items():
+                result.latencies.setdefault(gateway, GatewayTotals()).add(latency)
 
     def _write_refused(self) -> None:
         if not self._refused:
