@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from cloud_ingest.ingest.decoding import BYTES_AT_ONCE, ROWS_AT_ONCE, UNSURE
+from cloud_ingest.ingest.halving import KILLED
 from cloud_ingest.ingest.kept_ledger import KEYS, KeptLedger, runs
 from cloud_ingest.ingest.ledger import Numbered, Stream
 from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping.rules import MappingRule
-from cloud_ingest.record import RecordError
 from cloud_ingest.tables.delta import IngestTable
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.schemas import (
@@ -126,7 +126,7 @@ class QuarantineAgain:
         if moving.gone:
             self._quarantine.remove(pa.Table.from_pylist(moving.gone, _GONE))
         self.watch("removed")
-        return AgainRead(len(moving.gone), left, unsure)
+        return AgainRead(len(moving.gone), left + moving.staying, unsure)
 
     def _places(self) -> Mapping[str, tuple[str, str]]:
         return {name: (told.domain, told.group) for name, told in self._ledger.all.places.items()}
@@ -167,33 +167,30 @@ class _Moving:
         mappings: Sequence[MappingRule],
     ) -> None:
         self._files = TableFiles(telemetry.store, FILE_COLUMNS)
-        self._columns = PartitionColumns(places, mappings)
+        self._places, self._mappings = places, mappings
+        self._columns = self._empty()
+        self._added: list[tuple[Stream, dict[str, Any]]] = []
         self._taken: Numbered = {}
         self._tried = self._bytes = 0
         self.gone: list[dict[str, Any]] = []
         """Keys of the rows that leave the quarantine."""
+        self.staying = 0
+        """Messages that were taken, and of which no file can be made."""
 
     def take(self, stream: Stream, row: dict[str, Any]) -> bool:
         """Take a message if it can be read."""
+        if row["reason"].startswith(KILLED):
+            return False
         if self._tried >= ROWS_AT_ONCE or self._bytes >= BYTES_AT_ONCE:
             self._write()
         self._tried += 1
-        origin_us, collected_us = _times_us(row)
-        columns = self._columns.begin(
-            stream.origin,
-            stream.epoch,
-            logged=stream.logged,
-            origin_us=origin_us,
-            collected_us=collected_us,
-        )
         number = row["sequence"]
         if number not in self._taken.get(stream, ()):
-            try:
-                columns.add(number, row["topic"], _flags(row), row["bytes"])
-            except RecordError:
+            if not self._is_added(self._columns, stream, row):
                 return False
             self._taken.setdefault(stream, Intervals()).add(number, number)
             self._bytes += len(row["bytes"])
+            self._added.append((stream, row))
         self.gone.append(_key(row))
         return True
 
@@ -203,9 +200,50 @@ class _Moving:
         return self._files.finish()
 
     def _write(self) -> None:
-        for partition, table in self._columns.taken():
+        added, self._added = self._added, []
+        try:
+            made = list(self._columns.taken())
+        except Exception:  # of one or more of them nothing can be made that a file takes
+            made = self._made_of_those_that_can_be(added)
+        for partition, table in made:
             self._files.write(table, partition)
         self._tried = self._bytes = 0
+
+    def _made_of_those_that_can_be(
+        self, added: Sequence[tuple[Stream, dict[str, Any]]]
+    ) -> list[tuple[dict[str, str], pa.Table]]:
+        columns, staying = self._empty(), []
+        for stream, row in added:
+            alone = self._empty()
+            try:
+                self._is_added(alone, stream, row)
+                list(alone.taken())
+            except Exception:
+                staying.append(_key(row))
+            else:
+                self._is_added(columns, stream, row)
+        self.gone = [key for key in self.gone if key not in staying]
+        self.staying += len(staying)
+        return list(columns.taken())
+
+    def _empty(self) -> PartitionColumns:
+        return PartitionColumns(self._places, self._mappings)
+
+    @staticmethod
+    def _is_added(columns: PartitionColumns, stream: Stream, row: dict[str, Any]) -> bool:
+        origin_us, collected_us = _times_us(row)
+        of_batch = columns.begin(
+            stream.origin,
+            stream.epoch,
+            logged=stream.logged,
+            origin_us=origin_us,
+            collected_us=collected_us,
+        )
+        try:
+            of_batch.add(row["sequence"], row["topic"], _flags(row), row["bytes"])
+        except Exception:  # of whatever kind: nothing of it was added, and it stays
+            return False
+        return True
 
 
 def _stamp(row: Mapping[str, Any]) -> tuple[Stream, int]:

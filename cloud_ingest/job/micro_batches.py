@@ -18,13 +18,14 @@ import pyarrow as pa
 
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.ingest import after_commit
-from cloud_ingest.ingest.decoding import TaskOrder, TaskResult, carry_out
+from cloud_ingest.ingest.decoding import carry_out
 from cloud_ingest.ingest.delay_buckets import shifted
 from cloud_ingest.ingest.facts import Activity, BatchFacts, Delays, merged
 from cloud_ingest.ingest.kept_ledger import KeptLedger
 from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger
 from cloud_ingest.ingest.plan import shared_out
 from cloud_ingest.ingest.scan import BadBatches, DamageFound, Scanned, scan
+from cloud_ingest.ingest.tasks import TaskOrder, TaskResult, reason
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.spool import committed
@@ -339,7 +340,7 @@ def _damage_row(found: DamageFound, now_us: int) -> dict[str, object]:
     place = found.place
     return {
         "found_time": now_us,
-        "reason": found.why,
+        "reason": reason(found.why),
         "collected_time": found.collected_us,
         "spool": place.spool,
         "segment": place.segment,
