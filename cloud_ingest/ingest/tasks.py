@@ -11,7 +11,7 @@ from typing import Final
 
 from cloud_ingest.ingest.facts import BatchFacts, Stage, merged
 from cloud_ingest.ingest.gateway_totals import GatewayTotals
-from cloud_ingest.ingest.ledger import Numbered
+from cloud_ingest.ingest.ledger import LedgerChange, Numbered
 from cloud_ingest.ingest.plan import SpoolStretch
 from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.tables.delta import WrittenFile
@@ -91,6 +91,13 @@ class TaskResult:
             self.to_table.setdefault(key, Counter()).update(counts)
         self.untold.update(other.untold)
         self.blamed.update(other.blamed)
+
+    def add_to(self, change: LedgerChange) -> None:
+        """Add to the counts what only the payloads tell."""
+        for stream, numbers in self.quarantined.items():
+            change.of(stream.origin).undecodable += numbers.count()
+        for gateway, latency in self.latencies.items():
+            change.of(gateway).add(latency)
 
 
 def batches(stretch: SpoolStretch) -> Iterator[tuple[int, bytes, Header]]:
