@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from cloud_ingest.bounded_counts import added
 from cloud_ingest.fleet.numbers import Numbering
 from cloud_ingest.ingest.facts import Activity
 from cloud_ingest.status_record import StatusRecord
@@ -191,7 +192,7 @@ class GatewayState(msgspec.Struct):
 
     def _end(self, epoch: int) -> None:
         numbering = self.lives.pop(epoch).numbering
-        self.lost += numbering.missing
+        self.lost = added(self.lost, numbering.missing)
         if numbering.top:
             self.past[epoch] = numbering.top
             for oldest in list(self.past)[:-MAX_PAST_LIVES]:
@@ -200,7 +201,7 @@ class GatewayState(msgspec.Struct):
     @property
     def missing(self) -> int:
         """How many logged messages of its clients are missing."""
-        return self.lost + sum(life.numbering.missing for life in self.lives.values())
+        return added(self.lost, sum(life.numbering.missing for life in self.lives.values()))
 
     def act(self, activity: Activity, at_us: int | None) -> None:
         """Note how much came of it, and when; None if nobody knows when."""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from cloud_ingest.bounded_counts import added
 from cloud_ingest.fleet import latency, lives, state, tables
 from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold
 from cloud_ingest.fleet.health import Health, health
@@ -112,7 +113,7 @@ class FleetWatch:
         for name, epoch, come, kept_local in _merged(facts.numbers):
             at_us = come_us.get(name, other_us)
             gateway = self._known(name, at_us)
-            gateway.kept_local += kept_local
+            gateway.kept_local = added(gateway.kept_local, kept_local)
             self._number(gateway, epoch, come, at_us)
         for told in facts.given_up:
             self._give_up(told, come_us.get(told.gateway, other_us))
@@ -288,7 +289,7 @@ class FleetWatch:
 
     def _give_up(self, told: GivenUp, at_us: int) -> None:
         gateway = self._known(told.gateway, at_us)
-        gateway.given_up += told.missing
+        gateway.given_up = added(gateway.given_up, told.missing)
         gateway.given_up_us = max(at_us, gateway.given_up_us or at_us)
         life = gateway.lives.get(told.boot_epoch)
         known = {

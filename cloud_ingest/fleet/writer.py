@@ -65,13 +65,15 @@ class FleetWriter:
         self._options = dict(storage_options or {})
         self._query = query
         self._interval_us = round(write_interval_s * 1e6)
+        self._rules = rules or AlertRules()
         self._file = store_of(uri, storage_options)
         remembered = self._file.read()
         after = 0 if remembered is not None else max(map(self._written, PARTITIONS))
         try:
-            self._watch = FleetWatch(rules or AlertRules(), remembered, after=after)
+            self._watch = FleetWatch(self._rules, remembered, after=after)
         except StateError as error:
             raise StateError(f"{self._file.where}: {error}") from error
+        self._is_kept = True
         self._last_us: int | None = None
         self._now_us = 0
         self._writes = 0
@@ -86,11 +88,21 @@ class FleetWriter:
 
         """
         if self._watch.has_taken(self._query, facts.batch_id):
+            if not self._is_kept:
+                self._keep()
             return
         self._end_what_was_begun()
+        self._is_kept = False
         self._watch.take(facts, self._query)
         if not self.tick(facts.committed_us):
-            self._file.replace(self._watch.state())
+            self._keep()
+
+    def try_out(self, facts: BatchFacts) -> None:
+        """Fail as `after` would, on a copy of what is kept: nothing changes, nothing is written."""
+        watch = FleetWatch(self._rules, self._file.read())
+        watch.take(facts)
+        watch.changes(max(self._now_us, facts.committed_us))
+        watch.state()
 
     def progressed(self, collected_us: int, now_us: int) -> None:
         """A collector says that it had taken all that there was by a time of its clock.
@@ -118,7 +130,7 @@ class FleetWriter:
         if not changes:
             return False
         self._watch.begin_writing()
-        self._file.replace(self._watch.state())
+        self._keep()
         self._write(changes)
         return True
 
@@ -126,6 +138,10 @@ class FleetWriter:
         """Write what has not been written."""
         self._last_us = None
         self.tick(self._now_us)
+
+    def _keep(self) -> None:
+        self._file.replace(self._watch.state())
+        self._is_kept = True
 
     def _end_what_was_begun(self) -> None:
         """Rows that a write was to append when it failed, or its process was killed."""
@@ -148,7 +164,7 @@ class FleetWriter:
                 storage_options=self._options,
             )
         self._watch.written(changes)
-        self._file.replace(self._watch.state())
+        self._keep()
         self._writes += 1
         if self._writes % UPKEEP_WRITES == 0:
             self._keep_up()

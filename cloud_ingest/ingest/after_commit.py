@@ -1,10 +1,14 @@
-"""Who is told of each commit: the fleet's tables."""
+"""Who is told of each commit: the fleet's tables. What they can't take never keeps rows waiting.
+
+Storage that fails is tried again with what comes next. Of facts with which they fail those of the
+gateways at fault are left out, which halving finds; all of it is counted and said.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 from deltalake.exceptions import DeltaError
@@ -12,11 +16,18 @@ from deltalake.exceptions import DeltaError
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.writer import FleetWriter
-from cloud_ingest.ingest.facts import BatchFacts
+from cloud_ingest.ingest import set_aside
+from cloud_ingest.ingest.facts import BatchFacts, gateways_of, only_of
+from cloud_ingest.ingest.halving import STORAGE_ERRORS
+from cloud_ingest.ingest.set_aside import AsideCounts
 from cloud_ingest.tables.delta import TableError, named_errors
 from cloud_ingest.tables.store import TableStore
 
-FACTS = "_ledger/facts"
+FACTS: Final = "_ledger/facts"
+MAX_UNTOLD: Final = 100
+"""Micro-batches that wait for the fleet's tables; of more, the oldest are never told."""
+MAX_TRIALS: Final = 200
+"""Of parts of one micro-batch, to find who is at fault; then all that is left is left out."""
 
 
 class Follower(Protocol):
@@ -34,6 +45,9 @@ class Follower(Protocol):
     def close(self) -> None:
         """Write what has not been written."""
 
+    def try_out(self, facts: BatchFacts) -> None:
+        """Fail as `after` would, and change nothing."""
+
 
 class FactsTeller:
     """Tells a follower of every commit, also of one after which the job died.
@@ -41,67 +55,114 @@ class FactsTeller:
     Args:
         tables: the folder of all tables.
         query: the name under which batches are numbered.
-        follower: who is told.
+        follow: makes who is told, of what is kept on disk.
+        aside: counts what can't be told.
 
     """
 
-    def __init__(self, tables: TableStore, query: str, follower: Follower) -> None:
+    def __init__(
+        self, tables: TableStore, query: str, follow: Callable[[], Follower], aside: AsideCounts
+    ) -> None:
         self._tables = tables
         self._query = query
-        self._follower = follower
+        self._follow = follow
+        self._aside = aside
+        self._follower = follow()
+        self._untold: list[BatchFacts] = []
 
     def before_commit(self, facts: BatchFacts) -> None:
-        """Keep the facts of a commit that comes next.
-
-        Raises:
-            TableError: they can't be written.
-
-        """
-        with named_errors(self._tables):
-            self._tables.write(FACTS, msgspec.msgpack.encode((self._query, facts)))
+        """Keep the facts of a commit that comes next, and those that are not told yet."""
+        try:
+            noted = msgspec.msgpack.encode((self._query, [*self._untold, facts]))
+            self._tables.write(FACTS, noted)
+        except Exception as error:  # if the job dies now they are never told
+            self._note(set_aside.FLEET, error)
 
     def committed(self, facts: BatchFacts) -> None:
-        """Tell of a commit that is made.
-
-        Raises:
-            TableError: the fleet's tables can't be written; the batch may come again.
-
-        """
-        with _named():
-            self._follower.after(facts)
+        """Tell of a commit that is made."""
+        self._untold.append(facts)
+        gone = self._untold[:-MAX_UNTOLD]
+        if gone:
+            why = f"the fleet's tables are behind by {MAX_UNTOLD} micro-batches"
+            self._aside.note(set_aside.FACTS, why, len(gone))
+            del self._untold[: len(gone)]
+        self._tell()
 
     def committed_before(self, batch_id: int) -> None:
-        """Tell once more of a commit that was made, if the job died before it had told of it.
-
-        Raises:
-            TableError: likewise.
-
-        """
-        noted = _noted(self._tables)
-        if noted is not None and (noted[0], noted[1].batch_id) == (self._query, batch_id):
-            self.committed(noted[1])
+        """Tell once more of a commit that was made, if the job died before it had told of it."""
+        query, noted = _noted(self._tables)
+        for facts in noted:
+            if query == self._query and facts.batch_id <= batch_id:
+                self.committed(facts)
 
     def nothing_came(self, heard_until_us: int | None, now_us: int) -> None:
-        """Tell of time that passed, and until when a collector heard all that there was.
-
-        Raises:
-            TableError: likewise.
-
-        """
-        with _named():
+        """Tell of time that passed, and until when a collector heard all that there was."""
+        self._tell()
+        try:
             if heard_until_us is not None:
                 self._follower.progressed(heard_until_us, now_us)
             self._follower.tick(now_us)
+        except Exception as error:  # it is tried again
+            self._note(set_aside.FLEET, error)
 
     def close(self) -> None:
         """Tell of the end.
 
         Raises:
-            TableError: likewise.
+            TableError: the fleet's tables can't be written.
 
         """
         with _named():
             self._follower.close()
+
+    def _tell(self) -> None:
+        while self._untold:
+            try:
+                self._follower.after(self._untold[0])
+            except STORAGE_ERRORS as error:
+                self._note(set_aside.FLEET, error)
+                return
+            except Exception as error:  # a follower that failed may have taken half of it
+                if not self._is_told_without(self._untold[0], error):
+                    return
+            del self._untold[0]
+
+    def _is_told_without(self, facts: BatchFacts, error: Exception) -> bool:
+        """Tell what can be told of facts; return whether storage let us."""
+        try:
+            self._follower = self._follow()
+            good = self._good(facts)
+            self._note(set_aside.FACTS, error, len(gateways_of(facts)) - len(good))
+            self._follower.after(only_of(facts, good))
+        except (*STORAGE_ERRORS, StateError) as failure:
+            self._note(set_aside.FLEET, failure)
+            return False
+        except Exception as failure:  # it fails with nothing, too
+            self._note(set_aside.FACTS, failure)
+            self._follower = self._follow()
+        return True
+
+    def _good(self, facts: BatchFacts) -> frozenset[str]:
+        """The gateways of whom the follower can be told, each beside those before it."""
+        good: frozenset[str] = frozenset()
+        left = [sorted(gateways_of(facts))]
+        for _ in range(MAX_TRIALS):
+            if not left:
+                break
+            some = left.pop()
+            try:
+                self._follower.try_out(only_of(facts, good | frozenset(some)))
+            except STORAGE_ERRORS:
+                raise
+            except Exception:
+                half = len(some) // 2
+                left += [some[half:], some[:half]] if half else []
+            else:
+                good |= frozenset(some)
+        return good
+
+    def _note(self, what: str, error: Exception, count: int = 1) -> None:
+        self._aside.note(what, f"the fleet's tables: {type(error).__name__}: {error}", count)
 
 
 def teller(
@@ -109,37 +170,56 @@ def teller(
     query: str,
     rules: AlertRules | None,
     last_batch: Callable[[str], int],
+    aside: AsideCounts,
 ) -> FactsTeller:
-    """The teller of the fleet's tables; what another query's job died before it told is told.
+    """The teller of the fleet's tables; what a job died before it told is told.
 
     Args:
         tables: the folder of all tables.
         query: the name under which batches are numbered.
         rules: when alerts are raised.
         last_batch: the last batch that a query has committed.
+        aside: counts what can't be told.
 
     Raises:
         TableError: what the fleet's tables are folded from can't be read.
 
     """
-    noted = _noted(tables)
-    if noted is not None and noted[0] != query and last_batch(noted[0]) >= noted[1].batch_id:
-        before = _teller(tables, noted[0], rules)
-        before.committed(noted[1])
+    noted_query, noted = _noted(tables)
+    told = [facts for facts in noted if last_batch(noted_query) >= facts.batch_id]
+    if noted_query != query and told:
+        before = _teller(tables, noted_query, rules, aside)
+        for facts in told:
+            before.committed(facts)
         before.close()
-    return _teller(tables, query, rules)
+    made = _teller(tables, query, rules, aside)
+    if noted_query == query:
+        for facts in told:
+            made.committed(facts)
+    return made
 
 
-def _teller(tables: TableStore, query: str, rules: AlertRules | None) -> FactsTeller:
+def _teller(
+    tables: TableStore, query: str, rules: AlertRules | None, aside: AsideCounts
+) -> FactsTeller:
+    def follow() -> Follower:
+        return FleetWriter(tables.uri, dict(tables.options), query=query, rules=rules)
+
     with _named():
-        follower = FleetWriter(tables.uri, dict(tables.options), query=query, rules=rules)
-    return FactsTeller(tables, query, follower)
+        return FactsTeller(tables, query, follow, aside)
 
 
-def _noted(tables: TableStore) -> tuple[str, BatchFacts] | None:
-    """The facts of the last commit, or of one that was to be made."""
-    data = tables.read(FACTS)
-    return None if data is None else msgspec.msgpack.decode(data, type=tuple[str, BatchFacts])
+def _noted(tables: TableStore) -> tuple[str, list[BatchFacts]]:
+    """Facts of the last commits, or of one that was to be made, and whose query's they are."""
+    with named_errors(tables):
+        data = tables.read(FACTS)
+    if data is None:
+        return "", []
+    try:
+        return msgspec.msgpack.decode(data, type=tuple[str, list[BatchFacts]])
+    except msgspec.DecodeError:
+        query, facts = msgspec.msgpack.decode(data, type=tuple[str, BatchFacts])  # of before
+        return query, [facts]
 
 
 @contextmanager

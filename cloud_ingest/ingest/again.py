@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from cloud_ingest.ingest.decoding import BYTES_AT_ONCE, ROWS_AT_ONCE, UNSURE
+from cloud_ingest.ingest.halving import KILLED
 from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KEYS, KeptLedger, runs
 from cloud_ingest.ingest.ledger import Numbered, Stream
 from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping.rules import MappingRule
-from cloud_ingest.record import RecordError
 from cloud_ingest.tables import upkeep
 from cloud_ingest.tables.delta import IngestTable
 from cloud_ingest.tables.files import TableFiles
@@ -110,8 +111,8 @@ class QuarantineAgain:
             self._telemetry.refresh()
 
     def _some(self) -> AgainRead:
-        columns = PartitionColumns(self._places(), self._mappings, self._births)
-        moving = _Moving(self._telemetry, columns)
+        empty = partial(PartitionColumns, self._places(), self._mappings, self._births)
+        moving = _Moving(self._telemetry, empty)
         had = self._had()
         left = unsure = 0
         for row in self._messages():
@@ -132,7 +133,7 @@ class QuarantineAgain:
         if moving.gone:
             delete_keys(self._quarantine.store, pa.Table.from_pylist(moving.gone, _GONE))
         self.watch("removed")
-        return AgainRead(len(moving.gone), left, unsure)
+        return AgainRead(len(moving.gone), left + moving.staying, unsure)
 
     def _places(self) -> Mapping[str, tuple[str, str]]:
         return {name: (told.domain, told.group) for name, told in self._ledger.all.places.items()}
@@ -166,35 +167,32 @@ class QuarantineAgain:
 class _Moving:
     """Rows on their way."""
 
-    def __init__(self, telemetry: IngestTable, columns: PartitionColumns) -> None:
+    def __init__(self, telemetry: IngestTable, empty: Callable[[], PartitionColumns]) -> None:
         self._files = TableFiles(telemetry.store, FILE_COLUMNS)
-        self._columns = columns
+        self._empty = empty
+        self._columns = empty()
+        self._added: list[tuple[Stream, dict[str, Any]]] = []
         self._taken: Numbered = {}
         self._tried = self._bytes = 0
         self.gone: list[dict[str, Any]] = []
         """Keys of the rows that leave the quarantine."""
+        self.staying = 0
+        """Messages that were taken, and of which no file can be made."""
 
     def take(self, stream: Stream, row: dict[str, Any]) -> bool:
         """Take a message if it can be read."""
+        if row["reason"].startswith(KILLED):
+            return False
         if self._tried >= ROWS_AT_ONCE or self._bytes >= BYTES_AT_ONCE:
             self._write()
         self._tried += 1
-        origin_us, collected_us = _times_us(row)
-        columns = self._columns.begin(
-            stream.origin,
-            stream.epoch,
-            logged=stream.logged,
-            origin_us=origin_us,
-            collected_us=collected_us,
-        )
         number = row["sequence"]
         if number not in self._taken.get(stream, ()):
-            try:
-                columns.add(number, row["topic"], _flags(row), row["bytes"])
-            except RecordError:
+            if not self._is_added(self._columns, stream, row):
                 return False
             self._taken.setdefault(stream, Intervals()).add(number, number)
             self._bytes += len(row["bytes"])
+            self._added.append((stream, row))
         self.gone.append(_key(row))
         return True
 
@@ -204,9 +202,47 @@ class _Moving:
         return self._files.finish()
 
     def _write(self) -> None:
-        for partition, table in self._columns.taken():
+        added, self._added = self._added, []
+        try:
+            made = list(self._columns.taken())
+        except Exception:  # of one or more of them nothing can be made that a file takes
+            made = self._made_of_those_that_can_be(added)
+        for partition, table in made:
             self._files.write(table, partition)
         self._tried = self._bytes = 0
+
+    def _made_of_those_that_can_be(
+        self, added: Sequence[tuple[Stream, dict[str, Any]]]
+    ) -> list[tuple[dict[str, str], pa.Table]]:
+        columns, staying = self._empty(), []
+        for stream, row in added:
+            alone = self._empty()
+            try:
+                self._is_added(alone, stream, row)
+                list(alone.taken())
+            except Exception:
+                staying.append(_key(row))
+            else:
+                self._is_added(columns, stream, row)
+        self.gone = [key for key in self.gone if key not in staying]
+        self.staying += len(staying)
+        return list(columns.taken())
+
+    @staticmethod
+    def _is_added(columns: PartitionColumns, stream: Stream, row: dict[str, Any]) -> bool:
+        origin_us, collected_us = _times_us(row)
+        of_batch = columns.begin(
+            stream.origin,
+            stream.epoch,
+            logged=stream.logged,
+            origin_us=origin_us,
+            collected_us=collected_us,
+        )
+        try:
+            of_batch.add(row["sequence"], row["topic"], _flags(row), row["bytes"])
+        except Exception:  # of whatever kind: nothing of it was added, and it stays
+            return False
+        return True
 
 
 def _stamp(row: Mapping[str, Any]) -> tuple[Stream, int]:

@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Iterable
 from typing import Final
 
+from cloud_ingest.bounded_counts import added
 from cloud_ingest.ingest.facts import GivenUp, Interval
 from cloud_ingest.ingest.ledger import LedgerChange, Numbered, NumberLedger, Stream
 from tree_handler.intervals import Intervals
@@ -129,7 +130,8 @@ class Closing:
             gaps = had.missing(before + 1, last) if last > before else []
             if gaps or (floor is None and had.last):
                 self.given_up.append(_told(stream, gaps))
-                self._change.of(stream.origin).given_up += _count(gaps)
+                totals = self._change.of(stream.origin)
+                totals.given_up = added(totals.given_up, _count(gaps))
         for part in (self._change.seen, self._change.kept_local):
             coming = part.get(stream)
             if coming is None:

@@ -1,5 +1,8 @@
 """One task of the job: decodes stretches of spool, writes files, and tells what it found.
 
+A message with which it fails is found by halving and goes to quarantine; storage that fails is
+nobody's fault, and fails the task.
+
 What it returns is small: names of files, counts, facts. Nothing of it counts before the driver has
 committed it; files of a task that died are no part of any table.
 """
@@ -7,9 +10,8 @@ committed it; files of a task that died are no part of any table.
 from __future__ import annotations
 
 import gc
-import mmap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,25 +21,18 @@ import pyarrow as pa
 from cloud_ingest.ingest.delay_buckets import bucket, fine_bucket
 from cloud_ingest.ingest.facts import Activity, BatchFacts, Delays, Stage, Statement, merged
 from cloud_ingest.ingest.gateway_totals import GatewayTotals
-from cloud_ingest.ingest.ledger import Numbered, Stream
-from cloud_ingest.ingest.measured_facts import (
-    MINUTE_US,
-    accept_latencies,
-    device_delays,
-    sensor_spans,
-)
+from cloud_ingest.ingest.halving import BLAMED, BlamedStretch, halved
+from cloud_ingest.ingest.ledger import Stream
+from cloud_ingest.ingest.measured_facts import MINUTE_US, Untold, measured
 from cloud_ingest.ingest.name_bounds import NameBounds
 from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolStretch, UnsureStretch
-from cloud_ingest.mapping.births import Births
-from cloud_ingest.mapping.rules import MappingRule
+from cloud_ingest.ingest.tasks import TaskOrder, TaskResult, batches, reason
 from cloud_ingest.record import RecordError
 from cloud_ingest.spool.proof import HandedCertificates
 from cloud_ingest.spool.receipts import Receipts
-from cloud_ingest.tables.delta import WrittenFile
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.schemas import FILE_COLUMNS, QUARANTINE
-from cloud_ingest.tables.store import TableStore
 from tree_handler import batch
 from tree_handler.batch import Header, Row
 from tree_handler.errors import BatchError
@@ -55,58 +50,6 @@ MAX_STATEMENTS = 1_000
 _Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOrder:
-    """What one task is to do.
-
-    Attributes:
-        stretches: what to decode.
-        places: domain and group, by origin, of those that are known.
-        telemetry: the table's folder.
-        quarantine: the table's folder.
-        now_us: when the trigger began.
-        certificates: of gateways, as a collector keeps them; None: signatures are not checked.
-        tree: the tree's name, if they are.
-        mappings: how messages of other makes are read.
-        births: what aliases of Sparkplug stand for.
-
-    """
-
-    stretches: list[SpoolStretch]
-    places: Mapping[str, tuple[str, str]]
-    telemetry: TableStore
-    quarantine: TableStore
-    now_us: int
-    certificates: bytes | None = None
-    tree: str = ""
-    mappings: tuple[MappingRule, ...] = ()
-    births: Births | None = None
-
-
-@dataclass(slots=True)
-class TaskResult:
-    """What one task did.
-
-    Attributes:
-        telemetry: files of readings.
-        quarantine: files of what can't be read.
-        quarantined: numbers of the messages in those.
-        damaged: batches whose body is not what their origin made: spool, segment, position, why.
-        facts: of the messages; without times of the commit.
-        latencies: as they are added to the totals of gateways.
-        to_table: fine buckets of the time up to ``now_us``: by gateway, minute and stage.
-
-    """
-
-    telemetry: list[WrittenFile] = field(default_factory=list)
-    quarantine: list[WrittenFile] = field(default_factory=list)
-    quarantined: Numbered = field(default_factory=dict)
-    damaged: list[tuple[str, str, int, str]] = field(default_factory=list)
-    facts: BatchFacts | None = None
-    latencies: dict[str, GatewayTotals] = field(default_factory=dict)
-    to_table: dict[tuple[str, int, Stage], Counter[int]] = field(default_factory=dict)
-
-
 def carry_out(order: TaskOrder) -> TaskResult:
     """Decode, write and tell.
 
@@ -117,10 +60,19 @@ def carry_out(order: TaskOrder) -> TaskResult:
     collects = gc.isenabled()
     gc.disable()  # rows make no cycles, and looking for some costs a third of the time
     try:
-        return _Task(order).run()
+        return halved(order, _carry_out)
     finally:
         if collects:
             gc.enable()
+
+
+def _carry_out(order: TaskOrder) -> TaskResult:
+    task = _Task(order)
+    try:
+        return task.run()
+    except BaseException:
+        task.abandon()
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +120,9 @@ class _Task:
     def run(self) -> TaskResult:
         result = self._result
         for stretch in self._order.stretches:
-            path = Path(stretch.spool) / stretch.segment
-            receipts = Receipts(path)
-            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-                for at, frame, header in batches_of(data, stretch):
-                    self._take(stretch, at, frame, header, receipts.time_us(at))
+            receipts = Receipts(Path(stretch.spool) / stretch.segment)
+            for at, frame, header in batches(stretch):
+                self._take(stretch, at, frame, header, receipts.time_us(at))
         self._write_rows()
         self._write_refused()
         result.telemetry = self._files.finish()
@@ -188,6 +138,12 @@ class _Task:
         result.facts = merged(0, 0, [own, *self._measured])
         return result
 
+    def abandon(self) -> None:
+        """Delete what it has written."""
+        self._files.abandon()
+        if self._refused_files is not None:
+            self._refused_files.abandon()
+
     def _take(
         self, stretch: SpoolStretch, at: int, frame: bytes, header: Header, collected_us: int
     ) -> None:
@@ -197,8 +153,9 @@ class _Task:
                 if verdict is not Verdict.PROVEN:
                     raise BatchError("batch signature", verdict.value)
             rows = batch.rows(frame, header)
-        except BatchError as error:
-            why = f"{header}: {error}"
+        except Exception as error:  # only the bytes of the batch are in play
+            what = error if isinstance(error, BatchError) else f"{type(error).__name__}: {error}"
+            why = f"{header}: {what}"
             self._result.damaged.append((stretch.spool, stretch.segment, at, why))
             return
         origin = header.origin
@@ -212,6 +169,9 @@ class _Task:
             if self._held_bytes >= BYTES_AT_ONCE:
                 self._write_rows()
                 self._write_refused()
+            return
+        if isinstance(stretch, BlamedStretch):
+            self._set_aside(found, stretch, rows)
             return
         columns = self._columns.begin(
             origin,
@@ -229,12 +189,44 @@ class _Task:
             except RecordError as error:
                 refused += 1
                 self._refuse(found, sequence, row, str(error))
+            except Exception as error:  # nothing of the message was added
+                refused += 1
+                self._blame(found, sequence, row, f"{BLAMED}{type(error).__name__}: {error}")
         added = columns.rows - rows_before
         self._note(found, added + refused, refused)
         self._held_rows += added
         self._held_bytes += columns.bytes - bytes_before
         if self._held_rows >= ROWS_AT_ONCE or self._held_bytes >= BYTES_AT_ONCE:
             self._write_rows()
+
+    def _set_aside(self, found: _Found, stretch: BlamedStretch, rows: Sequence[Row]) -> None:
+        """Put a message aside, if one in its place could be written: else it is the store's fault.
+
+        Raises:
+            TableError: the store fails.
+
+        """
+        self._try_store(found.collected_us)
+        wanted = list(wanted_rows(found.header, stretch, rows))
+        for sequence, row in wanted:
+            self._blame(found, sequence, row, stretch.why)
+        self._note(found, len(wanted), len(wanted))
+
+    def _try_store(self, collected_us: int) -> None:
+        columns = PartitionColumns({})
+        row = columns.begin("", 0, logged=False, origin_us=None, collected_us=collected_us)
+        row.add(1, "", 0, b"0")
+        files = TableFiles(self._order.telemetry, FILE_COLUMNS)
+        try:
+            for partition, table in columns.taken():
+                files.write(table, partition)
+            files.finish()
+        finally:
+            files.abandon()
+
+    def _blame(self, found: _Found, sequence: int, row: Row, why: str) -> None:
+        self._result.blamed[reason(why)] += 1
+        self._refuse(found, sequence, row, why)
 
     def _refuse(self, found: _Found, sequence: int, row: Row, why: str) -> None:
         header = found.header
@@ -248,7 +240,7 @@ class _Task:
         self._refused.append(
             {
                 "found_time": self._order.now_us,
-                "reason": why,
+                "reason": reason(why),
                 "origin": header.origin,
                 "boot_epoch": header.epoch,
                 "logged": header.logged,
@@ -302,10 +294,7 @@ class _Task:
         for partition, whole in self._columns.taken():
             table = self._within_bounds(whole)
             self._files.write(table, partition)
-            spans, delays = tuple(sensor_spans(table)), tuple(device_delays(table))
-            self._measured.append(BatchFacts(0, 0, (), (), (), delays, spans))
-            for gateway, latency in accept_latencies(table).items():
-                self._result.latencies.setdefault(gateway, GatewayTotals()).add(latency)
+            self._measure(table)
         self._measured = [merged(0, 0, self._measured)]
         self._held_rows = self._held_bytes = 0
         if len(self._refused) >= ROWS_AT_ONCE // 10:
@@ -330,6 +319,16 @@ class _Task:
         keep = pa.array([at not in refused for at in range(table.num_rows)])
         return table.filter(keep)
 
+    def _measure(self, table: pa.Table) -> None:
+        result = self._result
+        for told in measured(table):
+            if isinstance(told, Untold):
+                result.untold[told.why] += 1
+                continue
+            self._measured.append(told.facts)
+            for gateway, latency in told.latencies.items():
+                result.latencies.setdefault(gateway, GatewayTotals()).add(latency)
+
     def _write_refused(self) -> None:
         if not self._refused:
             return
@@ -337,16 +336,6 @@ class _Task:
             self._refused_files = TableFiles(self._order.quarantine, QUARANTINE)
         self._refused_files.write(pa.Table.from_pylist(self._refused, QUARANTINE))
         self._refused = []
-
-
-def batches_of(data: mmap.mmap, stretch: SpoolStretch) -> Iterator[tuple[int, bytes, Header]]:
-    """Each batch of a stretch; the plan has checked them."""
-    at = stretch.start
-    with memoryview(data) as view:
-        while at < stretch.end:
-            header = batch.check(view, at)
-            yield at, bytes(view[at : at + header.end]), header
-            at += header.end
 
 
 def wanted_rows(

@@ -7,7 +7,7 @@ folded from it. Times are microseconds since 1970.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -164,6 +164,28 @@ class BatchFacts:
     delays: tuple[Delays, ...]
     sensors: tuple[SensorSpan, ...]
     given_up: tuple[GivenUp, ...] = ()
+
+
+def gateways_of(facts: BatchFacts) -> frozenset[str]:
+    """Of whom a micro-batch tells."""
+    told: list[Statement | Numbers | Activity | Delays | SensorSpan | GivenUp] = []
+    told += (*facts.statements, *facts.numbers, *facts.activity)
+    told += (*facts.delays, *facts.sensors, *facts.given_up)
+    return frozenset(one.gateway for one in told)
+
+
+def only_of(facts: BatchFacts, gateways: Collection[str]) -> BatchFacts:
+    """What a micro-batch tells of some gateways."""
+    return BatchFacts(
+        facts.batch_id,
+        facts.committed_us,
+        tuple(one for one in facts.statements if one.gateway in gateways),
+        tuple(one for one in facts.numbers if one.gateway in gateways),
+        tuple(one for one in facts.activity if one.gateway in gateways),
+        tuple(one for one in facts.delays if one.gateway in gateways),
+        tuple(one for one in facts.sensors if one.gateway in gateways),
+        tuple(one for one in facts.given_up if one.gateway in gateways),
+    )
 
 
 def merged(batch_id: int, committed_us: int, parts: Iterable[BatchFacts]) -> BatchFacts:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from cloud_ingest.ingest.decoding import TaskOrder, batches_of, seals_of, wanted_rows
+from cloud_ingest.ingest.decoding import seals_of, wanted_rows
 from cloud_ingest.ingest.plan import SpoolStretch
+from cloud_ingest.ingest.tasks import TaskOrder, batches
 from cloud_ingest.mapping.births import Birth, MessageStamp
 from cloud_ingest.spool.receipts import Receipts
 from tree_handler import batch
@@ -31,18 +31,16 @@ def find_births(order: TaskOrder) -> list[Birth]:
 def _of_stretch(stretch: SpoolStretch, seals: Seals | None) -> Iterator[Birth]:
     from cloud_ingest.mapping.sparkplug import birth_of  # noqa: PLC0415  # as in `Mappings`
 
-    path = Path(stretch.spool) / stretch.segment
-    receipts = Receipts(path)
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-        for at, frame, header in batches_of(data, stretch):
-            if seals is not None and not header.local:
-                verdict = seals.check(frame, header)
-                if verdict is not Verdict.PROVEN:
-                    continue
-            with suppress(BatchError):  # who reads the batch says so
-                rows = batch.rows(frame, header)
-                for sequence, row in wanted_rows(header, stretch, rows):
-                    sender = MessageStamp(header.origin, receipts.time_us(at), sequence)
-                    birth = birth_of(row[0], row[2], sender)
-                    if birth is not None:
-                        yield birth
+    receipts = Receipts(Path(stretch.spool) / stretch.segment)
+    for at, frame, header in batches(stretch):
+        if seals is not None and not header.local:
+            verdict = seals.check(frame, header)
+            if verdict is not Verdict.PROVEN:
+                continue
+        with suppress(BatchError):  # who reads the batch says so
+            rows = batch.rows(frame, header)
+            for sequence, row in wanted_rows(header, stretch, rows):
+                sender = MessageStamp(header.origin, receipts.time_us(at), sequence)
+                birth = birth_of(row[0], row[2], sender)
+                if birth is not None:
+                    yield birth

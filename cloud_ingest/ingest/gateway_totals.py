@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from cloud_ingest.bounded_counts import added
+
 
 @dataclass(slots=True)
 class GatewayTotals:
@@ -48,8 +50,9 @@ class GatewayTotals:
 
     def add(self, other: GatewayTotals) -> None:
         """Add what came since."""
-        for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in _COUNTS:
+            setattr(self, name, added(getattr(self, name), getattr(other, name)))
+        self.latency_sum_ms += other.latency_sum_ms
         for time_us in (other.first_us, other.last_us):
             if time_us is not None:
                 self.seen_at(time_us)
@@ -57,8 +60,8 @@ class GatewayTotals:
         self.latency_max_ms = max((ms for ms in highest if ms is not None), default=None)
 
 
-_SUMS = tuple(
+_COUNTS = tuple(
     field.name
     for field in fields(GatewayTotals)
-    if field.name not in ("first_us", "last_us", "latency_max_ms")
+    if field.name not in ("first_us", "last_us", "latency_sum_ms", "latency_max_ms")
 )

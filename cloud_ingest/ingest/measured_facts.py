@@ -1,18 +1,62 @@
-"""What a table of telemetry tells of sensors and of delays, column by column."""
+"""What a table of telemetry tells of sensors and of delays, column by column.
+
+It is told *about* rows, so it never fails them: rows of which nothing can be told are looked for by
+halving, left out of what is told, and counted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cloud_ingest.ingest.delay_buckets import LOWEST, PER_OCTAVE
-from cloud_ingest.ingest.facts import Delays, SensorSpan
+from cloud_ingest.ingest.facts import BatchFacts, Delays, SensorSpan
 from cloud_ingest.ingest.gateway_totals import GatewayTotals
 from cloud_ingest.record import BAD
 
 MINUTE_US = 60_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RowFacts:
+    """What rows tell.
+
+    Attributes:
+        facts: of sensors and delays.
+        latencies: as they are added to the totals of gateways.
+
+    """
+
+    facts: BatchFacts
+    latencies: dict[str, GatewayTotals]
+
+
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """A row of which nothing can be told, and why."""
+
+    why: str
+
+
+def measured(table: pa.Table) -> Iterator[RowFacts | Untold]:
+    """What rows tell, in as few parts as can be; whatever they hold, it raises nothing."""
+    waiting = [table]
+    while waiting:
+        part = waiting.pop()
+        try:
+            spans, delays = tuple(sensor_spans(part)), tuple(device_delays(part))
+            told = RowFacts(BatchFacts(0, 0, (), (), (), delays, spans), accept_latencies(part))
+        except Exception as error:  # whatever it is, the rows are right
+            half = part.num_rows // 2
+            if half:
+                waiting += [part.slice(half), part.slice(0, half)]
+                continue
+            yield Untold(f"{type(error).__name__}: {error}")
+            continue
+        yield told
 
 
 def sensor_spans(table: pa.Table) -> Iterator[SensorSpan]:
@@ -69,9 +113,8 @@ def device_delays(table: pa.Table) -> Iterator[Delays]:
     timed = _timed(table)
     if not timed.num_rows:
         return
-    micros = pc.cast(timed["us"], pa.float64())
     bucket = pc.floor(
-        pc.multiply(pc.log2(pc.divide(pc.max_element_wise(micros, 1.0), 1_000.0)), PER_OCTAVE)
+        pc.multiply(pc.log2(pc.divide(pc.max_element_wise(timed["us"], 1.0), 1_000.0)), PER_OCTAVE)
     )
     timed = timed.append_column(
         "bucket", pc.max_element_wise(pc.cast(bucket, pa.int64()), pa.scalar(LOWEST, pa.int64()))
@@ -104,12 +147,16 @@ def accept_latencies(table: pa.Table) -> dict[str, GatewayTotals]:
 
 
 def _timed(table: pa.Table) -> pa.Table:
-    """Origin, minute of the collector's clock and delay in microseconds, where it is known."""
+    """Origin, minute of the collector's clock and delay in microseconds, where it is known.
+
+    Delays are floating-point: of clocks that are centuries apart a sum fits in no integer, and an
+    exact conversion of a single one fails.
+    """
     both = pc.and_(pc.is_valid(table["device_time"]), pc.is_valid(table["origin_time"]))
     table = table.filter(both)
     micros = pc.subtract(
         table["origin_time"].cast(pa.int64()), table["device_time"].cast(pa.int64())
-    )
+    ).cast(pa.float64(), safe=False)
     collected = table["collected_time"].cast(pa.int64())
     minute = pc.multiply(pc.divide(collected, MINUTE_US), MINUTE_US)
     return pa.table({"origin": table["origin"], "us": micros, "minute": minute})

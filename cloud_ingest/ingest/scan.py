@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cloud_ingest.ingest.facts import Statement
+from cloud_ingest.ingest.halving import BLAMED
 from cloud_ingest.ingest.ledger import NumberLedger, ToldPlace
 from cloud_ingest.ingest.member_place import MEMBER_TOPIC, MemberError, read_place
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolSpot, TriggerPlan
+from cloud_ingest.ingest.tasks import reason
 from cloud_ingest.spool.receipts import Receipts
 from cloud_ingest.spool.segments import SpoolRange, read_notes
 from cloud_ingest.spool.walk import DamagedBytes, walk
@@ -22,7 +24,8 @@ from tree_handler.proof import Verdict
 from tree_handler.seal import Seals
 
 MAX_KEPT_BYTES = 1 << 20
-"""Of damaged bytes, so many go to quarantine; the rest is left where it stands."""
+"""Of damaged bytes, so many go to quarantine; the rest is left where it stands. A whole batch with
+which the driver fails goes there whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,19 @@ class DamageFound:
     def crc(self) -> int:
         """What tells them from others at the same place."""
         return zlib.crc32(self.data)
+
+    def row(self, now_us: int) -> dict[str, object]:
+        """Of the quarantine."""
+        place = self.place
+        return {
+            "found_time": now_us,
+            "reason": reason(self.why),
+            "collected_time": self.collected_us,
+            "spool": place.spool,
+            "segment": place.segment,
+            "position": place.at,
+            "bytes": self.data,
+        }
 
 
 @dataclass(slots=True)
@@ -163,13 +179,15 @@ class _Segment:
         time_us = collected_us if origin_us is None else origin_us
         try:
             told = ToldPlace(time_us, *read_place(payload, origin), None)
-        except MemberError as error:
-            told = ToldPlace.unknown(time_us, str(error))
+        except Exception as error:  # it says nothing of rows
+            what = error if isinstance(error, MemberError) else f"{type(error).__name__}: {error}"
+            told = ToldPlace.unknown(time_us, str(what))
         self._scanned.plan.change.place(origin, told)
 
     def _damaged(self, at: int, end: int, why: str) -> None:
         place = self._place(at)
-        data = bytes(self._data[at : min(end, at + MAX_KEPT_BYTES)])
+        most = end if why.startswith(BLAMED) else at + MAX_KEPT_BYTES
+        data = bytes(self._data[at : min(end, most)])
         damage = DamageFound(place, why, self._receipts.time_us(at), data)
         had = self._scanned.plan.ledger.all.damage.get(place.spool, {})
         if had.get(place.position) != damage.crc:

@@ -213,10 +213,11 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
         _look_after(options, tables)
     _say(f"tables {options.tables}: telemetry, quarantine")
     gateways = report.fleet_of(ingest.ledger)
-    _say(report.as_text(gateways))
+    counts = ingest.set_aside.counts
+    _say(report.as_text(gateways, counts))
     if options.json:
         try:
-            options.json.write_text(json.dumps(report.as_json(gateways), indent=1) + "\n")
+            options.json.write_text(json.dumps(report.as_json(gateways, counts), indent=1) + "\n")
         except OSError as error:
             return _fail(exit_codes.FAILED, f"{options.json}: {error.strerror}")
     return 0

@@ -6,30 +6,36 @@ is decoded again, what was committed is in the ledger, which the same commit car
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from cloud_ingest.fleet.rules import AlertRules
-from cloud_ingest.ingest import after_commit
-from cloud_ingest.ingest.decoding import TaskOrder, TaskResult, carry_out
+from cloud_ingest.ingest import after_commit, set_aside
 from cloud_ingest.ingest.delay_buckets import shifted
 from cloud_ingest.ingest.facts import UNTIMED_US, Activity, BatchFacts, Delays, merged
-from cloud_ingest.ingest.found_births import find_births
 from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KeptLedger
 from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger
 from cloud_ingest.ingest.plan import shared_out
+from cloud_ingest.ingest.range_halves import take_in_parts
 from cloud_ingest.ingest.scan import BadBatches, DamageFound, Scanned, scan
+from cloud_ingest.ingest.tasks import TaskOrder, TaskResult
 from cloud_ingest.job.checkpoint import query_of
+from cloud_ingest.job.task_runners import (
+    LocalTasks,
+    SparkTasks,
+    TaskRunner,
+    carried_out,
+)
 from cloud_ingest.ledger_limits import LedgerLimits
-from cloud_ingest.mapping.births import Birth
 from cloud_ingest.mapping.rules import MappingRule, SparkplugRule
 from cloud_ingest.spool import committed
 from cloud_ingest.spool.progress import progress_us
@@ -43,7 +49,6 @@ from tree_handler.intervals import Intervals
 from tree_handler.seal import Seals
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
 AGAIN = "hedgerow/again"
@@ -78,48 +83,6 @@ class IngestSettings:
     limits: LedgerLimits | None = None
 
 
-class TaskRunner(Protocol):
-    """Where tasks are carried out."""
-
-    @property
-    def at_once(self) -> int:
-        """So many."""
-        ...
-
-    def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
-        """Carry them out."""
-        ...
-
-    def births(self, orders: list[TaskOrder]) -> list[list[Birth]]:
-        """Find what births of Sparkplug they hold."""
-        ...
-
-
-class _InSpark:
-    def __init__(self, context: SparkContext) -> None:
-        self._context = context
-
-    @property
-    def at_once(self) -> int:
-        return self._context.defaultParallelism
-
-    def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
-        return list(self._context.parallelize(orders, len(orders)).map(carry_out).collect())
-
-    def births(self, orders: list[TaskOrder]) -> list[list[Birth]]:
-        return list(self._context.parallelize(orders, len(orders)).map(find_births).collect())
-
-
-class _Here:
-    at_once = 1
-
-    def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
-        return list(map(carry_out, orders))
-
-    def births(self, orders: list[TaskOrder]) -> list[list[Birth]]:
-        return list(map(find_births, orders))
-
-
 class Ingest:
     """What Spark calls with each micro-batch.
 
@@ -141,6 +104,10 @@ class Ingest:
         self._births: KeptBirths | None = None
         self._teller: after_commit.FactsTeller | None = None
         self._query = ""
+        self._bad: dict[tuple[str, str, int], str] = {}
+        self._told_before: list[BatchFacts] = []
+        self.set_aside = set_aside.AsideCounts()
+        """What this run has set aside."""
         self.busy = threading.Lock()
         """Held while a micro-batch is at work."""
         self.watch: Callable[[str], None] = lambda moment: None
@@ -177,11 +144,11 @@ class Ingest:
                 if self._teller is not None:
                     self._teller.committed_before(batch_id)
             else:
-                self._ingest(_InSpark(context), ranges, batch_id)
+                self._ingest(SparkTasks(context), ranges, batch_id)
             committed.note(ranges, self._settings.name)
-            self._kept.keep()
+            self._look_after(self._kept.keep)
             self.watch("noted")
-            self.after()
+            self._look_after(self.after)
 
     def take_restored(self, ranges: Sequence[SpoolRange]) -> None:
         """Take batches of a spool that goes away again, here; what the tables have is dropped.
@@ -193,7 +160,9 @@ class Ingest:
         with self.busy:
             self._begin(AGAIN)
             self._kept.catch_up()
-            self._ingest(_Here(), ranges, self.telemetry.last_batch(AGAIN) + 1, is_restored=True)
+            self._ingest(
+                LocalTasks(), ranges, self.telemetry.last_batch(AGAIN) + 1, is_restored=True
+            )
 
     def nothing_came(self, spools: Sequence[Path]) -> None:
         """Have the fleet's tables go on without a micro-batch: a gateway's silence is none.
@@ -223,12 +192,24 @@ class Ingest:
         if self._teller is not None:
             self._teller.close()
 
+    def _look_after(self, act: Callable[[], None]) -> None:
+        """Do what rows do not depend on, and what is done again another time."""
+        try:
+            act()
+        except Exception as error:
+            self.set_aside.note(set_aside.UPKEEP, f"{type(error).__name__}: {error}")
+
     def _begin(self, query: str) -> None:
-        if query != self._query:
-            self._query = query
+        if query == self._query and self._teller is not None:
+            return
+        self._query, self._teller = query, None
+        tables, rules = self._settings.tables, self._settings.rules
+        try:
             self._teller = after_commit.teller(
-                self._settings.tables, query, self._settings.rules, self.telemetry.last_batch
+                tables, query, rules, self.telemetry.last_batch, self.set_aside
             )
+        except Exception as error:  # rows do not wait for it; it is tried with the next batch
+            self.set_aside.note(set_aside.FLEET, f"{type(error).__name__}: {error}")
 
     def _ingest(
         self,
@@ -238,8 +219,47 @@ class Ingest:
         *,
         is_restored: bool = False,
     ) -> None:
+        """Take what ranges hold; what the driver fails with is found by halving and set aside.
+
+        A part is committed as if the job had been killed behind it: the ledger knows its numbers,
+        and the last part alone says that the micro-batch is done.
+        """
+        self._told_before = []
+        self._bad.clear()
+        is_begun = False
+
+        def take(part: list[SpoolRange], is_last: bool) -> None:
+            nonlocal is_begun
+            if is_begun:  # what failed may have committed before
+                self._kept.catch_up()
+            is_begun = True
+            done_id = batch_id if is_last else None
+            self._ingest_part(tasks, part, done_id, batch_id, is_restored=is_restored)
+
+        note = functools.partial(self.set_aside.note, set_aside.BATCHES)
+        take_in_parts(ranges, take, self._bad, note)
+
+    def _ingest_part(
+        self,
+        tasks: TaskRunner,
+        ranges: Sequence[SpoolRange],
+        done_id: int | None,
+        batch_id: int,
+        *,
+        is_restored: bool,
+    ) -> None:
+        """Take some ranges.
+
+        Args:
+            tasks: carry out what it orders.
+            ranges: of the spools.
+            done_id: the micro-batch that is done with them; None: more of it comes.
+            batch_id: whose they are.
+            is_restored: whether the spool goes away again.
+
+        """
         now_us = time.time_ns() // 1_000
-        bad: BadBatches = {}
+        bad: BadBatches = self._bad
         while True:
             scanned = scan(ranges, self.ledger, bad, self._seals)
             self.watch("planned")
@@ -253,24 +273,45 @@ class Ingest:
         if is_restored:
             change.done.clear()
         held_before = {name: totals.undecodable for name, totals in change.totals.items()}
-        self._put_aside(scanned.damage, results, batch_id, now_us)
+        self._put_aside(scanned.damage, results, done_id, now_us)
         self.watch("quarantined")
-        _add_up(change, results)
+        for result in results:
+            result.add_to(change)
         parts = [one.facts for one in results if one.facts is not None]
         told = _told_by_driver(scanned, held_before)
         statements = tuple(scanned.statements)
         parts.append(BatchFacts(0, 0, statements, plan.numbers(), told, (), (), plan.given_up()))
+        parts += self._told_before
         facts = self._facts(batch_id, now_us, parts, results)
-        if self._teller is not None:
+        if self._teller is not None and done_id is not None and facts is not None:
             self._teller.before_commit(facts)
         self.watch("before commit")
         files = [file for one in results for file in one.telemetry]
-        self.telemetry.commit(files, change, self._query, batch_id)
+        self.telemetry.commit(files, change, self._query, done_id)
         self.watch("committed")
         self._kept.followed(self.telemetry, change)
-        if self._teller is not None:
-            self._teller.committed(self._facts(batch_id, now_us, parts, results))
+        self._note_set_aside(results)
+        facts = self._facts(batch_id, now_us, parts, results)
+        if done_id is None:
+            self._told_before = [] if facts is None else [facts]
+        elif facts is not None:
+            self._tell(facts)
         self.watch("told")
+
+    def _tell(self, facts: BatchFacts) -> None:
+        if self._teller is None:
+            self.set_aside.note(set_aside.FACTS, "the fleet's tables can't be written")
+        else:
+            self._teller.committed(facts)
+
+    def _note_set_aside(self, results: Sequence[TaskResult]) -> None:
+        for what, counted in (
+            (set_aside.MESSAGES, [one.blamed for one in results]),
+            (set_aside.FACTS, [one.untold for one in results]),
+        ):
+            for counts in counted:
+                for why, count in counts.items():
+                    self.set_aside.note(what, why, count)
 
     def _decode(self, tasks: TaskRunner, scanned: Scanned, now_us: int) -> list[TaskResult]:
         stretches = scanned.plan.stretches
@@ -299,19 +340,19 @@ class Ingest:
             self._births = self._births or KeptBirths(settings.tables)
             self._births.take(one for found in tasks.births(orders) for one in found)
             orders = [replace(order, births=self._births.births) for order in orders]
-        return tasks.run(orders)
+        return carried_out(tasks, orders)
 
     def _put_aside(
         self,
         damage: Sequence[DamageFound],
         results: Sequence[TaskResult],
-        batch_id: int,
+        batch_id: int | None,
         now_us: int,
     ) -> None:
         """Commit what can't be read, before what can."""
         files = [file for one in results for file in one.quarantine]
         if damage:
-            rows = [_damage_row(one, now_us) for one in damage]
+            rows = [one.row(now_us) for one in damage]
             written = TableFiles(self.quarantine.store, QUARANTINE)
             written.write(pa.Table.from_pylist(rows, QUARANTINE))
             files += written.finish()
@@ -333,24 +374,20 @@ class Ingest:
         now_us: int,
         parts: Sequence[BatchFacts],
         results: Sequence[TaskResult],
-    ) -> BatchFacts:
+    ) -> BatchFacts | None:
+        """What the fleet's tables are told; None if that can't be made out, which is counted."""
         committed_us = time.time_ns() // 1_000
-        delays = tuple(
-            Delays(*key, shifted(counts, committed_us - now_us))
-            for one in results
-            for key, counts in one.to_table.items()
-        )
-        own = BatchFacts(0, 0, (), (), (), delays, ())
-        return merged(batch_id, committed_us, [*parts, own])
-
-
-def _add_up(change: LedgerChange, results: Sequence[TaskResult]) -> None:
-    """Add to the counts what only the payloads tell."""
-    for result in results:
-        for stream, numbers in result.quarantined.items():
-            change.of(stream.origin).undecodable += numbers.count()
-        for gateway, latency in result.latencies.items():
-            change.of(gateway).add(latency)
+        try:
+            delays = tuple(
+                Delays(*key, shifted(counts, committed_us - now_us))
+                for one in results
+                for key, counts in one.to_table.items()
+            )
+            own = BatchFacts(0, 0, (), (), (), delays, ())
+            return merged(batch_id, committed_us, [*parts, own])
+        except Exception as error:  # rows do not wait for what is told about them
+            self.set_aside.note(set_aside.FACTS, f"{type(error).__name__}: {error}")
+            return None
 
 
 def _told_by_driver(scanned: Scanned, held_before: dict[str, int]) -> tuple[Activity, ...]:
@@ -363,16 +400,3 @@ def _told_by_driver(scanned: Scanned, held_before: dict[str, int]) -> tuple[Acti
         for name, totals in scanned.plan.change.totals.items()
         if (held := held_before[name]) or totals.duplicates
     )
-
-
-def _damage_row(found: DamageFound, now_us: int) -> dict[str, object]:
-    place = found.place
-    return {
-        "found_time": now_us,
-        "reason": found.why,
-        "collected_time": found.collected_us,
-        "spool": place.spool,
-        "segment": place.segment,
-        "position": place.at,
-        "bytes": found.data,
-    }

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from cloud_ingest.ingest.halving import BLAMED
 from cloud_ingest.job.micro_batches import Ingest
 from cloud_ingest.spool import receipts
 from cloud_ingest.spool.segments import SpoolRange
@@ -91,7 +92,8 @@ def _damaged(ingest: Ingest) -> Iterator[dict[str, Any]]:
     """Rows that are no message."""
     columns = ("origin", "collected_time", "bytes", *_GONE.names)
     rows = ingest.quarantine.rows(columns, at_once=SOME_ROWS)
-    return (row for row in rows if row["origin"] is None)
+    # With which the driver failed, it would fail again.
+    return (r for r in rows if r["origin"] is None and not r["reason"].startswith(BLAMED))
 
 
 def _is_proven(frame: bytes, seals: Seals) -> bool:

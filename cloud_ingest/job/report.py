@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -140,8 +140,20 @@ def totals(fleet: Sequence[FleetRow]) -> dict[str, int]:
     }
 
 
-def as_text(fleet: Sequence[FleetRow]) -> str:
-    """A table with a line a gateway, then the totals; ends without a line feed."""
+def as_text(fleet: Sequence[FleetRow], set_aside: Mapping[str, int] = {}) -> str:
+    """A table with a line a gateway, then the totals; ends without a line feed.
+
+    Args:
+        fleet: a row a gateway.
+        set_aside: what this run has set aside, by what it is.
+
+    """
+    aside = ", ".join(f"{count} {name}" for name, count in set_aside.items())
+    last = f"\nset aside in this run: {aside}" if aside else ""
+    return f"{_table(fleet)}{last}"
+
+
+def _table(fleet: Sequence[FleetRow]) -> str:
     if not fleet:
         return "no gateway has been heard yet"
     rows = [[title for title, _ in _COLUMNS]]
@@ -157,8 +169,8 @@ def as_text(fleet: Sequence[FleetRow]) -> str:
     return "\n".join(lines)
 
 
-def as_json(fleet: Sequence[FleetRow]) -> dict[str, Any]:
-    """``gateways`` (rows of the fleet table, times as ISO 8601) and ``totals``."""
+def as_json(fleet: Sequence[FleetRow], set_aside: Mapping[str, int] = {}) -> dict[str, Any]:
+    """``gateways`` (rows of the fleet table, times as ISO 8601), ``totals`` and ``set_aside``."""
     rows = [
         {
             name: value.isoformat() if isinstance(value, datetime) else value
@@ -166,7 +178,7 @@ def as_json(fleet: Sequence[FleetRow]) -> dict[str, Any]:
         }
         for gateway in fleet
     ]
-    return {"gateways": rows, "totals": totals(fleet)}
+    return {"gateways": rows, "totals": totals(fleet), "set_aside": dict(set_aside)}
 
 
 def _printable(text: str) -> str:

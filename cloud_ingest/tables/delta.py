@@ -196,17 +196,23 @@ class IngestTable:
         return "" if data is None else hashlib.blake2b(data, digest_size=16).hexdigest()
 
     def commit(
-        self, files: Sequence[WrittenFile], change: LedgerChange, query: str, batch: int
+        self, files: Sequence[WrittenFile], change: LedgerChange, query: str, batch: int | None
     ) -> None:
         """Make files a part of the table, together with what they change in the ledger.
+
+        Args:
+            files: what was written.
+            change: of the ledger.
+            query: whose micro-batch it is.
+            batch: the micro-batch that is done with it; None: more of it comes.
 
         Raises:
             OtherWriterError: another job was faster.
             TableError: it can't be written; nothing is changed.
 
         """
-        own = Transaction(query, batch)
-        self._append(files, WRITERS, [own], {KEY: change.pack()})
+        own = [] if batch is None else [Transaction(query, batch)]
+        self._append(files, WRITERS, own, {KEY: change.pack()})
 
     def move_in(self, files: Sequence[WrittenFile]) -> None:
         """Make files a part of the table that hold what another has, of which the ledger knows.

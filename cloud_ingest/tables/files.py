@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -66,6 +67,19 @@ class TableFiles:
             while self._open:
                 self._close(*self._open.popitem())
         return self._written
+
+    def abandon(self) -> None:
+        """Delete what was written, as far as that can be done: it will be no part of the table."""
+        paths = [each.path for each in self._open.values()]
+        paths += [each.path for each in self._written]
+        for file in self._open.values():
+            for close in (file.writer.close, file.stream.close):
+                with contextlib.suppress(Exception):  # it is what failed
+                    close()
+        self._open.clear()
+        for path in paths:
+            with contextlib.suppress(Exception):
+                self._filesystem.delete_file(path)
 
     def _append(self, table: pa.Table, partition: Mapping[str, str | None]) -> None:
         key: _Key = tuple(partition.items())

@@ -14,51 +14,19 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from job_steps import Steps
 
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping import rules as mapping_rules
-from cloud_ingest.spool.segments import SpoolRange, ranges, read_mark, segments
+from cloud_ingest.spool.segments import ranges, read_mark, segments
 from cloud_ingest.tables.store import TableStore
-
-
-class Steps:
-    """Stands in for a frame, its session and its context; runs tasks here."""
-
-    defaultParallelism = 2  # noqa: N815  # Spark's own name
-
-    def __init__(self, query: str, rows: Sequence[SpoolRange]) -> None:
-        self._query = query
-        self._rows = [(one.spool, one.segment, one.start, one.end) for one in rows]
-        self._items: list[Any] = self._rows
-
-    @property
-    def sparkSession(self) -> Steps:  # noqa: N802
-        return self
-
-    @property
-    def sparkContext(self) -> Steps:  # noqa: N802
-        return self
-
-    def getLocalProperty(self, name: str) -> str:  # noqa: N802
-        assert name == "sql.streaming.queryId"
-        return self._query
-
-    def parallelize(self, items: Sequence[Any], parts: int) -> Steps:
-        made = Steps(self._query, ())
-        made._items = list(items)
-        assert parts == len(items)
-        return made
-
-    def map(self, act: Callable[[Any], Any]) -> Steps:
-        self._items = [act(item) for item in self._items]
-        return self
-
-    def collect(self) -> list[Any]:
-        return self._items
 
 
 def killing(moment: str) -> Callable[[str], None]:

@@ -16,6 +16,7 @@ import pytest
 
 from cloud_ingest.ingest import again as again_module
 from cloud_ingest.ingest.again import STEPS, AgainRead, QuarantineAgain
+from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.decoding import UNSURE
 from cloud_ingest.ingest.ledger import LedgerChange, Stream
 from cloud_ingest.job.command import main
@@ -92,6 +93,27 @@ def test_what_a_later_rule_reads_goes_to_telemetry_as_it_came_and_the_rest_stays
     beyond = moved["gw-b", 1]  # a clock that is absurd
     assert beyond["day"] == beyond["collected_time"].date()
     assert read_again(tables) == AgainRead(0, 1, 0)
+    check(tables)
+
+
+def test_a_message_of_which_no_row_can_be_made_stays_and_the_others_go(
+    spool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(spool)
+    tables = ingested(spool, tmp_path)
+    table = TelemetryColumns.table
+
+    def failing(self: TelemetryColumns) -> pa.Table:
+        made = table(self)
+        if 22.5 in made["value"].to_pylist():
+            raise pa.ArrowInvalid("no 22.5")
+        return made
+
+    monkeypatch.setattr(TelemetryColumns, "table", failing)
+    assert read_again(tables) == AgainRead(2, 2, 0)
+    assert stamps(tables / "quarantine") == [("gw-a", 3), ("gw-a", 4), (None, None)]
+    monkeypatch.undo()
+    assert read_again(tables) == AgainRead(1, 1, 0)
     check(tables)
 
 

@@ -17,12 +17,15 @@ from readers import COLUMNS, MAINTENANCE, WHERE, filtered, rows_of, write_tables
 from spark_runs import ingest, member, table
 
 from cloud_ingest.ingest import after_commit
+from cloud_ingest.ingest.after_commit import FactsTeller
 from cloud_ingest.ingest.facts import BatchFacts
+from cloud_ingest.ingest.set_aside import AsideCounts
 from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.query import frame
 from cloud_ingest.record import Record
 from cloud_ingest.spool.segments import SpoolError
 from cloud_ingest.tables.schemas import PARTITIONS, QUARANTINE, TELEMETRY
+from cloud_ingest.tables.store import TableStore
 from gateway.signing.own import OwnKey
 from gateway.signing.ring import CertificateRing
 from gateway.signing.trust import Trust
@@ -263,12 +266,11 @@ def test_the_facts_of_a_batch_are_told_though_the_job_died_before_it_told_them(
     told: list[BatchFacts] = []
 
     class Follower:
-        dies = True
-
         def after(self, facts: BatchFacts) -> None:
-            if self.dies:
-                raise RuntimeError("the job dies here")
             told.append(facts)
+
+        def try_out(self, facts: BatchFacts) -> None:
+            pass
 
         def progressed(self, collected_us: int, now_us: int) -> None:
             pass
@@ -279,21 +281,23 @@ def test_the_facts_of_a_batch_are_told_though_the_job_died_before_it_told_them(
         def close(self) -> None:
             pass
 
-    follower = Follower()
-    monkeypatch.setattr(
-        after_commit,
-        "teller",
-        lambda tables, query, rules, _: after_commit.FactsTeller(tables, query, follower),
-    )
+    def dies(self: FactsTeller, facts: BatchFacts) -> None:
+        raise OSError("the job dies here")
+
+    def teller(tables: TableStore, query: str, _: Any, __: Any, aside: AsideCounts) -> FactsTeller:
+        return FactsTeller(tables, query, Follower, aside)
+
+    monkeypatch.setattr(after_commit, "teller", teller)
     member(spool, "gw-a", 1, 1, "south")
     spool.readings("gw-a", 1, 1, 4)
     spool.readings("gw-a", 1, 4, 2)
     spool.payloads("gw-a", 1, 6, [b"\xc1"])
     spool.payloads("gw-a", 1, 7, [b"\x80"], topic="campus/south/gw-a/$status")
     spool.sync()
-    with pytest.raises(Exception, match="the job dies here"):
-        ingest(spark, spool, tmp_path / "tables")
-    follower.dies = False
+    with monkeypatch.context() as dying:
+        dying.setattr(FactsTeller, "committed", dies)
+        with pytest.raises(Exception, match="the job dies here"):
+            ingest(spark, spool, tmp_path / "tables")
     ingest(spark, spool, tmp_path / "tables")
     (facts,) = told
     assert [(one.kind, one.sequence) for one in facts.statements] == [("member", 1), ("status", 7)]

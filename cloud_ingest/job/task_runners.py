@@ -1,0 +1,119 @@
+"""Where tasks are carried out: in Spark, or here. One message that kills each process is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from cloud_ingest.ingest.decoding import carry_out
+from cloud_ingest.ingest.found_births import find_births
+from cloud_ingest.ingest.halving import KILLED, halved
+from cloud_ingest.ingest.range_halves import TasksFailedError
+from cloud_ingest.ingest.tasks import TaskOrder, TaskResult
+from cloud_ingest.mapping.births import Birth
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_Answer = TypeVar("_Answer")
+_DIED: Final = ("Python worker exited unexpectedly", "ExecutorLostFailure")
+"""What Spark says when the process of a task has ended each time that the task was tried."""
+
+
+class TaskRunner(Protocol):
+    """Where tasks are carried out."""
+
+    @property
+    def at_once(self) -> int:
+        """So many."""
+        ...
+
+    def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
+        """Carry them out.
+
+        Raises:
+            TasksFailedError: one of them failed each time that it was tried.
+            OSError: storage failed.
+
+        """
+        ...
+
+    def births(self, orders: list[TaskOrder]) -> list[list[Birth]]:
+        """Find what births of Sparkplug they hold.
+
+        Raises:
+            TasksFailedError: one of them failed each time that it was tried.
+            OSError: storage failed.
+
+        """
+        ...
+
+
+class SparkTasks:
+    """Tasks in Spark's processes.
+
+    Args:
+        context: of the session.
+
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+
+    @property
+    def at_once(self) -> int:
+        """See `TaskRunner`."""
+        return self._context.defaultParallelism
+
+    def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
+        """See `TaskRunner`."""
+        return self._each(orders, carry_out)
+
+    def births(self, orders: list[TaskOrder]) -> list[list[Birth]]:
+        """See `TaskRunner`."""
+        return self._each(orders, find_births)
+
+    def _each(self, orders: list[TaskOrder], act: Callable[[TaskOrder], _Answer]) -> list[_Answer]:
+        tasks = self._context.parallelize(orders, len(orders)).map(act)
+        try:
+            return list(tasks.collect())
+        except Exception as error:
+            raise TasksFailedError(str(error)) from error
+
+
+class LocalTasks:
+    """Tasks in this process."""
+
+    at_once = 1
+
+    def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
+        """See `TaskRunner`."""
+        return list(map(carry_out, orders))
+
+    def births(self, orders: list[TaskOrder]) -> list[list[Birth]]:
+        """See `TaskRunner`."""
+        return list(map(find_births, orders))
+
+
+def carried_out(tasks: TaskRunner, orders: list[TaskOrder]) -> list[TaskResult]:
+    """Carry orders out; of one whose process ends each time, the message is found and set aside.
+
+    A process that is killed for something else is not tried so often: Spark begins a task again.
+
+    Raises:
+        TasksFailedError: tasks failed, and no message is to blame.
+        OSError: storage failed.
+
+    """
+    try:
+        return tasks.run(orders)
+    except TasksFailedError as error:
+        if _killed(error) is None:
+            raise
+    return [halved(order, lambda one: tasks.run([one])[0], _killed) for order in orders]
+
+
+def _killed(error: Exception) -> str | None:
+    text = str(error)
+    found = next((what for what in _DIED if what in text), None)
+    return None if found is None else f"{KILLED}{found}"

@@ -1,0 +1,180 @@
+"""A message with which a task fails is found, whatever fails; storage that fails blames nobody."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cloud_ingest.ingest.columns import TelemetryColumns
+from cloud_ingest.ingest.decoding import carry_out
+from cloud_ingest.ingest.halving import BLAMED
+from cloud_ingest.ingest.ledger import NumberLedger, Stream
+from cloud_ingest.ingest.plan import SpoolStretch
+from cloud_ingest.ingest.scan import scan
+from cloud_ingest.ingest.tasks import MAX_REASON, TaskOrder, TaskResult
+from cloud_ingest.spool.segments import ranges, read_mark, segments
+from cloud_ingest.tables.files import TableFiles
+from cloud_ingest.tables.store import TableStore
+
+POISON = b"1e7"
+GATEWAYS = ("gw-a", "gw-b", "gw-c")
+EACH = 40
+
+
+@pytest.fixture
+def filled(spool: Any) -> Any:
+    """Batches of several sizes over two segments, some of which the ledger had in part."""
+    for origin in GATEWAYS:
+        for first in range(1, EACH + 1, 10):
+            spool.payloads(origin, 1, first, [b"%d" % n for n in range(first, first + 10)])
+        if origin == "gw-b":
+            spool.roll()
+    spool.sync()
+    return spool
+
+
+def planned(spool: Any) -> list[SpoolStretch]:
+    whole = segments(spool.folder, read_mark(spool.folder))
+    end = whole[-1].start + whole[-1].length
+    return scan(ranges(spool.folder, whole, 0, end), NumberLedger(), {}).plan.stretches
+
+
+def order_of(spool: Any) -> TaskOrder:
+    tables = TableStore(str(spool.folder.parent / "tables"))
+    return TaskOrder(planned(spool), {}, tables.at("telemetry"), tables.at("quarantine"), 0)
+
+
+def rows_of(order: TaskOrder, result: TaskResult, name: str) -> list[dict[str, Any]]:
+    store = getattr(order, name)
+    files = getattr(result, name)
+    return [row for one in files for row in pq.read_table(f"{store.uri}/{one.path}").to_pylist()]
+
+
+def files_in(store: TableStore) -> set[str]:
+    root = Path(store.uri)
+    return {str(path.relative_to(root)) for path in root.rglob("*.parquet")}
+
+
+def fail_at(*values: float) -> Callable[[TelemetryColumns], pa.Table]:
+    table = TelemetryColumns.table
+
+    def failing(self: TelemetryColumns) -> pa.Table:
+        made = table(self)
+        if found := set(values) & set(made["value"].to_pylist()):
+            raise pa.ArrowInvalid(f"no {min(found):g}\ud800" + "x" * 1_000)
+        return made
+
+    return failing
+
+
+def check(order: TaskOrder, result: TaskResult, poisoned: set[tuple[str, int]]) -> None:
+    everything = Counter((origin, n) for origin in GATEWAYS for n in range(1, EACH + 1))
+    kept = rows_of(order, result, "telemetry")
+    aside = rows_of(order, result, "quarantine")
+    found = Counter((row["origin"], row["sequence"]) for row in (*kept, *aside))
+    assert found == everything
+    assert {(row["origin"], row["sequence"]) for row in aside} == poisoned
+    assert all(row["reason"].startswith(BLAMED) for row in aside)
+    assert all(len(row["reason"]) <= MAX_REASON for row in aside)
+    held = {
+        (stream.origin, number)
+        for stream, numbers in result.quarantined.items()
+        for first, last in numbers
+        for number in range(first, last + 1)
+    }
+    assert held == poisoned
+    assert sum(result.blamed.values()) == len(poisoned)
+    assert result.facts is not None
+    assert sum(one.messages for one in result.facts.activity) == len(GATEWAYS) * EACH
+    assert files_in(order.telemetry) == {one.path for one in result.telemetry}
+    assert files_in(order.quarantine) == {one.path for one in result.quarantine}
+
+
+@pytest.mark.parametrize("poison", [(1,), (40,), (7, 8, 23)])
+def test_a_message_with_which_a_task_fails_is_in_quarantine_and_all_others_are_decoded(
+    poison: tuple[int, ...], filled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TelemetryColumns, "table", fail_at(*poison))
+    order = order_of(filled)
+    check(order, carry_out(order), {(origin, n) for origin in GATEWAYS for n in poison})
+
+
+def test_what_fails_by_a_bug_of_the_decoder_is_in_quarantine_at_once(
+    filled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = TelemetryColumns.add
+
+    def failing(self: TelemetryColumns, number: int, *rest: Any) -> bool:
+        if number == 11:
+            raise RecursionError("too deep")
+        return add(self, number, *rest)
+
+    monkeypatch.setattr(TelemetryColumns, "add", failing)
+    order = order_of(filled)
+    check(order, carry_out(order), {(origin, 11) for origin in GATEWAYS})
+
+
+def test_only_wanted_numbers_of_a_batch_are_halved(
+    spool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool.payloads("gw-a", 1, 1, [b"%d" % n for n in range(1, 31)])
+    spool.sync()
+    (stretch,) = planned(spool)
+    keep = ((2, 3), (9, 9), (20, 30))
+    one = SpoolStretch(stretch.spool, stretch.segment, stretch.start, stretch.end, keep)
+    whole = order_of(spool)
+    order = TaskOrder([one], {}, whole.telemetry, whole.quarantine, 0)
+    monkeypatch.setattr(TelemetryColumns, "table", fail_at(9, 30))
+    result = carry_out(order)
+    kept = {row["sequence"] for row in rows_of(order, result, "telemetry")}
+    assert kept == {2, 3, *range(20, 30)}
+    stream = Stream("gw-a", 1, control=False, logged=True)
+    assert list(result.quarantined[stream]) == [(9, 9), (30, 30)]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("odd")])
+def test_storage_that_fails_blames_no_message(
+    error: Exception, filled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = TableFiles.write
+
+    def failing(self: TableFiles, table: pa.Table, partition: Any = None) -> None:
+        if "device_time" in table.column_names:  # telemetry's alone: the quarantine's store works
+            raise error
+        write(self, table, partition)
+
+    monkeypatch.setattr(TableFiles, "write", failing)
+    order = order_of(filled)
+    with pytest.raises(type(error)):
+        carry_out(order)
+    assert files_in(order.telemetry) == files_in(order.quarantine) == set()
+
+
+def test_storage_that_fails_while_a_message_is_looked_for_blames_none(
+    filled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TelemetryColumns, "table", fail_at(17))
+
+    def failing(self: TableFiles) -> list[Any]:
+        raise OSError(5, "I/O error")
+
+    monkeypatch.setattr(TableFiles, "finish", failing)
+    with pytest.raises(OSError, match="I/O error"):
+        carry_out(order_of(filled))
+
+
+def test_any_messages_of_a_task_can_be_those_with_which_it_fails(
+    filled: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    chance = random.Random(request.config.getoption("--seed"))
+    poison = chance.sample(range(1, EACH + 1), 12)
+    monkeypatch.setattr(TelemetryColumns, "table", fail_at(*poison))
+    order = order_of(filled)
+    check(order, carry_out(order), {(origin, n) for origin in GATEWAYS for n in poison})
