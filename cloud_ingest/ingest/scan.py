@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cloud_ingest.ingest.facts import Statement
+from cloud_ingest.ingest.facts import UNTIMED_US, Activity, Statement
 from cloud_ingest.ingest.halving import BLAMED
 from cloud_ingest.ingest.ledger import NumberLedger, ToldPlace
 from cloud_ingest.ingest.member_place import MEMBER_TOPIC, MemberError, read_place
@@ -78,6 +78,21 @@ class Scanned:
     plan: TriggerPlan
     statements: list[Statement] = field(default_factory=list)
     damage: list[DamageFound] = field(default_factory=list)
+
+    def told(self, held_before: Mapping[str, int]) -> tuple[Activity, ...]:
+        """Return of each gateway what no task sees: copies, and what stood in quarantine before.
+
+        When that came to a collector nobody has read, and the driver's clock does not say it.
+
+        Args:
+            held_before: messages that stood there, by gateway.
+
+        """
+        return tuple(
+            Activity(name, held, held, totals.duplicates, None, None, UNTIMED_US)
+            for name, totals in self.plan.change.totals.items()
+            if (held := held_before[name]) or totals.duplicates
+        )
 
 
 BadBatches = Mapping[tuple[str, str, int], str]

@@ -20,7 +20,7 @@ import pyarrow as pa
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.ingest import after_commit, set_aside
 from cloud_ingest.ingest.delay_buckets import shifted
-from cloud_ingest.ingest.facts import UNTIMED_US, Activity, BatchFacts, Delays, merged
+from cloud_ingest.ingest.facts import BatchFacts, Delays, merged
 from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KeptLedger
 from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger
@@ -278,7 +278,7 @@ class Ingest:
         for result in results:
             result.add_to(change)
         parts = [one.facts for one in results if one.facts is not None]
-        told = _told_by_driver(scanned, held_before)
+        told = scanned.told(held_before)
         statements = tuple(scanned.statements)
         parts.append(BatchFacts(0, 0, statements, plan.numbers(), told, (), (), plan.given_up()))
         parts += self._told_before
@@ -388,15 +388,3 @@ class Ingest:
         except Exception as error:  # rows do not wait for what is told about them
             self.set_aside.note(set_aside.FACTS, f"{type(error).__name__}: {error}")
             return None
-
-
-def _told_by_driver(scanned: Scanned, held_before: dict[str, int]) -> tuple[Activity, ...]:
-    """Of each gateway what no task has seen: copies, and what stood in the quarantine before.
-
-    When that came to a collector nobody has read, and the driver's clock does not say it.
-    """
-    return tuple(
-        Activity(name, held, held, totals.duplicates, None, None, UNTIMED_US)
-        for name, totals in scanned.plan.change.totals.items()
-        if (held := held_before[name]) or totals.duplicates
-    )
