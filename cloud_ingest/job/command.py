@@ -2,30 +2,29 @@
 
     hedgerow ingest --spool DIR --tables DIR [--follow] [--json FILE]
 
-It reads what is there and ends, or with ``--follow`` goes on. Exit codes: 0 done, 1 a spool or
-tables that can't be read or written, 2 a bad argument, 6 no Java; each with one line on standard
-error. What else Spark may raise is shown as it is.
+It reads what is there and ends, or with ``--follow`` goes on until SIGTERM or SIGINT, which end
+it at any moment, also while Spark starts. Exit codes: 0 done, 1 a spool or tables that can't be
+read or written, or Java's process killed, 2 a bad argument, 6 no Java; each with one line on
+standard error. What else Spark may raise is shown as it is.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
 import functools
 import hashlib
 import json
 import os
 import re
-import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pyspark
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -35,13 +34,15 @@ from cloud_ingest.fleet.rules import RulesError
 from cloud_ingest.ingest.again import QuarantineAgain
 from cloud_ingest.ingest.forgetting import GatewayErasure
 from cloud_ingest.job import checkpoint, java, proven_again, report, shipped, source
+from cloud_ingest.job.beginnings import DISK_FULL, Beginnings, SparkGoneError, asked_to_end
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
+from cloud_ingest.job.scratch import scratch
 from cloud_ingest.job.session import session
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.mapping.rules import MappingError
 from cloud_ingest.spool.proof import CertificatesError, HandedCertificates, read_certificates
-from cloud_ingest.spool.segments import SpoolError, SpoolSegment, read_mark, segments
+from cloud_ingest.spool.segments import SpoolError, read_mark, segments
 from cloud_ingest.tables import upkeep
 from cloud_ingest.tables.delta import IngestTable, TableError
 from cloud_ingest.tables.store import TableStore
@@ -50,10 +51,7 @@ from gateway import exit_codes
 from tree_handler.seal import Seals
 
 ENDED_LOOK_S = 1
-TRIES = 5
-"""To start a query on a machine that has much to do."""
-_NOT_STARTED = "Python worker failed to connect back"
-_DISK_FULL = os.strerror(errno.ENOSPC)
+_NO_JAVA_ANY_MORE = "JAVA_GATEWAY_EXITED"
 
 _LIMITS = ("gateway_gaps", "gateway_lives", "total_gaps")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
@@ -94,28 +92,42 @@ def start(
     return stream.trigger(processingTime=f"{trigger_s} seconds").start()
 
 
-def ended(begin: Callable[[], Any], wait: Callable[[Any], object] | None = None) -> None:
-    """Start a query and wait for its end; begin again where Spark could not start its Python.
+def ended(
+    begin: Callable[[], Any],
+    wait: Callable[[Any], object] | None = None,
+    again: Beginnings | None = None,
+) -> None:
+    """Start a query and wait for its end; begin again where that helps.
 
     Args:
         begin: calls `start`.
         wait: waits for the query's end.
+        again: when it is begun again.
 
     Raises:
         SpoolError: a spool is damaged beyond single batches.
         TableError: a table can't be written.
+        SparkGoneError: Java's process was killed.
 
     """
-    for left in reversed(range(TRIES)):
+    again = again or Beginnings()
+    while True:
         try:
-            query = begin()
-            (wait or _wait)(query)
-        except PySparkException as error:
+            (wait or _wait)(begin())
+            return
+        except Exception as error:
+            if again.asked.is_set():  # a stop of all its processes ends it so
+                return
+            if isinstance(error, Py4JNetworkError | ConnectionError):
+                raise SparkGoneError("Spark's Java process is gone") from error
+            if not isinstance(error, PySparkException):
+                raise
             text = str(error)
-            if left and _NOT_STARTED in text:  # it waits ten seconds, and no setting says more
+            if again.is_again(text):
                 continue
+            if again.asked.is_set():
+                return
             raise _ours(text) from error
-        return
 
 
 def _wait(query: Any) -> None:
@@ -152,7 +164,7 @@ def run_with(options: argparse.Namespace, program: str) -> int:
         if options.spool and not options.forget_gateway:
             return _run(options, tables, program)
         _look_after(options, tables)
-    except (SpoolError, TableError) as error:
+    except (SpoolError, TableError, SparkGoneError) as error:
         return _fail(exit_codes.FAILED, str(error))
     return 0
 
@@ -177,7 +189,7 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
     except java.JavaError as error:
         return _fail(exit_codes.NO_JAVA, str(error))
     for spool in options.spool:
-        _say(f"spool {spool}: {_size(segments(spool, read_mark(spool)))}")
+        _say(f"spool {spool}: {report.spool_text(segments(spool, read_mark(spool)))}")
     _say(f"Spark {pyspark.__version__} on {options.master}, {runtime}")
     ingest = Ingest(_settings(options, tables))
     place = _checkpoint(options, tables)
@@ -193,23 +205,10 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
         )
     if options.compact and options.follow:
         ingest.after = upkeep.every(options.compact_every, lambda: _look_after(options, tables))
-    with (
-        session(runtime, options.master, _pairs(options.conf)) as spark,
-        _shipped(spark, options.master),
-    ):
-        trigger_s = options.trigger_s if options.follow else None
-        begin = functools.partial(
-            start,
-            spark,
-            ingest,
-            options.spool,
-            f"file://{place}",
-            trigger_s=trigger_s,
-            max_bytes=options.max_bytes,
-        )
-        ended(begin, lambda query: _until_ended(query, ingest, options.spool))
-        ingest.close()
-    if not options.follow:
+    with asked_to_end() as asked:
+        _take_all(options, f"file://{place}", ingest, runtime, asked)
+    ingest.close()
+    if not options.follow and not asked.is_set():
         _look_after(options, tables)
     _say(f"tables {options.tables}: telemetry, quarantine")
     gateways = report.fleet_of(ingest.ledger)
@@ -217,10 +216,44 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
     _say(report.as_text(gateways, counts))
     if options.json:
         try:
-            options.json.write_text(json.dumps(report.as_json(gateways, counts), indent=1) + "\n")
+            told = report.as_json(gateways, counts)
+            options.json.write_text(json.dumps(told, indent=1) + "\n")
         except OSError as error:
             return _fail(exit_codes.FAILED, f"{options.json}: {error.strerror}")
     return 0
+
+
+def _take_all(
+    options: argparse.Namespace,
+    checkpoint_uri: str,
+    ingest: Ingest,
+    runtime: java.Java,
+    asked: threading.Event,
+) -> None:
+    """Take what there is, or until the job is asked to end, also while Spark is starting."""
+    again = Beginnings(options.follow, lambda: ingest.taken, asked, _warn)
+    with contextlib.ExitStack() as stack:
+        try:
+            conf = _pairs(options.conf)
+            spark = stack.enter_context(session(runtime, options.master, conf))
+            stack.enter_context(_shipped(spark, options.master))
+        except Exception as error:
+            if asked.is_set():  # whoever stops all processes at once stops Java, too
+                return
+            if _NO_JAVA_ANY_MORE in str(error):
+                raise SparkGoneError("Java ended while Spark was starting") from error
+            raise
+        begin = functools.partial(
+            start,
+            spark,
+            ingest,
+            options.spool,
+            checkpoint_uri,
+            trigger_s=options.trigger_s if options.follow else None,
+            max_bytes=options.max_bytes,
+        )
+        if not asked.is_set():
+            ended(begin, lambda query: _until_ended(query, ingest, options.spool, asked), again)
 
 
 def _settings(options: argparse.Namespace, tables: TableStore) -> IngestSettings:
@@ -250,23 +283,16 @@ def _read_again(options: argparse.Namespace, tables: TableStore) -> None:
     )
 
 
-def _until_ended(query: Any, ingest: Ingest, spools: Sequence[Path]) -> None:
-    """Until all is read, or a signal comes: then the micro-batch at work is finished."""
-    asked = threading.Event()
-    before = {
-        number: signal.signal(number, lambda *_: asked.set())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        while not query.awaitTermination(ENDED_LOOK_S):
-            if asked.is_set():
-                with ingest.busy:
-                    query.stop()
-                return
-            ingest.nothing_came(spools)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _until_ended(
+    query: Any, ingest: Ingest, spools: Sequence[Path], asked: threading.Event
+) -> None:
+    """Until all is read, or the job is asked to end: then the micro-batch at work is finished."""
+    while not query.awaitTermination(ENDED_LOOK_S):
+        if asked.is_set():
+            with ingest.busy:
+                query.stop()
+            return
+        ingest.nothing_came(spools)
 
 
 def _ours(text: str) -> Exception:
@@ -275,8 +301,8 @@ def _ours(text: str) -> Exception:
     if damage is not None:
         return damage
     refused = TableError.quoted_in(text)
-    if refused is None and _DISK_FULL in text:  # as Java says it of the checkpoint
-        refused = TableError(f"a disk is full: {_DISK_FULL} (the checkpoint's, or Spark's own)")
+    if refused is None and DISK_FULL in text:  # as Java says it of the checkpoint
+        refused = TableError(f"a disk is full: {DISK_FULL} (the checkpoint's, or Spark's own)")
     return PySparkException(text) if refused is None else refused
 
 
@@ -293,8 +319,8 @@ def _shipped(spark: SparkSession, master: str) -> Iterator[None]:
     if master.startswith("local"):
         yield
         return
-    with tempfile.TemporaryDirectory(prefix="hedgerow-ship-") as folder:
-        spark.sparkContext.addPyFile(str(shipped.write_zip(Path(folder) / "hedgerow.zip")))
+    with scratch("ship") as folder:
+        spark.sparkContext.addPyFile(str(shipped.write_zip(folder / "hedgerow.zip")))
         yield
 
 
@@ -378,22 +404,14 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in given)
 
 
-def _size(readable: Sequence[SpoolSegment]) -> str:
-    """How much there is to read; and what was trimmed, since its numbers may look like gaps."""
-    if not readable:
-        return "nothing to read yet"
-    total = sum(segment.length for segment in readable)
-    trimmed = readable[0].start
-    return f"{total} bytes in {len(readable)} segment(s)" + (
-        f"; {trimmed} bytes before them were trimmed: what no table has of them counts as gaps"
-        if trimmed
-        else ""
-    )
-
-
 def _say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
+
+
+def _warn(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def _fail(code: int, line: str) -> int:

@@ -108,6 +108,8 @@ class Ingest:
         self._told_before: list[BatchFacts] = []
         self.set_aside = set_aside.AsideCounts()
         """What this run has set aside."""
+        self.taken = 0
+        """Micro-batches, in this run."""
         self.busy = threading.Lock()
         """Held while a micro-batch is at work."""
         self.watch: Callable[[str], None] = lambda moment: None
@@ -146,6 +148,7 @@ class Ingest:
             else:
                 self._ingest(SparkTasks(context), ranges, batch_id)
             committed.note(ranges, self._settings.name)
+            self.taken += 1
             self._look_after(self._kept.keep)
             self.watch("noted")
             self._look_after(self.after)

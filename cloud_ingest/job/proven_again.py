@@ -7,16 +7,15 @@ when they are committed.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
 from cloud_ingest.ingest.halving import BLAMED
 from cloud_ingest.job.micro_batches import Ingest
+from cloud_ingest.job.scratch import scratch
 from cloud_ingest.spool import receipts
 from cloud_ingest.spool.segments import SpoolRange
 from cloud_ingest.tables.rewriting import delete_keys
@@ -62,11 +61,11 @@ def read_again(ingest: Ingest, seals: Seals) -> int:
         found = _found(ingest, seals)
         if not found.gone:
             return count
-        with tempfile.TemporaryDirectory(prefix="hedgerow-again-") as folder:
-            segment = Path(folder) / f"{0:020d}.log"
+        with scratch("again") as folder:
+            segment = folder / f"{0:020d}.log"
             segment.write_bytes(found.frames)
             segment.with_suffix(receipts.SUFFIX).write_bytes(found.receipts)
-            ingest.take_restored([SpoolRange(folder, segment.name, 0, len(found.frames))])
+            ingest.take_restored([SpoolRange(str(folder), segment.name, 0, len(found.frames))])
         ingest.watch("taken")
         delete_keys(ingest.quarantine.store, pa.Table.from_pylist(found.gone, _GONE))
         ingest.quarantine.refresh()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from cloud_ingest.ingest.ledger import NumberLedger, Stream
+from cloud_ingest.spool.segments import SpoolSegment
 from tree_handler.intervals import Intervals
 
 _UNKNOWN = "?"
@@ -184,3 +185,16 @@ def as_json(fleet: Sequence[FleetRow], set_aside: Mapping[str, int] = {}) -> dic
 def _printable(text: str) -> str:
     """Without what a peer's name could do to a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def spool_text(readable: Sequence[SpoolSegment]) -> str:
+    """Say how much there is to read; and what was trimmed, since its numbers may look like gaps."""
+    if not readable:
+        return "nothing to read yet"
+    total = sum(segment.length for segment in readable)
+    trimmed = readable[0].start
+    return f"{total} bytes in {len(readable)} segment(s)" + (
+        f"; {trimmed} bytes before them were trimmed: what no table has of them counts as gaps"
+        if trimmed
+        else ""
+    )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from cloud_ingest.arguments import MASTER
 from cloud_ingest.job.java import Java
+from cloud_ingest.job.scratch import scratch
 
 LOOPBACK = "127.0.0.1"
 JAVA_ENDS_WITHIN_S = 20.0
@@ -65,10 +66,8 @@ def session(
 
     """
     is_local = master.startswith("local")
-    with tempfile.TemporaryDirectory(
-        prefix="hedgerow-spark-", ignore_cleanup_errors=True
-    ) as scratch:
-        logging = Path(scratch) / "log4j2.properties"
+    with scratch("spark") as folder:
+        logging = folder / "log4j2.properties"
         logging.write_text(_LOGGING)
         settings: dict[str, bool | float | int | str | None] = {
             "spark.driver.extraJavaOptions": (
@@ -76,14 +75,14 @@ def session(
             ),
             # Orders of tasks and what they tell are small; rows never come to the driver.
             "spark.driver.memory": "512m",
-            "spark.local.dir": scratch,
+            "spark.local.dir": str(folder),
             "spark.sql.catalogImplementation": "in-memory",
             # The rows of a spool have old and odd dates where a device's clock was never set.
             "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
             "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": "4",
-            "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+            "spark.sql.warehouse.dir": f"{folder}/warehouse",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
         }
@@ -97,7 +96,7 @@ def session(
             settings |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
             environment["SPARK_LOCAL_IP"] = LOOPBACK
             if "SPARK_HOME" not in os.environ:
-                environment["SPARK_HOME"] = _lean_home(Path(scratch) / "home")
+                environment["SPARK_HOME"] = _lean_home(folder / "home")
             master = _LOCAL.sub(rf"local[\1,{TRIES}]", master)
         elif python := os.environ.get("PYSPARK_PYTHON"):
             environment["PYSPARK_PYTHON"] = python  # a cluster's stands where the cluster has it
@@ -105,6 +104,7 @@ def session(
         with _environment(environment):
             builder: Any = SparkSession.builder.master(master).appName("hedgerow")
             spark = builder.config(map=settings).getOrCreate()
+        _quiet(spark)
         try:
             yield spark
         finally:
@@ -125,12 +125,21 @@ def _lean_home(home: Path) -> str:
     return str(home)
 
 
+def _quiet(spark: SparkSession) -> None:
+    """Show no stack trace when Java ends before who reads from it here; the job says what ended."""
+    server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, address: None
+
+
 def _stop(spark: SparkSession) -> None:
     """Stop Spark and wait for its Java process, which PySpark leaves to end in its own time."""
     gateway: Any = spark.sparkContext._gateway
-    spark.stop()
+    with contextlib.suppress(Exception):  # its process may be gone
+        spark.stop()
     SparkContext._gateway = SparkContext._jvm = None
-    gateway.shutdown()
+    with contextlib.suppress(Exception):
+        gateway.shutdown()
     gateway.proc.stdin.close()  # the process ends when its input does
     try:
         gateway.proc.wait(JAVA_ENDS_WITHIN_S)

@@ -135,6 +135,16 @@ def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     return found
 
 
+def source_runners(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """Spark's process for the Python source: Java starts it once for a query, and never again."""
+    found = []
+    for one in psutil.Process(process.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "python_streaming_source_runner" in " ".join(one.cmdline()):
+                found.append(one)
+    return found
+
+
 def kill(process: subprocess.Popen[bytes]) -> None:
     """Kill the driver; its Java ends by itself, and is waited for."""
     children = psutil.Process(process.pid).children(recursive=True)

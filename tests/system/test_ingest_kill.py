@@ -1,7 +1,8 @@
 """The job itself is killed with SIGKILL at moments of chance while a collector's spool grows.
 
-Each record is then in the tables once: records come twice, over two spools; workers of Python die;
-checkpoint and ledger are deleted on the way.
+Each record is then in the tables once: records come twice, over two spools; workers of Python and
+the process of Spark's Python source die, and the job lives on; checkpoint and ledger are deleted on
+the way.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from ingest_bed import DEADLINE_S, Collected, Job, check, kill, until, workers
+from ingest_bed import DEADLINE_S, Collected, Job, check, kill, source_runners, until, workers
 
 pytestmark = pytest.mark.timeout(0)
 
@@ -36,7 +37,7 @@ def test_killing_the_job_at_any_moment_loses_and_doubles_nothing(
                 until(lambda: job.commits() > before + 1, process)  # noqa: B023  # at once
                 if number % 2 == 0:
                     before = job.commits()
-                    for worker in workers(process):
+                    for worker in [*source_runners(process), *workers(process)]:
                         with contextlib.suppress(psutil.NoSuchProcess):
                             worker.kill()
                     until(lambda: job.commits() > before + 1, process)  # noqa: B023
