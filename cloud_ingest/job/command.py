@@ -16,7 +16,6 @@ import functools
 import hashlib
 import json
 import os
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -30,18 +29,17 @@ from pyspark.sql import SparkSession
 
 from cloud_ingest.arguments import add_ingest
 from cloud_ingest.fleet import rules as fleet_rules
-from cloud_ingest.fleet.rules import RulesError
 from cloud_ingest.ingest.again import QuarantineAgain
 from cloud_ingest.ingest.forgetting import GatewayErasure
 from cloud_ingest.job import checkpoint, java, proven_again, report, shipped, source
+from cloud_ingest.job.argument_faults import LIMITS, argument_faults
 from cloud_ingest.job.beginnings import DISK_FULL, Beginnings, SparkGoneError, asked_to_end
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.job.scratch import scratch
 from cloud_ingest.job.session import session
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping import rules as mapping_rules
-from cloud_ingest.mapping.rules import MappingError
-from cloud_ingest.spool.proof import CertificatesError, HandedCertificates, read_certificates
+from cloud_ingest.spool.proof import HandedCertificates, read_certificates
 from cloud_ingest.spool.segments import SpoolError, read_mark, segments
 from cloud_ingest.tables import upkeep
 from cloud_ingest.tables.delta import IngestTable, TableError
@@ -52,9 +50,6 @@ from tree_handler.seal import Seals
 
 ENDED_LOOK_S = 1
 _NO_JAVA_ANY_MORE = "JAVA_GATEWAY_EXITED"
-
-_LIMITS = ("gateway_gaps", "gateway_lives", "total_gaps")
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
 def start(
@@ -171,7 +166,7 @@ def run_with(options: argparse.Namespace, program: str) -> int:
 
 def _forget(options: argparse.Namespace, tables: TableStore, gateway: str) -> None:
     is_alone = options.vacuum_hours == 0
-    limits = LedgerLimits(*(getattr(options, name) for name in _LIMITS))
+    limits = LedgerLimits(*(getattr(options, name) for name in LIMITS))
     done = GatewayErasure(tables, limits).forget(gateway, is_alone=is_alone)
     _say(f"{gateway}: {done.rows} rows deleted")
     if done.unsure_files:
@@ -262,7 +257,7 @@ def _settings(options: argparse.Namespace, tables: TableStore) -> IngestSettings
     return IngestSettings(
         *(tables, options.name, certificates, options.tree, rules),
         mappings=mapping_rules.read(options.mappings.read_text()) if options.mappings else (),
-        limits=LedgerLimits(*(getattr(options, name) for name in _LIMITS)),
+        limits=LedgerLimits(*(getattr(options, name) for name in LIMITS)),
     )
 
 
@@ -344,60 +339,6 @@ class _Parser(argparse.ArgumentParser):
 def _wrong(options: argparse.Namespace) -> str | None:
     """The first argument that can't be used, and why."""
     return next(argument_faults(options), None)
-
-
-def argument_faults(options: argparse.Namespace) -> Iterator[str]:
-    """Tell what of the arguments can't be used, and why; each is one line.
-
-    Args:
-        options: as `cloud_ingest.arguments.add_ingest` reads them.
-
-    """
-    for spool in options.spool:
-        if not spool.is_dir():
-            yield f"--spool: no such folder: {spool}"
-    folder = TableStore(options.tables).folder
-    if folder is not None and folder.exists() and not folder.is_dir():
-        yield f"--tables: not a folder: {folder}"
-    if options.json and (options.json.is_dir() or not options.json.absolute().parent.is_dir()):
-        yield f"--json: not a file in an existing folder: {options.json}"
-    for name in ("conf", "storage"):
-        for pair in getattr(options, name):
-            if "=" not in pair:
-                yield f"--{name}: not KEY=VALUE: {pair.partition('=')[0]}"
-    if not _NAME.fullmatch(options.name):
-        yield f"--name: not up to 60 letters, digits, - and _: {options.name[:60]!r}"
-    for name in _LIMITS:
-        if getattr(options, name) < 1:
-            yield f"--{name.replace('_', '-')}: less than 1: {getattr(options, name)}"
-    yield from _wrong_files(options)
-    dated = options.keep_days is not None
-    looks_after = options.again or options.compact or dated or options.forget_gateway
-    if not options.spool and not looks_after:
-        yield "--spool: missing"
-
-
-def _wrong_files(options: argparse.Namespace) -> Iterator[str]:
-    if options.certificates is not None:
-        try:
-            read_certificates(options.certificates)
-        except CertificatesError as error:
-            yield f"--certificates: {error}"
-    if options.alerts is not None:
-        try:
-            fleet_rules.read(options.alerts.read_text())
-        except (OSError, UnicodeDecodeError, RulesError) as error:
-            yield f"--alerts: {options.alerts}: {_why(error)}"
-    if options.mappings is not None:
-        try:
-            mapping_rules.read(options.mappings.read_text())
-        except (OSError, UnicodeDecodeError, MappingError) as error:
-            yield f"--mappings: {options.mappings}: {_why(error)}"
-
-
-def _why(error: Exception) -> str:
-    """What is wrong with a file whose name stands before."""
-    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from pages import PROJECT, Block, blocks
 from session import Session
 from surroundings_of_pages import PARTS, SURROUNDINGS
 
-from cloud_ingest.job.command import argument_faults
+from cloud_ingest.job.argument_faults import argument_faults
 from gateway import cli
 from gateway.provisioning import collecting
 
