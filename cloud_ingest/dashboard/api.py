@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import json
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
@@ -89,13 +90,15 @@ class Api:
         )
 
     async def tables(self, _request: web.Request) -> web.Response:
-        """Versions of the tables, what can't be read, and whether all is taken up."""
+        """Versions and age of the tables, what can't be read, and what wants attention."""
         models = self._models
         return web.json_response(
             {
                 "versions": dict(models.versions),
                 "problems": dict(models.problems),
                 "is_complete": models.is_complete,
+                "standing": models.standing(time.time_ns() // 1_000_000),
+                "attention": models.attention,
             }
         )
 

@@ -74,7 +74,13 @@ def kept_answers(models: Models, made_ms: int) -> dict[str, Any]:
         "answers": {
             **{name: msgspec.Raw(models.answers[name].body) for name in ready},
             "slowest": loss_view.slowest(models.rollups, HOURS),
-            "tables": {"versions": models.versions, "problems": {}, "is_complete": True},
+            "tables": {
+                "versions": models.versions,
+                "problems": {},
+                "is_complete": True,
+                "standing": models.standing(made_ms),
+                "attention": models.attention,
+            },
         },
         "gateways": {name: fleet_view.gateway(models.gateways, name) for name in names},
         "trees": [models.tree.at(at_ms) for at_ms in _moments(models, len(names))],

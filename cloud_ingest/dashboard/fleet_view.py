@@ -10,19 +10,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cloud_ingest.dashboard.plain import columns
+from cloud_ingest.dashboard.standing import health_of, healths
 
 SHOWN: Final = (
     *("gateway", "domain", "group", "health", "version", "root", "parent", "up_s"),
     *("temperature_cel", "under_voltage", "disk_free_bytes", "disk_total_bytes", "load1"),
     *("rate_per_s", "messages", "gaps", "mqtt_clients", "queue_messages", "last_seen"),
+    "health_why",
 )
 _ALL: Final = (
     *SHOWN,
     *("build", "boot_epoch", "roles", "links", "clock_offset_ms", "disk_written_bytes"),
     *("memory_bytes", "undecodable", "duplicates", "kept_local", "first_seen", "last_status"),
-    *("member_error", "counters"),
+    *("member_error", "counters", "judged"),
 )
-HEALTH: Final = ("good", "warning", "silent")
 
 
 def fleet(gateways: pa.Table | None, alerts: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def fleet(gateways: pa.Table | None, alerts: Mapping[str, Any]) -> dict[str, Any
 
     """
     if gateways is None:
-        return {"count": 0, "health": dict.fromkeys(HEALTH, 0), "gateways": {}}
+        return {"count": 0, "health": healths(None), "gateways": {}}
     found = columns(gateways.sort_by("gateway"), SHOWN)
     opened = Counter(
         gateway
@@ -42,12 +43,8 @@ def fleet(gateways: pa.Table | None, alerts: Mapping[str, Any]) -> dict[str, Any
         if cleared is None
     )
     found["alerts"] = [opened[gateway] for gateway in found["gateway"]]
-    health = Counter(found["health"])
-    return {
-        "count": gateways.num_rows,
-        "health": {name: health[name] for name in HEALTH},
-        "gateways": found,
-    }
+    found["health"] = [health_of(each) for each in found["health"]]
+    return {"count": gateways.num_rows, "health": healths(gateways), "gateways": found}
 
 
 def gateway(gateways: pa.Table | None, name: str) -> dict[str, Any] | None:
@@ -58,6 +55,7 @@ def gateway(gateways: pa.Table | None, name: str) -> dict[str, Any] | None:
     if not row.num_rows:
         return None
     found = {column: values[0] for column, values in columns(row, _ALL).items()}
+    found["health"] = health_of(found["health"])
     # 64 bits, and a number of JavaScript has 53.
     found["boot_epoch"] = None if found["boot_epoch"] is None else str(found["boot_epoch"])
     found["counters"] = sorted(dict(found["counters"] or ()).items())

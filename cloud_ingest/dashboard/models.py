@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from cloud_ingest.dashboard import alerts_view, fleet_view, loss_view, sensors_view
+from cloud_ingest.dashboard import alerts_view, fleet_view, loss_view, sensors_view, standing
 from cloud_ingest.dashboard.ready_answer import ReadyAnswer
 from cloud_ingest.dashboard.rollups import Rollups, SensorSeries
 from cloud_ingest.dashboard.tree_view import TreeHistory
@@ -43,6 +43,10 @@ class Models:
         """Of the tables that there are, as they were last read."""
         self.problems: dict[str, str] = {}
         """Tables that can't be read now, and why."""
+        self.written_ms: dict[str, int] = {}
+        """When each table was last written to, milliseconds since 1970, by its writer's clock."""
+        self.attention: dict[str, Any] = {}
+        """What is open, of `standing.attention`."""
         self.tree = TreeHistory(None)
         self.series: dict[tuple[str, str], SensorSeries] = {}
         self._opened: dict[str, DeltaTable] = {}
@@ -65,6 +69,17 @@ class Models:
     def gateways(self) -> pa.Table | None:
         """The table `gateways`."""
         return self._small.get("gateways")
+
+    def standing(self, now_ms: int) -> dict[str, Any]:
+        """Who keeps the tables new, of `standing.standing`.
+
+        Args:
+            now_ms: of this machine's clock, since 1970.
+
+        """
+        written = [at for name, at in self.written_ms.items() if name != "acknowledgements"]
+        heard = standing.heard_ms(self.gateways)
+        return standing.standing(max(written, default=None), heard, now_ms)
 
     def place(self, gateway: str) -> tuple[str, str]:
         """Domain and group of a gateway, as the table has them; both empty where it is unknown."""
@@ -122,6 +137,7 @@ class Models:
         version = table.version()
         if version == self.versions.get(name) and name not in self._unfinished:
             return False
+        self.written_ms[name] = self.lake.guarded(name, lambda: _written_ms(table))
         self._again[name] = now_s + AGAIN_S.get(name, 0.0)
         rows = self.lake.guarded(name, lambda: dataset(table))
         if name in ROLLED_UP:
@@ -140,6 +156,7 @@ class Models:
             table = self._small.get
             self.alerts = alerts_view.alerts(table("alerts"), table("acknowledgements"))
             self.answers["alerts"] = ReadyAnswer.of(self.alerts)
+            self.attention = standing.attention(table("gateways"), self.alerts)
             self.answers["fleet"] = ReadyAnswer.of(fleet_view.fleet(table("gateways"), self.alerts))
         if "topology" in changed:
             self.tree = TreeHistory(self._small.get("topology"))
@@ -150,6 +167,10 @@ class Models:
             found = self.rollups.series()
             self.series = {(each.gateway, each.sensor): each for each in found}
             self.answers["sensors"] = ReadyAnswer.of(sensors_view.catalogue(found))
+
+
+def _written_ms(table: DeltaTable) -> int:
+    return int(table.history(1)[0]["timestamp"])
 
 
 def _read(name: str, rows: ds.Dataset) -> pa.Table:

@@ -3,6 +3,7 @@ import { h, fill, say } from "./dom.js";
 import { source } from "./data.js";
 import { themeSwitch } from "./theme_switch.js";
 import { logIn } from "./log_in.js";
+import { ago, count } from "./words.js";
 import { showFleet } from "./fleet.js";
 import { showTree } from "./tree.js";
 import { showGateway } from "./gateway.js";
@@ -24,6 +25,8 @@ const main = document.getElementById("main");
 let view = null;
 let me = null;
 let problem = null;
+let attention = null;
+const SAY_AGAIN_MS = 30_000;
 
 function place() {
   const parts = location.hash.replace(/^#\//, "").split("/").filter(Boolean);
@@ -41,6 +44,7 @@ function head() {
   const { page } = place();
   const state = h("span", { class: "state", id: "state" });
   problem = h("p", { class: "problem", role: "alert", hidden: true });
+  attention = h("div", { class: "attention", hidden: true });
   fill(
     document.getElementById("top"),
     h(
@@ -68,7 +72,33 @@ function head() {
         : null,
     ),
     problem,
+    attention,
   );
+}
+
+// What is open and nobody has acknowledged, on every page.
+function drawAttention(told) {
+  attention.hidden = !told || !told.new;
+  if (attention.hidden) return;
+  const said = told.first.map((one) =>
+    h("li", {}, one.gateway ? `${one.gateway}: ${one.message || one.kind}` : one.message || one.kind),
+  );
+  const more = told.new - told.first.length;
+  fill(
+    attention,
+    h("a", { href: "#/alerts" }, `${count(told.new)} new ${told.new === 1 ? "alert" : "alerts"}`),
+    h("ul", {}, said, more > 0 ? h("li", {}, `and ${count(more)} more`) : null),
+  );
+}
+
+// How old the tables are, and whether somebody keeps them new.
+function standingText(told) {
+  if (!told || told.job === "none") return "No job has written these tables yet";
+  if (told.job === "late") return `No job has written for ${ago(told.written_ms).replace(" ago", "")}`;
+  if (told.job === "ahead") return "The job's clock is ahead of this machine's";
+  if (told.collector === "late") return `No collector was heard for ${ago(told.heard_ms).replace(" ago", "")}`;
+  if (told.collector === "ahead") return "A collector's clock is ahead of this machine's";
+  return `Tables as of ${ago(told.written_ms)}`;
 }
 
 async function leave() {
@@ -98,16 +128,20 @@ function tell() {
 
 async function showState() {
   const state = document.getElementById("state");
+  const { problems, is_complete: isComplete, standing, attention: open } = await source.get("tables");
+  drawAttention(open);
   if (source.isCopy) {
     fill(state, `Copy of ${new Date(source.now()).toISOString().slice(0, 16).replace("T", " ")} UTC`);
     return;
   }
-  const { problems, is_complete: isComplete } = await source.get("tables");
   const lines = Object.values(problems);
   problem.hidden = !lines.length;
   fill(problem, lines.join("; "));
   if (!isComplete) fill(state, "Reading the tables …");
-  else if (state.textContent === "Reading the tables …") fill(state);
+  else if (!state.textContent.startsWith("Not")) {
+    fill(state, standingText(standing));
+    state.classList.toggle("is-late", standing.job !== "runs" || standing.collector === "late");
+  }
 }
 
 async function begin() {
@@ -141,4 +175,5 @@ source.listen((tables) => {
   tell();
   if (view && view.update) view.update(tables);
 });
+setInterval(() => me && me.is_in && tell(), SAY_AGAIN_MS);
 begin();

@@ -1,10 +1,10 @@
 // All gateways: search, filter by health, sort.
 import { h, fill, rows, gatewayLink, debounced, say } from "./dom.js";
 import { source } from "./data.js";
-import { ago, count, healthMark, number } from "./words.js";
+import { HEALTH, ago, count, healthMark, number } from "./words.js";
 import { virtualTable } from "./virtual_table.js";
 
-const ORDER = { silent: 0, warning: 1, good: 2 };
+const ORDER = Object.fromEntries(Object.keys(HEALTH).map((name, at) => [name, at]));
 const state = { text: "", health: "", by: "health", down: false };
 
 function diskFree(row) {
@@ -12,7 +12,7 @@ function diskFree(row) {
 }
 
 const VALUE = {
-  health: (row) => ORDER[row.health] ?? 3,
+  health: (row) => ORDER[row.health] ?? ORDER.unknown,
   gateway: (row) => row.gateway,
   place: (row) => `${row.domain || ""}/${row.group || ""}`,
   rate: (row) => row.rate_per_s,
@@ -26,7 +26,7 @@ const VALUE = {
 };
 
 const COLUMNS = [
-  { name: "health", title: "Health", cell: (row) => healthMark(row.health) },
+  { name: "health", title: "Health", cell: (row) => healthMark(row.health, true, row.health_why) },
   { name: "gateway", title: "Gateway", cell: (row) => gatewayLink(row.gateway) },
   {
     name: "place",
@@ -154,9 +154,9 @@ export async function showFleet(main) {
     fill(
       chips,
       chip("", `All ${count(answer.count)}`),
-      Object.entries(answer.health).map(([health, many]) =>
-        chip(health, [healthMark(health), ` ${count(many)}`]),
-      ),
+      Object.entries(answer.health)
+        .filter(([health, many]) => many || health === "good" || health === state.health)
+        .map(([health, many]) => chip(health, [healthMark(health), ` ${count(many)}`])),
     );
   }
 

@@ -2,7 +2,7 @@
 import { h, fill, put, rows, link, say, debounced } from "./dom.js";
 import { source } from "./data.js";
 import { colour } from "./theme_switch.js";
-import { ago, count, healthMark, time } from "./words.js";
+import { ago, colourOf, count, healthMark, time } from "./words.js";
 import { layout, treeOf } from "./tree_layout.js";
 import { virtualTable } from "./virtual_table.js";
 
@@ -88,7 +88,7 @@ function elements(told, healthOf, wider) {
     found.push({
       data: {
         id: name,
-        health: healthOf.get(name) || "unknown",
+        health: colourOf(healthOf.get(name)),
         children: many,
         isRoot,
         size: (isRoot ? 17 : many ? Math.min(18, 10 + Math.sqrt(many)) : 8) * (isMany ? 1.6 : 1),
@@ -405,7 +405,7 @@ export async function showTree(main) {
     update: async (tables) => {
       if (tables.has("gateways")) {
         await loadHealth();
-        graph.nodes().forEach((node) => node.data("health", healthOf.get(node.id()) || "unknown"));
+        graph.nodes().forEach((node) => node.data("health", colourOf(healthOf.get(node.id()))));
       }
       if (tables.has("topology")) {
         const isNow = shown_ms === moments.last_ms;

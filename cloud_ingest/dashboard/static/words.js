@@ -2,10 +2,16 @@
 import { h } from "./dom.js";
 import { source } from "./data.js";
 
-const HEALTH = {
-  good: ["●", "good"],
-  warning: ["▲", "warning"],
-  silent: ["■", "silent"],
+// The states of a gateway, the worst first: a mark, a word, and the colour that it has.
+export const HEALTH = {
+  silent: ["■", "silent", "silent"],
+  warning: ["▲", "warning", "warning"],
+  unreadable: ["▲", "unreadable", "warning"],
+  stale: ["◆", "stale", "warning"],
+  unknown: ["?", "unknown", "unknown"],
+  "no-status": ["○", "no status", "unknown"],
+  left: ["–", "left", "unknown"],
+  good: ["●", "good", "good"],
 };
 const UNITS = { Cel: "°C", "/": "", count: "", "W/m2": "W/m²" };
 
@@ -60,12 +66,16 @@ export function timeElement(time_ms) {
   return h("time", { datetime: iso, title: `${time(time_ms)} UTC` }, ago(time_ms));
 }
 
-export function healthMark(health, inWords = true) {
-  const [mark, word] = HEALTH[health] || ["?", health || "unknown"];
-  const kind = health in HEALTH ? health : "unknown";
+// A state of a later version is not taken for good.
+export function colourOf(health) {
+  return (HEALTH[health] || HEALTH.unknown)[2];
+}
+
+export function healthMark(health, inWords = true, why = null) {
+  const [mark, word] = HEALTH[health] || HEALTH.unknown;
   return h(
     "span",
-    { class: `health ${kind}` },
+    { class: `health ${colourOf(health)}`, title: why },
     h("span", { "aria-hidden": "true", class: "mark" }, mark),
     h("span", { class: inWords ? "" : "visually-hidden" }, word),
   );

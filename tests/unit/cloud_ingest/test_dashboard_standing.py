@@ -1,0 +1,76 @@
+"""How old the tables are, who keeps them new, and what wants attention."""
+
+import datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from synthetic_tables import ALERTS, NOW, Fleet, rows
+
+from cloud_ingest.dashboard import fleet_view
+from cloud_ingest.dashboard.alerts_view import alerts
+from cloud_ingest.dashboard.standing import LATE_MS, attention, heard_ms, standing
+
+NOW_MS = int(NOW.timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("written", "heard", "job", "collector"),
+    [
+        (None, None, "none", "unknown"),
+        (NOW_MS, NOW_MS, "runs", "runs"),
+        (NOW_MS - LATE_MS - 1, NOW_MS, "late", "unknown"),
+        (NOW_MS, NOW_MS - LATE_MS - 1, "runs", "late"),
+        (NOW_MS, None, "runs", "unknown"),
+        (NOW_MS + LATE_MS + 1, NOW_MS, "ahead", "unknown"),
+        (NOW_MS, NOW_MS + 40 * 365 * 86_400_000, "runs", "ahead"),
+    ],
+)
+def test_job_and_collector_run_only_where_something_new_says_so(
+    written: int | None, heard: int | None, job: str, collector: str
+) -> None:
+    told = standing(written, heard, NOW_MS)
+    assert (told["job"], told["collector"]) == (job, collector)
+
+
+def test_the_collector_was_heard_when_the_watch_says_so_else_when_a_message_came() -> None:
+    table = Fleet(3).gateways()
+    assert heard_ms(table) == NOW_MS - 4000
+    judged = pa.array([NOW - datetime.timedelta(hours=3)] * 3, pa.timestamp("us", tz="UTC"))
+    assert heard_ms(table.append_column("judged", judged)) == NOW_MS - 3 * 3_600_000
+    assert heard_ms(None) is None
+
+
+def test_a_state_that_is_not_known_here_is_unknown_and_not_good() -> None:
+    table = Fleet(3).gateways()
+    at = table.schema.get_field_index("health")
+    table = table.set_column(at, "health", pa.array(["stale", "splendid", None]))
+    told = fleet_view.fleet(table, alerts(None, None))
+    assert told["gateways"]["health"] == ["stale", "unknown", "unknown"]
+    assert told["health"] == dict.fromkeys(told["health"], 0) | {"stale": 1, "unknown": 2}
+    one: Any = fleet_view.gateway(table, "gw-root")
+    assert one["health"] == "stale"
+
+
+def test_what_the_ingest_says_of_itself_comes_first_and_what_is_acknowledged_is_not_told() -> None:
+    opened = {"kind": "hot", "opened": NOW}
+    table = rows(
+        ALERTS,
+        [
+            opened | {"alert": "a", "gateway": "gw"},
+            opened | {"alert": "b", "gateway": "", "kind": "job-behind"},
+            opened | {"alert": "c", "gateway": "gw"},
+            opened | {"alert": "d", "gateway": "gw", "cleared": NOW},
+        ],
+    )
+    said = pa.table(
+        {
+            "alert": ["c"],
+            "by": ["olga"],
+            "time": pa.array([NOW], pa.timestamp("us", tz="UTC")),
+            "note": [""],
+        }
+    )
+    told = attention(None, alerts(table, said))
+    assert (told["open"], told["new"]) == (3, 2)
+    assert [each["alert"] for each in told["first"]] == ["b", "a"]
