@@ -84,6 +84,14 @@ class AlertBook(msgspec.Struct):
     last_us: dict[Subject, int] = {}
     open_of: dict[str, int] = {}
 
+    def forget(self, gateway: str) -> None:
+        """Remember no alert of a gateway."""
+        self.open = {about: each for about, each in self.open.items() if about[1] != gateway}
+        self.closed = [each for each in self.closed if each.gateway != gateway]
+        self.last_us = {about: at for about, at in self.last_us.items() if about[1] != gateway}
+        self.open_of.pop(gateway, None)
+        self.has_changed = True
+
     def judge(
         self,
         subject: tuple[Kind, str, str],

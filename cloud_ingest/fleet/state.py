@@ -119,10 +119,8 @@ class FleetState(msgspec.Struct):
     def forget(self, gateway: str) -> None:
         """Remember nothing of a gateway, as if it had never been heard."""
         self.gateways.pop(gateway, None)
-        alerts = self.alerts
-        alerts.open = {about: each for about, each in alerts.open.items() if about[1] != gateway}
-        alerts.closed = [each for each in alerts.closed if each.gateway != gateway]
-        alerts.has_changed = True
+        self.departed.pop(gateway, None)
+        self.alerts.forget(gateway)
         for minute in self.minutes.open.values():
             for key in [each for each in minute.histograms if each[0] == gateway]:
                 del minute.histograms[key]

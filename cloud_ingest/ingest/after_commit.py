@@ -6,7 +6,7 @@ gateways at fault are left out, which halving finds; all of it is counted and sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -73,8 +73,7 @@ class FactsTeller:
     def before_commit(self, facts: BatchFacts) -> None:
         """Keep the facts of a commit that comes next, and those that are not told yet."""
         try:
-            noted = msgspec.msgpack.encode((self._query, [*self._untold, facts]))
-            self._tables.write(FACTS, noted)
+            note_facts(self._tables, self._query, [*self._untold, facts])
         except Exception as error:  # if the job dies now they are never told
             self._note(set_aside.FLEET, error)
 
@@ -90,7 +89,7 @@ class FactsTeller:
 
     def committed_before(self, batch_id: int) -> None:
         """Tell once more of a commit that was made, if the job died before it had told of it."""
-        query, noted = _noted(self._tables)
+        query, noted = noted_facts(self._tables)
         for facts in noted:
             if query == self._query and facts.batch_id <= batch_id:
                 self.committed(facts)
@@ -185,7 +184,7 @@ def teller(
         TableError: what the fleet's tables are folded from can't be read.
 
     """
-    noted_query, noted = _noted(tables)
+    noted_query, noted = noted_facts(tables)
     told = [facts for facts in noted if last_batch(noted_query) >= facts.batch_id]
     if noted_query != query and told:
         before = _teller(tables, noted_query, rules, aside)
@@ -209,8 +208,13 @@ def _teller(
         return FactsTeller(tables, query, follow, aside)
 
 
-def _noted(tables: TableStore) -> tuple[str, list[BatchFacts]]:
-    """Facts of the last commits, or of one that was to be made, and whose query's they are."""
+def noted_facts(tables: TableStore) -> tuple[str, list[BatchFacts]]:
+    """Return facts of the last commits, or of one that was to be made, and whose query's they are.
+
+    Raises:
+        TableError: they can't be read.
+
+    """
     with named_errors(tables):
         data = tables.read(FACTS)
     if data is None:
@@ -218,8 +222,21 @@ def _noted(tables: TableStore) -> tuple[str, list[BatchFacts]]:
     try:
         return msgspec.msgpack.decode(data, type=tuple[str, list[BatchFacts]])
     except msgspec.DecodeError:
-        query, facts = msgspec.msgpack.decode(data, type=tuple[str, BatchFacts])  # of before
+        try:
+            query, facts = msgspec.msgpack.decode(data, type=tuple[str, BatchFacts])  # of before
+        except msgspec.DecodeError as error:
+            raise TableError(f"{tables.uri}/{FACTS}: {error}") from error
         return query, [facts]
+
+
+def note_facts(tables: TableStore, query: str, facts: Sequence[BatchFacts]) -> None:
+    """Note facts that the fleet's tables may not have yet; see `noted_facts`.
+
+    Raises:
+        OSError: they can't be written.
+
+    """
+    tables.write(FACTS, msgspec.msgpack.encode((query, facts)))
 
 
 @contextmanager

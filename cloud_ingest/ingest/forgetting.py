@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
@@ -25,7 +24,7 @@ from deltalake import DeltaTable
 from cloud_ingest.fleet import state as fleet_state
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.state_file import FOLDER, store_of
-from cloud_ingest.ingest.after_commit import FACTS
+from cloud_ingest.ingest.after_commit import note_facts, noted_facts
 from cloud_ingest.ingest.facts import BatchFacts
 from cloud_ingest.ingest.forgotten import digest_of
 from cloud_ingest.ingest.kept_births import KeptBirths
@@ -169,20 +168,10 @@ class GatewayErasure:
                 file.keep_up(0)
 
     def _forget_facts(self, gateway: str) -> None:
-        data = self._tables.read(FACTS)
-        if data is not None:
-            try:
-                query, facts = msgspec.msgpack.decode(data, type=tuple[str, BatchFacts])
-            except msgspec.DecodeError as error:
-                raise TableError(f"{self._tables.uri}/{FACTS}: {error}") from error
-            kept = {
-                name: tuple(one for one in getattr(facts, name) if one.gateway != gateway)
-                for name in BatchFacts.__dataclass_fields__
-                if isinstance(getattr(facts, name), tuple)
-            }
-            facts = replace(facts, **cast(dict[str, Any], kept))
+        query, noted = noted_facts(self._tables)
+        if noted:
             with named_errors(self._tables):
-                self._tables.write(FACTS, msgspec.msgpack.encode((query, facts)))
+                note_facts(self._tables, query, [_without(facts, gateway) for facts in noted])
 
     def _vacuum(self, store: TableStore, gateway: str, *, is_alone: bool) -> int:
         """Delete what is no part of a table any more; return how many files are left of those
@@ -242,3 +231,12 @@ def _has_rows_of(filesystem: Any, path: str, gateway: str) -> bool:
         return False
     except (OSError, pa.ArrowInvalid):  # torn: nobody can read it, and it goes when it is old
         return True
+
+
+def _without(facts: BatchFacts, gateway: str) -> BatchFacts:
+    kept = {
+        name: tuple(one for one in getattr(facts, name) if one.gateway != gateway)
+        for name in BatchFacts.__dataclass_fields__
+        if isinstance(getattr(facts, name), tuple)
+    }
+    return replace(facts, **cast(dict[str, Any], kept))

@@ -243,7 +243,8 @@ def show_log(options: argparse.Namespace) -> int:
 
     with named_errors():
         trail = _trail(options)
-        trail.parent.stat()  # without its folder there is nothing whose trail could be empty
+        if options.config is None:
+            trail.parent.stat()  # no authority; a gateway that never ran has nothing to show
         changes = list(AuditTrail(trail).changes())
     if options.json:
         output.print_json([one.as_json() for one in changes])

@@ -125,6 +125,7 @@ def test_a_fleet_that_was_never_heard_is_said_to_be_so() -> None:
     assert report.as_json([]) == {
         "gateways": [],
         "totals": {"messages": 0, "duplicates": 0, "gaps": 0, "undecodable": 0},
+        "set_aside": {},
     }
 
 

@@ -89,7 +89,7 @@ def test_what_is_missing_over_many_lives_stays_within_what_a_table_holds() -> No
     given_up = tuple(GivenUp("gw", epoch, (), MAX_NUMBER) for epoch in lives)
     watch.take(BatchFacts(0, NOW_US, (), numbers, (), (), (), given_up))
     watch.take(BatchFacts(1, NOW_US, (), kept, (), (), (), ()))
-    watch.progressed(NOW_US + 60_000_000)
+    watch.progressed(NOW_US + 60_000_000, NOW_US + 60_000_000)
     (row,) = watch.changes(NOW_US + 60_000_000).replace["gateways"].to_pylist()
     assert row["kept_local"] == MOST
     FleetWatch(AlertRules(), watch.state())
