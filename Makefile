@@ -7,7 +7,8 @@
 SEED ?=
 DRAWN = $(if $(SEED),--random-order-seed=$(SEED) --seed=$(SEED))
 PYTEST = .venv/bin/python -m pytest $(DRAWN)
-BESIDE = -n $(or $(WORKERS),logical) --dist loadscope --no-loadscope-reorder
+HOW = --dist loadscope --no-loadscope-reorder
+BESIDE = -n $(or $(WORKERS),logical) $(HOW)
 # Another build of the same sources, where `make compiled` has made one: `make test` runs these
 # slices on it too, without this folder's own sources on the path. CI makes one beside the checks, and
 # runs each test of ON_ONE_BUILD but once: compiled if it can be, interpreted if it replaces what is
@@ -34,7 +35,8 @@ test: ## all checks and tests
 	@$(MAKE) --no-print-directory -j2 check-then-alone $(if $(CI),compiled-in-ci)
 	@$(MAKE) --no-print-directory $(if $(CI),-j2) test-on-one-build test-others
 
-# The second of two that run at once takes its ports behind those of the first one's workers.
+# The second of two that run at once takes its ports behind those of the first one's workers. It has two workers more:
+# those wait for each other's processes for half of the time.
 test-on-one-build:
 	@rm -f $(PASSED)
 	@if [ -x $(COMPILED)/bin/python ] && deploy/compiled --is-current; then \
@@ -50,7 +52,7 @@ test-on-one-build:
 
 test-others:
 	@echo "Running all other tests (several minutes; real processes, and Spark once)"
-	@FIRST_WORKER=6 $(PYTEST) $(BESIDE) -m "not alone" tests $(addprefix --ignore=,$(ON_ONE_BUILD))
+	@FIRST_WORKER=6 $(PYTEST) -n $(or $(OTHER_WORKERS),logical) $(HOW) -m "not alone" tests $(addprefix --ignore=,$(ON_ONE_BUILD))
 
 quick: ## the tests of a working day: units that take no seconds each (under 90 s)
 	@deploy/set-up test
