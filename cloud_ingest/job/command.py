@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pyspark
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -115,7 +115,8 @@ def ended(
                 return
             if isinstance(error, Py4JNetworkError | ConnectionError):
                 raise SparkGoneError("Spark's Java process is gone") from error
-            if not isinstance(error, PySparkException):
+            # What Spark's Java raises has no name of PySpark's where a Python of it has just died.
+            if not isinstance(error, PySparkException | Py4JJavaError):
                 raise
             text = str(error)
             if again.is_again(text):

@@ -147,6 +147,8 @@ def source_runners(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 def kill(process: subprocess.Popen[bytes]) -> None:
     """Kill the driver; its Java ends by itself, and is waited for."""
+    if process.poll() is not None:  # it has ended by itself, and whoever waits for it says so
+        return
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.communicate()
