@@ -178,10 +178,10 @@ class EnrolmentService:
         if seen == self._last_seen and now_s < self._look_again_s:
             return
         stamp = await asyncio.to_thread(self._prepared)
-        seen = self._seen()
         if stamp != self._stamp:
             self._context = _context(self._authority.folder)
             self._stamp = stamp
+        # As they were before: what changed while they were read is read by the next look.
         self._last_seen, self._look_again_s = seen, now_s + LOOK_CLOSELY_S
 
     def _seen(self) -> list[int]:

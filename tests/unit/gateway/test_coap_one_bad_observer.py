@@ -267,7 +267,6 @@ async def test_a_later_answer_that_raises_keeps_none_behind_it_waiting() -> None
     ):
         respond(exchange, response, True)
     async with asyncio.timeout(20):
-        while not sent:
+        while not any(datagram.endswith(b"good") for datagram in sent):  # before it an error may go
             await asyncio.sleep(0)
-    assert sent[-1].endswith(b"good")
     shell.close()

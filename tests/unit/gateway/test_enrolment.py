@@ -581,6 +581,27 @@ async def test_in_a_roll_over_trust_comes_first_and_the_certificate_when_all_hav
     assert await followed.look_when_served() == []
 
 
+async def test_what_changes_while_the_files_are_read_is_read_by_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = founding.found(tmp_path / "ca")
+    serving = EnrolmentService(authority, EnrolmentDesk(authority, time.time))
+    looks, read = 0, serving._prepared
+
+    def reads() -> Any:
+        nonlocal looks
+        looks += 1
+        found = read()
+        if looks == 1:
+            os.utime(authority.folder / authority_folder.CA, ns=(1, 1))
+        return found
+
+    monkeypatch.setattr(serving, "_prepared", reads)
+    for _ in range(3):
+        await serving._look()
+    assert looks == 2
+
+
 async def test_what_a_service_says_that_can_not_stand_is_not_written(
     fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
