@@ -8,6 +8,7 @@ import pytest
 
 from tree_handler.batch import Entry, Flags
 from tree_handler.intervals import Intervals
+from tree_handler.replication.actions import Action
 from tree_handler.replication.search import Searches
 from tree_handler.simulation.network import Edge
 from tree_handler.simulation.replicating import ReplicatingGateway
@@ -78,7 +79,13 @@ def test_what_a_newcomer_holds_is_found_or_was_given_up_before_it_came() -> None
 def test_without_asking_newcomers_what_they_hold_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Searches, "link_up", lambda self, link: self._links.add(link) or [])
+    link_up = Searches.link_up
+
+    def without_asking(self: Searches, link: int, now: float) -> list[Action]:
+        link_up(self, link, now)
+        return []
+
+    monkeypatch.setattr(Searches, "link_up", without_asking)
     islands = [Island() for _ in LINKS_AFTER_S]
     for island, after_s in zip(islands, LINKS_AFTER_S, strict=True):
         island.found_by_the_seeker(after_s)
