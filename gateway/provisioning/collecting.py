@@ -17,12 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.certificates.authority import Authority
-from gateway.provisioning import grown, new_folder, plan
+from gateway.provisioning import files, grown, new_folder, plan
 from gateway.provisioning.files import CONFIGURATION, OPEN_MODE, SYSTEM_USER, Machine
 from gateway.provisioning.new_folder import write
 from gateway.provisioning.plan import GatewayPlan
-from gateway.provisioning.secret import MODE
 from gateway.provisioning.unit import CloudService, cloud_unit
 from gateway.tls.certificates import COLLECTOR_ROLE
 
@@ -91,7 +89,7 @@ class NewCollector:
         plan.check_name(name)
         self.folder = folder or fleet / name
         new_folder.refuse_taken(self.folder.parent, [self.folder.name])
-        new_folder.refuse_taken(self._authority, [f"{name}.pem", f"{name}.key.pem"])
+        grown.refuse_certified(self._authority, name)
         is_local = gateways[0].is_local
         home, state = (self.folder, self.folder) if is_local else (SYSTEM, SYSTEM_STATE)
         self._first = fleet / gateways[0].id
@@ -110,21 +108,15 @@ class NewCollector:
             OSError: a file can't be read or written.
 
         """
-        authority = Authority(self._authority)
-        issued = authority.issued()
-        try:
-            authority.issue(self.plan.id, [], roles=[COLLECTOR_ROLE])
+        with grown.issued(self._authority, self.plan.id, roles=[COLLECTOR_ROLE]):
             new_folder.make(self.folder, partial(self._fill, machine))
-        except BaseException:
-            authority.forget(self.plan.id, issued)
-            raise
 
     def _fill(self, machine: Machine, fresh: Path) -> None:
         own = self.plan
         write(fresh / FILE, _configuration(own, self._tree), OPEN_MODE)
         for name in SHARED:
             shutil.copy(self._first / name, fresh / name)  # with its mode
-        _write_certificates(fresh / "tls", self._authority, own.id)
+        files.write_certificates(fresh, self._authority, own.id, COLLECTOR_ROLE)
         if own.is_local:  # what the units let the services write to has to be there
             for folder in (fresh / "spool", fresh / "tables"):
                 folder.mkdir(mode=0o700)
@@ -187,16 +179,3 @@ neighbours = [               # where gateways take links; one that is reached is
 [log]
 max_bytes = {16 << 30}      # beyond it what is in the tables is trimmed
 """
-
-
-def _write_certificates(folder: Path, authority: Path, name: str) -> None:
-    folder.mkdir()
-    folder.chmod(0o755)
-    for source, target in (
-        ("ca.pem", "ca.pem"),
-        ("revoked.pem", "revoked.pem"),
-        (f"{name}.pem", "collector.pem"),
-        (f"{name}.key.pem", "collector.key.pem"),
-    ):
-        shutil.copyfile(authority / source, folder / target)
-        (folder / target).chmod(MODE if ".key" in target else OPEN_MODE)

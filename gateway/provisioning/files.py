@@ -14,6 +14,7 @@ from gateway.provisioning.new_folder import write
 from gateway.provisioning.plan import GatewayPlan
 from gateway.provisioning.secret import MODE, Secrets
 from gateway.provisioning.unit import ServicePlan, unit
+from gateway.tls.certificates import GATEWAY_ROLE
 
 AUTHORITY = "authority"
 CONFIGURATION = "hedgerow.toml"
@@ -56,7 +57,7 @@ def write_one(
     authority = _authority(fresh / AUTHORITY, [plan]) if plan.has_tls else None
     _write_gateway(fresh, folder, plan, secrets, machine)
     if authority is not None:
-        write_certificates(fresh, authority, plan)
+        write_certificates(fresh, authority, plan.id)
 
 
 def write_fleet(
@@ -84,7 +85,7 @@ def write_fleet(
         own.mkdir()
         own.chmod(0o755)
         _write_gateway(own, _home(folder, plan), plan, secrets, machine)
-        write_certificates(own, authority, plan)
+        write_certificates(own, authority, plan.id)
 
 
 def names_of_one(plan: GatewayPlan, secrets: Secrets) -> list[str]:
@@ -163,8 +164,14 @@ def _authority(folder: Path, plans: Sequence[GatewayPlan]) -> Path:
     return folder
 
 
-def write_certificates(fresh: Path, authority: Path, plan: GatewayPlan) -> None:
-    """Copy what the authority has for a gateway into its folder.
+def write_certificates(fresh: Path, authority: Path, name: str, kind: str = GATEWAY_ROLE) -> None:
+    """Copy what the authority has for a gateway or collector into its folder.
+
+    Args:
+        fresh: the folder.
+        authority: the authority's.
+        name: whose certificate it is.
+        kind: begins the names of its own files.
 
     Raises:
         OSError: a file can't be read or written.
@@ -173,11 +180,11 @@ def write_certificates(fresh: Path, authority: Path, plan: GatewayPlan) -> None:
     folder = fresh / "tls"
     folder.mkdir()
     folder.chmod(0o755)
-    for source, name in (
+    for source, target in (
         ("ca.pem", "ca.pem"),
         ("revoked.pem", "revoked.pem"),
-        (f"{plan.id}.pem", "gateway.pem"),
-        (f"{plan.id}.key.pem", "gateway.key.pem"),
+        (f"{name}.pem", f"{kind}.pem"),
+        (f"{name}.key.pem", f"{kind}.key.pem"),
     ):
-        shutil.copyfile(authority / source, folder / name)
-        (folder / name).chmod(MODE if ".key" in name else OPEN_MODE)
+        shutil.copyfile(authority / source, folder / target)
+        (folder / target).chmod(MODE if ".key" in target else OPEN_MODE)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import shutil
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from gateway.certificates.authority import Authority, AuthorityError
+from gateway.certificates.authority import GATEWAY, Authority, AuthorityError
 from gateway.provisioning import files, new_folder, plan
 from gateway.provisioning.files import AUTHORITY, CONFIGURATION, Machine
 from gateway.provisioning.plan import GatewayPlan, PlanError, Ports
@@ -47,7 +48,7 @@ class GrownFleet:
         self.others = gateways_of(folder)
         plan.check_name(name)
         new_folder.refuse_taken(folder, [name])
-        new_folder.refuse_taken(self._authority, [f"{name}.pem", f"{name}.key.pem"])
+        refuse_certified(self._authority, name)
         where = self._address(name, address)
         here = [one.ports for one in self.others if one.address == where]
         ports = plan.ports(0, first_port) if first_port or not here else _next(here)
@@ -73,15 +74,9 @@ class GrownFleet:
             OSError: a file can't be read or written.
 
         """
-        authority = Authority(self._authority)
-        issued = authority.issued()
-        try:
-            authority.issue(self.plan.id, [self.plan.address])
+        with issued(self._authority, self.plan.id, [self.plan.address]):
             fill = partial(self._fill, machine)
             new_folder.make(self._folder / self.plan.id, fill)
-        except BaseException:
-            authority.forget(self.plan.id, issued)
-            raise
 
     @property
     def _first(self) -> Path:
@@ -89,7 +84,7 @@ class GrownFleet:
 
     def _fill(self, machine: Machine, fresh: Path) -> None:
         files.write_member(fresh, self._folder, self.plan, self.user, self._write_shared, machine)
-        files.write_certificates(fresh, self._authority, self.plan)
+        files.write_certificates(fresh, self._authority, self.plan.id)
 
     def _write_shared(self, fresh: Path) -> None:
         for name in SHARED:
@@ -120,6 +115,43 @@ def authority_of(folder: Path) -> Path:
         if not file.is_file():
             raise PlanError(f"{file}: no such file: this is no fleet that init has written")
     return authority
+
+
+def refuse_certified(authority: Path, name: str) -> None:
+    """Refuse a name that the authority has files of.
+
+    Raises:
+        TakenError: it has one.
+
+    """
+    new_folder.refuse_taken(authority, [f"{name}.pem", f"{name}.key.pem"])
+
+
+@contextmanager
+def issued(
+    folder: Path, name: str, addresses: Sequence[str] = (), roles: Sequence[str] = GATEWAY
+) -> Iterator[None]:
+    """Issue a certificate, which is forgotten if what is done with it fails.
+
+    Args:
+        folder: of the authority.
+        name: whose it is.
+        addresses: where its holder is reached.
+        roles: of its holder.
+
+    Raises:
+        AuthorityError: a file of the authority can't be used.
+        OSError: one can't be read or written.
+
+    """
+    authority = Authority(folder)
+    before = authority.issued()
+    try:
+        authority.issue(name, addresses, roles=roles)
+        yield
+    except BaseException:
+        authority.forget(name, before)
+        raise
 
 
 def gateways_of(folder: Path) -> list[GatewayPlan]:

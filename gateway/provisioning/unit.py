@@ -54,8 +54,7 @@ StartLimitIntervalSec=0
 Type=notify
 NotifyAccess=main
 ExecStart={_line(arguments)}
-ExecReload=/bin/sh -c 'kill -HUP $MAINPID'
-Restart=on-failure
+{_RELOAD}Restart=on-failure
 RestartSec=2
 # A wrong configuration stays wrong; a full disk or an address in use ends with another code.
 RestartPreventExitStatus={exit_codes.WRONG_USE}
