@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
 from cloud_ingest.fleet import state as fleet_state
 from cloud_ingest.fleet.state import StateError
@@ -111,7 +110,7 @@ class GatewayErasure:
         """
         for store in tables_in(self._tables):
             with named_errors(store):
-                table = _open(store)
+                table = store.table()
                 table.create_checkpoint()
                 newest = table.version()
                 log = store.at("_delta_log").filesystem()
@@ -177,15 +176,11 @@ class GatewayErasure:
         """Delete what is no part of a table any more; return how many files are left of those
         that no commit names and that have its rows."""
         with named_errors(store):
-            table = _open(store)
+            table = store.table()
             table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=is_alone)
             left = table.vacuum(0, dry_run=True, enforce_retention_duration=False, full=True)
             filesystem = store.filesystem()
             return sum(_has_rows_of(filesystem, path, gateway) for path in left)
-
-
-def _open(store: TableStore) -> DeltaTable:
-    return DeltaTable(store.uri, storage_options=dict(store.options) or None)
 
 
 def _is(column: str, gateway: str) -> _GoesOut:

@@ -90,6 +90,19 @@ class WrittenFile:
     rows: int
     partition: Mapping[str, str | None]
 
+    def added(self, now_ms: int, *, changes_rows: bool = True) -> AddAction:
+        """Return the action that makes it a part of a table.
+
+        It has no least and greatest values: of some columns alone, they hide rows from filters.
+
+        Args:
+            now_ms: since 1970.
+            changes_rows: whether the table has other rows then.
+
+        """
+        stats = json.dumps({"numRecords": self.rows})
+        return AddAction(self.path, self.size, self.partition, now_ms, changes_rows, stats)
+
 
 class IngestTable:
     """One table, opened or made.
@@ -239,9 +252,7 @@ class IngestTable:
             app_transactions=[Transaction(writers, number), *transactions],
         )
         now_ms = time.time_ns() // 1_000_000
-        actions: list[Any] = [
-            AddAction(one.path, one.size, one.partition, now_ms, True, _stats(one)) for one in files
-        ]
+        actions: list[Any] = [one.added(now_ms) for one in files]
         with named_errors(self.store):
             self._check_there(files)
             try:
@@ -271,16 +282,15 @@ class IngestTable:
         sync_commit(self.store, self.version)
 
     def _open(self) -> DeltaTable:
-        options = dict(self.store.options) or None
         try:
-            return DeltaTable(self.store.uri, storage_options=options)
+            return self.store.table()
         except TableNotFoundError:
             return DeltaTable.create(
                 self.store.uri,
                 self._schema,
                 partition_by=self._partitions,
                 configuration=_CONFIGURATION,
-                storage_options=options,
+                storage_options=dict(self.store.options) or None,
             )
 
     def _evolve(self) -> None:
@@ -307,8 +317,3 @@ def _metadata(commit: bytes) -> str | None:
         if told is not None and KEY in told:
             return str(told[KEY])
     return None
-
-
-def _stats(file: WrittenFile) -> str:
-    """Without least and greatest values: of some columns alone, they hide rows from filters."""
-    return json.dumps({"numRecords": file.rows})

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow.fs
-from deltalake import DeltaTable
 
-from cloud_ingest.tables.delta import named_errors
+from cloud_ingest.tables.delta import IngestTable, named_errors
 from cloud_ingest.tables.store import TableStore
 
 SAFE_HOURS: Final = 24
@@ -43,7 +42,7 @@ def delete_leftovers(tables: TableStore, hours: int = SAFE_HOURS) -> int:
     gone = 0
     for store in tables_in(tables):
         with named_errors(store):
-            table = DeltaTable(store.uri, storage_options=dict(store.options) or None)
+            table = store.table()
             found = table.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
             if found:  # what it deletes it tells in two commits, so it is asked first
                 gone += len(
@@ -69,7 +68,7 @@ def tables_in(tables: TableStore) -> Iterator[TableStore]:
         names = sorted(Path(each.path).name for each in found if each.type.name == "Directory")
         for name in names:
             store = tables.at(name)
-            if DeltaTable.is_deltatable(store.uri, dict(store.options) or None):
+            if IngestTable.is_at(store):
                 yield store
 
 

@@ -8,7 +8,6 @@ stays on the disk until upkeep deletes it.
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake.transaction import RemoveAction
 
 from cloud_ingest.tables.delta import WrittenFile, named_errors
 from cloud_ingest.tables.files import TableFiles
@@ -144,7 +143,7 @@ def _in_steps(
     count, left = 0, TRIES
     done: set[str] = set()
     with named_errors(store):
-        table = DeltaTable(store.uri, storage_options=dict(store.options) or None)
+        table = store.table()
         while (found := step(table, done)) is not None:
             old, new, gone = found
             try:
@@ -172,9 +171,7 @@ def _replace(
         RemoveAction(file.path, changes_rows, now_ms, file.size, dict(file.partition))
         for file in old
     ]
-    for made in new:
-        stats = json.dumps({"numRecords": made.rows})
-        actions.append(AddAction(made.path, made.size, made.partition, now_ms, changes_rows, stats))
+    actions += [made.added(now_ms, changes_rows=changes_rows) for made in new]
     columns = table.metadata().partition_columns
     with synced(store, table):
         table.create_write_transaction(actions, "append", table.schema(), columns)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from deltalake import DeltaTable
-
 from cloud_ingest.tables.dataset import dataset
 from cloud_ingest.tables.store import TableStore
 
@@ -21,7 +19,7 @@ def messages(tables: TableStore, columns: Sequence[str]) -> Iterator[dict[str, A
     """
     for name in ("telemetry", "quarantine"):
         store = tables.at(name)
-        table = DeltaTable(store.uri, storage_options=dict(store.options) or None)
+        table = store.table()
         there = {field.name for field in table.schema().fields}
         wanted = ["origin", *(name for name in columns if name in there and name != "origin")]
         for batch in dataset(table).to_batches(columns=wanted):

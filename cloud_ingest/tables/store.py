@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs
+from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]+://")
@@ -51,6 +52,16 @@ class TableStore:
             folder.mkdir(parents=True, exist_ok=True)
             return pyarrow.fs.SubTreeFileSystem(str(folder.resolve()), _LOCAL)
         return pyarrow.fs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.options)))
+
+    def table(self) -> DeltaTable:
+        """Open the Delta table that stands here.
+
+        Raises:
+            TableNotFoundError: there is none.
+            DeltaError, OSError: it can't be read.
+
+        """
+        return DeltaTable(self.uri, storage_options=dict(self.options) or None)
 
     def read(self, name: str) -> bytes | None:
         """A small file; None if there is none."""

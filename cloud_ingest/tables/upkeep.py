@@ -159,7 +159,7 @@ def every(count: int, act: Callable[[], object]) -> Callable[[], None]:
 def _table(tables: TableStore, name: str) -> Iterator[DeltaTable | None]:
     store = tables.at(name)
     try:
-        table = DeltaTable(store.uri, storage_options=dict(store.options) or None)
+        table = store.table()
     except TableNotFoundError:
         yield None
         return
