@@ -27,17 +27,15 @@ from cloud_ingest.ingest.measured_facts import MINUTE_US, Untold, measured
 from cloud_ingest.ingest.name_bounds import NameBounds
 from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolStretch, UnsureStretch
-from cloud_ingest.ingest.tasks import TaskOrder, TaskResult, batches, reason
+from cloud_ingest.ingest.tasks import TaskOrder, TaskResult, batches, proven_rows, reason
 from cloud_ingest.record import RecordError
 from cloud_ingest.spool.proof import HandedCertificates
 from cloud_ingest.spool.receipts import Receipts
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.schemas import FILE_COLUMNS, QUARANTINE
-from tree_handler import batch
 from tree_handler.batch import Header, Row
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
-from tree_handler.proof import Verdict
 from tree_handler.seal import Seals
 
 ROWS_AT_ONCE = 50_000
@@ -148,11 +146,7 @@ class _Task:
         self, stretch: SpoolStretch, at: int, frame: bytes, header: Header, collected_us: int
     ) -> None:
         try:
-            if self._seals is not None and not header.local:
-                verdict = self._seals.check(frame, header)
-                if verdict is not Verdict.PROVEN:
-                    raise BatchError("batch signature", verdict.value)
-            rows = batch.rows(frame, header)
+            rows = proven_rows(frame, header, self._seals)
         except Exception as error:  # only the bytes of the batch are in play
             what = error if isinstance(error, BatchError) else f"{type(error).__name__}: {error}"
             why = f"{header}: {what}"
@@ -341,7 +335,7 @@ class _Task:
 def wanted_rows(
     header: Header, stretch: SpoolStretch, rows: Sequence[Row]
 ) -> Iterable[tuple[int, Row]]:
-    """The rows of a batch that the plan wants, with their numbers."""
+    """Return the rows of a batch that the plan wants, with their numbers."""
     if stretch.keep is None:
         return enumerate(rows, header.first)
     numbers = (number for first, last in stretch.keep for number in range(first, last + 1))
@@ -349,7 +343,7 @@ def wanted_rows(
 
 
 def seals_of(order: TaskOrder) -> Seals | None:
-    """What checks a task's batches; None: they are not checked."""
+    """Make what checks a task's batches; None: they are not checked."""
     if order.certificates is None:
         return None
     return Seals(None, HandedCertificates(order.certificates), order.tree)

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from cloud_ingest.ingest.decoding import seals_of, wanted_rows
 from cloud_ingest.ingest.plan import SpoolStretch
-from cloud_ingest.ingest.tasks import TaskOrder, batches
+from cloud_ingest.ingest.tasks import TaskOrder, batches, proven_rows
 from cloud_ingest.mapping.births import Birth, MessageStamp
 from cloud_ingest.spool.receipts import Receipts
-from tree_handler import batch
 from tree_handler.errors import BatchError
-from tree_handler.proof import Verdict
 from tree_handler.seal import Seals
 
 
@@ -33,12 +31,8 @@ def _of_stretch(stretch: SpoolStretch, seals: Seals | None) -> Iterator[Birth]:
 
     receipts = Receipts(Path(stretch.spool) / stretch.segment)
     for at, frame, header in batches(stretch):
-        if seals is not None and not header.local:
-            verdict = seals.check(frame, header)
-            if verdict is not Verdict.PROVEN:
-                continue
         with suppress(BatchError):  # who reads the batch says so
-            rows = batch.rows(frame, header)
+            rows = proven_rows(frame, header, seals)
             for sequence, row in wanted_rows(header, stretch, rows):
                 sender = MessageStamp(header.origin, receipts.time_us(at), sequence)
                 birth = birth_of(row[0], row[2], sender)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,8 +18,11 @@ from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.tables.delta import WrittenFile
 from cloud_ingest.tables.store import TableStore
 from tree_handler import batch
-from tree_handler.batch import Header
+from tree_handler.batch import Header, Row
+from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
+from tree_handler.proof import Verdict
+from tree_handler.seal import Seals
 
 MAX_REASON: Final = 500
 """Characters of a reason in the quarantine."""
@@ -122,6 +125,25 @@ def batches(stretch: SpoolStretch) -> Iterator[tuple[int, bytes, Header]]:
             header = batch.check(view, at)
             yield at, bytes(view[at : at + header.end]), header
             at += header.end
+
+
+def proven_rows(frame: bytes, header: Header, seals: Seals | None) -> Sequence[Row]:
+    """Return the rows of a batch.
+
+    Args:
+        frame: the batch.
+        header: its header.
+        seals: check it, if it came from another gateway; None: nothing is checked.
+
+    Raises:
+        BatchError: its body is not what its origin made, or nobody can prove that it is.
+
+    """
+    if seals is not None and not header.local:
+        verdict = seals.check(frame, header)
+        if verdict is not Verdict.PROVEN:
+            raise BatchError("batch signature", verdict.value)
+    return batch.rows(frame, header)
 
 
 def reason(why: str) -> str:
