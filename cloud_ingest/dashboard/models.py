@@ -46,7 +46,7 @@ class Models:
         self.written_ms: dict[str, int] = {}
         """When each table was last written to, milliseconds since 1970, by its writer's clock."""
         self.attention: dict[str, Any] = {}
-        """What is open, of `standing.attention`."""
+        """What wants attention, as `standing.attention` tells it."""
         self.tree = TreeHistory(None)
         self.series: dict[tuple[str, str], SensorSeries] = {}
         self._opened: dict[str, DeltaTable] = {}
@@ -71,7 +71,7 @@ class Models:
         return self._small.get("gateways")
 
     def standing(self, now_ms: int) -> dict[str, Any]:
-        """Who keeps the tables new, of `standing.standing`.
+        """Tell who keeps the tables new, as `standing.standing` does.
 
         Args:
             now_ms: of this machine's clock, since 1970.

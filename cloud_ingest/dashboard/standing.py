@@ -1,4 +1,4 @@
-"""How old what is shown is, who keeps it new, and what wants somebody's attention. Pure."""
+"""Tells how old what is shown is, who keeps it new, and what wants attention. Pure."""
 
 from __future__ import annotations
 
@@ -9,33 +9,29 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cloud_ingest.dashboard.plain import times_ms
+from cloud_ingest.fleet.health import STATES
 
 LATE_MS: Final = 5 * 60_000
 """A job commits each few seconds and a gateway says each minute how it is."""
 NAMED_MAX: Final = 5
 """Alerts that are told in full; of further ones the number."""
-HEALTH: Final = (
-    *("silent", "warning", "unreadable", "stale"),
-    *("unknown", "no-status", "left", "good"),
-)
-"""States of a gateway, the worst first."""
 
 
 def health_of(word: object) -> str:
-    """A state as it is shown: a word of a later version is not taken for good."""
-    return word if isinstance(word, str) and word in HEALTH else "unknown"
+    """Return a state as it is shown: a word of a later version is not taken for good."""
+    return word if isinstance(word, str) and word in STATES else "unknown"
 
 
 def healths(gateways: pa.Table | None) -> dict[str, int]:
-    """How many gateways are in each state."""
+    """Count how many gateways are in each state."""
     if gateways is None:
-        return dict.fromkeys(HEALTH, 0)
+        return dict.fromkeys(STATES, 0)
     found = Counter(health_of(each) for each in gateways["health"].to_pylist())
-    return {name: found[name] for name in HEALTH}
+    return {name: found[name] for name in STATES}
 
 
 def heard_ms(gateways: pa.Table | None) -> int | None:
-    """Up to when a collector was heard, None if that is not known.
+    """Return up to when a collector was heard, None if that is not known.
 
     The watch tells it since there is a column ``judged``; before, the newest message does.
     """
@@ -50,7 +46,7 @@ def heard_ms(gateways: pa.Table | None) -> int | None:
 
 
 def standing(written_ms: int | None, heard: int | None, now_ms: int) -> dict[str, Any]:
-    """Who keeps the tables new.
+    """Tell who keeps the tables new.
 
     Args:
         written_ms: the newest commit of a job; None if there is none.
@@ -83,7 +79,7 @@ def _state(at_ms: int | None, now_ms: int) -> str:
 
 
 def attention(gateways: pa.Table | None, alerts: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """What is open: alerts that nobody has acknowledged, the ingest's own first.
+    """Tell what is open: alerts that nobody has acknowledged, the ingest's own first.
 
     Args:
         gateways: the table; None if there is none yet.

@@ -34,7 +34,7 @@ _Stamped = TypeVar("_Stamped", Statement, Activity)
 
 
 class WatchClock(msgspec.Struct):
-    """What is known of the clocks.
+    """Keeps what is known of the clocks.
 
     Attributes:
         limit_us: the job's clock, as the watch takes it; None before it was read.
@@ -66,11 +66,11 @@ class WatchClock(msgspec.Struct):
         self.limit_us = now_us + self.job_behind_us
 
     def bounded(self, at_us: int) -> int:
-        """A time that is not beyond the job's clock."""
+        """Return a time that is not beyond the job's clock."""
         return at_us if self.limit_us is None else min(at_us, self.limit_us)
 
     def heard_until(self, stamp_us: int, progress_us: int | None) -> int:
-        """Until when a collector has heard all there was, in the watch's time.
+        """Return until when a collector has heard all there was, in the watch's time.
 
         Args:
             stamp_us: what its clock says.
@@ -87,11 +87,11 @@ class WatchClock(msgspec.Struct):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether a collector's clock is ahead of the job's: when what it had came is unknown."""
+        """Return whether a collector's clock is ahead of the job's, so that it times nothing."""
         return self.ahead_us > APART_US
 
     def timed(self, facts: BatchFacts, gateways: dict[str, GatewayState]) -> BatchFacts:
-        """A batch's facts in the watch's time.
+        """Return a batch's facts in the watch's time.
 
         Args:
             facts: by the clocks of collectors.

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.rules import Silent
 
-State = Literal["good", "warning", "silent", "stale", "left", "unreadable", "no-status", "unknown"]
+State = Literal["silent", "warning", "unreadable", "stale", "unknown", "no-status", "left", "good"]
+STATES: Final[tuple[State, ...]] = get_args(State)
+"""The worst first."""
 DRAINING: Final = "draining"
 """The role of a gateway that leaves on purpose, after which it is not silent but gone."""
 FIRST_RECORD_US: Final = 60_000_000

@@ -153,7 +153,7 @@ class FactsTeller:
                 self._follower.try_out(only_of(facts, good | frozenset(some)))
             except STORAGE_ERRORS:
                 raise
-            except Exception:
+            except Exception:  # of whatever kind: who is at fault is looked for in each half
                 half = len(some) // 2
                 left += [some[half:], some[:half]] if half else []
             else:

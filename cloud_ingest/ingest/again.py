@@ -214,17 +214,17 @@ class _Moving:
     def _made_of_those_that_can_be(
         self, added: Sequence[tuple[Stream, dict[str, Any]]]
     ) -> list[tuple[dict[str, str], pa.Table]]:
-        columns, staying = self._empty(), []
+        columns, staying = self._empty(), set[tuple[Any, ...]]()
         for stream, row in added:
             alone = self._empty()
             try:
                 self._is_added(alone, stream, row)
                 list(alone.taken())
-            except Exception:
-                staying.append(_key(row))
+            except Exception:  # of whatever kind: no file can be made of this one
+                staying.add(tuple(_key(row).values()))
             else:
                 self._is_added(columns, stream, row)
-        self.gone = [key for key in self.gone if key not in staying]
+        self.gone = [key for key in self.gone if tuple(key.values()) not in staying]
         self.staying += len(staying)
         return list(columns.taken())
 

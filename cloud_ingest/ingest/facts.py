@@ -175,7 +175,7 @@ def gateways_of(facts: BatchFacts) -> frozenset[str]:
 
 
 def only_of(facts: BatchFacts, gateways: Collection[str]) -> BatchFacts:
-    """What a micro-batch tells of some gateways."""
+    """Return what a micro-batch tells of some gateways."""
     return BatchFacts(
         facts.batch_id,
         facts.committed_us,
