@@ -411,7 +411,8 @@ async def test_nobody_gets_what_it_may_not_receive(world: Days) -> None:
     assert world.core.budget.dropped == 4
 
 
-async def test_a_long_queue_is_handed_over_in_turns(world: Days) -> None:
+async def amid_a_long_queue(world: Days) -> tuple[Member, int]:
+    """One that is there and has what another left in a first turn; of how many messages."""
     lazy, busy = await with_members(world)
     count = 2 * AT_ONCE + 200
     source = Device(world, "source", expiry_s=0)
@@ -424,6 +425,11 @@ async def test_a_long_queue_is_handed_over_in_turns(world: Days) -> None:
     lazy.leaves()
     await busy.reads_all()
     assert 0 < len(busy.payloads) - own <= AT_ONCE
+    return busy, count
+
+
+async def test_a_long_queue_is_handed_over_in_turns(world: Days) -> None:
+    busy, count = await amid_a_long_queue(world)
     world.core.sweep()
     await busy.reads_all()
     assert sorted(numbers(busy.payloads)) == list(range(1, count + 1))
@@ -473,18 +479,7 @@ async def test_a_kill_amid_a_long_queue_leaves_the_rest_to_be_handed_over_by_the
     world: Days,
 ) -> None:
     world.takes_checkpoints = False  # one waits for as long
-    lazy, busy = await with_members(world)
-    count = 2 * AT_ONCE + 200
-    source = Device(world, "source", expiry_s=0)
-    for number in range(1, count + 1):
-        source.send(Publish("t/1", b"%d" % number, 1, False, False, number, {}))
-        if not number % 100:
-            await turn()
-    await busy.reads_all()
-    own = len(busy.payloads)
-    lazy.leaves()
-    await busy.reads_all()
-    assert 0 < len(busy.payloads) - own <= AT_ONCE
+    busy, count = await amid_a_long_queue(world)
     world.durable.write()  # what it has acknowledged
     await world.kill()
     back = Member(world, "busy")

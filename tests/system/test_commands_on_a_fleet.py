@@ -221,14 +221,19 @@ def note(name: str, *arguments: str) -> None:
     ASKED.update(f"{name} {one}" for one in arguments)
 
 
+async def begun(*arguments: str, **settings: Any) -> asyncio.subprocess.Process:
+    """A command that runs, and what it prints can be read."""
+    command = (sys.executable, "-m", "gateway.cli", *arguments)
+    return await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, **settings
+    )
+
+
 async def watched(near: AskedGateway, lines: int, *arguments: str) -> list[str]:
     """So many lines of a command that ends with Ctrl-C alone."""
     note(*arguments)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.cli", *asking_at(near.coap_port, *arguments)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        limit=LINE_MAX,
+    process = await begun(
+        *asking_at(near.coap_port, *arguments), stderr=asyncio.subprocess.DEVNULL, limit=LINE_MAX
     )
     try:
         async with asyncio.timeout(LIMIT_S):
@@ -246,11 +251,7 @@ async def watched(near: AskedGateway, lines: int, *arguments: str) -> list[str]:
 async def hedgerow(near: AskedGateway, *arguments: str) -> str:
     """What a command prints, which has to succeed."""
     note(*arguments)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.cli", *asking_at(near.coap_port, *arguments)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    process = await begun(*asking_at(near.coap_port, *arguments), stderr=asyncio.subprocess.PIPE)
     out, err = await process.communicate()
     assert (process.returncode, err.decode()) == (0, ""), arguments
     return out.decode()
@@ -268,10 +269,8 @@ async def published_and_kicked(at: AskedGateway) -> None:
     """Publish to a subscriber, see it among the clients, and close its connection."""
     mqtt = ("--host", "127.0.0.1", "--port", str(at.port))
     note("sub")
-    listening = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.cli", "sub", "-t", "a/b", "-i", "listener", *mqtt),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
+    listening = await begun(
+        "sub", "-t", "a/b", "-i", "listener", *mqtt, stderr=asyncio.subprocess.DEVNULL
     )
     try:
         names = set[str]()
@@ -341,10 +340,8 @@ async def watched_by_commands(near: AskedGateway, names: set[str]) -> None:
 async def doctor(at: AskedGateway) -> str:
     """What it finds on a gateway's own machine."""
     note("doctor")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.cli", "doctor", "--config", str(at.config), "--json"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+    process = await begun(
+        "doctor", "--config", str(at.config), "--json", stderr=asyncio.subprocess.PIPE
     )
     out, err = await process.communicate()
     assert err == b""

@@ -6,13 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from ansible.errors import AnsibleParserError
+from loaded_file import loaded
 
 ANSIBLE = Path(__file__).resolve().parents[3] / "deploy/ansible"
 MEMBERS = [
@@ -83,14 +82,9 @@ def test_an_answer_that_is_no_list_is_an_error(tmp_path: Path, answer: str) -> N
     assert "no list of members" in done.stderr
 
 
-def plugin() -> ModuleType:
+def plugin() -> Any:
     """The plug-in, as Ansible loads it."""
-    spec = spec_from_file_location("hedgerow_inventory", ANSIBLE / "inventory_plugins/hedgerow.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded(ANSIBLE / "inventory_plugins/hedgerow.py")
 
 
 @pytest.mark.parametrize("version", ["2.9.27", "2.18.12", "2.18.0rc1", "1.9"])

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from loaded_file import loaded
 
 SCRIPT = Path(__file__).parents[3] / "deploy/ansible/roles/gateway/files/restore.py"
 
 
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("restore", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-restore = script()
+restore = loaded(SCRIPT)
 
 
 class Pi:

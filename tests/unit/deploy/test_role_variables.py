@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -10,30 +9,18 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from loaded_file import loaded
 
 PROJECT = Path(__file__).resolve().parents[3]
 ROLES = PROJECT / "deploy/ansible/roles"
 
 
-def _program() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "role_variables", PROJECT / "deploy/role_variables.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["role_variables"] = module  # its dataclasses look for it
-    spec.loader.exec_module(module)
-    return module
-
-
-variables = _program()
+variables = loaded(PROJECT / "deploy/role_variables.py")
 KEYS = variables.keys()
 
 

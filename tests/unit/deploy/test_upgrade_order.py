@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loaded_file import loaded
 
 PLUGIN = Path(__file__).resolve().parents[3] / "deploy/ansible/filter_plugins/hedgerow_fleet.py"
-spec = importlib.util.spec_from_file_location("hedgerow_fleet", PLUGIN)
-assert spec is not None and spec.loader is not None
-plugin: Any = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(plugin)
+plugin = loaded(PLUGIN)
 
 Edge = tuple[int, int]
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
+from loaded_file import loaded
 
 ANSIBLE = Path(__file__).parents[3] / "deploy/ansible"
+NAMES = loaded(ANSIBLE / "filter_plugins/hedgerow_names.py")
 NUMBERS = ("int", "float")
 
 
@@ -69,16 +69,6 @@ def test_the_check_sees_what_has_no_cast() -> None:
     assert uncast("  when: not gateway_on_trial | bool") == []
 
 
-def names() -> ModuleType:
-    path = ANSIBLE / "filter_plugins/hedgerow_names.py"
-    spec = importlib.util.spec_from_file_location("hedgerow_names", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
@@ -90,10 +80,10 @@ def names() -> ModuleType:
     ],
 )
 def test_a_misspelt_name_is_refused_with_the_one_that_is_meant(given: str, meant: str) -> None:
-    assert names().misspelt([given]) == [f"{given} (is {meant} meant?)"]
-    assert names().misspelt([given], own=[given]) == []
+    assert NAMES.misspelt([given]) == [f"{given} (is {meant} meant?)"]
+    assert NAMES.misspelt([given], own=[given]) == []
 
 
 def test_names_of_ours_and_words_of_others_pass() -> None:
     own = ["ansible_host", "inventory_hostname", "groups", "gateway_tls_dir_of_the_lab", "rack"]
-    assert names().misspelt([*TYPES, *own]) == []
+    assert NAMES.misspelt([*TYPES, *own]) == []
