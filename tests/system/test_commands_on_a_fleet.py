@@ -22,7 +22,7 @@ from chain import CONVERGE_S
 from remote_fleet import Fleet, asking
 
 from coap_engine import codes
-from gateway import cli
+from gateway import cli, exit_codes
 from gateway.coap.client import CoapClient
 from gateway.coap.directory.fleet_lookup import FleetLookUps
 from gateway.coap.operations.hierarchy import PATH as HIERARCHY
@@ -244,7 +244,7 @@ async def watched(near: AskedGateway, lines: int, *arguments: str) -> list[str]:
             process.send_signal(signal.SIGINT)
         async with asyncio.timeout(LIMIT_S):
             code = await process.wait()
-    assert code == cli.EXIT_INTERRUPTED, arguments
+    assert code == exit_codes.INTERRUPTED, arguments
     return found
 
 
