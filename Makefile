@@ -129,6 +129,7 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 	@.venv/bin/python tests/fuzz rd --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
 	@.venv/bin/python tests/fuzz policy --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
 	@.venv/bin/python tests/fuzz work --seconds $(or $(FUZZ_S),300)
+	@.venv/bin/python tests/fuzz ingest --seconds $(or $(FUZZ_S),3600)
 	@.venv/bin/python tests/fuzz signed --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
 
 clean: ## remove .venv and what commands left here

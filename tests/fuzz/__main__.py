@@ -6,6 +6,9 @@
     python tests/fuzz work --seconds N                        look for inputs that cost much time
                                                               (without atheris); tells what each
                                                               parser costs a byte at worst
+    python tests/fuzz ingest --seconds N                      feed the ingest job everything that
+                                                              anybody can publish (without atheris)
+    python tests/fuzz ingest --replay SEED                    run one of its seeds again
 
 An input that breaks something is printed as the command that replays it.
 """
@@ -40,6 +43,8 @@ MODULES = {
 """Where a target is, and what it begins with; the others are in `targets`."""
 WORK = "work"
 """The target that is measured in time."""
+INGEST = "ingest"
+"""The target that is a whole job, fed by a seed."""
 NO_WHEEL = 3
 """The exit code where atheris is not to be had."""
 
@@ -50,6 +55,14 @@ def main() -> None:
         import work
 
         print("\n".join(work.report(arguments.seconds)))
+        return
+    if arguments.target == INGEST:
+        import ingest_job
+
+        if arguments.replay is not None:
+            print(f"nothing broke: {ingest_job.replayed(int(arguments.replay))} messages")
+        else:
+            print(ingest_job.report(arguments.seconds))
         return
     if arguments.replay is not None:
         _target(arguments.target)(_input(arguments.replay))
@@ -89,10 +102,10 @@ def _target(name: str) -> Any:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python tests/fuzz", description=__doc__)
-    parser.add_argument("target", choices=["parser", "connection", WORK, *MODULES])
+    parser.add_argument("target", choices=["parser", "connection", WORK, INGEST, *MODULES])
     parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--replay", metavar="HEX-OR-FILE")
+    parser.add_argument("--replay", metavar="HEX-FILE-OR-SEED")
     return parser.parse_args()
 
 
