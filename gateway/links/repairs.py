@@ -118,9 +118,11 @@ class Repairs:
         was_read = True
         try:
             for stream, numbers in wanted.items():
+                doubts = self._message_log.doubts
                 try:
                     found[stream] = sent = await self._send(link, stream, numbers)
-                    if len(numbers.without(sent)) and self._message_log.is_damage_unknown:
+                    is_doubted = doubts is None or doubts != self._message_log.doubts
+                    if is_doubted and len(numbers.without(sent)):
                         raise LogError(_UNKNOWN)
                     self._unreadable.pop(stream, None)
                 except LogError as error:

@@ -32,6 +32,7 @@ class Damage:
     Attributes:
         segments: those in which damage was met, and which bytes of them.
         unknown: those of them whose index may still tell of what can't be read any more.
+        doubts: how often a segment became one of these.
         bytes: that held no whole batch, and that are not read or are missing; beginnings of
             batches that a kill left, and that were cut off, are not among them.
         messages: of which is known that they can't be read any more.
@@ -43,6 +44,7 @@ class Damage:
     def __init__(self, inner: InnerStarts) -> None:
         self.segments: dict[Path, Intervals] = {}
         self.unknown: set[Path] = set()
+        self.doubts = 0
         self._refused: dict[Path, set[int]] = {}
         """Blocks that the disk did not give, by where they begin: a card takes long to say so."""
         self.bytes = 0
@@ -60,7 +62,12 @@ class Damage:
             grown = Intervals(known or ())  # it is read in threads too
             grown.add(at, last)
             self.segments[path] = grown
-            self.unknown.add(path)
+            self.doubt(path)
+
+    def doubt(self, path: Path) -> None:
+        """A segment is to be looked through: what can't be read of it may be whole."""
+        self.unknown.add(path)
+        self.doubts += 1
 
     def look_anew(self, path: Path) -> None:
         """A segment is looked through, or written again: what is known of it is met from now on."""

@@ -135,10 +135,11 @@ class ReadableLog:
             yield from self._damage.batches_at(segment.path, segment.control)
 
     @property
-    def is_damage_unknown(self) -> bool:
-        """Whether damage was met in a segment that was not looked through since: what could not be
-        read of it may be whole."""
-        return self._to_survey() is not None
+    def doubts(self) -> int | None:
+        """How often damage was met so far that had to be looked through; None while a segment is
+        still to be. What a read did not find is not there if this is the same, and not None, before
+        it and after it: what could not be read may be whole, as a look meanwhile may have found."""
+        return None if self._to_survey() is not None else self._damage.doubts
 
     def survey(self) -> dict[Epoch, Intervals] | None:
         """Look through a segment in which damage was met since the start; return what the log has
@@ -170,7 +171,7 @@ class ReadableLog:
 
     def survey_again(self, path: Path) -> None:
         """What a look through a segment has found is not all that can be read of it."""
-        self._damage.unknown.add(path)
+        self._damage.doubt(path)
 
     def is_refused(self, path: Path) -> bool:
         """Return whether the disk refused blocks of a segment when they were read last."""
