@@ -7,6 +7,7 @@ has them, and the gateways that they start, run on asyncio's own.
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import os
 import shutil
@@ -104,6 +105,13 @@ def pytest_collection_modifyitems(
     _leave_out(config, items, [item for item in items if item.nodeid in before])
     yield
     items.sort(key=lambda item: {together(item.nodeid), item.path.name}.isdisjoint(LONG))
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage in what tests make, and less often: it took an eighth of their time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
 
 
 def _with_mark(items: list[pytest.Item], mark: str) -> list[pytest.Item]:
