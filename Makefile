@@ -1,5 +1,5 @@
 # Hedgerow's commands; each sets up what it needs in .venv first.
-.PHONY: help demo test test-on-one-build test-others quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels bench soak clean
+.PHONY: help demo test test-on-one-build test-others one-build-in-ci others-in-ci quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels bench soak clean
 .DEFAULT_GOAL := help
 
 # SEED=N replays what a run of CI drew, which prints it: the order, and what tests draw themselves.
@@ -32,8 +32,16 @@ demo: ## three gateways, a collector and Spark on this machine, and a page to lo
 
 test: ## all checks and tests
 	@deploy/set-up test
-	@$(MAKE) --no-print-directory -j2 check-then-alone $(if $(CI),compiled-in-ci)
-	@$(MAKE) --no-print-directory $(if $(CI),-j2) test-on-one-build test-others
+	@$(MAKE) --no-print-directory $(if $(CI),-j3 one-build-in-ci others-in-ci,check-then-alone)
+	@$(if $(CI),,$(MAKE) --no-print-directory test-on-one-build test-others)
+
+# In CI nothing waits for what it does not need: a second build is compiled beside the checks, and the tests with real
+# processes begin behind those. They leave the processor to the tests that would run alone.
+one-build-in-ci: check-then-alone compiled-in-ci
+	@nice -n 5 $(MAKE) --no-print-directory test-on-one-build
+
+others-in-ci: check
+	@nice -n 5 $(MAKE) --no-print-directory test-others
 
 # The second of two that run at once takes its ports behind those of the first one's workers. It has two workers more:
 # those wait for each other's processes for half of the time.
@@ -43,10 +51,8 @@ test-on-one-build:
 		echo "Running unit, conformance and simulation tests on the compiled build"; \
 		mkdir -p .pytest_cache; \
 		HEDGEROW_BUILD=compiled PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= \
-			$(DRAWN) $(BESIDE) -m "not alone" $(ON_ONE_BUILD) --ignore $(UNCOMPILED) \
-			--note-passed $(PASSED) && \
-		HEDGEROW_BUILD=compiled PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= \
-			$(DRAWN) $(BESIDE) -m "not alone and not slow" $(ON_BOTH_BUILDS) || exit; fi
+			$(DRAWN) $(BESIDE) -m "not alone" $(ON_ONE_BUILD) $(ON_BOTH_BUILDS) --ignore $(UNCOMPILED) \
+			--note-passed $(PASSED) || exit; fi
 	@echo "Running those that no compiled build has passed (units, simulations, faults)"
 	@$(PYTEST) $(BESIDE) -m "not alone" $(ON_ONE_BUILD) $(if $(CI),--passed-before $(PASSED))
 
@@ -77,9 +83,9 @@ check-then-alone: check
 	@echo "Running the tests that run beside no other"
 	@$(PYTEST) -m alone tests
 
-# It takes only the time that checks and tests leave: those that run alone mostly wait for a silent neighbour.
+# It leaves the processor to the checks and to the tests that would run alone, which mostly wait for a silent neighbour.
 compiled-in-ci:
-	@HEDGEROW_OPTIMISATION=0 nice -n 19 deploy/compiled --borrow
+	@HEDGEROW_OPTIMISATION=0 nice -n 5 deploy/compiled --borrow
 
 test-compiled: compiled ## units, conformance and simulations on the compiled build
 	@deploy/test-compiled $(TESTS)

@@ -53,7 +53,7 @@ GROUPS = dict.fromkeys(_SPARK, "spark") | dict.fromkeys(_MULTICAST, "multicast")
 ALONE = {
     "network": "what is measured there is how soon real processes notice a silent neighbour",
 }
-"""Folders and modules whose tests run beside no other."""
+"""Folders and modules whose tests run beside no other, or in CI beside those that give way."""
 
 
 LONG = {
