@@ -75,8 +75,6 @@ OWN: Mapping[str, Any] = {
     ),
     "tree.key_file": "{{ _gateway_config_dir }}/tree.key",
     "keys.service": "",
-    # One that Prometheus can be told.
-    "console.port": 9641,
     **_certificates("console", "_gateway_has_tls and _gateway_console_is_seen"),
     "sensors": [{"type": "host", "interval_s": 10.0}],
 }

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from dtls import private_file
 from gateway.broker.limits import Limits
@@ -225,10 +225,16 @@ class MemorySection:
             yield Fault("limit_bytes", why)
 
 
+CONSOLE_PORT: Final = 9641
+"""What Prometheus is told in docs/monitoring.md."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConsoleSection:
-    """The HTTP listener for metrics and health; port 0 takes a free one, printed at start.
+    """The HTTP listener for metrics and health.
 
+    Port 0 takes a free one, printed at start, and so does `CONSOLE_PORT` where something on this
+    machine has that one, such as another gateway.
     Who gives no proof asks for it by an address, as ``localhost`` or by one of ``names``.
     With ``certificate_file`` and ``key_file`` it speaks HTTPS. Who shows a certificate of
     ``client_ca_file`` that is not in ``client_crl_file`` needs no password.
@@ -236,7 +242,7 @@ class ConsoleSection:
 
     enabled: bool = True
     host: str = "127.0.0.1"
-    port: int = 0
+    port: int = CONSOLE_PORT
     names: list[str] = field(default_factory=list)
     certificate_file: Path | None = None
     key_file: Path | None = None

@@ -1,13 +1,15 @@
-"""Opens the console of a gateway with its two pages."""
+"""Opens the console of a gateway with its pages."""
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.configuration.config import ConfigError
-from gateway.console import health, metrics
+from gateway.configuration.config import CONSOLE_PORT, ConfigError
+from gateway.console import contents, health, metrics
 from gateway.console.server import Console
 from gateway.console.visitors import Visitors
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from gateway.links.routed_part import RoutedPart
     from gateway.status.edge import GatewayEdge
     from gateway.tls.context import Tls
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ async def open_console(
     """
     console = Console(
         {
+            "/": contents.page,
             "/metrics": lambda: metrics.page(core, node, routed, edge),
             "/healthz": lambda: health.page(node.log),
         },
@@ -69,8 +75,24 @@ async def open_console(
         tls,
     )
     try:
-        port = await console.start(own.host, own.port)
+        port = await _started(console, own.host, own.port)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         raise ConfigError("console.port", f"{own.host}:{own.port}: {why}") from error
     return OpenConsole(console, port, visitors)
+
+
+async def _started(console: Console, host: str, port: int) -> int:
+    try:
+        return await console.start(host, port)
+    except OSError as error:
+        if port != CONSOLE_PORT or error.errno != errno.EADDRINUSE:
+            raise
+    free = await console.start(host, 0)
+    _log.warning(
+        "console: something on this machine listens on port %d already, so this gateway takes %d; "
+        "with another console.port it has the same after each start",
+        port,
+        free,
+    )
+    return free

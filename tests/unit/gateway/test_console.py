@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import re
 import tomllib
 from collections.abc import AsyncIterator
 from http import HTTPStatus
@@ -367,6 +368,44 @@ class TestGateway:
         assert answer.startswith(b"HTTP/1.1 503 ")
         assert answer.endswith(b"log: No space left on device\n")
         assert health.page(log).status is HTTPStatus.SERVICE_UNAVAILABLE
+
+    async def test_the_first_page_names_all_others(
+        self, process: GatewayProcess, tmp_path: Path
+    ) -> None:
+        port = console_port(tmp_path)
+        answer = await ask(port, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        named = re.findall(r"^(/\S+)", answer.partition(b"\r\n\r\n")[2].decode(), re.MULTILINE)
+        assert named == ["/healthz", "/metrics"]
+        for path in named:
+            asked = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+            assert (await ask(port, asked)).startswith(b"HTTP/1.1 200 OK")
+
+    async def test_its_port_is_the_one_that_prometheus_is_told_or_a_free_one_where_that_is_taken(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        text = (Path(__file__).parents[3] / "docs" / "monitoring.md").read_text()
+        assert f'targets: ["127.0.0.1:{config.CONSOLE_PORT}"]' in text
+        other = Console({})
+        with contextlib.suppress(OSError):  # if it is taken, that is as good
+            await other.start("127.0.0.1", config.CONSOLE_PORT)
+        made = GatewayProcess(settings(tmp_path))
+        await made.start()
+        try:
+            assert console_port(tmp_path) != config.CONSOLE_PORT
+            assert f"listens on port {config.CONSOLE_PORT} already" in caplog.text
+        finally:
+            await made.stop()
+            await other.stop()
+
+    async def test_another_port_is_taken_or_refused(self, tmp_path: Path) -> None:
+        other = Console({})
+        taken = await other.start("127.0.0.1", 0)
+        made = GatewayProcess(settings(tmp_path, f"[console]\nport = {taken}\n"))
+        with pytest.raises(config.ConfigError, match=f"console.port: 127.0.0.1:{taken}: Address"):
+            await made.start()
+        await made.stop()
+        await other.stop()
 
     async def test_it_can_be_switched_off(self, tmp_path: Path) -> None:
         made = GatewayProcess(settings(tmp_path, "[console]\nenabled = false\n"))

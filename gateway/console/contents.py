@@ -1,0 +1,17 @@
+"""``/``: what the console has."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from gateway.console.exchange import Page
+
+_PAGES = """
+/healthz   whether this gateway can do its work
+/metrics   what it counts, for Prometheus
+"""
+
+
+def page() -> Page:
+    """The other pages, a line each."""
+    return Page("text/plain; charset=utf-8", f"Hedgerow {version('hedgerow')}\n{_PAGES}".encode())
