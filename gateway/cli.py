@@ -22,6 +22,7 @@ from gateway.commands import (
     doctor,
     flash,
     init,
+    join,
     keys,
     members,
     messages,
@@ -178,6 +179,7 @@ def command_line() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     adders = (
         init.add,
+        join.add,
         _add_run,
         _add_check,
         _add_status,

@@ -10,7 +10,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class TokenGrant:
         used_by: the fingerprint of the key that it was used for; empty before.
         serial: the number of the certificate that it is good for, in hexadecimal; likewise, and
             where a release that kept none noted the use.
+        welcome: what its holder is handed beside the certificate, as it was given; None for none.
 
     """
 
@@ -52,10 +53,11 @@ class TokenGrant:
     hashed: str
     used_by: str = ""
     serial: str = ""
+    welcome: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def as_json(self) -> dict[str, Any]:
         """What the book keeps."""
-        return {
+        known = {
             "name": self.name,
             "addresses": list(self.addresses),
             "roles": list(self.roles),
@@ -65,6 +67,7 @@ class TokenGrant:
             "used_by": self.used_by,
             "serial": self.serial,
         }
+        return known if self.welcome is None else known | {"welcome": dict(self.welcome)}
 
 
 class TokenBook:
@@ -215,6 +218,7 @@ def _grant(each: Mapping[str, Any]) -> TokenGrant:
         str(each["hashed"]),
         str(each["used_by"]),
         f"{int(each['serial'], 16):x}" if each.get("serial") else "",  # a release before had none
+        dict(each["welcome"]) if "welcome" in each else None,
     )
 
 

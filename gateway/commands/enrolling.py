@@ -8,6 +8,7 @@ import logging
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from dtls.datagrams import join_host_port
@@ -24,6 +25,10 @@ from gateway.enrolment.requests import TrustedNow
 from gateway.enrolment.service import EnrolmentService
 from gateway.enrolment.tokens import EnrolmentToken, fingerprint_of
 from gateway.event_log import audit, lines
+from gateway.provisioning.files import AUTHORITY
+from gateway.provisioning.grown import GrownFleet
+from gateway.provisioning.new_folder import TakenError
+from gateway.provisioning.plan import PlanError
 from gateway.signing.keys import PrivateKey
 
 HOUR_S = 3600.0
@@ -33,6 +38,8 @@ KEY, CERTIFICATE = "gateway.key.pem", "gateway.pem"
 def token(options: argparse.Namespace) -> int:
     """Make a token, or take one back."""
     (name, addresses), roles = options.name, tuple(options.role or ("gateway",))
+    if options.fleet is not None and options.ca is None:
+        options.ca = options.fleet / AUTHORITY
     certifying.check_roles(roles)
     certifying.check_names([options.name], roles)
     with certifying.named_errors():
@@ -49,6 +56,8 @@ def token(options: argparse.Namespace) -> int:
             raise WrongUseError(f"--service: {fault.why}")
         until_s = now_s + options.hours * HOUR_S
         grant = TokenGrant(name, tuple(addresses), roles, options.days, until_s, "")
+        if options.fleet is not None:
+            grant = _welcomed(grant, options)
         secret = book.make(grant, now_s)
         authority.trail.append(
             audit.current_user(), "token made", None, name=name, roles=list(roles)
@@ -65,6 +74,18 @@ def token(options: argparse.Namespace) -> int:
         sys.stdout.write(qr.code(text))
     sys.stderr.write(f"not shown again; good once, for {options.hours} hours\n")
     return 0
+
+
+def _welcomed(grant: TokenGrant, options: argparse.Namespace) -> TokenGrant:
+    """A grant with all that `hedgerow join` needs."""
+    address = grant.addresses[0] if grant.addresses else ""
+    try:
+        grown = GrownFleet(options.fleet, grant.name, address, options.place, options.port)
+        welcome = grown.welcome().as_json()
+    except (PlanError, TakenError) as error:
+        raise WrongUseError(f"keys token: {error}") from error
+    reached = grant.addresses or (grown.plan.address,)
+    return replace(grant, addresses=reached, welcome=welcome)
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -96,14 +117,11 @@ async def _serve(service: EnrolmentService, host: str, port: int) -> None:
 def enrol(options: argparse.Namespace) -> int:
     """Get a certificate with a token, for a key that is made here."""
     folder: Path = options.to
-    text = sys.stdin.readline() if options.token == "-" else options.token  # noqa: S105
-    try:
-        given = EnrolmentToken.parse(text)
-    except TokenError as error:
-        raise WrongUseError(f"keys enrol: {error}") from error
+    given = read_token(options.token, "keys enrol")
     if (folder / CERTIFICATE).exists():
         raise WrongUseError(f"keys: {folder / CERTIFICATE} is there already, and stays as it is")
     with certifying.named_errors():
+        folder.mkdir(parents=True, exist_ok=True)
         key = _key(folder, options.key_type)
         try:
             client = EnrolmentClient(given.service, vouched_by(given))
@@ -111,7 +129,24 @@ def enrol(options: argparse.Namespace) -> int:
         except (ServiceError, ValueError) as error:
             raise FailedError(f"keys enrol: {error}") from error
         _write(folder, found)
+    sys.stderr.write(
+        "configuration, tree key, users and policy are the fleet's: copy them from another "
+        "gateway; `hedgerow join`, with a token of `hedgerow keys token --fleet`, gets them too\n"
+    )
     return 0
+
+
+def read_token(text: str, command: str) -> EnrolmentToken:
+    """The token that a command was given, or that stands on its standard input for ``-``.
+
+    Raises:
+        WrongUseError: it is none.
+
+    """
+    try:
+        return EnrolmentToken.parse(sys.stdin.readline() if text == "-" else text)
+    except TokenError as error:
+        raise WrongUseError(f"{command}: {error}") from error
 
 
 def _key(folder: Path, kind: str) -> PrivateKey:

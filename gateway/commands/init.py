@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import getpass
-import os
 import re
-import shutil
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway.commands import next_steps, output
+from gateway.commands import new_files, next_steps, output
 from gateway.commands.errors import WrongUseError
-from gateway.configuration import place as config_place
 
 if TYPE_CHECKING:
-    from gateway.provisioning.files import Machine
     from gateway.provisioning.plan import GatewayPlan
     from gateway.provisioning.secret import Secrets
 
 FLEET_FOLDER = Path("hedgerow-fleet")
 LOOPBACK = "127.0.0.1"
 COLLECTOR = "collector"
-_FRESH = re.compile(r"/\.([^/]+)\.[^/.]+\.new(?=/|$)")
-"""A folder that is made beside the one that somebody named, which alone is told."""
 USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 """It names a file, too."""
 
@@ -76,7 +69,7 @@ def add(commands: Any) -> None:
     )
     init.add_argument(
         "--port",
-        type=_port,
+        type=port,
         metavar="N",
         help="the first of four in a row for each gateway: MQTT, MQTT over TLS, CoAP, CoAP over "
         "DTLS (default: 1883, 8883, 5683, 5684, and the next ones for a machine's further ones)",
@@ -140,14 +133,16 @@ def run(options: argparse.Namespace) -> int:
 def _one(options: argparse.Namespace) -> int:
     from gateway.provisioning import files, plan  # noqa: PLC0415  # the others need no certificates
 
-    folder = _absolute(options.folder or _own_folder())
+    folder = new_files.absolute(options.folder or new_files.own_folder())
     secrets = _secrets(options)
-    _written(lambda: _refuse_taken(folder, [files.CONFIGURATION]), folder)  # before any question
+    new_files.refuse_taken(folder, [files.CONFIGURATION])  # before any question
     name, place, address = _answers(options)
     [one] = _planned(lambda: plan.fleet([(name, address)], place, options.port))
-    _written(lambda: _refuse_taken(folder, files.names_of_one(one, secrets)), folder)
-    fill = partial(files.write_one, folder=folder, plan=one, secrets=secrets, machine=_machine())
-    _make(folder, fill)
+    new_files.refuse_taken(folder, files.names_of_one(one, secrets))
+    fill = partial(
+        files.write_one, folder=folder, plan=one, secrets=secrets, machine=new_files.machine()
+    )
+    new_files.make(folder, fill)
     next_steps.of_one(folder, one, secrets)
     return 0
 
@@ -161,7 +156,7 @@ def _fleet(options: argparse.Namespace) -> int:
     if len({bool(address) for _, address in options.fleet}) > 1:
         lacking = next(name for name, address in options.fleet if not address)
         raise WrongUseError(f"--fleet: {lacking}: no address, and others have one")
-    folder = _absolute(options.folder or FLEET_FOLDER)
+    folder = new_files.absolute(options.folder or FLEET_FOLDER)
     secrets = _secrets(options)
     members = [(name, address or LOOPBACK) for name, address in options.fleet]
     plans = _planned(lambda: plan.fleet(members, options.place or "", options.port))
@@ -170,11 +165,11 @@ def _fleet(options: argparse.Namespace) -> int:
             raise WrongUseError(f"--fleet: {one.id!r} is the name of another file there")
         if one.is_local and any(not other.is_local for other in plans):
             raise WrongUseError(f"--fleet: {one.id}: other machines do not reach {one.address}")
-    _written(lambda: _refuse_taken(folder, files.names_of_fleet(plans, secrets)), folder)
+    new_files.refuse_taken(folder, files.names_of_fleet(plans, secrets))
     fill = partial(
-        files.write_fleet, folder=folder, plans=plans, secrets=secrets, machine=_machine()
+        files.write_fleet, folder=folder, plans=plans, secrets=secrets, machine=new_files.machine()
     )
-    _make(folder, fill)
+    new_files.make(folder, fill)
     next_steps.of_fleet(folder, plans, secrets)
     return 0
 
@@ -186,18 +181,18 @@ def _added(options: argparse.Namespace) -> int:
     for option in ("name", "address", "fleet"):
         if getattr(options, option) is not None:
             raise WrongUseError(f"--{option}: of no use with --add, which has NAME=ADDRESS")
-    folder = _absolute(options.folder or FLEET_FOLDER)
+    folder = new_files.absolute(options.folder or FLEET_FOLDER)
 
     added: list[GatewayPlan] = []
 
     def work() -> None:
         name, address = options.add
         grown = GrownFleet(folder, name, address, options.place, options.port)
-        grown.add(_machine())
+        grown.add(new_files.machine())
         added.append(grown.plan)
 
     try:
-        _written(work, folder)
+        new_files.written(work, folder)
     except (PlanError, AuthorityError) as error:
         raise WrongUseError(str(error)) from error
     for plan in added:
@@ -216,15 +211,17 @@ def _collector(options: argparse.Namespace) -> int:
     [(fleet, address), *more] = options.fleet or [(str(FLEET_FOLDER), "")]
     if more or address:
         raise WrongUseError("--fleet: with --collector it is the folder of a fleet that is there")
-    folder = None if options.folder is None else _absolute(options.folder)
+    folder = None if options.folder is None else new_files.absolute(options.folder)
     made: list[NewCollector] = []
 
     def work() -> None:
-        made.append(NewCollector(_absolute(Path(fleet)), options.name or COLLECTOR, folder))
-        made[0].add(_machine())
+        made.append(
+            NewCollector(new_files.absolute(Path(fleet)), options.name or COLLECTOR, folder)
+        )
+        made[0].add(new_files.machine())
 
     try:
-        _written(work, folder or Path(fleet))
+        new_files.written(work, folder or Path(fleet))
     except (PlanError, AuthorityError) as error:
         where = "" if options.fleet else " (--fleet DIR says where it is)"
         raise WrongUseError(f"{error}{where}") from error
@@ -240,59 +237,6 @@ def _secrets(options: argparse.Namespace) -> Secrets:
             f"--user: {options.user!r} is not 1 to 64 letters, digits, '.', '_', '-' and '@'"
         )
     return Secrets(options.user)
-
-
-def _machine() -> Machine:
-    from gateway.provisioning.files import Machine  # noqa: PLC0415
-
-    beside = Path(sys.executable).with_name("hedgerow")  # not resolved: a venv's is a link
-    program = str(beside) if beside.exists() else shutil.which("hedgerow")
-    command = (program,) if program else (sys.executable, "-m", "gateway.cli")
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a number that no user has, as in a container
-        user = str(os.getuid())
-    return Machine(command, user)
-
-
-def _own_folder() -> Path:
-    if os.geteuid() == 0:
-        return config_place.SYSTEM.parent
-    return config_place.own().parent
-
-
-def _absolute(folder: Path) -> Path:
-    try:
-        return folder.expanduser().resolve()
-    except (OSError, RuntimeError) as error:  # links in a circle
-        raise WrongUseError(f"{folder}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _refuse_taken(folder: Path, names: Sequence[str]) -> None:
-    from gateway.provisioning import new_folder  # noqa: PLC0415
-
-    if folder.exists() and not folder.is_dir():
-        raise WrongUseError(f"{folder} is no folder")
-    new_folder.refuse_taken(folder, names)
-
-
-def _make(folder: Path, fill: Callable[[Path], None]) -> None:
-    from gateway.provisioning import new_folder  # noqa: PLC0415
-
-    _written(lambda: new_folder.make(folder, fill), folder)
-
-
-def _written(work: Callable[[], None], folder: Path) -> None:
-    from gateway.provisioning.new_folder import TakenError  # noqa: PLC0415
-
-    try:
-        work()
-    except TakenError as error:
-        raise WrongUseError(str(error)) from error
-    except OSError as error:
-        named = _FRESH.sub(r"/\1", str(error.filename or folder))
-        why = f"{named}: {error.strerror or error}"
-        raise WrongUseError(f"{why}; nothing is written") from error
 
 
 def _planned(work: Callable[[], list[GatewayPlan]]) -> list[GatewayPlan]:
@@ -364,7 +308,8 @@ def _member(text: str) -> tuple[str, str]:
     return name, address
 
 
-def _port(text: str) -> int:
+def port(text: str) -> int:
+    """Read a port from an argument."""
     if not text.isdecimal() or not 0 < int(text) <= 65_535:
         raise argparse.ArgumentTypeError(f"{text!r} is no port: 1 to 65535")
     return int(text)

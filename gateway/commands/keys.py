@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gateway.commands.init import port
+
 NAMED = "NAME[=ADDRESS,...]"
 DAYS_MAX = 100 * 365
 HOURS_MAX = 30 * 24
@@ -202,6 +204,24 @@ def _token(actions: Any) -> None:
     )
     token.add_argument("--role", action="append", metavar="ROLE", help="default: gateway")
     token.add_argument(
+        "--fleet",
+        type=Path,
+        metavar="DIR",
+        help="the folder that `hedgerow init --fleet` has written: the token brings all that "
+        "`hedgerow join` needs, and --ca is DIR/authority",
+    )
+    token.add_argument(
+        "--place",
+        metavar="DOMAIN[/GROUP]",
+        help="with --fleet: where in the hierarchy (default: that of its first gateway)",
+    )
+    token.add_argument(
+        "--port",
+        type=port,
+        metavar="N",
+        help="with --fleet: the first of four in a row, as `hedgerow init --port` has them",
+    )
+    token.add_argument(
         "--hours", type=hours, default=24, metavar="HOURS", help="it is good for (default: 24)"
     )
     _days(token, "the certificate is", "DAYS")
@@ -236,7 +256,9 @@ def _enrol(actions: Any) -> None:
     enrol.add_argument(
         "token", metavar="TOKEN", help='or "-": from standard input, unseen by other users'
     )
-    enrol.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="which is there")
+    enrol.add_argument(
+        "--to", type=Path, required=True, metavar="FOLDER", help="where to; made if it is missing"
+    )
     _kind(enrol)
     enrol.set_defaults(command=_runs("enrol", "enrolling"))
 

@@ -26,12 +26,8 @@ def of_one(folder: Path, plan: GatewayPlan, secrets: Secrets) -> None:
     if plan.has_tls:
         sys.stdout.write(f"Clients trust {folder}/tls/ca.pem (--cafile)\n")
     if folder == config_place.SYSTEM.parent:
-        sys.stdout.write(
-            "\nLet systemd run it, as a user of its own:\n"
-            "  useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow\n"
-            f"  chown -R hedgerow: {folder}\n"
-            f"  systemctl enable --now {folder}/hedgerow.service\n"
-        )
+        sys.stdout.write("\nLet systemd run it, as a user of its own:\n")
+        _say_service(folder, folder / "hedgerow.service")
     else:
         sys.stdout.write(
             f"\nRun it (or: sudo systemctl enable --now {_shell(folder / 'hedgerow.service')}):\n"
@@ -72,11 +68,16 @@ def _say_copies(folder: Path, plans: Sequence[GatewayPlan]) -> None:
         target = f"[{one.address}]" if ":" in one.address else one.address
         source = _shell(folder / one.id)
         sys.stdout.write(f"  scp -rp {source} root@{target}:/etc/hedgerow\n")
+    sys.stdout.write("And there:\n")
+    home = config_place.SYSTEM.parent
+    _say_service(home, home / "hedgerow.service")
+
+
+def _say_service(folder: Path, unit: Path) -> None:
     sys.stdout.write(
-        "And there:\n"
         "  useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow\n"
-        "  chown -R hedgerow: /etc/hedgerow\n"
-        "  systemctl enable --now /etc/hedgerow/hedgerow.service\n"
+        f"  chown -R hedgerow: {folder}\n"
+        f"  systemctl enable --now {unit}\n"
     )
 
 
@@ -93,6 +94,15 @@ def of_added(folder: Path, plan: GatewayPlan) -> None:
         "It dials the others, which need no change for that. To have them dial it too, add to "
         f'tree.neighbours of each, and reload:\n  "{plan.at(plan.ports.mqtts)}"\n'
     )
+
+
+def of_joined(folder: Path, unit: Path) -> None:
+    """Say how a gateway that has joined a fleet is started."""
+    if folder == config_place.SYSTEM.parent:
+        sys.stdout.write("\nLet systemd run it, as a user of its own:\n")
+        _say_service(folder, unit)
+    else:
+        sys.stdout.write(f"\nRun it:\n  hedgerow run{_config_option(folder)}\n")
 
 
 def of_collector(folder: Path, plan: CollectorPlan) -> None:

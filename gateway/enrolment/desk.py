@@ -5,9 +5,10 @@ from __future__ import annotations
 import binascii
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
 from cryptography import x509
 
@@ -105,12 +106,14 @@ class EnrolmentDesk:
             _log.warning("%s from %s is refused: %s", path, asker.address, error)
             raise
 
-    def _trust(self, own: IssuedCertificate | None = None) -> TrustedNow:
+    def _trust(
+        self, own: IssuedCertificate | None = None, welcome: Mapping[str, Any] | None = None
+    ) -> TrustedNow:
         folder = self._authority.folder
         with files.locked(folder):
             authorities, revoked = folder / files.CA, folder / files.REVOKED
             certificate = "" if own is None else own.pem.decode()
-            return TrustedNow(authorities.read_text(), revoked.read_text(), certificate)
+            return TrustedNow(authorities.read_text(), revoked.read_text(), certificate, welcome)
 
     def _enrol(self, body: bytes, asker: Asker) -> TrustedNow:
         found = requests.read_object(body)
@@ -133,7 +136,7 @@ class EnrolmentDesk:
             why = "its certificate is not valid any more: it takes a new token"
             raise RefusedRequestError(HTTPStatus.FORBIDDEN, why)
         _log.info("%s is enrolled from %s", name, asker.address)
-        return self._trust(issued)
+        return self._trust(issued, grant.welcome)
 
     def _certified(self, grant: TokenGrant, key: PublicKey, who: str) -> IssuedCertificate:
         try:

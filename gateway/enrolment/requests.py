@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cryptography import x509
@@ -44,17 +44,23 @@ class TrustedNow:
         authorities: the certificates of the authorities.
         revoked: their lists.
         certificate: of who asked; empty where none was asked for.
+        welcome: what a new gateway is handed beside it; None where there is nothing.
 
     """
 
     authorities: str
     revoked: str
     certificate: str = ""
+    welcome: Mapping[str, Any] | None = field(default=None, repr=False)
 
-    def as_json(self) -> dict[str, str]:
+    def as_json(self) -> dict[str, Any]:
         """The answer's object."""
-        found = {"authorities": self.authorities, "revoked": self.revoked}
-        return found | ({"certificate": self.certificate} if self.certificate else {})
+        found: dict[str, Any] = {"authorities": self.authorities, "revoked": self.revoked}
+        if self.certificate:
+            found["certificate"] = self.certificate
+        if self.welcome is not None:
+            found["welcome"] = dict(self.welcome)
+        return found
 
     @classmethod
     def parse(cls, data: bytes) -> TrustedNow:
@@ -69,6 +75,7 @@ class TrustedNow:
             text_of(found, "authorities"),
             text_of(found, "revoked"),
             text_of(found, "certificate") if "certificate" in found else "",
+            object_of(found, "welcome") if "welcome" in found else None,
         )
 
 
@@ -130,4 +137,17 @@ def text_of(found: Mapping[str, Any], name: str) -> str:
     value = found.get(name)
     if not isinstance(value, str):
         raise EnrolmentRequestError(f"{name}: no text")
+    return value
+
+
+def object_of(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """An object of an object.
+
+    Raises:
+        EnrolmentRequestError: it is missing, or no object.
+
+    """
+    value = found.get(name)
+    if not isinstance(value, dict):
+        raise EnrolmentRequestError(f"{name}: no object")
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from gateway.provisioning.new_folder import write
 from gateway.provisioning.plan import GatewayPlan
 from gateway.provisioning.secret import MODE, Secrets
 from gateway.provisioning.unit import ServicePlan, unit
+from gateway.provisioning.welcome import SHARED, Welcome
 from gateway.tls.certificates import GATEWAY_ROLE
 
 AUTHORITY = "authority"
@@ -123,6 +124,30 @@ def write_member(
     """
     _write_own(fresh, _home(folder, plan), plan, user, machine)
     write_shared(fresh)
+
+
+def write_joined(
+    fresh: Path, folder: Path, welcome: Welcome, tls: Mapping[str, str], machine: Machine
+) -> None:
+    """Write a gateway of a fleet that is elsewhere.
+
+    Args:
+        fresh: where it is written.
+        folder: where it will be.
+        welcome: what the fleet hands it.
+        tls: the text of each of its certificates and keys, by the file's name.
+        machine: what runs it.
+
+    Raises:
+        OSError: a file can't be written.
+
+    """
+    _write_own(fresh, folder, welcome.plan, welcome.user, machine)
+    for name in SHARED:
+        write(fresh / name, welcome.shared[name], OPEN_MODE if name == "access.toml" else MODE)
+    (fresh / "tls").mkdir(mode=0o755)
+    for name, text in tls.items():
+        write(fresh / "tls" / name, text, MODE if ".key" in name else OPEN_MODE)
 
 
 def _home(folder: Path, plan: GatewayPlan) -> Path:

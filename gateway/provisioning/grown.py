@@ -18,9 +18,7 @@ from gateway.certificates.authority import GATEWAY, Authority, AuthorityError
 from gateway.provisioning import files, new_folder, plan
 from gateway.provisioning.files import AUTHORITY, CONFIGURATION, Machine
 from gateway.provisioning.plan import GatewayPlan, PlanError, Ports
-
-SHARED = ("access.toml", "passwords", "psk", "tree.key")
-"""What every gateway of a fleet has the same."""
+from gateway.provisioning.welcome import SHARED, Welcome
 
 
 class GrownFleet:
@@ -77,6 +75,19 @@ class GrownFleet:
         with issued(self._authority, self.plan.id, [self.plan.address]):
             fill = partial(self._fill, machine)
             new_folder.make(self._folder / self.plan.id, fill)
+
+    def welcome(self) -> Welcome:
+        """What the new gateway is handed with a token, but for its certificate.
+
+        Raises:
+            PlanError: it is too much.
+            OSError: a file can't be read.
+
+        """
+        shared = {name: (self._first / name).read_text() for name in SHARED}
+        made = Welcome(self.plan, self.user, shared)
+        made.check_size()
+        return made
 
     @property
     def _first(self) -> Path:

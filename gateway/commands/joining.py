@@ -1,0 +1,137 @@
+"""What `hedgerow join` does."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from gateway import replaced_file
+from gateway.certificates import private_keys
+from gateway.certificates.authority_folder import SECRET
+from gateway.commands import certifying, enrolling, new_files, next_steps
+from gateway.commands.errors import FailedError
+from gateway.configuration import config
+from gateway.configuration import place as config_place
+from gateway.enrolment.client import EnrolmentClient, ServiceError, vouched_by
+from gateway.enrolment.requests import TrustedNow
+from gateway.enrolment.tokens import EnrolmentToken
+from gateway.provisioning import files
+from gateway.provisioning.plan import GatewayPlan, PlanError
+from gateway.provisioning.welcome import Welcome
+from gateway.signing.keys import PrivateKey
+
+SYSTEMD = Path("/run/systemd/system")
+"""Is there where systemd runs (sd_booted(3))."""
+
+
+def join(options: argparse.Namespace) -> int:
+    """Get what a gateway needs, write it, and start the gateway where that is this machine's way.
+
+    Raises:
+        WrongUseError: the token is none, or something is there already.
+        FailedError: the service refuses, or what it hands on does not fit this machine.
+
+    """
+    given = enrolling.read_token(options.token, "join")
+    folder = new_files.absolute(options.folder or new_files.own_folder())
+    new_files.refuse_taken(folder, [files.CONFIGURATION, "tls"])
+    kept = folder.with_name(f".{folder.name}.key.pem")
+    with certifying.named_errors():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        key = _key(kept)
+    welcome, trusted = _asked(given, key)
+    _check_address(welcome.plan)
+    tls = {
+        "ca.pem": trusted.authorities,
+        "revoked.pem": trusted.revoked,
+        "gateway.pem": trusted.certificate,
+        "gateway.key.pem": private_keys.as_pem(key).decode(),
+    }
+
+    def fill(fresh: Path) -> None:
+        files.write_joined(fresh, folder, welcome, tls, new_files.machine())
+        config.load(fresh / files.CONFIGURATION, config.GatewaySettings)
+
+    try:
+        new_files.make(folder, fill)
+    except config.ConfigError as error:
+        raise FailedError(f"join: what the fleet hands on: {error}; nothing is written") from error
+    kept.unlink()
+    sys.stdout.write(f"{welcome.plan.id} is written to {folder}\n")
+    unit = folder / files.unit_name(welcome.plan)
+    if folder == config_place.SYSTEM.parent and SYSTEMD.is_dir() and not options.no_start:
+        _start(folder, unit)
+        sys.stdout.write(f"{unit.name} is started, and starts with the machine\n")
+    else:
+        next_steps.of_joined(folder, unit)
+    return 0
+
+
+def _key(kept: Path) -> PrivateKey:
+    """The gateway's key; that of an attempt whose answer was not heard, or that was not written."""
+    if kept.exists():
+        return private_keys.load(kept.read_bytes())[0]
+    key = private_keys.make(private_keys.KINDS[0])
+    replaced_file.replace(kept, private_keys.as_pem(key), is_durable=True, mode=SECRET)
+    return key
+
+
+def _asked(given: EnrolmentToken, key: PrivateKey) -> tuple[Welcome, TrustedNow]:
+    try:
+        trusted = EnrolmentClient(given.service, vouched_by(given)).enrol(given, key)
+        if trusted.welcome is None:
+            raise FailedError(
+                "join: the token brings a certificate alone: make one by `hedgerow keys token "
+                "--fleet DIR`, or use it with `hedgerow keys enrol`"
+            )
+        welcome = Welcome.parse(trusted.welcome)
+    except (ServiceError, PlanError, ValueError) as error:
+        raise FailedError(f"join: {error}") from error
+    if welcome.plan.id != given.name:
+        raise FailedError(f"join: the token is {given.name}'s, and the plan {welcome.plan.id}'s")
+    return welcome, trusted
+
+
+def _check_address(plan: GatewayPlan) -> None:
+    """Refuse an address that this machine does not have."""
+    family = socket.AF_INET6 if ":" in plan.address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as tried:
+            tried.bind((plan.address, 0))
+    except OSError as error:
+        if error.errno != errno.EADDRNOTAVAIL:
+            raise FailedError(f"join: {plan.address}: {error.strerror}") from error
+        raise FailedError(
+            f"join: {plan.address}, which the token names, is no address of this machine: give it "
+            "that one and repeat this, or make a token with the address that it has"
+        ) from error
+
+
+def _start(folder: Path, unit: Path) -> None:
+    """Have systemd run it, as a user of its own."""
+    user = files.SYSTEM_USER
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        adding = ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", user)
+        _ran(*adding)
+    for path in (folder, *folder.rglob("*")):
+        shutil.chown(path, user, user)
+    _ran("systemctl", "enable", "--now", os.fspath(unit))
+
+
+def _ran(*command: str) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    except OSError as error:
+        raise FailedError(f"join: all is written, but {command[0]}: {error.strerror}") from error
+    if done.returncode:
+        why = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise FailedError(f"join: all is written, but `{' '.join(command)}` says: {why[0]}")

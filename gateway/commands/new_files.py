@@ -1,0 +1,104 @@
+"""Where commands write a new gateway's files, and how."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway.commands.errors import WrongUseError
+from gateway.configuration import place as config_place
+
+if TYPE_CHECKING:
+    from gateway.provisioning.files import Machine
+
+_FRESH = re.compile(r"/\.([^/]+)\.[^/.]+\.new(?=/|$)")
+"""A folder that is made beside the one that somebody named, which alone is told."""
+
+
+def machine() -> Machine:
+    """What would run a gateway of this machine: this program, as this user."""
+    from gateway.provisioning.files import Machine  # noqa: PLC0415
+
+    beside = Path(sys.executable).with_name("hedgerow")  # not resolved: a venv's is a link
+    program = str(beside) if beside.exists() else shutil.which("hedgerow")
+    command = (program,) if program else (sys.executable, "-m", "gateway.cli")
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a number that no user has, as in a container
+        user = str(os.getuid())
+    return Machine(command, user)
+
+
+def own_folder() -> Path:
+    """The folder of the gateway of this user, or of the machine's for root."""
+    if os.geteuid() == 0:
+        return config_place.SYSTEM.parent
+    return config_place.own().parent
+
+
+def absolute(folder: Path) -> Path:
+    """A folder without what depends on where the command was typed.
+
+    Raises:
+        WrongUseError: there can be none.
+
+    """
+    try:
+        return folder.expanduser().resolve()
+    except (OSError, RuntimeError) as error:  # links in a circle
+        raise WrongUseError(f"{folder}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def refuse_taken(folder: Path, names: Sequence[str]) -> None:
+    """Refuse a folder that is none, or that has one of these files.
+
+    Raises:
+        WrongUseError: it is none, or has one; the file is named.
+
+    """
+    from gateway.provisioning import new_folder  # noqa: PLC0415
+
+    if folder.exists() and not folder.is_dir():
+        raise WrongUseError(f"{folder} is no folder")
+    written(lambda: new_folder.refuse_taken(folder, names), folder)
+
+
+def make(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Write new files into a folder: all of them, or none.
+
+    Args:
+        folder: where they are in the end; what is in it stays.
+        fill: writes them into the folder that it is given.
+
+    Raises:
+        WrongUseError: one of them is there, or can't be written.
+
+    """
+    from gateway.provisioning import new_folder  # noqa: PLC0415
+
+    written(lambda: new_folder.make(folder, fill), folder)
+
+
+def written(work: Callable[[], None], folder: Path) -> None:
+    """Do what writes into a folder, and tell in one line what keeps it from that.
+
+    Raises:
+        WrongUseError: something is there, or can't be written.
+
+    """
+    from gateway.provisioning.new_folder import TakenError  # noqa: PLC0415
+
+    try:
+        work()
+    except TakenError as error:
+        raise WrongUseError(str(error)) from error
+    except OSError as error:
+        named = _FRESH.sub(r"/\1", str(error.filename or folder))
+        why = f"{named}: {error.strerror or error}"
+        raise WrongUseError(f"{why}; nothing is written") from error

@@ -1,0 +1,244 @@
+"""Goal: a new machine is a gateway of a fleet by one command, with a token and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import stat
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import fleet_keys
+import pytest
+from ports import free_port
+
+from gateway import cli, exit_codes
+from gateway.certificates import token_book
+from gateway.certificates.authority import Authority
+from gateway.commands import joining
+from gateway.enrolment.desk import EnrolmentDesk
+from gateway.enrolment.service import EnrolmentService
+from gateway.provisioning.grown import GrownFleet
+from gateway.provisioning.plan import PlanError
+from gateway.provisioning.welcome import BYTES_MAX, Welcome
+
+LIMIT_S = 60.0
+SECRET_FILES = ("passwords", "psk", "tree.key", "tls/gateway.key.pem")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    folder = tmp_path / "fleet"
+    said = hedgerow("init", folder, "--fleet", "gw-a", "gw-b", "--port", free_port(), "--yes")
+    assert said[0] == 0, said
+    return folder
+
+
+def hedgerow(*words: object) -> tuple[int, str, str]:
+    """Run a command here: exit code, output and complaints."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = cli.main([str(word) for word in words])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return code, out.getvalue(), err.getvalue()
+
+
+@asynccontextmanager
+async def service(fleet: Path) -> AsyncIterator[str]:
+    authority = Authority(fleet / "authority")
+    made = EnrolmentService(authority, EnrolmentDesk(authority, lambda: 0.0))
+    port = await made.start("127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await made.stop()
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens are made at the time that the service has."""
+    monkeypatch.setattr("gateway.commands.enrolling.time.time", lambda: 0.0)
+
+
+def token(fleet: Path, at: str, *options: object) -> str:
+    """A token for the gateway gw-c."""
+    code, out, err = hedgerow(
+        *("keys", "token", "gw-c", "--fleet", fleet, "--service", at, "--json", *options)
+    )
+    assert code == 0, err
+    return str(json.loads(out)["token"])
+
+
+async def joined(*words: object) -> tuple[int, str, str]:
+    return await asyncio.to_thread(hedgerow, "join", *words)
+
+
+async def test_a_machine_with_a_token_is_a_gateway_that_others_reach(
+    fleet: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "new"
+    async with service(fleet) as at:
+        code, out, err = await joined(token(fleet, at, "--place", "campus/north"), folder)
+    assert code == 0, err
+    assert out.splitlines()[-1] == f"  hedgerow run --config {folder / 'hedgerow.toml'}"
+    assert hedgerow("check", "--config", folder / "hedgerow.toml")[0] == 0
+    for name in SECRET_FILES:
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+    for name in ("access.toml", "passwords", "psk", "tree.key"):
+        assert (folder / name).read_bytes() == (fleet / "gw-a" / name).read_bytes()
+    assert not [one for one in tmp_path.iterdir() if one.name.startswith(".")]
+    gateways = [fleet / "gw-a" / "hedgerow.toml", folder / "hedgerow.toml"]
+    async with contextlib.AsyncExitStack() as stack:
+        for one in gateways:
+            await stack.enter_async_context(running(one))
+        async with asyncio.timeout(LIMIT_S):
+            while not (status := await status_of(folder))["neighbours"]:
+                await asyncio.sleep(0.1)
+        assert [one["id"] for one in status["neighbours"]] == ["gw-a"]
+        assert status["domain"] == "campus"
+
+
+async def status_of(folder: Path) -> dict[str, Any]:
+    code, out, err = await asyncio.to_thread(
+        hedgerow, "status", "--config", folder / "hedgerow.toml", "--json"
+    )
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+@asynccontextmanager
+async def running(configuration: Path) -> AsyncIterator[None]:
+    process = await asyncio.create_subprocess_exec(
+        *fleet_keys.HEDGEROW,
+        *("run", "--config", str(configuration)),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            while b" is up: " not in (line := await process.stderr.readline()):
+                assert line, "it has ended"
+        reading = asyncio.create_task(process.stderr.read())
+        yield
+    finally:
+        process.terminate()
+        await process.wait()
+    await reading
+
+
+async def test_who_did_not_hear_the_answer_repeats_it_and_nobody_else_can(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with service(fleet) as at:
+        text = token(fleet, at)
+        with monkeypatch.context() as patched:
+            patched.setattr(joining, "_check_address", lost)
+            assert (await joined(text, tmp_path / "new"))[0] == exit_codes.FAILED
+        assert not (tmp_path / "new").exists()
+        code, _, err = await joined(text, tmp_path / "other")
+        assert (code, "the token has been used" in err) == (exit_codes.FAILED, True)
+        assert (await joined(text, tmp_path / "new"))[0] == 0
+
+
+def lost(_: object) -> None:
+    raise joining.FailedError("join: lost")
+
+
+async def test_what_is_there_stays_and_the_token_is_still_good(fleet: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    (folder / "hedgerow.toml").write_text("mine")
+    async with service(fleet) as at:
+        text = token(fleet, at)
+        code, _, err = await joined(text, folder)
+        assert code == exit_codes.WRONG_USE
+        assert err == f"hedgerow: {folder}/hedgerow.toml is there already, and stays as it is\n"
+        assert (folder / "hedgerow.toml").read_text() == "mine"
+        assert (await joined(text, tmp_path / "other"))[0] == 0
+
+
+async def test_an_address_of_another_machine_is_named_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = tmp_path / "fleet"
+    assert hedgerow("init", fleet, "--fleet", "gw-a=192.0.2.1", "--yes")[0] == 0
+    async with service(fleet) as at:
+        code, out, err = hedgerow(
+            *("keys", "token", "gw-c=192.0.2.7", "--fleet", fleet, "--service", at, "--json")
+        )
+        assert code == 0, err
+        code, _, err = await joined(json.loads(out)["token"], tmp_path / "new")
+    assert code == exit_codes.FAILED
+    assert err.startswith("hedgerow: join: 192.0.2.7, which the token names, is no address of this")
+    assert not (tmp_path / "new").exists()
+
+
+async def test_a_token_for_a_certificate_alone_says_how_to_go_on(
+    fleet: Path, tmp_path: Path
+) -> None:
+    async with service(fleet) as at:
+        code, out, err = hedgerow(
+            *("keys", "token", "gw-c", "--ca", fleet / "authority", "--service", at, "--json")
+        )
+        assert code == 0, err
+        code, _, err = await joined(json.loads(out)["token"], tmp_path / "new")
+    assert code == exit_codes.FAILED
+    assert "hedgerow keys token --fleet DIR" in err
+    assert err.count("\n") == 1
+
+
+def test_a_token_is_no_word_of_a_fleet_that_is_none(tmp_path: Path) -> None:
+    code, _, err = hedgerow(
+        *("keys", "token", "gw-c", "--fleet", tmp_path, "--service", "127.0.0.1:1")
+    )
+    assert (code, err.count("\n")) == (exit_codes.WRONG_USE, 1)
+
+
+def test_what_a_token_brings_goes_with_it(fleet: Path) -> None:
+    token(fleet, "127.0.0.1:1")
+    book = fleet / "authority" / token_book.BOOK
+    assert stat.S_IMODE(book.stat().st_mode) == 0o600
+    key = (fleet / "gw-a" / "tree.key").read_text().strip()
+    assert key in book.read_text()
+    assert hedgerow("keys", "token", "gw-c", "--ca", fleet / "authority", "--take-back")[0] == 0
+    assert key not in book.read_text()
+
+
+# -- what a service hands on -----------------------------------------------------------------------
+
+
+def hostile() -> Iterator[tuple[str, object]]:
+    yield "name", "../gw"
+    yield "name", 7
+    yield "place", "a/b/c"
+    yield "address", "{{ lookup('pipe', 'id') }}"
+    yield "address", "0.0.0.0"
+    yield "ports", [1, 2, 3]
+    yield "ports", [1883, 8883, 5683, 70_000]
+    yield "ports", [True, 8883, 5683, 5684]
+    yield "neighbours", ['10.0.0.1:8883",\n]\n[access]\nanonymous = true\n#']
+    yield "neighbours", ["10.0.0.1:8883"] * 1_001
+    yield "shared", {"access.toml": "", "passwords": "", "psk": ""}
+    yield (
+        "shared",
+        dict.fromkeys(("access.toml", "passwords", "psk", "tree.key"), "x" * BYTES_MAX),
+    )
+    yield "shared", []
+    yield "user", None
+
+
+@pytest.mark.parametrize(("key", "value"), list(hostile()))
+def test_what_can_be_no_gateways_is_refused(fleet: Path, key: str, value: object) -> None:
+    good = GrownFleet(fleet, "gw-c", "", None, None).welcome().as_json()
+    assert Welcome.parse(json.loads(json.dumps(good))).as_json() == good
+    with pytest.raises(PlanError):
+        Welcome.parse(good | {key: value})
+    with pytest.raises(PlanError):
+        Welcome.parse({name: each for name, each in good.items() if name != key})
