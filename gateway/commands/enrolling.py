@@ -26,7 +26,7 @@ from gateway.enrolment.service import EnrolmentService
 from gateway.enrolment.tokens import EnrolmentToken, fingerprint_of
 from gateway.event_log import audit, lines
 from gateway.provisioning.files import AUTHORITY
-from gateway.provisioning.grown import GrownFleet
+from gateway.provisioning.grown import GrownFleet, welcome_of_member
 from gateway.provisioning.new_folder import TakenError
 from gateway.provisioning.plan import PlanError
 from gateway.signing.keys import PrivateKey
@@ -80,12 +80,19 @@ def _welcomed(grant: TokenGrant, options: argparse.Namespace) -> TokenGrant:
     """A grant with all that `hedgerow join` needs."""
     address = grant.addresses[0] if grant.addresses else ""
     try:
-        grown = GrownFleet(options.fleet, grant.name, address, options.place, options.port)
-        welcome = grown.welcome().as_json()
+        welcome = welcome_of_member(options.fleet, grant.name)
+        if welcome is None:
+            grown = GrownFleet(options.fleet, grant.name, address, options.place, options.port)
+            welcome = grown.welcome()
+        elif address or options.place is not None or options.port is not None:
+            raise PlanError(
+                f"{options.fleet / grant.name}: is there already, and says where it is and what "
+                "place it has: give its name alone"
+            )
     except (PlanError, TakenError) as error:
         raise WrongUseError(f"keys token: {error}") from error
-    reached = grant.addresses or (grown.plan.address,)
-    return replace(grant, addresses=reached, welcome=welcome)
+    reached = grant.addresses or (welcome.plan.address,)
+    return replace(grant, addresses=reached, welcome=welcome.as_json())
 
 
 def serve(options: argparse.Namespace) -> int:

@@ -124,7 +124,26 @@ def _start(folder: Path, unit: Path) -> None:
         _ran(*adding)
     for path in (folder, *folder.rglob("*")):
         shutil.chown(path, user, user)
+    _check_program(user, unit)
     _ran("systemctl", "enable", "--now", os.fspath(unit))
+
+
+def _check_program(user: str, unit: Path) -> None:
+    """Refuse a program that a user may not run: in somebody's home, or of a umask that hides it."""
+    program = new_files.machine().command
+    try:
+        done = subprocess.run(  # noqa: S603
+            [*program, "--version"], user=user, extra_groups=(), capture_output=True, check=False
+        )
+        is_run = done.returncode == 0
+    except PermissionError:
+        is_run = False
+    if not is_run:
+        raise FailedError(
+            f"join: all is written, but the user {user} may not run {program[0]}: install it where "
+            f"all may read it, such as /opt, or let {user} read it; then: systemctl enable --now "
+            f"{unit}"
+        )
 
 
 def _ran(*command: str) -> None:

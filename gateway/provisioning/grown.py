@@ -11,6 +11,7 @@ import shutil
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -58,7 +59,7 @@ class GrownFleet:
     @property
     def user(self) -> str:
         """Who may write: the first identity of the others' keys."""
-        return (self._first / "psk").read_text().partition(":")[0]
+        return _user(self._first)
 
     def add(self, machine: Machine) -> None:
         """Write the new gateway's folder, and its certificate.
@@ -84,10 +85,7 @@ class GrownFleet:
             OSError: a file can't be read.
 
         """
-        shared = {name: (self._first / name).read_text() for name in SHARED}
-        made = Welcome(self.plan, self.user, shared)
-        made.check_size()
-        return made
+        return _welcome(self._first, self.plan, self.user)
 
     @property
     def _first(self) -> Path:
@@ -112,6 +110,36 @@ class GrownFleet:
             what = "other machines do not reach" if made.is_local else "the others do not reach"
             raise PlanError(f"--add: {name}: {what} {found}")
         return found
+
+
+def welcome_of_member(folder: Path, name: str) -> Welcome | None:
+    """What a gateway that has its folder in a fleet's is handed with a token; None if it has none.
+
+    Raises:
+        PlanError: that is no fleet's folder, or it is too much.
+        OSError: a file can't be read.
+
+    """
+    if not (folder / name / CONFIGURATION).exists():
+        return None
+    members = {one.id: one for one in gateways_of(folder)}
+    own = members.pop(name)
+    made = replace(
+        own,
+        neighbours=tuple(one.at(one.ports.mqtts) for one in members.values()),
+        has_neighbours_here=any(one.address == own.address for one in members.values()),
+    )
+    return _welcome(folder / name, made, _user(folder / name))
+
+
+def _welcome(source: Path, plan: GatewayPlan, user: str) -> Welcome:
+    made = Welcome(plan, user, {name: (source / name).read_text() for name in SHARED})
+    made.check_size()
+    return made
+
+
+def _user(gateway: Path) -> str:
+    return (gateway / "psk").read_text().partition(":")[0]
 
 
 def authority_of(folder: Path) -> Path:

@@ -133,6 +133,22 @@ async def running(configuration: Path) -> AsyncIterator[None]:
     await reading
 
 
+async def test_a_gateway_that_has_its_folder_there_gets_all_that_is_in_it(
+    fleet: Path, tmp_path: Path
+) -> None:
+    async with service(fleet) as at:
+        code, out, err = hedgerow(
+            *("keys", "token", "gw-b", "--fleet", fleet, "--service", at, "--json")
+        )
+        assert code == 0, err
+        assert (await joined(json.loads(out)["token"], tmp_path / "new"))[0] == 0
+    for name in ("hedgerow.toml", "access.toml", "passwords", "psk", "tree.key", "tls/ca.pem"):
+        assert (tmp_path / "new" / name).read_bytes() == (fleet / "gw-b" / name).read_bytes()
+    other = ("keys", "token", "gw-b", "--fleet", fleet, "--service", at, "--place", "campus")
+    code, _, err = hedgerow(*other)
+    assert (code, "give its name alone" in err) == (exit_codes.WRONG_USE, True)
+
+
 async def test_who_did_not_hear_the_answer_repeats_it_and_nobody_else_can(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
