@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.delay_buckets import bucket, fine_bucket
 from cloud_ingest.ingest.facts import Activity, BatchFacts, Delays, Stage, Statement, merged
 from cloud_ingest.ingest.gateway_totals import GatewayTotals
@@ -176,7 +177,7 @@ class _Task:
         )
         rows_before, bytes_before = columns.rows, columns.bytes
         refused = 0
-        for sequence, row in wanted_rows(header, stretch, rows):
+        for sequence, row in _not_plain(columns, header, stretch, rows):
             try:
                 if columns.add(sequence, row[0], row[1], row[2]):
                     self._state(found, sequence, row[2])
@@ -334,12 +335,30 @@ class _Task:
 
 def wanted_rows(
     header: Header, stretch: SpoolStretch, rows: Sequence[Row]
-) -> Iterable[tuple[int, Row]]:
+) -> Iterator[tuple[int, Row]]:
     """Return the rows of a batch that the plan wants, with their numbers."""
+    for first, some in _wanted_runs(header, stretch, rows):
+        yield from enumerate(some, first)
+
+
+def _wanted_runs(
+    header: Header, stretch: SpoolStretch, rows: Sequence[Row]
+) -> Iterator[tuple[int, Sequence[Row]]]:
+    """Rows that follow each other, and the number of their first."""
     if stretch.keep is None:
-        return enumerate(rows, header.first)
-    numbers = (number for first, last in stretch.keep for number in range(first, last + 1))
-    return ((number, rows[number - header.first]) for number in numbers)
+        yield header.first, rows
+        return
+    for first, last in stretch.keep:
+        yield first, rows[first - header.first : last - header.first + 1]
+
+
+def _not_plain(
+    columns: TelemetryColumns, header: Header, stretch: SpoolStretch, rows: Sequence[Row]
+) -> Iterator[tuple[int, Row]]:
+    """Rows that are to be added one by one; the others are added at once."""
+    for first, some in _wanted_runs(header, stretch, rows):
+        for at in columns.add_plain(first, some):
+            yield first + at, some[at]
 
 
 def seals_of(order: TaskOrder) -> Seals | None:
