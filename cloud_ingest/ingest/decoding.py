@@ -118,8 +118,11 @@ class _Task:
 
     def run(self) -> TaskResult:
         result = self._result
+        segment, receipts = Path(), None
         for stretch in self._order.stretches:
-            receipts = Receipts(Path(stretch.spool) / stretch.segment)
+            path = Path(stretch.spool) / stretch.segment
+            if receipts is None or path != segment:
+                segment, receipts = path, Receipts(path)
             for at, frame, header in batches(stretch):
                 self._take(stretch, at, frame, header, receipts.time_us(at))
         self._write_rows()
@@ -277,13 +280,13 @@ class _Task:
         now_us = self._order.now_us
         open_end = self._result.to_table
         key: tuple[str, int, Stage] = (origin, minute_us, "collector-table")
-        open_end.setdefault(key, Counter())[fine_bucket(now_us - collected_us)] += kept
+        _counts(open_end, key)[fine_bucket(now_us - collected_us)] += kept
         if origin_us is not None:
             counted.times.seen_at(origin_us)
             key = (origin, minute_us, "origin-table")
-            open_end.setdefault(key, Counter())[fine_bucket(now_us - origin_us)] += kept
+            _counts(open_end, key)[fine_bucket(now_us - origin_us)] += kept
             key = (origin, minute_us, "origin-collector")
-            self._delays.setdefault(key, Counter())[bucket(collected_us - origin_us)] += kept
+            _counts(self._delays, key)[bucket(collected_us - origin_us)] += kept
 
     def _write_rows(self) -> None:
         for partition, whole in self._columns.taken():
@@ -331,6 +334,16 @@ class _Task:
             self._refused_files = TableFiles(self._order.quarantine, QUARANTINE)
         self._refused_files.write(pa.Table.from_pylist(self._refused, QUARANTINE))
         self._refused = []
+
+
+def _counts(
+    of: dict[tuple[str, int, Stage], Counter[int]], key: tuple[str, int, Stage]
+) -> Counter[int]:
+    """The counts of a key, to be added to; to make one takes longer than to look it up."""
+    found = of.get(key)
+    if found is None:
+        found = of[key] = Counter()
+    return found
 
 
 def wanted_rows(

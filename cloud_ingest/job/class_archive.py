@@ -97,7 +97,7 @@ def class_archive(
     """
     with contextlib.ExitStack() as stack:
         folder = None
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RuntimeError):  # a service's user may have no home
             folder = _own_folder(cache_folder(environment) / f"spark-{_key(java)}")
         if folder is None or any(key.startswith(_CHANGES_PATH) for key in conf):
             yield ClassArchive(_lean_home(scratch / _HOME))

@@ -51,6 +51,10 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 _LOCAL = re.compile(r"local\[(\*|[1-9]\d{0,3})\]")
 _LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java only hands out tasks: what a slower and smaller one costs is less than compiling it well."""
+_CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+"""Writes beside and renames, as Spark's default does on a file system that is not Hadoop's."""
 TRIES = 4
 """Of a task, as a cluster has them: a worker of Python that dies does not end the job."""
 
@@ -118,6 +122,9 @@ def _settings(folder: Path, options: str) -> dict[str, bool | float | int | str 
         ),
         # Orders of tasks and what they tell are small; rows never come to the driver.
         "spark.driver.memory": "512m",
+        # Hadoop's other ways to write a file of a checkpoint start some ten processes for each
+        # (chmod, readlink), and leave a file of checksums beside it.
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
         "spark.local.dir": str(folder),
         "spark.sql.catalogImplementation": "in-memory",
         # The rows of a spool have old and odd dates where a device's clock was never set.
@@ -125,6 +132,7 @@ def _settings(folder: Path, options: str) -> dict[str, bool | float | int | str 
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
