@@ -72,9 +72,9 @@ class SparkTasks:
         Starting them takes about as long as starting a query does, which happens meanwhile. What
         goes wrong with it goes wrong with the first task, too, which tells it.
         """
-        places = self._context.parallelize(range(self.at_once), self.at_once)
         with contextlib.suppress(Exception):
-            places.foreach(_import_all)
+            count = self.at_once
+            self._context.parallelize(range(count), count).foreach(_import_all)
 
     def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
         """See `TaskRunner`."""
