@@ -2,9 +2,11 @@
 
 A collector's spool is filled (append and sync), and the job reads it into Delta tables, each
 message once, though one in twenty comes twice. Beside it, plain pyarrow decodes the same segments
-with the same columns in as many processes and writes Parquet, and looks for no copies; and DuckDB
-takes the copies out of what that wrote. Then a spool grows by 1,000 messages a second and the job
-follows: how long from the append to the commit.
+with the same columns, message by message, in as many processes and writes Parquet, and looks for no
+copies; and DuckDB takes the copies out of what that wrote. The same processes with the job's way to
+decode a batch at once show what all else costs the job. Then a spool grows by 1,000 messages a
+second and the job follows: how long from the append to the commit. Before all that a job is started
+as an operator starts it: how long to the first row.
 
 Exit codes: 0 done; 1 the tables do not hold each message once; 2 a wrong argument; 6 no Java.
 """
@@ -14,15 +16,17 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
-from typing import Any
+from typing import Any, TypeVar
 
 import deltalake
 import psutil
@@ -42,7 +46,9 @@ from cloud_ingest.tables.store import TableStore
 from gateway import exit_codes
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
-from tree_handler.batch import Entry, Flags, Header
+from tree_handler.batch import Entry, Flags, Header, Row
+
+T = TypeVar("T")
 
 EXIT_WRONG = 1
 EXIT_NO_JAVA = exit_codes.NO_JAVA
@@ -50,6 +56,8 @@ GATEWAYS = 50
 A_BATCH = 100
 COPIES = 20
 """One batch in so many comes twice."""
+WARM = "warm"
+"""The folder of a small spool."""
 SYNC_EVERY = 10
 """Batches; what a busy collector takes together."""
 RATE_PER_S = 1_000
@@ -122,7 +130,28 @@ def fill(spool: Path, made: Iterable[tuple[bytes, Header]]) -> float:
 
 
 def decode_plainly(work: tuple[Path, Path]) -> int:
-    """One segment to one Parquet file; return the rows."""
+    """One segment to one Parquet file, message by message; return the rows."""
+    return _decode(work, _add_each)
+
+
+def decode_at_once(work: tuple[Path, Path]) -> int:
+    """The same as the job decodes it: a batch at a time."""
+    return _decode(work, _add_at_once)
+
+
+def _add_each(columns: TelemetryColumns, first: int, rows: Sequence[Row]) -> None:
+    for sequence, row in enumerate(rows, first):
+        columns.add(sequence, row[0], row[1], row[2])
+
+
+def _add_at_once(columns: TelemetryColumns, first: int, rows: Sequence[Row]) -> None:
+    for at in columns.add_plain(first, rows):
+        columns.add(first + at, *rows[at][:3])
+
+
+def _decode(
+    work: tuple[Path, Path], add: Callable[[TelemetryColumns, int, Sequence[Row]], None]
+) -> int:
     segment, target = work
     gc.disable()
     columns, rows = TelemetryColumns(), 0
@@ -133,8 +162,7 @@ def decode_plainly(work: tuple[Path, Path]) -> int:
             stamp = {"origin": header.origin, "boot_epoch": header.epoch, "logged": header.logged}
             columns.batch(**stamp, **times, group="-")
             frame = data[at : at + header.end]
-            for sequence, row in enumerate(batch.rows(frame, header), header.first):
-                columns.add(sequence, row[0], row[1], row[2])
+            add(columns, header.first, batch.rows(frame, header))
             if columns.rows >= 50_000:
                 writer.write_table(columns.table())
                 rows, columns = rows + columns.rows, TelemetryColumns()
@@ -144,14 +172,16 @@ def decode_plainly(work: tuple[Path, Path]) -> int:
     return rows + columns.rows
 
 
-def plainly(spool: Path, target: Path) -> float:
+def plainly(
+    spool: Path, target: Path, decode: Callable[[tuple[Path, Path]], int] = decode_plainly
+) -> float:
     """All segments in as many processes as there are cores; return the seconds."""
     target.mkdir()
     work = [(path, target / f"{path.stem}.parquet") for path in sorted(spool.glob("*.log"))]
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        pool.map(decode_plainly, work[:1])  # started, and all imported
+        pool.map(decode, work[:1])  # started, and all imported
         begun = time.perf_counter()
-        pool.map(decode_plainly, work, chunksize=1)
+        pool.map(decode, work, chunksize=1)
         return time.perf_counter() - begun
 
 
@@ -251,21 +281,41 @@ class IngestMeasurement:
         return Ingest(IngestSettings(TableStore(str(place)))), str(place / "checkpoint")
 
 
+def first_row_s(spool: Path, tables: Path) -> float:
+    """From the start of ``hedgerow ingest`` to the commit of the first row; it ends by itself.
+
+    Raises:
+        ValueError: it ended without one.
+
+    """
+    command = [sys.executable, "-m", "gateway.cli", "ingest"]
+    command += ["--spool", str(spool), "--tables", str(tables)]
+    first = tables / "telemetry" / "_delta_log" / f"{1:020d}.json"
+    begun = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as job_process:
+        while not first.exists():
+            if job_process.poll() is not None and not first.exists():
+                raise ValueError(f"hedgerow ingest ended with {job_process.returncode}")
+            time.sleep(0.01)
+        return time.perf_counter() - begun
+
+
 def measure(spark: SparkSession, folder: Path, plan: IngestPlan) -> Iterator[Comparison]:
     """All cases.
+
+    Args:
+        spark: the session.
+        folder: with a small spool, `WARM`.
+        plan: how much.
 
     Raises:
         ValueError: the tables do not hold each message once.
 
     """
-    made = list(frames(plan.messages))
-    events = sum(header.count for _, header in made)
     spool = folder / "spool"
-    collected_s = fill(spool, made)
-    del made
+    events, collected_s = apart(collected, spool, plan.messages)
     _show("collector, append and sync", f"{shown(events / collected_s)} messages/s")
-    warm = folder / "warm"
-    fill(warm, list(frames(A_BATCH * GATEWAYS)))
+    warm = folder / WARM
     measurement = IngestMeasurement(spark, folder, plan)
     measurement.run(warm)
     plain_s = plainly(spool, folder / "plain")
@@ -277,6 +327,9 @@ def measure(spark: SparkSession, folder: Path, plan: IngestPlan) -> Iterator[Com
     _show("collector, then job", f"{shown(events / (collected_s + job_s))} messages/s")
     peer = f"pyarrow, {os.cpu_count()} processes"
     yield Comparison("job", events / job_s, events / plain_s, peer, "messages/s", "higher")
+    at_once_s = plainly(spool, folder / "at-once", decode_at_once)
+    peer = f"{peer}, a batch at once"
+    yield Comparison("job", events / job_s, events / at_once_s, peer, "messages/s", "higher")
     duckdb_s = without_copies(folder / "plain", folder / "once.parquet")
     if duckdb_s is not None:
         both = events / (plain_s + duckdb_s)
@@ -289,6 +342,18 @@ def measure(spark: SparkSession, folder: Path, plan: IngestPlan) -> Iterator[Com
     found = quantiles(measurement.latencies_ms(), n=100)
     said = f"p50 {shown(found[49])} ms, p95 {shown(found[94])} ms, p99 {shown(found[98])} ms"
     _show(f"append to commit at {RATE_PER_S:,}/s", said)
+
+
+def collected(spool: Path, messages: int) -> tuple[int, float]:
+    """Fill a spool; return its messages, copies among them, and the seconds that it took."""
+    made = list(frames(messages))
+    return sum(header.count for _, header in made), fill(spool, made)
+
+
+def apart(work: Callable[..., T], *arguments: object) -> T:
+    """Do something in a process that ends with it, so that its memory is not the job's."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as one:
+        return one.submit(work, *arguments).result()
 
 
 def _show(name: str, said: str) -> None:
@@ -304,15 +369,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (java.JavaError, java.JavaChoiceError) as error:
         print(f"benchmarks.ingest: {error}", file=sys.stderr)
         return EXIT_NO_JAVA
-    with (
-        tempfile.TemporaryDirectory(prefix="ingest-benchmark-") as folder,
-        session(runtime) as spark,
-    ):
+    with tempfile.TemporaryDirectory(prefix="ingest-benchmark-") as name:
+        folder = Path(name)
         try:
-            for one in measure(spark, Path(folder), QUICK if options.quick else FULL):
-                found.append(one)
-                peer = f"{shown(one.peer)} by {one.peer_name}"
-                _show(f"  {one.case}", f"{one.ratio:.3g} of {peer}")
+            apart(collected, folder / WARM, A_BATCH * GATEWAYS)
+            for which in (
+                "first",
+                "second",
+            ):  # Java begins the second with the classes of the first
+                took_s = first_row_s(folder / WARM, folder / f"{which}-start")
+                _show(f"{which} start to first row", f"{shown(took_s)} s")
+            with session(runtime) as spark:
+                for one in measure(spark, folder, QUICK if options.quick else FULL):
+                    found.append(one)
+                    peer = f"{shown(one.peer)} by {one.peer_name}"
+                    _show(f"  {one.case}", f"{one.ratio:.3g} of {peer}")
         except ValueError as error:
             print(f"benchmarks.ingest: {error}", file=sys.stderr)
             return EXIT_WRONG

@@ -1,25 +1,22 @@
 """Ingest as a fleet grows: ``python -m benchmarks.ingest_growth``.
 
-The job reads 10,000,000 messages of 50 gateways, one in twenty of which comes twice, beside plain
-pyarrow over the same segments; then 1,000,000 of 10, 100 and 1,000 gateways, and of 50 with 1, 10
-and 100 sensors each. Each case has a session of Spark in a process of its own, and spools that
-other processes have filled, so that the memory told is the job's.
+The job reads 10,000,000 messages of 1,000 gateways, one in twenty of which comes twice, beside
+plain pyarrow over the same segments; then 1,000,000 of 10, 100 and 1,000 gateways, and of 50 with
+1, 10 and 100 sensors each. Each case has a session of Spark in a process of its own, and spools
+that other processes have filled, so that the memory told is the job's.
 
 Exit codes: 0 done; 1 the tables do not hold each message once; 2 a wrong argument; 6 no Java.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import psutil
 
@@ -28,11 +25,8 @@ from benchmarks.comparison import Comparison, shown
 from cloud_ingest.job import java
 from cloud_ingest.job.session import session
 
-T = TypeVar("T")
-
 _MIB = 1 << 20
 SPOOL = "spool"
-_WARM = "warm"
 _WARM_MESSAGES = 5_000
 MOST = 10_000_000
 EACH = 1_000_000
@@ -73,14 +67,14 @@ class Drained:
 def fill(folder: Path, fleet: Fleet) -> None:
     """Fill a spool as a collector does, and a small one beside it."""
     ingest.fill(folder / SPOOL, ingest.frames(fleet.messages, fleet.gateways, fleet.sensors))
-    ingest.fill(folder / _WARM, ingest.frames(_WARM_MESSAGES))
+    ingest.fill(folder / ingest.WARM, ingest.frames(_WARM_MESSAGES))
 
 
 def drain(folder: Path) -> Drained:
     """Read a spool into new tables, after a small one has started all that is started once."""
     with session(java.provide(os.environ)) as spark:
         measurement = ingest.IngestMeasurement(spark, folder, ingest.FULL)
-        measurement.run(folder / _WARM)
+        measurement.run(folder / ingest.WARM)
         run = measurement.run(folder / SPOOL)
         own = psutil.Process()
         java_mib = sum(one.memory_info().rss for one in own.children()) / _MIB
@@ -94,12 +88,6 @@ def _peak_mib() -> float:
     raise OSError("/proc/self/status has no VmHWM")
 
 
-def _apart(work: Callable[..., T], *arguments: object) -> T:
-    """Do something in a process that ends with it."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as one:
-        return one.submit(work, *arguments).result()
-
-
 def measure(folder: Path, fleet: Fleet) -> ingest.JobRun:
     """One case.
 
@@ -107,8 +95,8 @@ def measure(folder: Path, fleet: Fleet) -> ingest.JobRun:
         ValueError: the tables do not hold each message once.
 
     """
-    _apart(fill, folder, fleet)
-    found: Drained = _apart(drain, folder)
+    ingest.apart(fill, folder, fleet)
+    found: Drained = ingest.apart(drain, folder)
     print(told(fleet, found), flush=True)
     return found.run
 
@@ -162,10 +150,13 @@ def cases(measured: Sequence[Fleet]) -> Iterator[Comparison]:
 def fleets(*, quick: bool) -> list[Fleet]:
     """All fleets, the one of most messages first and then the one that others stand beside."""
     if quick:
-        return [Fleet(QUICK_MOST), *(Fleet(QUICK_EACH, gateways) for gateways in (10, 1_000))]
+        return [
+            Fleet(QUICK_MOST, 1_000),
+            *(Fleet(QUICK_EACH, gateways) for gateways in (10, 1_000)),
+        ]
     of_gateways = [Fleet(EACH, gateways) for gateways in (10, 100, 1_000)]
     of_sensors = [Fleet(EACH, sensors=sensors) for sensors in (1, 10, 100)]
-    return [Fleet(MOST), *of_gateways, *of_sensors]
+    return [Fleet(MOST, 1_000), *of_gateways, *of_sensors]
 
 
 def _beside(

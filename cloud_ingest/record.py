@@ -14,7 +14,7 @@ that ends in ``_`` says that it must be understood, and is refused (as RFC 8428,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Annotated, Any, Final, Literal
@@ -46,6 +46,11 @@ MAX_DATA_BYTES: Final = 1 << 20
 """Of a value that is bytes."""
 MAX_LATER_BYTES: Final = 64 * 1024
 """Of a payload with keys that are unknown here."""
+YEAR_1_S: Final = -62_135_596_800
+YEAR_9999_S: Final = 253_402_300_799
+"""The seconds that a table holds as a time are from here to there."""
+LONG_MAX: Final = 2**63 - 1
+"""The largest number of a device that a table holds; the least one is its negative."""
 
 
 class RecordError(ValueError):
@@ -140,9 +145,24 @@ class _Form(msgspec.Struct, gc=False):
 
 
 _KNOWN: Final = frozenset(_Form.__struct_fields__)
-_PLAIN_HEAD: Final = 0x86
-"""A msgpack map of six keys: the five that are required, and the value."""
+PLAIN_HEAD: Final = b"\x86"
+"""How what `plain` reads begins: a msgpack map of six keys, the five required and the value."""
+_FLOATS: Final = {float}
 _decoder = msgspec.msgpack.Decoder(_Form)
+
+
+class _PlainForm(msgspec.Struct, gc=False):
+    """The commonest map: what it must have, and a number; time and number fit a table."""
+
+    r: Annotated[int, Meta(ge=1, le=VERSION)]
+    n: Annotated[str, Meta(max_length=MAX_NAME_LENGTH)]
+    u: Annotated[str, Meta(max_length=MAX_UNIT_LENGTH)]
+    t: Annotated[float, Meta(ge=YEAR_1_S, le=YEAR_9999_S)]
+    i: Annotated[int, Meta(ge=-LONG_MAX, le=LONG_MAX)]
+    v: int | float
+
+
+_plain_decoder = msgspec.msgpack.Decoder(_PlainForm)
 
 
 def decode(payload: bytes) -> Record:
@@ -181,20 +201,56 @@ def plain(payload: bytes) -> tuple[str, str, float, int, float] | None:
     """The commonest record in one step: a good number, and no key but those that it must have.
 
     Returns:
-        Name, unit, time, number and value of a record that `decode` reads; None for any other
-        payload.
+        Name, unit, time, number and value of a record that `decode` reads and a table holds; None
+        for any other payload.
 
     """
-    if payload[0] != _PLAIN_HEAD:
+    if payload[:1] != PLAIN_HEAD:
         return None
     try:
-        form = _decoder.decode(payload)
+        # Six keys, of which these are: so none of them is unknown, or stands twice.
+        form = _plain_decoder.decode(payload)
     except (msgspec.DecodeError, RecursionError, ValueError):
         return None
     value = form.v
     if type(value) is int:
         value = closest(value)
-    # Six keys, of which these are: so none of them is unknown, or stands twice.
-    if type(value) is not float or form.r > VERSION or not isfinite(value):
+    if type(value) is not float or not isfinite(value):
         return None
     return form.n, form.u, form.t, form.i, value
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRecords:
+    """What `plain` reads of several records, field by field."""
+
+    names: list[str]
+    units: list[str]
+    times_s: list[float]
+    numbers: list[int]
+    values: list[float]
+
+
+def plain_records(payloads: Sequence[bytes]) -> PlainRecords | None:
+    """Read records as `plain` does; None if it does not read each of them.
+
+    Args:
+        payloads: they begin with `PLAIN_HEAD`.
+
+    """
+    try:
+        forms = list(map(_plain_decoder.decode, payloads))
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
+    values = [form.v for form in forms]
+    if set(map(type, values)) != _FLOATS:
+        values = [closest(value) for value in values]
+    if set(map(type, values)) != _FLOATS or not all(map(isfinite, values)):
+        return None
+    return PlainRecords(
+        [form.n for form in forms],
+        [form.u for form in forms],
+        [form.t for form in forms],
+        [form.i for form in forms],
+        values,
+    )

@@ -26,29 +26,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgpack
 import msgspec
 
+from tree_handler.batch_body import MAX_ARRAY, MAX_ENTRIES, rows_of
 from tree_handler.entry import Entry, Row, row_size
 from tree_handler.errors import BatchError
 from tree_handler.flags import ADDRESS_BYTES, Flags
-from tree_handler.unpacking import ElementCount, check_whole
 
-__all__ = ["Entry", "Flags", "Row"]  # the other names of this module are its own
+__all__ = ["MAX_ARRAY", "MAX_ENTRIES", "Entry", "Flags", "Row"]  # the others are its own
 
 MAGIC: Final = b"HB"
 VERSION: Final = 1
 FRAME: Final = struct.Struct(">2sBBII")
 _HEAD: Final = struct.Struct(">IQIQB")
-MAX_ENTRIES: Final = 1_000
-"""A batch is cut at so many messages."""
-MAX_ARRAY: Final = 32_768
-"""Items of one array in a body; user properties of earlier releases were up to 26,214."""
-MAX_ELEMENTS: Final = 5 << 19
-"""Of all arrays and maps in a body: so many messages with 512 user properties each have fewer, and
-an earlier release made such a batch."""
-UNCOUNTED_BYTES: Final = 64 * 1024
-"""In a smaller body they are not counted: it can't have many."""
 MAX_BODY_BYTES: Final = 256 * 1024
 """A batch is cut at so many bytes of messages; a larger message is a batch of its own."""
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
@@ -69,8 +59,6 @@ MAX_NUMBER: Final = (1 << 62) - 1
 MAX_PASSED: Final = (1 << 32) - 1
 """Numbers that one statement can pass over."""
 
-_DELIVERIES: Final = frozenset((0, 1, 2, 4, 5, 6))
-"""QoS and RETAIN as they stand in a body: see `Entry.row`."""
 _pack: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -317,34 +305,7 @@ def rows(frame: bytes, header: Header) -> list[Row]:
     """
     if header.count > MAX_ENTRIES:
         raise BatchError("batch entries", header.count)
-    try:
-        body = memoryview(frame)[header.body_at : header.end - header.seal_bytes]
-        count = ElementCount("batch", MAX_ELEMENTS) if len(body) > UNCOUNTED_BYTES else None
-        check_whole(body)
-        found: list[Row] = list(
-            msgpack.unpackb(
-                body,
-                use_list=False,
-                strict_map_key=False,
-                list_hook=None if count is None else count.of_list,
-                object_hook=None if count is None else count.of_map,
-                max_array_len=MAX_ARRAY,
-                max_map_len=256,
-            )
-        )
-        is_wrong = any(
-            type(row[0]) is not str
-            or type(row[1]) is not int
-            or row[1] not in _DELIVERIES
-            or type(row[2]) is not bytes
-            or (len(row) > 3 and type(row[3]) is not dict)
-            or (len(row) > 4 and type(row[4]) is not bytes)
-            for row in found
-        )
-    except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
-        raise BatchError("batch body", str(error)) from error
-    if is_wrong:
-        raise BatchError("batch entry", "a field of a wrong type")
+    found = rows_of(memoryview(frame)[header.body_at : header.end - header.seal_bytes])
     if len(found) != header.count:
         raise BatchError("batch count", (header.count, len(found)))
     return found

@@ -6,9 +6,10 @@ messages have is kept by their number. So a message costs a few appends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -16,18 +17,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cloud_ingest import record
-from cloud_ingest.ingest.plan import LONG_MAX
 from cloud_ingest.mapping.births import MessageStamp
 from cloud_ingest.mapping.reading import Mappings
 from cloud_ingest.measurements import MAP_HEADS, Measurement, decode, of_record
-from cloud_ingest.record import RecordError, Value
+from cloud_ingest.record import (
+    LONG_MAX,
+    PLAIN_HEAD,
+    YEAR_1_S,
+    YEAR_9999_S,
+    RecordError,
+    Value,
+    plain_records,
+)
 from cloud_ingest.tables.schemas import FILE_COLUMNS
+from tree_handler.batch import Row
 
-YEAR_1_S = -62_135_596_800
-YEAR_9999_S = 253_402_300_799
 STATUS_TOPIC_END = "/$status"
 MAX_TOPIC_LENGTH = 1_000
 """In characters."""
+_PLAIN_HEADS = {PLAIN_HEAD}
 
 _ONCE = ("origin", "boot_epoch", "logged", "origin_time", "collected_time", "group")
 _DENSE = ("sequence", "topic", "payload", "sensor", "unit", "value", "device_time", "device_number")
@@ -82,7 +90,7 @@ class TelemetryColumns:
                 f"topic: {len(topic)} characters, at most {MAX_TOPIC_LENGTH} are read"
             )
         origin = self._once["origin"][-1]
-        is_status = topic.endswith(STATUS_TOPIC_END) and is_status_of(topic, origin)
+        is_status = is_status_of(topic, origin)
         if is_status:
             told: tuple[Any, ...] = (None, None, None, None, None)
             rare: Mapping[str, Any] = {}
@@ -110,7 +118,60 @@ class TelemetryColumns:
         self.bytes += len(payload)
         return is_status
 
-    def _told(self, sequence: int, topic: str, payload: bytes) -> _Row:
+    def add_plain(self, first: int, rows: Sequence[Row]) -> Sequence[int]:
+        """Add at once those messages of a batch that hold a plain telemetry record.
+
+        Args:
+            first: number of the first message; those of the others follow without gaps.
+            rows: the messages.
+
+        Returns:
+            Which rows are not added, by their place among them; `add` takes them.
+
+        """
+        origin = self._once["origin"][-1]
+        odd = {topic for topic in {row[0] for row in rows} if _is_odd(topic, origin)}
+        others: list[int] = []
+        if odd or {row[2][:1] for row in rows} != _PLAIN_HEADS:
+            others = [
+                at
+                for at, (topic, _, payload, *_) in enumerate(rows)
+                if topic in odd or payload[:1] != PLAIN_HEAD
+            ]
+        sequences: Sequence[int] = range(first, first + len(rows))
+        chosen = rows
+        if others:
+            left = set(others)
+            places = [at for at in range(len(rows)) if at not in left]
+            sequences, chosen = [first + at for at in places], [rows[at] for at in places]
+        if not chosen or not self._add_records(sequences, chosen, origin):
+            return range(len(rows))
+        return others
+
+    def _add_records(self, sequences: Sequence[int], rows: Sequence[Row], origin: str) -> bool:
+        """Add messages, if each holds a plain telemetry record."""
+        payloads = [row[2] for row in rows]
+        found = plain_records(payloads)
+        if found is None:
+            return False
+        sensors = {name: _at_gateway(origin, name) for name in set(found.names)}
+        dense, count = self._dense, len(rows)
+        dense["sequence"].extend(sequences)
+        dense["topic"].extend([row[0] for row in rows])
+        dense["payload"].extend(payloads)
+        dense["sensor"].extend([sensors[name] for name in found.names])
+        dense["unit"].extend(found.units)
+        dense["value"].extend(found.values)
+        dense["device_time"].extend(map(_micros, found.times_s))
+        dense["device_number"].extend(found.numbers)
+        self._flags.extend([row[1] for row in rows])
+        self._good.extend(repeat(True, count))
+        self._batch.extend(repeat(len(self._once["origin"]) - 1, count))
+        self.rows += count
+        self.bytes += sum(map(len, payloads))
+        return True
+
+    def _told(self, sequence: int, topic: str, payload: bytes) -> _Read:
         """Of a message in any form.
 
         Raises:
@@ -160,32 +221,29 @@ class TelemetryColumns:
 
 def is_status_of(topic: str, origin: str) -> bool:
     """Whether a topic is that of a gateway's status: ``<domain>/<group>/<gateway>/$status``."""
+    if not topic.endswith(STATUS_TOPIC_END):
+        return False
     parts = topic.split("/")
     return len(parts) == 4 and parts[2] == origin
 
 
+def _is_odd(topic: str, origin: str) -> bool:
+    """Whether a message on a topic is read for itself, whatever it holds."""
+    return len(topic) > MAX_TOPIC_LENGTH or is_status_of(topic, origin)
+
+
 _Told = tuple[Any, ...]
-_Row = tuple[_Told, Mapping[str, Any], bool]
+_Read = tuple[_Told, Mapping[str, Any], bool]
 """Sensor, unit, number, device time and device number; what few messages have; whether it is a
 telemetry record of good quality."""
 
 
-def _plain_told(payload: bytes, origin: str) -> _Row | None:
-    """Of the commonest telemetry record; None of any other payload.
-
-    Raises:
-        RecordError: it is one, and says what no table holds.
-
-    """
-    if not payload or payload[0] not in MAP_HEADS or (plain := record.plain(payload)) is None:
+def _plain_told(payload: bytes, origin: str) -> _Read | None:
+    """Of the commonest telemetry record; None of any other payload."""
+    if (plain := record.plain(payload)) is None:
         return None
     name, unit, time_s, number, value = plain
-    if not -LONG_MAX <= number <= LONG_MAX:
-        raise RecordError(f"i (number): {number!r}")
-    prefix = f"{origin}/"
-    if name.startswith(prefix) and name != prefix:
-        name = name.removeprefix(prefix)
-    return (name, unit, value, _time_us(time_s), number), _NOTHING, True
+    return (_at_gateway(origin, name), unit, value, _micros(time_s), number), _NOTHING, True
 
 
 _NOTHING: Mapping[str, Any] = {}
@@ -202,7 +260,7 @@ def _mapped(
     return decode(payload) if found is None else found
 
 
-def _of_any_form(read: list[Measurement], origin: str, origin_us: int | None) -> _Row:
+def _of_any_form(read: list[Measurement], origin: str, origin_us: int | None) -> _Read:
     found = [_as_at(origin, each) for each in read]
     times_us = [_measured_us(each, origin_us) for each in found]
     first = found[0]
@@ -254,16 +312,20 @@ def _extension(value: object) -> object:
     )
 
 
-def _as_at(origin: str, found: Measurement) -> Measurement:
-    """With the sensor's name as it is at its gateway.
+def _at_gateway(origin: str, sensor: str) -> str:
+    """A sensor's name as it is at its gateway.
 
     In SenML a gateway names a sensor for the whole world, ``gw-a/host/load1`` (RFC 8428, section
     4.5.1), and in a telemetry record for itself. The row says the gateway, so both are one name.
     """
-    prefix = f"{origin}/"
-    if found.sensor is None or not found.sensor.startswith(prefix) or found.sensor == prefix:
+    return sensor.removeprefix(f"{origin}/") or sensor
+
+
+def _as_at(origin: str, found: Measurement) -> Measurement:
+    """With the sensor's name as it is at its gateway."""
+    if found.sensor is None:
         return found
-    return replace(found, sensor=found.sensor.removeprefix(prefix))
+    return replace(found, sensor=_at_gateway(origin, found.sensor))
 
 
 def _measured_us(found: Measurement, origin_us: int | None) -> int | None:
@@ -278,6 +340,10 @@ def _time_us(time_s: float | None) -> int | None:
         return None
     if not YEAR_1_S <= time_s <= YEAR_9999_S:  # nor NaN
         raise RecordError(f"t (time): {time_s!r}")
+    return _micros(time_s)
+
+
+def _micros(time_s: float) -> int:
     return round(time_s * 1_000_000)
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.delay_buckets import bucket, fine_bucket
 from cloud_ingest.ingest.facts import Activity, BatchFacts, Delays, Stage, Statement, merged
 from cloud_ingest.ingest.gateway_totals import GatewayTotals
@@ -117,8 +118,11 @@ class _Task:
 
     def run(self) -> TaskResult:
         result = self._result
+        segment, receipts = Path(), None
         for stretch in self._order.stretches:
-            receipts = Receipts(Path(stretch.spool) / stretch.segment)
+            path = Path(stretch.spool) / stretch.segment
+            if receipts is None or path != segment:
+                segment, receipts = path, Receipts(path)
             for at, frame, header in batches(stretch):
                 self._take(stretch, at, frame, header, receipts.time_us(at))
         self._write_rows()
@@ -176,7 +180,7 @@ class _Task:
         )
         rows_before, bytes_before = columns.rows, columns.bytes
         refused = 0
-        for sequence, row in wanted_rows(header, stretch, rows):
+        for sequence, row in _not_plain(columns, header, stretch, rows):
             try:
                 if columns.add(sequence, row[0], row[1], row[2]):
                     self._state(found, sequence, row[2])
@@ -276,13 +280,13 @@ class _Task:
         now_us = self._order.now_us
         open_end = self._result.to_table
         key: tuple[str, int, Stage] = (origin, minute_us, "collector-table")
-        open_end.setdefault(key, Counter())[fine_bucket(now_us - collected_us)] += kept
+        _counts(open_end, key)[fine_bucket(now_us - collected_us)] += kept
         if origin_us is not None:
             counted.times.seen_at(origin_us)
             key = (origin, minute_us, "origin-table")
-            open_end.setdefault(key, Counter())[fine_bucket(now_us - origin_us)] += kept
+            _counts(open_end, key)[fine_bucket(now_us - origin_us)] += kept
             key = (origin, minute_us, "origin-collector")
-            self._delays.setdefault(key, Counter())[bucket(collected_us - origin_us)] += kept
+            _counts(self._delays, key)[bucket(collected_us - origin_us)] += kept
 
     def _write_rows(self) -> None:
         for partition, whole in self._columns.taken():
@@ -332,14 +336,42 @@ class _Task:
         self._refused = []
 
 
+def _counts(
+    of: dict[tuple[str, int, Stage], Counter[int]], key: tuple[str, int, Stage]
+) -> Counter[int]:
+    """The counts of a key, to be added to; to make one takes longer than to look it up."""
+    found = of.get(key)
+    if found is None:
+        found = of[key] = Counter()
+    return found
+
+
 def wanted_rows(
     header: Header, stretch: SpoolStretch, rows: Sequence[Row]
-) -> Iterable[tuple[int, Row]]:
+) -> Iterator[tuple[int, Row]]:
     """Return the rows of a batch that the plan wants, with their numbers."""
+    for first, some in _wanted_runs(header, stretch, rows):
+        yield from enumerate(some, first)
+
+
+def _wanted_runs(
+    header: Header, stretch: SpoolStretch, rows: Sequence[Row]
+) -> Iterator[tuple[int, Sequence[Row]]]:
+    """Rows that follow each other, and the number of their first."""
     if stretch.keep is None:
-        return enumerate(rows, header.first)
-    numbers = (number for first, last in stretch.keep for number in range(first, last + 1))
-    return ((number, rows[number - header.first]) for number in numbers)
+        yield header.first, rows
+        return
+    for first, last in stretch.keep:
+        yield first, rows[first - header.first : last - header.first + 1]
+
+
+def _not_plain(
+    columns: TelemetryColumns, header: Header, stretch: SpoolStretch, rows: Sequence[Row]
+) -> Iterator[tuple[int, Row]]:
+    """Rows that are to be added one by one; the others are added at once."""
+    for first, some in _wanted_runs(header, stretch, rows):
+        for at in columns.add_plain(first, some):
+            yield first + at, some[at]
 
 
 def seals_of(order: TaskOrder) -> Seals | None:

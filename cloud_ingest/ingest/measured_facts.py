@@ -47,8 +47,9 @@ def measured(table: pa.Table) -> Iterator[RowFacts | Untold]:
     while waiting:
         part = waiting.pop()
         try:
-            spans, delays = tuple(sensor_spans(part)), tuple(device_delays(part))
-            told = RowFacts(BatchFacts(0, 0, (), (), (), delays, spans), accept_latencies(part))
+            spans, timed = tuple(sensor_spans(part)), timed_rows(part)
+            delays = tuple(device_delays(timed))
+            told = RowFacts(BatchFacts(0, 0, (), (), (), delays, spans), accept_latencies(timed))
         except Exception as error:  # whatever it is, the rows are right
             half = part.num_rows // 2
             if half:
@@ -73,7 +74,7 @@ def sensor_spans(table: pa.Table) -> Iterator[SensorSpan]:
             "sensor": table["sensor"].combine_chunks().dictionary_encode().indices,
             "time": time,
             "value": table["value"],
-            "row": pa.array(range(table.num_rows), pa.int64()),
+            "row": pc.subtract(pc.cumulative_sum(pa.repeat(1, table.num_rows)), 1),
         }
     ).filter(usable)
     if not chosen.num_rows:
@@ -108,9 +109,13 @@ def sensor_spans(table: pa.Table) -> Iterator[SensorSpan]:
         )
 
 
-def device_delays(table: pa.Table) -> Iterator[Delays]:
-    """From readings to their acceptance at the origin, where the message says when it was."""
-    timed = _timed(table)
+def device_delays(timed: pa.Table) -> Iterator[Delays]:
+    """From readings to their acceptance at the origin.
+
+    Args:
+        timed: of `timed_rows`.
+
+    """
     if not timed.num_rows:
         return
     bucket = pc.floor(
@@ -129,12 +134,10 @@ def device_delays(table: pa.Table) -> Iterator[Delays]:
         yield Delays(origin, minute, "device-origin", buckets)
 
 
-def accept_latencies(table: pa.Table) -> dict[str, GatewayTotals]:
+def accept_latencies(timed: pa.Table) -> dict[str, GatewayTotals]:
     """The same as sum, count and maximum by gateway."""
-    found = (
-        _timed(table)
-        .group_by("origin", use_threads=False)
-        .aggregate([("us", "sum"), ("us", "count"), ("us", "max")])
+    found = timed.group_by("origin", use_threads=False).aggregate(
+        [("us", "sum"), ("us", "count"), ("us", "max")]
     )
     return {
         row["origin"]: GatewayTotals(
@@ -146,14 +149,14 @@ def accept_latencies(table: pa.Table) -> dict[str, GatewayTotals]:
     }
 
 
-def _timed(table: pa.Table) -> pa.Table:
+def timed_rows(table: pa.Table) -> pa.Table:
     """Origin, minute of the collector's clock and delay in microseconds, where it is known.
 
     Delays are floating-point: of clocks that are centuries apart a sum fits in no integer, and an
     exact conversion of a single one fails.
     """
     both = pc.and_(pc.is_valid(table["device_time"]), pc.is_valid(table["origin_time"]))
-    table = table.filter(both)
+    table = table.select(["origin", "device_time", "origin_time", "collected_time"]).filter(both)
     micros = pc.subtract(
         table["origin_time"].cast(pa.int64()), table["device_time"].cast(pa.int64())
     ).cast(pa.float64(), safe=False)

@@ -14,10 +14,10 @@ from cloud_ingest.ingest.closing import Closing
 from cloud_ingest.ingest.facts import GivenUp, Interval, Numbers
 from cloud_ingest.ingest.forgotten import recall
 from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger, Stream, minus
+from cloud_ingest.record import LONG_MAX
 from tree_handler.batch import Header
 from tree_handler.intervals import Intervals
 
-LONG_MAX = 2**63 - 1
 YEAR_9999_US = 253_402_300_799_000_000
 """The last second that Spark, Parquet's readers and Python's datetime all can hold."""
 STRETCH_BYTES = 1 << 20

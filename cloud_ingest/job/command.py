@@ -37,6 +37,7 @@ from cloud_ingest.job.beginnings import DISK_FULL, Beginnings, SparkGoneError, a
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.job.scratch import scratch
 from cloud_ingest.job.session import session
+from cloud_ingest.job.task_runners import SparkTasks
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.spool.proof import HandedCertificates, read_certificates
@@ -239,6 +240,9 @@ def _take_all(
             if _NO_JAVA_ANY_MORE in str(error):
                 raise SparkGoneError("Java ended while Spark was starting") from error
             raise
+        if not asked.is_set():
+            prepare = SparkTasks(spark.sparkContext).prepare
+            threading.Thread(target=prepare, name="prepare", daemon=True).start()
         begin = functools.partial(
             start,
             spark,

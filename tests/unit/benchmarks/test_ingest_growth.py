@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import ingest_growth
-from benchmarks.ingest import A_BATCH, COPIES, JobRun
+from benchmarks.ingest import A_BATCH, COPIES, GATEWAYS, JobRun
 from benchmarks.ingest_growth import SPOOL, Drained, Fleet, fill, fleets, measure, told
 from cloud_ingest import record
 from cloud_ingest.spool.segments import read_mark, segments
@@ -46,8 +46,8 @@ def test_each_gateway_of_each_fleet_has_messages_and_one_thing_grows_at_a_time(
     assert all(fleet.messages // A_BATCH >= fleet.gateways for fleet in (most, least, *more))
     assert most.messages > least.messages
     assert {fleet.messages for fleet in more} == {least.messages}
-    assert max(fleet.gateways for fleet in more) == 1_000
-    assert all(fleet.sensors == 1 or fleet.gateways == most.gateways for fleet in more)
+    assert most.gateways == max(fleet.gateways for fleet in more) == 1_000
+    assert all(fleet.sensors == 1 or fleet.gateways == GATEWAYS for fleet in more)
 
 
 def test_a_line_tells_the_rate_the_memory_and_the_ledger() -> None:

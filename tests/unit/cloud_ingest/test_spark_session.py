@@ -40,6 +40,17 @@ def test_sparks_own_python_imports_the_installed_pyspark_and_compiles_none(spark
     assert Path(found).is_file()  # in an archive it would be none
 
 
+def test_a_checkpoint_has_sparks_own_files_alone(
+    spark: SparkSession, spool: Any, tmp_path: Path
+) -> None:
+    spool.readings("gw-a", 1, 1, 5)
+    spool.sync()
+    ingest(spark, spool, tmp_path / "tables")
+    place = tmp_path / "c"
+    files = {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
+    assert files == {"metadata", "offsets/0", "commits/0"}  # and no checksums of Hadoop's
+
+
 def test_a_forgotten_gateway_stays_forgotten_and_goes_on(
     spark: SparkSession, spool: Any, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.msgpack import Ext
+from msgspec.msgpack import encode as msgpack_of
 
 from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.plan import YEAR_9999_US
@@ -342,3 +343,85 @@ def test_a_topic_that_is_too_long_is_refused() -> None:
     assert rows([as_batch([Entry("t" * 1_000, b"1")])])
     with pytest.raises(RecordError, match="topic: 1001 characters, at most 1000"):
         rows([as_batch([Entry("t" * 1_001, b"1")])])
+
+
+_NUMBERS = st.floats() | st.integers(-(2**63), 2**64 - 1)
+_RECORDS = st.builds(
+    lambda name, unit, value, time_s, number: msgpack_of(
+        {"r": 1, "n": name, "u": unit, "t": time_s, "i": number, "v": value}
+    ),
+    st.sampled_from(["s", "gw-a/s", "gw-a/", "", "n" * 264, "n" * 265]),
+    st.sampled_from(["", "Cel", "u" * 201]),
+    st.sampled_from([21.5, 21, 2**53 + 1, math.nan, math.inf, 2**64 - 1, True]) | _NUMBERS,
+    st.sampled_from([1.7e9, 1.7e9 + 1e-6, 0, -62_135_596_801, 253_402_300_799.5]) | _NUMBERS,
+    st.sampled_from([1, 2**63 - 1, 2**63, -(2**63)]),
+)
+_OTHERS = st.sampled_from(
+    [
+        b"",
+        b"21.5",
+        Record("s", "", "text", 1.7e9, 4).encode(),
+        Record("s", "", 1.5, 1.7e9, 4, tags={"a": "b"}).encode(),
+        Record("s", "", 1.5, 1.7e9, 4, quality="uncertain").encode(),
+        msgpack_of({"r": 3, "n": "s", "u": "", "t": 1.0, "i": 1, "v": 1.0}),
+        b"\x86" + msgpack_of({"r": 1, "n": "s", "u": "", "t": 1.0, "i": 1})[1:] + b"\xa1i\x02",
+    ]
+)
+_TOPICS = st.sampled_from(
+    ["t", "campus/north/gw-a/$status", "campus/north/gw-b/$status", "t" * 1_001]
+)
+
+
+@given(
+    messages=st.lists(
+        st.tuples(_TOPICS, _RECORDS | _OTHERS | _MSGPACK_LIKE), min_size=1, max_size=6
+    )
+)
+def test_records_that_are_read_at_once_are_read_as_each_by_itself(
+    messages: list[tuple[str, bytes]],
+) -> None:
+    batch = [(topic, 5, payload) for topic, payload in messages]
+    at_once, one_by_one = TelemetryColumns(), TelemetryColumns()
+    for columns in (at_once, one_by_one):
+        columns.batch(
+            origin="gw-a", boot_epoch=1, logged=True, origin_time=1, collected_time=1, group="-"
+        )
+    told = add_each(at_once, 7, batch, at_once.add_plain(7, batch))
+    assert add_each(one_by_one, 7, batch, range(len(batch))) == {
+        **dict.fromkeys(range(len(batch)), False),
+        **told,
+    }
+    found = [columns.table().sort_by("sequence").to_pylist() for columns in (at_once, one_by_one)]
+    assert found[0] == found[1]
+    assert at_once.bytes == one_by_one.bytes
+
+
+def add_each(
+    columns: TelemetryColumns,
+    first: int,
+    batch: list[tuple[str, int, bytes]],
+    places: Iterable[int],
+) -> dict[int, bool | str]:
+    """What each message is taken for: whether it is a status, or why it is refused."""
+    told: dict[int, bool | str] = {}
+    for at in places:
+        topic, flags, payload = batch[at]
+        try:
+            told[at] = columns.add(first + at, topic, flags, payload)
+        except RecordError as error:
+            told[at] = str(error)
+    return told
+
+
+def test_of_a_batch_with_a_status_the_records_are_read_at_once() -> None:
+    columns = TelemetryColumns()
+    columns.batch(
+        origin="gw-a", boot_epoch=1, logged=True, origin_time=1, collected_time=1, group="-"
+    )
+    plain = Record("s", "", 1.5, 1.7e9, 4).encode()
+    status = ("campus/north/gw-a/$status", 1, b"x")
+    assert columns.add_plain(1, [("t", 1, plain), status, ("t", 1, plain), ("t", 1, b"1")]) == [
+        1,
+        3,
+    ]
+    assert columns.table()["sequence"].to_pylist() == [1, 3]

@@ -146,3 +146,31 @@ def test_messages_of_a_batch_are_counted_before_they_are_read() -> None:
     frame, header = batch.make("a", 1, 1, [("", 0, b"", properties)], flags=1, origin_time_us=0)
     with pytest.raises(BatchError, match="batch body"):
         batch.rows(frame, header)
+
+
+@pytest.mark.parametrize("behind", [(), ({},)], ids=["plain", "with properties"])
+@pytest.mark.parametrize(
+    ("topic", "delivery", "payload", "why"),
+    [
+        (b"t", 1, b"", "batch entry"),
+        ("t", 3, b"", "batch entry"),
+        ("t", 7, b"", "batch entry"),
+        ("t", 1.0, b"", "batch entry"),
+        ("t", True, b"", "batch entry"),
+        ("t", 1, "", "batch entry"),
+        ("t", 1, None, "batch entry"),
+    ],
+)
+def test_a_message_with_a_field_of_a_wrong_type_is_refused(
+    topic: object, delivery: object, payload: object, why: str, behind: tuple[Any, ...]
+) -> None:
+    wrong = (topic, delivery, payload, *behind)
+    frame, header = batch.make("gw", 1, 1, [("t", 1, b""), wrong], flags=1, origin_time_us=0)
+    with pytest.raises(BatchError, match=why):
+        batch.rows(frame, header)
+
+
+def test_a_topic_that_is_no_text_is_refused() -> None:
+    frame, header = batch.make("gw", 1, 1, [("topic", 1, b"")], flags=1, origin_time_us=0)
+    with pytest.raises(BatchError, match="batch body"):
+        batch.rows(frame.replace(b"topic", b"t\xff\xffic"), header)
