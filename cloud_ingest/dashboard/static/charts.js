@@ -1,7 +1,7 @@
 // Charts over time, by uPlot.
 import { h, fill } from "./dom.js";
 import { colour } from "./theme_switch.js";
-import { number, time } from "./words.js";
+import { number, ticks, time } from "./words.js";
 
 const INKS = ["ink-1", "ink-2", "ink-3", "ink-4"];
 
@@ -97,7 +97,7 @@ export function chart({ title, unit, times, series, band, height = 200, zoomed, 
       y: floor === undefined ? {} : { range: (_plot, low, high) => [Math.min(floor, low), high > floor ? high * 1.08 : floor + 1] },
     },
     series: [{ label: "UTC", value: (_plot, at) => (at === null ? "–" : time(at * 1000)) }, ...lines],
-    axes: [{ ...axis(null), values: TICKS, size: 40 }, { ...axis(unit), values: (_plot, ticks) => ticks.map((tick) => number(tick, 4)) }],
+    axes: [{ ...axis(null), values: TICKS, size: 40 }, { ...axis(unit), values: (_plot, at, _axis, _space, step) => ticks(at, step) }],
     tzDate: (at) => window.uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
     hooks: {
       setSelect: [
