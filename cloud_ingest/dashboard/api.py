@@ -15,6 +15,8 @@ from aiohttp import web
 
 from cloud_ingest.dashboard import fleet_view, loss_view, sensors_view
 from cloud_ingest.dashboard.acknowledging import NoteError, acknowledge, checked_note
+from cloud_ingest.dashboard.asked import number as _number
+from cloud_ingest.dashboard.asked import text as _text
 from cloud_ingest.dashboard.browsers import ListeningBrowsers
 from cloud_ingest.dashboard.entrance import Entrance, Token
 from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, ApiError, harden
@@ -58,7 +60,10 @@ class Api:
         """Add all routes."""
         for name in READY:
             app.router.add_get(f"/api/{name}", self._ready(name))
-        for name in ("me", "tables", "gateway", "tree", "sensor", "latency", "slowest", "events"):
+        for name in (
+            *("me", "tables", "gateway", "history", "current", "tree", "sensor"),
+            *("latency", "slowest", "events"),
+        ):
             app.router.add_get(f"/api/{name}", getattr(self, name))
         for name in ("login", "logout", "acknowledge"):
             app.router.add_post(f"/api/{name}", getattr(self, name))
@@ -109,6 +114,28 @@ class Api:
         if found is None:
             raise ApiError(HTTPStatus.NOT_FOUND, f"name: there is no gateway {name!r}")
         return _sent(request, ReadyAnswer.of(found))
+
+    async def history(self, request: web.Request) -> web.Response:
+        """How a gateway was, by its statuses."""
+        name, hours = _text(request, "gateway"), _number(request, "hours", 1, HOURS_MAX)
+        known = self._models.history
+        return _sent(request, await self._in_thread(lambda: ReadyAnswer.of(known.of(name, hours))))
+
+    async def current(self, request: web.Request) -> web.Response:
+        """What the sensors of a gateway say now, or one of them."""
+        gateway, sensor = _text(request, "gateway"), request.query.get("sensor")
+        models = self._models
+        found = [
+            each
+            for each in models.series_of.get(gateway, ())
+            if sensor is None or each.sensor == sensor
+        ]
+        return _sent(
+            request,
+            await self._in_thread(
+                lambda: ReadyAnswer.of(sensors_view.current(models.rollups, models.latest, found))
+            ),
+        )
 
     async def tree(self, request: web.Request) -> web.Response:
         """The tree at a moment."""
@@ -257,24 +284,6 @@ def _sent(request: web.Request, answer: ReadyAnswer) -> web.Response:
         headers["Content-Encoding"] = "gzip"
         return web.Response(body=answer.zipped, headers=headers)
     return web.Response(body=answer.body, headers=headers)
-
-
-def _text(request: web.Request, name: str) -> str:
-    found = request.query.get(name)
-    if not found:
-        raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: missing")
-    return found
-
-
-def _number(request: web.Request, name: str, least: int, most: int) -> int:
-    text = _text(request, name)
-    try:
-        found = int(text)
-    except ValueError:
-        found = least - 1
-    if not least <= found <= most:
-        raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: {text[:40]!r} is not {least} to {most}")
-    return found
 
 
 async def _body(request: web.Request) -> dict[str, Any]:
