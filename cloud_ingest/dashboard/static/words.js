@@ -14,7 +14,7 @@ export const HEALTH = {
   good: ["●", "good", "good"],
 };
 const BYTES = ["B", "kB", "MB", "GB", "TB"];
-const UNITS = { Cel: "°C", "/": "", count: "", "W/m2": "W/m²", "m3": "m³", "m/s2": "m/s²", Ohm: "Ω", lat: "°", lon: "°" };
+const UNITS = { "1/s": "/s", Cel: "°C", "/": "", count: "", "W/m2": "W/m²", "m3": "m³", "m/s2": "m/s²", Ohm: "Ω", lat: "°", lon: "°" };
 
 // Between groups of thousands, and between a number and its unit: a narrow space that breaks no line.
 const THIN = "\u202f";
@@ -59,7 +59,7 @@ export function ticks(values, step) {
 }
 
 export function unit(name) {
-  return name === null || name === undefined ? "" : UNITS[name] ?? name;
+  return name === null || name === undefined ? "" : Object.hasOwn(UNITS, name) ? UNITS[name] : name;
 }
 
 export function bytes(value) {
