@@ -15,8 +15,11 @@ from aiohttp import web
 
 from cloud_ingest.dashboard import fleet_view, loss_view, sensors_view
 from cloud_ingest.dashboard.acknowledging import NoteError, acknowledge, checked_note
+from cloud_ingest.dashboard.asked import number as _number
+from cloud_ingest.dashboard.asked import text as _text
 from cloud_ingest.dashboard.browsers import ListeningBrowsers
-from cloud_ingest.dashboard.entrance import Entrance, Token
+from cloud_ingest.dashboard.downloads import Downloads
+from cloud_ingest.dashboard.entrance import THE_INGEST, Entrance, Token
 from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, ApiError, harden
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.ready_answer import ReadyAnswer
@@ -51,6 +54,7 @@ class Api:
         self._browsers = browsers
         self._is_secure = is_secure
         self._threads = ThreadPoolExecutor(2, "answers")
+        self._downloads = Downloads(models, self._in_thread, is_secure)
         self._writing = asyncio.Lock()
         self._waiting = 0
 
@@ -58,7 +62,10 @@ class Api:
         """Add all routes."""
         for name in READY:
             app.router.add_get(f"/api/{name}", self._ready(name))
-        for name in ("me", "tables", "gateway", "tree", "sensor", "latency", "slowest", "events"):
+        for name in (
+            *("me", "tables", "gateway", "history", "current", "tree", "sensor"),
+            *("readings", "latency", "slowest", "events"),
+        ):
             app.router.add_get(f"/api/{name}", getattr(self, name))
         for name in ("login", "logout", "acknowledge"):
             app.router.add_post(f"/api/{name}", getattr(self, name))
@@ -110,6 +117,28 @@ class Api:
             raise ApiError(HTTPStatus.NOT_FOUND, f"name: there is no gateway {name!r}")
         return _sent(request, ReadyAnswer.of(found))
 
+    async def history(self, request: web.Request) -> web.Response:
+        """How a gateway was, by its statuses."""
+        name, hours = _text(request, "gateway"), _number(request, "hours", 1, HOURS_MAX)
+        known = self._models.history
+        return _sent(request, await self._in_thread(lambda: ReadyAnswer.of(known.of(name, hours))))
+
+    async def current(self, request: web.Request) -> web.Response:
+        """What the sensors of a gateway say now, or one of them."""
+        gateway, sensor = _text(request, "gateway"), request.query.get("sensor")
+        models = self._models
+        found = [
+            each
+            for each in models.series_of.get(gateway, ())
+            if sensor is None or each.sensor == sensor
+        ]
+        return _sent(
+            request,
+            await self._in_thread(
+                lambda: ReadyAnswer.of(sensors_view.current(models.rollups, models.latest, found))
+            ),
+        )
+
     async def tree(self, request: web.Request) -> web.Response:
         """The tree at a moment."""
         time_ms = _number(request, "time_ms", 0, _FARTHEST_MS)
@@ -134,6 +163,10 @@ class Api:
                 lambda: ReadyAnswer.of(sensors_view.window(rollups, series, start, end, points))
             ),
         )
+
+    async def readings(self, request: web.Request) -> web.StreamResponse:
+        """Readings as a file, for as long as the visitor may see them."""
+        return await self._downloads.answer(request, lambda: self._may_read(request), _FARTHEST_MS)
 
     async def latency(self, request: web.Request) -> web.Response:
         """How long messages took, of all gateways or of one."""
@@ -166,10 +199,7 @@ class Api:
         try:
             await answer.prepare(request)
             await answer.write(b"retry: 3000\n: connected\n\n")
-            now = asyncio.get_running_loop().time
-            while (
-                visitor := self._entrance.visitor(request.cookies.get(COOKIE, ""), now())
-            ) is not None and self._entrance.may_read(visitor):
+            while self._may_read(request):
                 told = await listening.next(BEAT_S)
                 line = f"event: tables\ndata: {json.dumps(told)}\n\n" if told else ": beat\n\n"
                 await answer.write(line.encode())
@@ -178,6 +208,11 @@ class Api:
         finally:
             self._browsers.go(listening)
         return answer
+
+    def _may_read(self, request: web.Request) -> bool:
+        now_s = asyncio.get_running_loop().time()
+        visitor = self._entrance.visitor(request.cookies.get(COOKIE, ""), now_s)
+        return visitor is not None and self._entrance.may_read(visitor)
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         if self._waiting >= WORK_MAX:
@@ -226,9 +261,10 @@ class Api:
         visitor, alerts = request[VISITOR], self._models.alerts
         if alert not in alerts["alert"]:
             raise ApiError(HTTPStatus.NOT_FOUND, f"alert: there is no {alert[:200]!r}")
-        gateway = alerts["gateway"][alerts["alert"].index(alert)]
-        places = (place if place != NOWHERE else "" for place in self._models.place(gateway))
-        if not self._entrance.may_acknowledge(visitor, Where(gateway, *places)):
+        gateway = alerts["gateway"][alerts["alert"].index(alert)] or ""
+        places = [place if place != NOWHERE else "" for place in self._models.place(gateway)]
+        where = Where(gateway, places[0], places[1]) if gateway else THE_INGEST
+        if not self._entrance.may_acknowledge(visitor, where):
             raise ApiError(HTTPStatus.FORBIDDEN, "the policy does not let you acknowledge this")
         now = datetime.datetime.now(datetime.UTC)
         lake = self._models.lake
@@ -257,24 +293,6 @@ def _sent(request: web.Request, answer: ReadyAnswer) -> web.Response:
         headers["Content-Encoding"] = "gzip"
         return web.Response(body=answer.zipped, headers=headers)
     return web.Response(body=answer.body, headers=headers)
-
-
-def _text(request: web.Request, name: str) -> str:
-    found = request.query.get(name)
-    if not found:
-        raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: missing")
-    return found
-
-
-def _number(request: web.Request, name: str, least: int, most: int) -> int:
-    text = _text(request, name)
-    try:
-        found = int(text)
-    except ValueError:
-        found = least - 1
-    if not least <= found <= most:
-        raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: {text[:40]!r} is not {least} to {most}")
-    return found
 
 
 async def _body(request: web.Request) -> dict[str, Any]:

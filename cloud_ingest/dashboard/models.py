@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,8 +14,10 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from cloud_ingest.dashboard import alerts_view, fleet_view, loss_view, sensors_view, standing
+from cloud_ingest.dashboard.latest_readings import LatestReadings
 from cloud_ingest.dashboard.ready_answer import ReadyAnswer
 from cloud_ingest.dashboard.rollups import Rollups, SensorSeries
+from cloud_ingest.dashboard.status_history import StatusHistory
 from cloud_ingest.dashboard.tree_view import TreeHistory
 from cloud_ingest.query.lake import TABLES, Lake, LakeError
 from cloud_ingest.tables.dataset import dataset
@@ -38,7 +42,9 @@ class Models:
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
-        self.rollups = Rollups(lake)
+        self.history = StatusHistory()
+        self.latest = LatestReadings()
+        self.rollups = Rollups(lake, beside=(self.history, self.latest))
         self.versions: dict[str, int] = {}
         """Of the tables that there are, as they were last read."""
         self.problems: dict[str, str] = {}
@@ -49,6 +55,8 @@ class Models:
         """What wants attention, as `standing.attention` tells it."""
         self.tree = TreeHistory(None)
         self.series: dict[tuple[str, str], SensorSeries] = {}
+        self.series_of: Mapping[str, Sequence[SensorSeries]] = {}
+        """The same, by gateway."""
         self._opened: dict[str, DeltaTable] = {}
         self._small: dict[str, pa.Table | None] = {}
         self._again: dict[str, float] = {}
@@ -166,6 +174,10 @@ class Models:
         if "telemetry" in changed:
             found = self.rollups.series()
             self.series = {(each.gateway, each.sensor): each for each in found}
+            by_gateway = defaultdict(list)
+            for each in found:
+                by_gateway[each.gateway].append(each)
+            self.series_of = by_gateway
             self.answers["sensors"] = ReadyAnswer.of(sensors_view.catalogue(found))
 
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import duckdb
 import pyarrow.dataset as ds
@@ -107,6 +107,13 @@ class SensorSeries:
     readings: int
 
 
+class FollowsTelemetry(Protocol):
+    """Takes up files of `telemetry`, day by day."""
+
+    def take(self, batch: ds.Dataset | None, change: DayChange) -> None:
+        """Take up files of a day; None where it has none any longer."""
+
+
 class Rollups:
     """The rollups of `telemetry` and `latency`.
 
@@ -115,11 +122,15 @@ class Rollups:
     Args:
         lake: the tables.
         rows_max: see `ROWS_MAX`.
+        beside: who takes up the same files of `telemetry`; may be given them again after a failure.
 
     """
 
-    def __init__(self, lake: Lake, rows_max: int = ROWS_MAX) -> None:
+    def __init__(
+        self, lake: Lake, rows_max: int = ROWS_MAX, beside: Sequence[FollowsTelemetry] = ()
+    ) -> None:
         self.lake = lake
+        self._beside = beside
         self._rows_max = rows_max
         self._rows = 0
         self._base = duckdb.connect(config={"memory_limit": MEMORY})
@@ -163,6 +174,9 @@ class Rollups:
         return len(wanted) > changes_max
 
     def _take(self, name: str, batch: ds.Dataset | None, change: DayChange) -> None:
+        if name == "telemetry":
+            for each in self._beside:
+                each.take(batch, change)
         with self._base.cursor() as cursor:
             cursor.execute("SET TimeZone = 'UTC'")
             if batch is not None:

@@ -9,13 +9,21 @@ from typing import Any, Final
 import numpy as np
 import pyarrow.compute as pc
 
+from cloud_ingest.dashboard.latest_readings import LatestReadings
 from cloud_ingest.dashboard.rollups import BUCKET_S, Rollups, SensorSeries
 from cloud_ingest.query.frames import readings
 
 POINTS_MAX: Final = 4_000
 NEAR_US: Final = 2 * 86_400 * 1_000_000
 """A shorter span is read from the table itself, reading by reading."""
+CURRENT_MAX: Final = 500
+HOURS: Final = 24
+HOUR_US: Final = 3_600_000_000
 _BUCKET_US: Final = BUCKET_S * 1_000_000
+_HOURLY: Final = """
+SELECT series, begin_us(bucket) // ? AS hour, sum(total) / sum(readings)
+FROM readings WHERE series IN (SELECT unnest(?)) AND bucket >= ? GROUP BY 1, 2
+"""
 _GROUPED: Final = """
 SELECT (begin_us(bucket) - ?) // ? AS place, min(low) AS low,
        max(high) AS high, sum(total) / sum(readings) AS mean
@@ -32,6 +40,44 @@ def catalogue(found: Sequence[SensorSeries]) -> dict[str, Any]:
         "first_ms": [each.first_us // 1000 for each in found],
         "last_ms": [each.last_us // 1000 for each in found],
         "readings": [each.readings for each in found],
+    }
+
+
+def current(
+    rollups: Rollups, latest: LatestReadings, found: Sequence[SensorSeries]
+) -> dict[str, Any]:
+    """What sensors say now, as columns, and how they went in the day before the newest reading.
+
+    Args:
+        rollups: what has been read of the table.
+        latest: their latest readings.
+        found: which sensors; the first `CURRENT_MAX` are told.
+
+    Returns:
+        ``gateway``, ``sensor``, ``unit``, ``value``, ``quality``, ``time_ms`` (null where the last
+        days have no reading) and ``hours``: of each sensor the mean of each of 24 hours.
+
+    """
+    shown = found[:CURRENT_MAX]
+    last_hour = max((each.last_us for each in shown), default=0) // HOUR_US
+    hours: dict[int, list[float | None]] = {each.number: [None] * HOURS for each in shown}
+    numbers = [each.number for each in shown]
+    first = (last_hour - HOURS + 1) * HOUR_US
+    for series, hour, mean in rollups.rows(_HOURLY, HOUR_US, numbers, first // _BUCKET_US):
+        place = int(hour) - last_hour + HOURS - 1
+        if 0 <= place < HOURS:
+            hours[series][place] = float(f"{mean:.6g}")
+    said = [latest.of(each.gateway, each.sensor) for each in shown]
+    return {
+        "count": len(found),
+        "gateway": [each.gateway for each in shown],
+        "sensor": [each.sensor for each in shown],
+        "unit": [one.unit if one else each.unit for one, each in zip(said, shown, strict=True)],
+        "value": [one.value if one else None for one in said],
+        "quality": [one.quality if one else None for one in said],
+        "time_ms": [one.time_us // 1000 if one else None for one in said],
+        "last_ms": [each.last_us // 1000 for each in shown],
+        "hours": [hours[each.number] for each in shown],
     }
 
 

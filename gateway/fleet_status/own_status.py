@@ -34,6 +34,7 @@ class OwnStatus:
         core: its broker.
         members: all gateways that it knows.
         sampler: reads its sensors.
+        page: address of its console for other machines; empty for none.
         software: Hedgerow's version.
         build: of this process.
 
@@ -44,6 +45,7 @@ class OwnStatus:
     core: DataPlane
     members: Membership
     sampler: Sampler
+    page: str = ""
     software: str = field(default_factory=lambda: version("hedgerow"))
     build: build.Build = field(default_factory=build.running)
 
@@ -93,6 +95,7 @@ class OwnStatus:
             reconvergences=pace.reconvergences,
             elections=pace.elections,
             counters=self._counters(),
+            page=self.page,
         )
 
     def _links(self) -> Iterator[LinkStatus]:

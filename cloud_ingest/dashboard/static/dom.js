@@ -45,7 +45,9 @@ export function link(page, ...names) {
   return `#/${page}/${names.map(encodeURIComponent).join("/")}`;
 }
 
+// What the ingest says of itself names no gateway.
 export function gatewayLink(name) {
+  if (!name) return h("span", {}, "the ingest itself");
   return h("a", { href: link("gateway", name) }, name);
 }
 
