@@ -209,6 +209,8 @@ class Life(ABC):
             yield from (f"{client.name}: {fault}" for fault in client.faults)
             if client.unreleased:
                 yield f"{client.name}: exchanges hang"
+        for error in self.world.loop.unforeseen:
+            yield f"nobody dealt with {error!r}"
         if held_up_s := self.world.threads.held_up_s:
             yield f"the event loop waited {held_up_s} s for a thread"
         for gateway in self.gateways:
