@@ -14,6 +14,7 @@ import io
 import os
 import socket
 import sqlite3
+import ssl
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ class Fault:
         place: what is reached by the calls that are counted and fail, or the one call of it.
         shift_us: by so much the wall clock is wrong.
         slow_s: the call takes so long, or its connection is silent for so long.
+        raises: what is raised, where that has no number.
 
     """
 
@@ -62,12 +64,15 @@ class Fault:
     place: str = DISK
     shift_us: int = 0
     slow_s: float = 0.0
+    raises: type[Exception] | None = None
 
     def __str__(self) -> str:
         return self.name
 
-    def error(self) -> OSError:
+    def error(self) -> Exception:
         """Return what the call raises."""
+        if self.raises is not None:
+            return self.raises("it fails")
         if self.place == "getaddrinfo":
             return socket.gaierror(self.number, "no name for now")
         return OSError(self.number, os.strerror(self.number))
@@ -115,6 +120,14 @@ OF_DIALLING = (
     Fault("refused", errno.ECONNREFUSED, 3, place="connect"),
     Fault("unreachable-after-long", errno.ETIMEDOUT, place="connect", slow_s=SLOW_S),
     Fault("EMFILE-in-connect", errno.EMFILE, 3, place="connect"),
+)
+OF_TLS = (
+    Fault("TLS-handshake-fails", place="TLS handshake", raises=ssl.SSLError),
+    Fault("TLS-read-fails", place="TLS read", raises=ssl.SSLError),
+    Fault("TLS-write-fails", place="TLS write", raises=ssl.SSLError),
+    Fault("no-memory-in-TLS-handshake", place="TLS handshake", raises=MemoryError),
+    Fault("no-memory-in-TLS-read", place="TLS read", raises=MemoryError),
+    Fault("no-memory-in-TLS-write", place="TLS write", raises=MemoryError),
 )
 
 
