@@ -100,7 +100,7 @@ class Network:
     def __init__(self, calls: FailingCalls, loop: VirtualLoop) -> None:
         self._calls = calls
         self._loop = loop
-        self._sockets: set[GatewaySocket] = set()
+        self._sockets: set[Any] = set()
         loop.create_connection = self._dial  # type: ignore[method-assign,assignment]  # in its place
         loop.create_server = self._serve  # type: ignore[method-assign,assignment]  # likewise
 
@@ -173,7 +173,12 @@ class Network:
         """Return the gateway's end of a connection that it accepted."""
         return self._new(fileno=descriptor)
 
-    def closing(self, one: GatewaySocket) -> None:
+    def take_in(self, one: Any) -> None:
+        """Count one that was made elsewhere among those of the process that runs."""
+        one.network, one.process = self, self._loop.process()
+        self._sockets.add(one)
+
+    def closing(self, one: Any) -> None:
         """One is closed."""
         if one.fileno() >= 0:
             self._loop.hear(one.fileno())
@@ -181,8 +186,7 @@ class Network:
 
     def _new(self, **of: Any) -> GatewaySocket:
         made = GatewaySocket(socket.AF_UNIX, socket.SOCK_STREAM, **of)
-        made.network, made.process = self, self._loop.process()
-        self._sockets.add(made)
+        self.take_in(made)
         return made
 
     def _name(self, port: int) -> str:
