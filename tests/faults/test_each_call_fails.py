@@ -83,9 +83,16 @@ def test_a_life_without_a_fault_keeps_every_promise_and_reaches_the_disk_in_ever
     life = lived(kind, folder / "state", monkeypatch, "kill")
     assert list(life.broken()) == []
     counts = life.calls.counts
-    assert {"write", "fdatasync", "fsync", "open", "dup", "sqlite", "open for reading"} <= set(
-        counts
-    )
+    assert {
+        "write",
+        "fdatasync",
+        "fsync",
+        "open",
+        "dup",
+        "sqlite",
+        "open for reading",
+        "read",
+    } <= set(counts)
     assert {"send", "recv", "accept", "wall clock"} <= set(counts)
     assert kind is not LifeOfTwo or {"connect", "getaddrinfo"} <= set(counts)
     if kind is LifeSecured:

@@ -56,8 +56,9 @@ async def _started(world: World) -> tuple[set[str], str]:
 
 async def _calls(world: World) -> int:
     with pytest.MonkeyPatch.context() as patch:
-        calls = FailingCalls(world.state, patch)
+        calls = FailingCalls(world.state, patch, also=("pread",))
         assert await _started(world) == (KNOWN, "")
+        assert {"read", "scandir", "rename"} <= set(calls.counts)
         return calls.counts["disk"]
 
 
@@ -86,7 +87,7 @@ async def _broken(
     _restore(world)
     caplog.clear()
     with pytest.MonkeyPatch.context() as patch:
-        failing = FailingCalls(world.state, patch)
+        failing = FailingCalls(world.state, patch, also=("pread",))
         failing.fail(number, fault)
         try:
             _, line = await _started(world)
