@@ -269,7 +269,10 @@ def _bind(host: str, port: int, scheme: str, *, v6_only: bool) -> socket.socket:
     except ValueError:
         raise SocketError(f"{name}: {host!r} is not an IP address") from None
     family = socket.AF_INET6 if version == 6 else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        sock = socket.socket(family, socket.SOCK_DGRAM)
+    except OSError as error:  # no free descriptor, or a kernel without this family
+        raise SocketError(f"{name}: {error.strerror}") from error
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)

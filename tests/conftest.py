@@ -160,6 +160,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register what writes down; of several workers it is the one that hears of all."""
     if config.option.soak:
         settings.load_profile("soak")
+        if config.option.timeout is None:
+            config.option.timeout = 0  # the limit is for checks of a second
     if (file := config.option.note_passed) is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Passed(file))
     before = config.option.passed_before

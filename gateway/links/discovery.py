@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import ipaddress
 import logging
@@ -205,15 +206,17 @@ class MulticastDiscovery(asyncio.DatagramProtocol):
 
 
 def _join(group: Group) -> socket.socket:
-    joined = socket.socket(socket.AF_INET6 if group.is_v6 else socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        joined.setblocking(False)
-        # Several gateways on one machine listen to the same group and port.
-        joined.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        (_join_v6 if group.is_v6 else _join_v4)(joined, group)
-    except OSError as error:
-        joined.close()
-        raise DiscoveryError(error.errno, f"{group}: {error.strerror}") from error
+    family = socket.AF_INET6 if group.is_v6 else socket.AF_INET
+    with contextlib.ExitStack() as undo:
+        try:
+            joined = undo.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+            joined.setblocking(False)
+            # Several gateways on one machine listen to the same group and port.
+            joined.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            (_join_v6 if group.is_v6 else _join_v4)(joined, group)
+        except OSError as error:
+            raise DiscoveryError(error.errno, f"{group}: {error.strerror}") from error
+        undo.pop_all()
     return joined
 
 

@@ -10,11 +10,13 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Callable
-from typing import cast
+from typing import Final, cast
 
 from gateway.tls.layer_transport import LayerTransport
 
 _READ_BYTES = 1 << 18
+_ERRORS: Final = (OSError, MemoryError)
+"""What OpenSSL fails with: an `ssl.SSLError` is an OSError. It ends this connection alone."""
 
 
 class TlsLayer(asyncio.Protocol):
@@ -82,20 +84,18 @@ class TlsLayer(asyncio.Protocol):
             return
         self._has_begun = True
         self._incoming.write(data)
-        try:
-            if not self._is_secure and not self._shake_hands(transport):
-                return
+        if self._is_secure or self._shake_hands(transport):
             self._read()
-        except ssl.SSLError as error:
-            if not self._is_secure:
-                self._failed(error)
-            self.close()
 
     def _shake_hands(self, transport: asyncio.Transport) -> bool:
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
             self._flush()
+            return False
+        except _ERRORS as error:
+            self._failed(error)
+            self.close()
             return False
         self._is_secure = True
         self._flush()
@@ -106,26 +106,19 @@ class TlsLayer(asyncio.Protocol):
         return True
 
     def _read(self) -> None:
-        """Hand up what is there, then go on to the end, if there was one.
-
-        Raises:
-            ssl.SSLError: the client broke the protocol.
-
-        """
+        """Hand up what is there, then close if the client has, or broke the protocol."""
         found: list[bytes] = []
-        is_over, error = False, None
+        is_over = False
         try:
             while data := self._tls.read(_READ_BYTES):
                 found.append(data)
             is_over = True  # the client has closed
         except ssl.SSLWantReadError:
             pass
-        except ssl.SSLError as broken:
-            error = broken
+        except _ERRORS:
+            is_over = True
         if found:
             self.carried.data_received(found[0] if len(found) == 1 else b"".join(found))
-        if error is not None:
-            raise error
         self._flush()  # answers of TLS itself
         if is_over:
             self.close()
@@ -136,7 +129,7 @@ class TlsLayer(asyncio.Protocol):
             return
         try:
             self._tls.write(data)
-        except ssl.SSLError:  # it has failed at something that the client sent
+        except _ERRORS:  # it has failed at something that the client sent
             self._transport.abort()
         else:
             self._flush()
@@ -145,7 +138,7 @@ class TlsLayer(asyncio.Protocol):
         """Say that no more comes, and close."""
         if self._transport is None:
             return
-        with contextlib.suppress(ssl.SSLError):  # it would wait for the client's answer
+        with contextlib.suppress(OSError, MemoryError):  # it would wait for the client's answer
             self._tls.unwrap()
         self._flush()
         self._transport.close()

@@ -14,6 +14,7 @@ import io
 import os
 import socket
 import sqlite3
+import ssl
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,10 +23,11 @@ from typing import Any
 
 import pytest
 
-OF_PATHS = ("open", "rename", "replace", "unlink", "mkdir", "stat", "chmod")
+OF_PATHS = ("open", "rename", "replace", "unlink", "mkdir", "stat", "chmod", "listdir", "scandir")
 """Functions of `os` whose first argument is a path."""
 OF_DESCRIPTORS = ("write", "fsync", "fdatasync", "ftruncate", "dup", "fchmod")
 """Functions of `os` whose first argument is a descriptor."""
+OPEN = "open for reading"
 STATEMENTS = "sqlite"
 _readlink = os.readlink
 _open = io.open
@@ -52,6 +54,7 @@ class Fault:
         place: what is reached by the calls that are counted and fail, or the one call of it.
         shift_us: by so much the wall clock is wrong.
         slow_s: the call takes so long, or its connection is silent for so long.
+        raises: what is raised, where that has no number.
 
     """
 
@@ -62,12 +65,15 @@ class Fault:
     place: str = DISK
     shift_us: int = 0
     slow_s: float = 0.0
+    raises: type[Exception] | None = None
 
     def __str__(self) -> str:
         return self.name
 
-    def error(self) -> OSError:
+    def error(self) -> Exception:
         """Return what the call raises."""
+        if self.raises is not None:
+            return self.raises("it fails")
         if self.place == "getaddrinfo":
             return socket.gaierror(self.number, "no name for now")
         return OSError(self.number, os.strerror(self.number))
@@ -115,6 +121,14 @@ OF_DIALLING = (
     Fault("refused", errno.ECONNREFUSED, 3, place="connect"),
     Fault("unreachable-after-long", errno.ETIMEDOUT, place="connect", slow_s=SLOW_S),
     Fault("EMFILE-in-connect", errno.EMFILE, 3, place="connect"),
+)
+OF_TLS = (
+    Fault("TLS-handshake-fails", place="TLS handshake", raises=ssl.SSLError),
+    Fault("TLS-read-fails", place="TLS read", raises=ssl.SSLError),
+    Fault("TLS-write-fails", place="TLS write", raises=ssl.SSLError),
+    Fault("no-memory-in-TLS-handshake", place="TLS handshake", raises=MemoryError),
+    Fault("no-memory-in-TLS-read", place="TLS read", raises=MemoryError),
+    Fault("no-memory-in-TLS-write", place="TLS write", raises=MemoryError),
 )
 
 
@@ -180,12 +194,47 @@ def _content(path: str) -> bytes | None:
         return None
 
 
+class Read:
+    """A file that was opened by Python's own function: each reading of it is one of the calls.
+
+    Args:
+        file: as it was opened.
+        calls: those that may fail.
+
+    """
+
+    def __init__(self, file: Any, calls: FailingCalls) -> None:
+        self._file, self._calls = file, calls
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._file, name)
+        if name not in ("read", "readinto", "readline", "readlines"):
+            return found
+
+        def reach(*arguments: Any) -> Any:
+            self._calls.on_disk("read")
+            return found(*arguments)
+
+        return reach
+
+    def __enter__(self) -> Read:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __iter__(self) -> Any:
+        self._calls.on_disk("read")
+        return iter(self._file)
+
+
 class FailingCalls:
     """Counts the calls for one folder, and fails those that it is told to.
 
     Args:
         folder: what stands below it is counted.
         patch: undoes the replacement at the end of the test.
+        also: further functions of `os` whose first argument is a descriptor.
 
     Attributes:
         counts: calls so far, by what they reach and by which call it is; a test sees from it that
@@ -196,7 +245,7 @@ class FailingCalls:
 
     """
 
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, also: tuple[str, ...] = ()) -> None:
         self.counts: Counter[str] = Counter()
         self.failed: list[str] = []
         self.wait: Callable[[float], None] = lambda _: None
@@ -207,9 +256,9 @@ class FailingCalls:
         self._from = 0
         for name in OF_PATHS:
             patch.setattr(os, name, self._of_path(name, getattr(os, name)))
-        for name in OF_DESCRIPTORS:
+        for name in (*OF_DESCRIPTORS, *also):
             patch.setattr(os, name, self._of_descriptor(name, getattr(os, name)))
-        patch.setattr(io, "open", self._of_path("open for reading", io.open))
+        patch.setattr(io, "open", self._of_path(OPEN, io.open))
         patch.setattr(sqlite3, "connect", self._connecting(sqlite3.connect))
 
     def fail(self, number: int, fault: Fault) -> None:
@@ -250,6 +299,12 @@ class FailingCalls:
             return None
         return fault
 
+    def on_disk(self, what: str) -> None:
+        """Count a call for the disk, and fail with it."""
+        fault = self._on_disk(what)
+        if fault is not None:
+            raise fault.error()
+
     def _is_meant(self, path: object) -> bool:
         return isinstance(path, str | os.PathLike) and os.fspath(path).startswith(self._folder)
 
@@ -258,7 +313,9 @@ class FailingCalls:
             if self._is_meant(path) and (fault := self._on_disk(name)) is not None:
                 raise OSError(fault.number, os.strerror(fault.number), str(path))
             if name not in _MOVES or not self._is_meant(path):
-                return call(path, *more, **options)
+                done = call(path, *more, **options)
+                is_read = name == OPEN and isinstance(path, str | os.PathLike)
+                return Read(done, self) if is_read and self._is_meant(path) else done
             replaced = _content(to := os.fspath(more[0]))
             done = call(path, *more, **options)
             self._disk.renamed(os.fspath(path), to, replaced)

@@ -20,6 +20,8 @@ from virtual_loop import VirtualLoop
 from gateway.links.link import Link
 
 HOST = "127.0.0.1"
+PORTS_FROM = {"mqtt": 0, "mqtts": 10_000, "ws": 20_000, "wss": 30_000}
+"""A gateway's port of each scheme is that of plain MQTT and so many more."""
 
 
 class GatewaySocket(socket.socket):
@@ -27,6 +29,7 @@ class GatewaySocket(socket.socket):
 
     network: Network
     process: object
+    port = 0
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Take a connection, or lose it."""
@@ -75,6 +78,10 @@ class GatewaySocket(socket.socket):
         """Return where the other end seems to be."""
         return HOST, self.fileno()
 
+    def getsockname(self) -> Any:
+        """Return where this end seems to be."""
+        return HOST, self.port
+
     def close(self) -> None:
         """Close it."""
         self.network.closing(self)
@@ -93,16 +100,9 @@ class Network:
     def __init__(self, calls: FailingCalls, loop: VirtualLoop) -> None:
         self._calls = calls
         self._loop = loop
-        self._sockets: set[GatewaySocket] = set()
+        self._sockets: set[Any] = set()
         loop.create_connection = self._dial  # type: ignore[method-assign,assignment]  # in its place
-
-    async def listen(self, port: int, factory: Callable[[], asyncio.Protocol]) -> None:
-        """Have a gateway listen."""
-        listening = self._new()
-        listening.bind(self._name(port))
-        listening.listen(100)
-        listening.setblocking(False)
-        await self._loop.create_server(factory, sock=listening)
+        loop.create_server = self._serve  # type: ignore[method-assign,assignment]  # likewise
 
     def connect(self, port: int) -> socket.socket:
         """Connect a client; raises ConnectionRefusedError if nobody listens."""
@@ -128,6 +128,17 @@ class Network:
                 transport.set_protocol(asyncio.Protocol())
                 transport.abort()
             one.close()
+
+    async def _serve(
+        self, factory: Callable[[], asyncio.Protocol], host: str, port: int, **_: Any
+    ) -> Any:
+        """In place of the event loop's `create_server`."""
+        listening = self._new()
+        listening.port = port
+        listening.bind(self._name(port))
+        listening.listen(100)
+        listening.setblocking(False)
+        return await asyncio.SelectorEventLoop.create_server(self._loop, factory, sock=listening)
 
     async def _dial(self, factory: Any, host: str, port: int, **_: Any) -> Any:
         """In place of the event loop's `create_connection`."""
@@ -162,7 +173,12 @@ class Network:
         """Return the gateway's end of a connection that it accepted."""
         return self._new(fileno=descriptor)
 
-    def closing(self, one: GatewaySocket) -> None:
+    def take_in(self, one: Any) -> None:
+        """Count one that was made elsewhere among those of the process that runs."""
+        one.network, one.process = self, self._loop.process()
+        self._sockets.add(one)
+
+    def closing(self, one: Any) -> None:
         """One is closed."""
         if one.fileno() >= 0:
             self._loop.hear(one.fileno())
@@ -170,8 +186,7 @@ class Network:
 
     def _new(self, **of: Any) -> GatewaySocket:
         made = GatewaySocket(socket.AF_UNIX, socket.SOCK_STREAM, **of)
-        made.network, made.process = self, self._loop.process()
-        self._sockets.add(made)
+        self.take_in(made)
         return made
 
     def _name(self, port: int) -> str:

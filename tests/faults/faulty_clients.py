@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from dataclasses import dataclass, field
 from typing import Any
 
 from broker_client import Client
-from failing_sockets import Network
+from client_layers import layered
+from failing_sockets import PORTS_FROM, Network
 
 from gateway.mqtt import ConnAck, Connect, Disconnect, Packet, PropertyId, ReasonCode, Version, Will
 
@@ -32,16 +34,18 @@ class ClientEnd:
         except OSError:  # what the gateway sent before is still to be read
             return
 
-    def pull(self) -> None:
-        """Take what has come."""
+    def pull(self) -> bool:
+        """Take what has come; return whether that is anything."""
+        before = len(self.data)
         try:
             while data := self._socket.recv(1 << 16):
                 self.data += data
         except BlockingIOError:
-            return
+            return len(self.data) > before
         except OSError:
             pass
         self.is_cut = True
+        return len(self.data) > before
 
     def connection_lost(self, _: object) -> None:
         """Close."""
@@ -50,9 +54,18 @@ class ClientEnd:
 
 @dataclass(eq=False)
 class LastingClient(Client):
-    """A client whose session lasts, and that leaves a will where it has one."""
+    """A client whose session lasts, and that leaves a will where it has one.
+
+    Attributes:
+        port: of its gateway for plain MQTT.
+        scheme: by which it connects.
+        tls: its rules for the gateway's certificate, where the scheme is one with TLS.
+
+    """
 
     port: int = 1883
+    scheme: str = "mqtt"
+    tls: ssl.SSLContext | None = None
     will: Will | None = None
     keep_alive_s: int = 0
     heard_s: float = 0.0
@@ -69,7 +82,8 @@ class LastingClient(Client):
         """Open a connection and send CONNECT; nothing if nobody listens."""
         self.heard_s = asyncio.get_running_loop().time()
         with contextlib.suppress(ConnectionRefusedError):
-            end: Any = ClientEnd(network.connect(self.port))
+            port = self.port + PORTS_FROM[self.scheme]
+            end: Any = layered(ClientEnd(network.connect(port)), self.scheme, self.tls)
             self.wire = self.connection = end
             self.is_accepted = False
             properties = {}
@@ -91,7 +105,7 @@ class LastingClient(Client):
         end: Any = self.wire
         if end is None:
             return False
-        end.pull()
+        has_come = end.pull()
         did = super().read(packets_max)
         now_s = asyncio.get_running_loop().time()
         is_waiting = not self.is_accepted or self.sent or self.asked
@@ -99,7 +113,7 @@ class LastingClient(Client):
             self.heard_s = now_s
         elif now_s - self.heard_s > PATIENCE_S:
             self.cut()
-        return did
+        return did or has_come
 
 
 @dataclass(eq=False)

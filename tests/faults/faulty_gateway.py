@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from failing_calls import CLOCK, FailingCalls
-from failing_sockets import HOST, Network
+from failing_sockets import HOST, PORTS_FROM, Network
+from failing_tls import failing
 from memory_log import MachineClocks
 from surroundings import hooks
 from threads_in_turn import LockInTurn, ThreadsInTurn
@@ -22,8 +23,9 @@ from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.opening import open_store
 from gateway.broker.durability.store import StoreError
-from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import NO_LONGER_LOGGED
+from gateway.broker.listeners.listener import Listener, Listeners
+from gateway.broker.listeners.websocket import WebSocketRules
 from gateway.lasting_clock import LastingClock
 from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address, Neighbours
@@ -33,6 +35,7 @@ from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import LogError, MessageLog
 from gateway.state_folder.history import LogHistory
 from gateway.state_folder.identity import next_boot_epoch
+from gateway.tls.context import TlsFiles
 from tree_handler.batch import Header, Row
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
@@ -72,8 +75,11 @@ class World:
         network: over which they are reached.
         cuts_power: whether their lives end by power cuts, which take what was not forced to the
             disk.
+        certificates: of gateways that listen with TLS and for websockets too; None for others.
 
     """
+
+    certificates: TlsFiles | None = None
 
     def __init__(
         self, calls: FailingCalls, loop: VirtualLoop, threads: ThreadsInTurn, *, cuts_power: bool
@@ -159,13 +165,21 @@ class FaultyGateway:
             return False
         self.node.add_part(RetainedPart(self.node, self.core.shared_retention))
         self.core.start()
-        await self._world.network.listen(self.port, lambda: Connection(self.core.service))
+        await self._listen()
         self.node.listens_at(self.port)
         neighbours = Neighbours(self.name, self.node.dial, self.node.is_linked)
         neighbours._jitter = random.Random(0)
         if self._neighbour is not None:
             neighbours.add_static(Address(HOST, self._neighbour))
         return True
+
+    async def _listen(self) -> None:
+        tls = None
+        if self._world.certificates is not None:
+            tls = failing(self._world.certificates, self._world.calls)
+        self._listeners = Listeners(self.core.service, tls, WebSocketRules())
+        for scheme in ("mqtt",) if tls is None else PORTS_FROM:
+            await self._listeners.open(Listener(scheme, (HOST,), self.port + PORTS_FROM[scheme]))
 
     def _make(self, epoch: int) -> None:
         settings = NodeSettings(

@@ -26,6 +26,8 @@ RETAINED_TOPIC = "a/kept"
 ROUNDS = 40
 """So often clients read and answer until all is quiet."""
 PING_S = 4.0
+LOOK_S = 1.0
+"""Who is not accepted yet looks so often what the gateway has answered."""
 MENDED_S = 35.0
 """After a fault has passed, every pause before another try is over in this time."""
 REPAIRED_S = 12.0
@@ -194,7 +196,8 @@ class Life(ABC):
 
     def _say_alive(self) -> None:
         """Have a client say that it is alive, for as long as this life lasts."""
-        self.world.loop.call_later(PING_S, self._say_alive)
+        is_opening = self.alive.connection is not None and not self.alive.is_accepted
+        self.world.loop.call_later(LOOK_S if is_opening else PING_S, self._say_alive)
         if self.alive.connection is None and self._is_served(self.alive):
             self.alive.open(self.world.network)
         elif self.alive.is_accepted:
@@ -209,6 +212,8 @@ class Life(ABC):
             yield from (f"{client.name}: {fault}" for fault in client.faults)
             if client.unreleased:
                 yield f"{client.name}: exchanges hang"
+        for error in self.world.loop.unforeseen:
+            yield f"nobody dealt with {error!r}"
         if held_up_s := self.world.threads.held_up_s:
             yield f"the event loop waited {held_up_s} s for a thread"
         for gateway in self.gateways:

@@ -15,6 +15,10 @@ T = TypeVar("T")
 _PROCESS: contextvars.ContextVar[object] = contextvars.ContextVar("process", default=None)
 
 
+_NO_DESCRIPTOR = "socket.accept() out of system resource"
+"""What asyncio says where it tries again by itself."""
+
+
 class StuckError(Exception):
     """All wait, and nothing is left that could wake one of them."""
 
@@ -70,15 +74,42 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     It runs several processes, each of which may be killed: tasks, timers and callbacks are of the
     process that made them.
+
+    Attributes:
+        unforeseen: what callbacks and tasks raised that nobody dealt with. An event loop only logs
+            that, and a life would go on without what it should have done.
+
     """
 
     def __init__(self) -> None:
         self._instant = _Instant()
         super().__init__(self._instant)
+        self.unforeseen: list[BaseException] = []
+        self._interrupted: BaseException | None = None
+        self.set_exception_handler(self._take_note)
         self._process_of: weakref.WeakKeyDictionary[asyncio.Task[Any], object]
         self._process_of = weakref.WeakKeyDictionary()
         self._dead: list[object] = []
         self.set_task_factory(self._make_task)
+
+    def run_until_complete(self, future: Any) -> Any:
+        """Run, and raise what was to end the test, wherever it came: a time limit, say."""
+        try:
+            return super().run_until_complete(future)
+        finally:
+            interrupted, self._interrupted = self._interrupted, None
+            if interrupted is not None:
+                raise interrupted
+
+    def _take_note(self, _: object, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is None or str(context["message"]).startswith(_NO_DESCRIPTOR):
+            return
+        if isinstance(error, Exception):
+            self.unforeseen.append(error)
+        else:  # an event loop takes it for a callback's own, and goes on
+            self._interrupted = error
+            self.stop()
 
     def time(self) -> float:
         """Return the seconds that were waited so far."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 import socket
 from collections.abc import AsyncIterator
 
@@ -110,6 +112,19 @@ async def test_an_interface_that_is_not_there_is_named() -> None:
     ):
         await shell.join()
     await shell.stop()
+
+
+async def test_a_group_is_named_where_no_descriptor_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: object) -> socket.socket:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    shell = Gateway("gw-a", Group("127.0.0.1", port=17_883)).shell
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "socket", full)
+        with pytest.raises(DiscoveryError, match=r"17883 on 127\.0\.0\.1.*Too many open files"):
+            await shell.join()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,48 @@
+"""What is to end a test ends it, and nothing that a callback raises passes in silence."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from virtual_loop import VirtualLoop
+
+
+class OverTimeError(BaseException):
+    """What a time limit raises, in whatever code runs at that moment."""
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+async def _raise_in_a_task(error: BaseException) -> None:
+    raise error
+
+
+def test_a_time_limit_that_strikes_in_a_callback_ends_the_test() -> None:
+    loop = VirtualLoop()
+    loop.call_later(1, _raise, OverTimeError())
+    with pytest.raises(OverTimeError):
+        loop.run_until_complete(asyncio.sleep(2))
+    loop.run_until_complete(asyncio.sleep(1))  # what is left behind can be put away
+    loop.close()
+
+
+def test_what_a_callback_or_a_task_raised_is_noted() -> None:
+    loop = VirtualLoop()
+    in_callback, in_task = ValueError("callback"), ValueError("task")
+
+    async def work() -> None:
+        loop.call_soon(_raise, in_callback)
+        asyncio.ensure_future(_raise_in_a_task(in_task))  # noqa: RUF006  # nobody waits for it
+        await asyncio.sleep(1)
+
+    loop.run_until_complete(work())
+    loop.close()
+    assert loop.unforeseen == [in_callback, in_task]
+
+
+@pytest.mark.soak
+def test_a_long_check_has_no_time_limit_unless_one_is_given(pytestconfig: pytest.Config) -> None:
+    assert pytestconfig.option.timeout is not None

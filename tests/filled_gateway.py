@@ -1,0 +1,121 @@
+"""A gateway with something in each file of its state folder, to be started over what is left."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from authority import Authority
+from fleet_gateway import FleetGateway, until
+from mqtt_peer import Peer
+
+from gateway.mqtt import PropertyId, Version
+from gateway.state_folder import state_format
+from tree_handler.batch import Entry
+from tree_handler.remote.options import REQUEST_ID
+from tree_handler.remote.resource import ResourceRequest
+
+
+@dataclass
+class World:
+    """A folder that a gateway has filled, and what it knew."""
+
+    folder: Path
+    gateway: FleetGateway
+    epochs: list[int] = field(default_factory=list)
+
+    @property
+    def state(self) -> Path:
+        return self.gateway.folder / "state"
+
+    @asynccontextmanager
+    async def started(self) -> AsyncIterator[FleetGateway]:
+        state_format.claim(self.state)
+        await self.gateway.start(mode="routed")
+        try:
+            yield self.gateway
+        finally:
+            await self.gateway.stop()
+
+
+async def filled(folder: Path) -> World:
+    authority = Authority(folder)
+    gateway = FleetGateway(folder, "gw", authority.issue("gw", is_gateway=True), authority.file)
+    (folder / "revoked.pem").write_bytes(authority.revoke(number=1))
+    oscore = folder / "oscore.toml"
+    oscore.touch(mode=0o600)
+    oscore.write_text(
+        f'[meter]\nmaster_secret = "{"12" * 16}"\nsender_id = "01"\nrecipient_id = "02"\n'
+    )
+    gateway.mqtt = f'client_crl_file = "{folder}/revoked.pem"'
+    gateway.coap = f'oscore_file = "{oscore}"'
+    world = World(folder, gateway)
+    async with world.started():
+        world.epochs.append(gateway.process._life.epoch)
+    # With another key, so that there is one to be stated.
+    gateway._issued = authority.issue("gw", is_gateway=True)
+    async with world.started():
+        process = gateway.process
+        world.epochs.append(process._life.epoch)
+        reader, writer = await asyncio.open_connection("127.0.0.1", process.mqtt_port)
+        peer = Peer(reader, writer, Version.V5)
+        away = {"clean_start": True, "properties": {PropertyId.SESSION_EXPIRY_INTERVAL: 3_600}}
+        assert await peer.connect("away", **away) == 0
+        await peer.subscribe("wanted/#")
+        peer.close()
+        process._accept(Entry("kept", b"1", qos=1, retain=True))
+        await until(lambda: list(process._broker.core.retention.match("kept")))
+        await process._readings.add({"type": "switch", "name": "added"})
+        for name in (b"\0one", b"\0two", b"\0three"):
+            await process._site._execution(_named_write(name))
+        directory = process._site.directory
+        directory.registry.register("node", [], directory.now(), base="coap://10.0.0.9")
+        own = process._members.known.get("gw")
+        assert own is not None
+        process._members.known.update(dataclasses.replace(own, id="other"))
+        process._members._save()
+        process._groups._save()
+    return world
+
+
+def _named_write(name: bytes) -> ResourceRequest:
+    return ResourceRequest(
+        "PUT", ("sensors", "added"), payload=b"1", content_format=0, options=((REQUEST_ID, name),)
+    )
+
+
+def known(gateway: FleetGateway) -> set[str]:
+    """What a started gateway knows of what it knew."""
+    process = gateway.process
+    broker, proof, directory = process._broker.core, process._proof, process._site.directory
+    assert proof.keys is not None
+    statement = proof.keys.statement
+    found = {
+        "retained": bool(list(broker.retention.match("kept"))),
+        "session": [one.client.client_id for one in broker.sessions.values()] == ["away"],
+        "sensor": "added" in {one.sensor.name for one in process._readings._stock.plan.added},
+        "endpoint": "node" in {one.endpoint for one in directory.registry.registrations()},
+        "member": process._members.known.get("other") is not None,
+        "former key": statement is not None and len(statement.keys) == 1,
+        "list": bool(proof.revocations.lists),
+        "device": len(process._oscore.contexts) == 1,
+        "name": len(process._site._execution._named._noted.earlier) == 3,
+    }
+    return {name for name, is_known in found.items() if is_known}
+
+
+KNOWN = {
+    "retained",
+    "session",
+    "sensor",
+    "endpoint",
+    "member",
+    "former key",
+    "list",
+    "device",
+    "name",
+}
