@@ -195,10 +195,9 @@ class Tombstones:
     def _has_room(
         self, room: _Room, origin: str | None, topic: str, tombstone: Tombstone, now_s: float
     ) -> bool:
-        more = 1, len(topic)
-        is_over = room.is_over(*more)
+        is_over = room.is_over(1, len(topic))
         if now_s - tombstone.since_s >= self._retention_s:
-            if not is_over and not room.are_old_over(*more):
+            if not is_over and not room.are_old_over(1, len(topic)):
                 return True
             least = self._heaps_of(origin).least_old()
             return least is not None and tombstone.version > self._of[least].version

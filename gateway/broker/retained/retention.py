@@ -73,11 +73,11 @@ class Retention:
         own_id = durability.own[0]
         most, most_of_one = limits.retained_tombstones, limits.retained_tombstones_per_gateway
         self.versions = RetainedVersions(limits.retained_tombstone_s, most, own_id, most_of_one)
-        of_user = limits.retained_messages_per_user, limits.retained_bytes_per_user
-        self.shares = UserTopics("retained messages", *of_user)
+        most, most_bytes = limits.retained_messages_per_user, limits.retained_bytes_per_user
+        self.shares = UserTopics("retained messages", most, most_bytes)
         self.deleted = UserTopics("deletions", limits.retained_tombstones_per_user)
-        of_gateway = limits.retained_messages_per_gateway, limits.retained_bytes_per_gateway
-        self.by_gateways = OriginTopics(*of_gateway)
+        most, most_bytes = limits.retained_messages_per_gateway, limits.retained_bytes_per_gateway
+        self.by_gateways = OriginTopics(most, most_bytes)
         self._put_off: dict[str, RetainedVersion] = {}
         """What a neighbour told that subscribers were not given."""
         self._given: dict[RetainedVersion, None] = {}
