@@ -19,9 +19,9 @@ MAX_ENTRIES: Final = 1_000
 """A batch is cut at so many messages."""
 MAX_ARRAY: Final = 32_768
 """Items of one array in a body; user properties of earlier releases were up to 26,214."""
-MAX_ELEMENTS: Final = 5 << 19
-"""Of all arrays and maps in a body: so many messages with 512 user properties each have fewer, and
-an earlier release made such a batch."""
+MAX_ELEMENTS: Final = 1 << 18
+"""Of all arrays and maps in a body: a batch that is cut at `batch.MAX_BODY_BYTES` has an eighth of
+that, for each property counts there as `entry.PROPERTY_BYTES`."""
 UNCOUNTED_BYTES: Final = 64 * 1024
 """In a smaller body they are not counted: it can't have many."""
 

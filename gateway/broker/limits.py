@@ -76,8 +76,16 @@ class Limits:
     retained_messages_per_user: int = 50_000
     """What a user's clients have retained here since the start."""
     retained_bytes_per_user: int = 32 << 20
+    retained_messages_per_gateway: int = 75_000
+    """What came into the tree by one gateway, this one or another."""
+    retained_bytes_per_gateway: int = 48 << 20
     retained_tombstones: int = 100_000
     """Deleted topics that are remembered, so that no older message brings them back."""
+    retained_tombstones_per_user: int = 50_000
+    """Deleted by a user's clients here since the start; beyond it they delete what is retained, and
+    have nothing new retained."""
+    retained_tombstones_per_gateway: int = 75_000
+    """Deleted by way of one gateway; beyond it its own oldest are forgotten."""
     retained_tombstone_s: float = 7 * 24 * 3600.0
     """So long; a gateway that was away for longer may bring back what was deleted."""
     all_wills_bytes: int = 16 << 20
@@ -155,7 +163,11 @@ RANGES: dict[str, tuple[float, float]] = {
     "retained_bytes": (0, 1 << 40),
     "retained_messages_per_user": (0, 100_000_000),
     "retained_bytes_per_user": (0, 1 << 40),
+    "retained_messages_per_gateway": (0, 100_000_000),
+    "retained_bytes_per_gateway": (0, 1 << 40),
     "retained_tombstones": (0, 100_000_000),
+    "retained_tombstones_per_user": (1, 100_000_000),
+    "retained_tombstones_per_gateway": (0, 100_000_000),
     "retained_tombstone_s": (1, 3650 * 24 * 3600),
     "all_wills_bytes": (0, 1 << 40),
     "inflight_messages": (1, 65_535),

@@ -73,6 +73,8 @@ class RoutedPart:
         self._is_ready = False
         self._is_whole = True
         """Whether file and log could be read, so that what is known may replace the file."""
+        self._is_ahead = False
+        """Whether the file speaks of a log that has lost its end since."""
         self._tasks: set[asyncio.Task[None]] = set()
         core = node.replication
         self._own_id = core.origin
@@ -341,6 +343,8 @@ class RoutedPart:
             _log.error("what is owed to others is not all known until the next start: %s", error)
             self._is_whole = False
         self.core.trimmed(log.kept_from())
+        if self._is_ahead:  # else the log grows past the file's place, which says nothing of that
+            self._save()
         self._follow_reach()  # nobody is, as yet
 
     def _load(self) -> tuple[int, list[Interest], list[Any], list[Any]]:
@@ -350,9 +354,8 @@ class RoutedPart:
         except OSError as error:
             _log.error("the log is read for what is owed to others: %s", error)
             found, self._is_whole = None, False
-        if found is not None and found[0] <= self._node.log.position:
-            return found
-        return 0, [], [], []
+        self._is_ahead = found is not None and found[0] > self._node.log.position
+        return (0, [], [], []) if found is None or self._is_ahead else found
 
 
 def _known(data: bytes) -> tuple[int, list[Interest], list[Any], list[Any]]:

@@ -27,8 +27,19 @@ _STORES: Final = (
     *("subscriptions_bytes", "retained_bytes", "all_wills_bytes", "all_buffers_bytes"),
     "all_queues_bytes",
 )
-_OF_ONE: Final = ("subscriptions_bytes_per_user", "retained_bytes_per_user", "queue_bytes")
-"""What one user or session has of those."""
+_OF_ONE: Final = (
+    *("subscriptions_bytes_per_user", "retained_bytes_per_user", "retained_bytes_per_gateway"),
+    "queue_bytes",
+)
+"""What one user, gateway or session has of those."""
+SESSION_BYTES: Final = 5 << 10
+"""What a session takes that has neither subscriptions nor messages: 4.3 KiB as measured, with its
+entry in the journal."""
+_COUNTS: Final = (
+    *("sessions", "sessions_per_user"),
+    *("retained_tombstones", "retained_tombstones_per_gateway", "retained_tombstones_per_user"),
+)
+"""What is counted by the piece, each of which takes memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +63,15 @@ class StoreLimits:
         places = self.broker.all_queues_bytes // 4
         bodies = self.coap.shares.held_bytes.everybody
         stores: int = sum(getattr(self.broker, name) for name in _STORES)
-        return stores + places + self.directory.size + bodies
+        sessions = self.broker.sessions * SESSION_BYTES
+        return stores + places + sessions + self.directory.size + bodies
 
     def scaled(self, part: float) -> StoreLimits:
-        """Return so large a part of each limit that counts bytes, and of the deletions kept."""
+        """Return so large a part of each limit that counts bytes, sessions or deletions."""
         broker = {name: _of(getattr(self.broker, name), part) for name in _STORES}
         for name in _OF_ONE:
             broker[name] = _of_one(getattr(self.broker, name), part, self.broker.packet_bytes)
-        broker["retained_tombstones"] = _of(self.broker.retained_tombstones, part)
+        broker |= {name: _of(getattr(self.broker, name), part) for name in _COUNTS}
         directory, coap = self.directory, self.coap
         least = held_bytes_least(coap.bodies.body_bytes)
         bodies = _of_quota(coap.shares.held_bytes, part, least)

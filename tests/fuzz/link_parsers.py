@@ -32,8 +32,6 @@ from tree_handler.routing import direct, interest, locator, wire
 from tree_handler.spanning.bpdu import MAX_BYTES as BPDU_BYTES
 from tree_handler.spanning.bpdu import Bpdu
 
-BATCH_LINES = 800_000
-"""What a mebibyte of messages may cost that have nothing but properties."""
 MESSAGE_BYTES = 1 << 20
 """Of a message that may have a batch in it, or a message of a client, and is larger then."""
 
@@ -110,7 +108,6 @@ MEMBERS: dict[str, Parser] = {
             "a thousand": _batch(("t", 1, b"a"), 1_000),
             "user properties": _batch(("t", 1, b"", {38: [("", "")] * 512}), 1_000),
         },
-        BATCH_LINES,
     ),
     "summary": Parser(
         Summary.decode,

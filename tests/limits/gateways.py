@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 from raw_client import Broker
 
-START_S = 30.0
+START_S = 180.0
 WAIT_S = 20.0
 RELOADED = "are read again"
 PORTS = (

@@ -278,6 +278,40 @@ def test_retained_messages_of_one_user(start: Start, limits: str) -> None:
     broker.subscriber("r/13").expect_publish("r/13", b"last")
 
 
+@pytest.mark.parametrize(
+    ("limits", "what"),
+    [
+        ("retained_messages_per_gateway = 10", "retained messages"),
+        ("retained_bytes_per_gateway = 5200", "bytes of retained messages"),
+    ],
+)
+def test_retained_messages_of_one_gateway(start: Start, limits: str, what: str) -> None:
+    gateway = start(limits)
+    client = gateway.broker(5).connect()
+    answers = [client.publish(f"r/{n}", bytes(300), qos=1, retain=True) for n in range(12)]
+    reasons = [answer.reason for answer in answers if answer is not None]
+    assert reasons[-1] == 0x97
+    assert set(reasons[: reasons.index(0x97)]) == {0}
+    gateway.await_refusal(f"message not retained: too many {what} of this gateway")
+    client.publish("r/0", b"", qos=1, retain=True)  # room again
+    again = client.publish("r/20", bytes(300), qos=1, retain=True)
+    assert again is not None
+    assert again.reason == 0
+
+
+def test_deletions_of_one_user(start: Start) -> None:
+    gateway = start("retained_tombstones_per_user = 3")
+    broker = gateway.broker(5)
+    greedy, modest = (broker.connect(username=name) for name in ("greedy", "modest"))
+    answers = [greedy.publish(f"r/{n}", b"", qos=1, retain=True) for n in range(4)]
+    assert [answer.reason for answer in answers if answer is not None] == [0, 0, 0, 0x97]
+    gateway.await_refusal("message not retained: too many deletions of this user")
+    modest.publish("r/kept", b"1", qos=1, retain=True)
+    deleted = greedy.publish("r/kept", b"", qos=1, retain=True)
+    assert deleted is not None
+    assert deleted.reason == 0
+
+
 def test_properties_of_retained_messages_take_room(start: Start) -> None:
     gateway = start("retained_bytes = 20000")
     client = gateway.broker(5).connect()

@@ -41,14 +41,11 @@ MADE_BYTES = {
 """What C code may make of one input, at most."""
 HOSTILE_BYTES = 1 << 20
 """Of what no honest gateway sends; more would show no more."""
-BATCH_BYTES = 192 << 20
-"""What it may of a batch: an earlier release made one of a thousand messages with 512 properties
-each."""
 SHAPES = [(name, shape) for name, parser in work.PARSERS.items() for shape in parser.shapes]
 
 
 def made_bytes_max(name: str) -> int:
-    return BATCH_BYTES if name == "batch" else MADE_BYTES[work.PARSERS[name].who]
+    return MADE_BYTES[work.PARSERS[name].who]
 
 
 @pytest.mark.parametrize(("name", "shape"), SHAPES)

@@ -24,6 +24,7 @@ from tree_handler.routing.routed import Routed
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.routed import RoutedOptions
 from tree_handler.simulation.runs import run, run_many
+from tree_handler.simulation.topics import TopicOptions
 
 
 def storm(seed: int, gateways: int, *, lose_disk: bool = True) -> Report:
@@ -54,7 +55,8 @@ def test_who_lost_its_disk_learns_what_all_want_though_their_logs_are_trimmed(
 ) -> None:
     def trimmed(seed: int) -> Report:
         drawn = RoutedOptions.drawn(seed, gateways)
-        return run(replace(drawn, traffic_per_s=6.0, most_batches=16))
+        whole = replace(drawn.faults, lose_tail=0.0, swap_card=0.0)
+        return run(replace(drawn, faults=whole, traffic_per_s=6.0, most_batches=16))
 
     with monkeypatch.context() as patched:
         patched.setattr(OwnInterest, "trimmed", _forgets)
@@ -63,6 +65,24 @@ def test_who_lost_its_disk_learns_what_all_want_though_their_logs_are_trimmed(
         )
     report = trimmed(seed)
     assert not report.violations, report
+
+
+@pytest.mark.parametrize(("subject", "likely"), [(RoutedOptions, (62, 72)), (TopicOptions, (45,))])
+@pytest.mark.parametrize("swap_card", [0.0, 3.0], ids=["ends", "ends and cards"])
+def test_where_logs_lose_their_ends_and_old_cards_come_back_nothing_that_is_there_is_kept_back(
+    subject: type[RoutedOptions],
+    likely: tuple[int, ...],
+    swap_card: float,
+    pytestconfig: pytest.Config,
+) -> None:
+    """Of three gateways, for an origin's word is all that the others go by."""
+    for seed in range(300) if pytestconfig.getoption("--soak") else likely:
+        drawn = subject.drawn(seed, 3)
+        shorter = replace(
+            drawn.faults, rate_per_s=2.0, lose_disk=0.1, lose_tail=3.0, swap_card=swap_card
+        )
+        report = run(replace(drawn, faults=shorter))
+        assert not report.violations, report
 
 
 def _no_claims(self: Accounts, *_: Any) -> list[Any]:

@@ -113,13 +113,17 @@ class EpochOrder:
             named = {int(epoch): int(last) for epoch, last in ends[:MAX_NAMED]}
         except (ValueError, TypeError):  # a ProtocolError is a ValueError
             return  # it tells of no earlier epochs that anybody could wait for
-        if header.epoch > self._named.get(header.origin, (0, _NO_EPOCHS))[0]:
+        is_latest = header.epoch > self._named.get(header.origin, (0, _NO_EPOCHS))[0]
+        if is_latest:
             self._named[header.origin] = header.epoch, named
         for epoch, last in named.items():
             stream = (header.origin, epoch)
             is_earlier = 0 < epoch < header.epoch and 0 < last < 1 << 63
             if is_earlier and not is_over(self._have, stream):
-                self._ends[stream] = max(last, self._ends.get(stream, 0))
+                said = self._ends.get(stream, 0)
+                # An origin that has lost its end since sends no more than it says now.
+                is_last_word = self._from_origin_alone and is_latest
+                self._ends[stream] = last if is_last_word else max(last, said)
                 self._epochs.setdefault(header.origin, set()).add(epoch)
 
     def opened(self, name: str) -> list[Epoch]:
@@ -163,6 +167,21 @@ class EpochOrder:
     def end(self, stream: Epoch) -> int:
         """Where a stream of clients' messages ended, as its origin told last; 0 if it did not."""
         return self._named.get(stream[0], (0, _NO_EPOCHS))[1].get(stream[1], 0)
+
+    def lost_by_origins(self) -> dict[Epoch, Intervals]:
+        """What is missing of others' earlier streams behind the end that their origin told last.
+
+        A later message came, and the origin's log has lost its end since: it sends none of it.
+        """
+        found: dict[Epoch, Intervals] = {}
+        for stream, have in self._have.items():
+            origin, epoch = stream
+            told_in, named = self._named.get(origin, (0, _NO_EPOCHS))
+            if epoch >= told_in or origin == self._own or not self._has_told_of(stream):
+                continue
+            if missing := have.missing(named.get(epoch, 0) + 1, have.last):
+                found[stream] = Intervals(missing)
+        return found
 
     def expected(self) -> dict[Epoch, int]:
         """Up to which number each stream must come that something waits for."""
@@ -226,7 +245,12 @@ class EpochOrder:
         """Whether the origin tells of earlier epochs and not of this one: its disk was lost."""
         origin, epoch = stream
         told_in, named = self._named.get(origin, (0, _NO_EPOCHS))
-        return epoch < told_in and epoch not in named and len(named) < MAX_NAMED
+        return epoch < told_in and epoch not in named and self._has_told_of(stream)
+
+    def _has_told_of(self, stream: Epoch) -> bool:
+        """Whether an origin's last word would name a stream if its log knew of it."""
+        _, named = self._named.get(stream[0], (0, _NO_EPOCHS))
+        return stream[1] in named or len(named) < MAX_NAMED
 
 
 _NOTHING = Intervals()

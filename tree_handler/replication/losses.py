@@ -26,6 +26,8 @@ MAX_SOUGHT_NUMBERS: Final = 1_000_000
 """In one search."""
 MAX_FOLLOW_UPS: Final = 100
 """As many as a log with a gap behind each number needs for `MAX_SOUGHT_NUMBERS`."""
+UNDER_WAY_INTERVALS: Final = 4
+"""Of repair: what an origin sent before it lost it has come by then."""
 
 
 @dataclass(slots=True)
@@ -45,6 +47,7 @@ class Losses:
     interval_s: float
     origin_gone_s: float
     _stuck: StuckSince = field(default_factory=StuckSince)
+    _lost_by_origins: StuckSince = field(default_factory=StuckSince)
     _hearsay: Hearsay = field(init=False)
     _alone_since: float = math.inf
     _sought: dict[Epoch, Intervals] = field(default_factory=dict)
@@ -153,6 +156,19 @@ class Losses:
             have = self.covered(stream)
             found += self._notes(stream, Intervals(have.missing(1, have.last)))
         return found
+
+    def of_origins(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
+        """Note as lost what its origin has lost and nobody else is asked for.
+
+        It may still be under way for a moment, from before the origin lost it.
+        """
+        long_s = UNDER_WAY_INTERVALS * self.interval_s
+        self._lost_by_origins.follow(missing, now, long_s)
+        return [
+            note
+            for stream in missing
+            for note in self._notes(stream, self._lost_by_origins.for_long(stream, now, long_s))
+        ]
 
     def _notes(self, stream: Epoch, lost: Intervals) -> Iterator[Action]:
         flags = Flags.PASSED | Flags.LOST | Flags.LOCAL

@@ -248,6 +248,7 @@ class Repairing:
         actions = self._flooding.flood_all(self._own.unsaid())
         if not self._floods_clients:
             actions += self._losses.of_nobody(self._own_lives())
+            actions += self._losses.of_origins(self._order.lost_by_origins(), now)
         # A full link is told when it has been sent all: else it would ask for what comes.
         for link in self._flooding.with_room():
             if self._telling.has_news_for(link):

@@ -39,6 +39,8 @@ class RetainedVersions:
         retention_s: how long all tombstones are kept.
         tombstones_max: how many of them at most.
         own_id: whose own versions need no proof to be kept; of nobody if it is not given.
+        tombstones_of_one_max: how many of them of one gateway at most; as many as of all if it is
+            not given.
 
     Attributes:
         changes: raised by each change.
@@ -50,11 +52,12 @@ class RetainedVersions:
         retention_s: float = RETENTION_S,
         tombstones_max: int = TOMBSTONES_MAX,
         own_id: str = "",
+        tombstones_of_one_max: int | None = None,
     ) -> None:
         self._own_id = own_id
         self.changes = 0
         self._live: dict[str, RetainedVersion] = {}
-        self._dead = Tombstones(retention_s, tombstones_max)
+        self._dead = Tombstones(retention_s, tombstones_max, tombstones_of_one_max)
         self._topics: list[set[str]] = [set() for _ in range(BUCKETS)]
         self._hashes = [0] * BUCKETS
         self._proofs: dict[str, bytes] = {}

@@ -152,7 +152,8 @@ class Routed:
         """Take up a batch of the log that a former life left, each in the order of the log.
 
         Records say again who wanted what when a message was accepted, so the origin's word
-        stays what it was.
+        stays what it was; and that a gateway has started again since what was saved of it, which
+        may have lost what it said it had.
 
         Raises:
             BatchError: the body is not what a gateway makes.
@@ -163,7 +164,7 @@ class Routed:
         if header.control:
             for entry in batch.decode(frame, header):
                 if entry.topic.startswith(interest.TOPIC):
-                    self.interests.update(Interest.decode(entry.payload))
+                    self.update(Interest.decode(entry.payload), now)
         elif header.origin == self._own_id:
             to: frozenset[str] = frozenset()
             if not header.local:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -25,7 +26,7 @@ class Disk:
         boot_epoch: of the last start, None if there was none on this disk.
         latest: the epoch of each origin of which clients were handed logged messages last.
         most_batches: a longer log is trimmed.
-        trimmed: how many batches were dropped.
+        places: where in the log each of its batches stands, and at last where the next one will.
         is_damaged: since the last start it lost some of its log, or was put by and put back.
 
     """
@@ -38,7 +39,7 @@ class Disk:
     boot_epoch: int | None = None
     latest: dict[str, int] = field(default_factory=dict)
     most_batches: float = math.inf
-    trimmed: int = 0
+    places: list[int] = field(default_factory=lambda: [0])
     is_damaged: bool = False
 
     def start(self) -> dict[Epoch, Intervals]:
@@ -66,14 +67,20 @@ class Disk:
     def append(self, frame: bytes, header: Header) -> None:
         """Append a batch."""
         self.log.append((frame, header))
+        self.places.append(self.places[-1] + 1)
         self.have[header.stream].add(header.first, header.last)
         if header.passed:
             self.passed[header.stream].add(header.first, header.last)
 
     def lose(self, first: int, count: int) -> None:
-        """Some batches can't be read any more, by their place in the log."""
-        lost = self.log[first : first + count]
-        del self.log[first : first + count]
+        """Some batches can't be read any more, by how many there are before them.
+
+        What is written next stands in the place of the last ones, if they are among them.
+        """
+        lost, place = self.log[first : first + count], self.places[first]
+        del self.log[first : first + count], self.places[first : first + len(lost)]
+        if first == len(self.log):
+            self.places[first:] = [place]
         self.is_damaged = True
         streams = {header.stream for _, header in lost}
         for stream in streams:
@@ -91,9 +98,17 @@ class Disk:
         if len(self.log) <= self.most_batches:
             return False
         dropped = len(self.log) - int(self.most_batches) // 2
-        del self.log[:dropped]
-        self.trimmed += dropped
+        del self.log[:dropped], self.places[:dropped]
         return True
+
+    @property
+    def position(self) -> int:
+        """Where in the log the next batch will stand."""
+        return self.places[-1]
+
+    def read_from(self, position: int) -> list[tuple[bytes, Header]]:
+        """The batches that stand at a position or behind it."""
+        return self.log[bisect_left(self.places, position) :]
 
     def kept_from(self) -> dict[Epoch, int]:
         """The lowest number that the log still has, by stream."""

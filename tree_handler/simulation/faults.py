@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from tree_handler.simulation.gateway import Gateway
@@ -88,6 +88,15 @@ class FaultOptions:
             lose_page=damage,
             swap_card=damage,
         )
+
+    def with_shorter_disks(self, disks: random.Random) -> Self:
+        """These, and in some runs disks that lose their end, or are older ones for a while.
+
+        Where messages are routed, who wants them stands in the log: pages of it stay whole.
+        """
+        if disks.random() >= DAMAGES:
+            return self
+        return replace(self, lose_tail=1.0, swap_card=1.0)
 
 
 class Faults:

@@ -53,6 +53,10 @@ class RoutedTraffic(SimulatedTraffic):
         default_factory=lambda: defaultdict(list), init=False
     )
     most_batches: float = field(default_factory=lambda: math.inf, init=False)
+    _saved_cards: dict[str, tuple[int, list[bytes], list[Any]] | None] = field(
+        default_factory=dict, init=False
+    )
+    """What was saved on the cards that were put by."""
 
     def gateway(self, start: Start) -> RoutedGateway:
         """See `SimulatedTraffic`."""
@@ -68,6 +72,20 @@ class RoutedTraffic(SimulatedTraffic):
         """See `SimulatedTraffic`; what was saved was on it too."""
         super().lose_disk(gateway_id)
         self.saved.pop(gateway_id, None)
+
+    def swap_card(self, gateway_id: str) -> None:
+        """See `SimulatedTraffic`; what was saved is on the card."""
+        there = self.disks[gateway_id]
+        super().swap_card(gateway_id)
+        saved = self.saved.get(gateway_id)
+        if self.disks[gateway_id] is there:
+            self._saved_cards[gateway_id] = saved
+        else:
+            put_by, self._saved_cards[gateway_id] = self._saved_cards.get(gateway_id), saved
+            if put_by is None:
+                self.saved.pop(gateway_id, None)
+            else:
+                self.saved[gateway_id] = put_by
 
     def clients_of(self, gateway: ReplicatingGateway) -> None:
         """See `SimulatedTraffic`."""
@@ -103,6 +121,7 @@ class RoutedTraffic(SimulatedTraffic):
             for other in sorted(gateways.keys() - {gateway_id}):
                 if roots[other] == roots[gateway_id]:
                     missing += self._missing_of(gateway_id, other)
+                    missing += self._kept_back(gateway_id, other)
                     missing += self._unknown_to(gateways[gateway_id], gateways[other])
         return missing
 
@@ -129,6 +148,13 @@ class RoutedTraffic(SimulatedTraffic):
                 yield f"{gateway_id} lacks {header.stream} {lost}"
             elif len(kept_back := due.without(disk.handed[header.stream])):
                 yield f"{gateway_id} keeps {header.stream} {kept_back} from clients"
+
+    def _kept_back(self, gateway_id: str, origin_id: str) -> Iterator[str]:
+        """What came of an origin and waits though that is there, which may have lost it since."""
+        disk = self.disks[gateway_id]
+        for stream, there in disk.holds().items():
+            if stream[0] == origin_id and len(kept_back := there.without(disk.handed[stream])):
+                yield f"{gateway_id} keeps {stream} {kept_back} from clients"
 
     def _unknown_to(self, gateway: Gateway, other: Gateway) -> Iterator[str]:
         assert isinstance(gateway, RoutedGateway)
@@ -185,7 +211,10 @@ class RoutedOptions(Options):
         """What is drawn alike for all subjects in which messages are routed."""
         chance = random.Random(f"routed {seed} {gateways}")  # a seed, no secret
         most_batches = chance.choice((math.inf, math.inf, BATCHES_FOR_EACH * gateways))
-        return replace(cls.any_network(seed, gateways), most_batches=most_batches)
+        drawn = cls.any_network(seed, gateways)
+        disks = random.Random(f"disks {seed} {gateways}")
+        faults = drawn.faults.with_shorter_disks(disks)
+        return replace(drawn, faults=faults, most_batches=most_batches)
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> RoutedSimulation:
         """See `Options`."""

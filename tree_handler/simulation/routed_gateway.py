@@ -99,21 +99,23 @@ class RoutedGateway(ReplicatingGateway):
     def save(self) -> None:
         """Keep what the log need not be read for again."""
         self._saved[self.gateway_id] = (
-            self._disk.trimmed + len(self._disk.log),
+            self._disk.position,
             [record.encode() for record in self.interests],
             self.routed.accounts.save(),
         )
 
     def _recall(self) -> None:
         position, records, accounts = self._saved.get(self.gateway_id, (0, [], []))
-        if position > self._disk.trimmed + len(self._disk.log):  # another disk
+        if is_ahead := position > self._disk.position:  # the log has lost its end
             position, records, accounts = 0, [], []
         for record in records:
             self.interests.update(Interest.decode(record))
         self.routed.accounts.load(accounts, self.now)
-        for frame, header in self._disk.log[max(0, position - self._disk.trimmed) :]:
+        for frame, header in self._disk.read_from(position):
             self.routed.recall(frame, header, self.now)
         self._trimmed()
+        if is_ahead:  # else the log grows past the place of what was saved
+            self.save()
 
     def _repair_due(self, now: float) -> None:
         super()._repair_due(now)

@@ -125,7 +125,7 @@ class Recovery:
             self._sessions.load(session, messages, self._clock.now_us())
         for retained in saved.retained.values():
             if retained is not None:
-                self._parts.retention.retain(messages[retained.ref])
+                self._parts.retention.retain(messages[retained.ref], is_again=True)
         self._left_out = saved.left_out + self._parts.retention.without_room
         for topic, grave in saved.tombstones.items():
             if grave is not None:

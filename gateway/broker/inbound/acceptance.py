@@ -118,8 +118,8 @@ class Acceptance:
         self._wait(Accepted(None, publisher, publisher.session, packet_id))
 
     def why_not_retained(self, session: Session, topic: str, size_bytes: int) -> str:
-        """Why a client may not have a message retained; empty if it may."""
-        return self._retention.shares.why_full(session.client.owner, topic, size_bytes)
+        """Why a client may not have one retained, or with 0 bytes deleted; empty if it may."""
+        return self._retention.why_full(session.client.owner, topic, size_bytes)
 
     def retain(self, message: Message, session: Session) -> None:
         """Take a client's QoS 0 message that is to be retained.

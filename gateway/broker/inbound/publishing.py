@@ -194,9 +194,8 @@ class Publishing:
     def _why_full(
         self, publisher: Publisher, route: Route, size_bytes: int, payload_bytes: int
     ) -> str:
-        if not payload_bytes:  # it ends what is retained
-            return ""
-        return self._acceptance.why_not_retained(publisher.session, route.topic, size_bytes)
+        counted = size_bytes if payload_bytes else 0  # it ends what is retained
+        return self._acceptance.why_not_retained(publisher.session, route.topic, counted)
 
     def _refuse(self, publisher: Publisher, first: int, packet_id: int, reason: int) -> None:
         qos = first >> 1 & 3

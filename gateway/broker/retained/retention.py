@@ -19,9 +19,10 @@ from gateway.broker.hooks import Owner
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.message import LearntMessage, Message
 from gateway.broker.retained.messages import RetainedLimitError, RetainedMessages
-from gateway.broker.retained.user_shares import RetainedShares
 from gateway.event_log.counted_lines import CountedLines
 from gateway.policy.origins import OriginRules
+from gateway.shares.origin_topics import OriginTopics
+from gateway.shares.user_topics import UserTopics
 from tree_handler.retained.hybrid_clock import HybridClock, RetainedVersion
 from tree_handler.retained.left_to_log import PUT_OFF_MAX
 from tree_handler.retained.message import VERSION
@@ -42,7 +43,9 @@ class Retention:
     Attributes:
         clock: gives stamps.
         versions: the version of each topic.
-        shares: who has how much of what is retained.
+        shares: which user has how much of what is retained.
+        deleted: which user's deletions are remembered.
+        by_gateways: by way of which gateway how much of it came.
         older: messages that came behind a newer one of their topic.
         without_room: messages that were not retained for a limit.
 
@@ -67,9 +70,14 @@ class Retention:
         )
         self._statistics: RetainedMessages[Message] = RetainedMessages(lambda m: m.size_bytes)
         """The broker's own, ``$SYS``."""
-        kept = limits.retained_tombstone_s, limits.retained_tombstones
-        self.versions = RetainedVersions(*kept, durability.own[0])
-        self.shares = RetainedShares(limits)
+        own_id = durability.own[0]
+        most, most_of_one = limits.retained_tombstones, limits.retained_tombstones_per_gateway
+        self.versions = RetainedVersions(limits.retained_tombstone_s, most, own_id, most_of_one)
+        most, most_bytes = limits.retained_messages_per_user, limits.retained_bytes_per_user
+        self.shares = UserTopics("retained messages", most, most_bytes)
+        self.deleted = UserTopics("deletions", limits.retained_tombstones_per_user)
+        most, most_bytes = limits.retained_messages_per_gateway, limits.retained_bytes_per_gateway
+        self.by_gateways = OriginTopics(most, most_bytes)
         self._put_off: dict[str, RetainedVersion] = {}
         """What a neighbour told that subscribers were not given."""
         self._given: dict[RetainedVersion, None] = {}
@@ -105,7 +113,29 @@ class Retention:
             stamp = self.clock.stamp(time.time_ns() // 1000, self.versions.stamp(message.topic))
             message.properties = {**message.properties, VERSION: tuple(stamp)}
 
-    def retain(self, message: Message, owner: Owner | None = None) -> bool:
+    def why_full(self, owner: Owner, topic: str, size_bytes: int) -> str:
+        """Say why a client here may not have a message retained; return nothing if it may.
+
+        What is retained it may always delete. Who has deleted too much has nothing new retained:
+        that would be the next to be deleted.
+
+        Args:
+            owner: whose client it is.
+            topic: on which it publishes.
+            size_bytes: of the message; 0 if it is to delete what is retained.
+
+        """
+        before = self._whose(topic)
+        if before is None and (why_full := self.deleted.why_full(owner, topic, 0)):
+            return why_full
+        if not size_bytes:
+            return ""
+        of_user = self.shares.why_full(owner, topic, size_bytes)
+        return of_user or self.by_gateways.why_full(self._durability.own[0], size_bytes, before)
+
+    def retain(
+        self, message: Message, owner: Owner | None = None, *, is_again: bool = False
+    ) -> bool:
         """Keep a message as its topic's retained one if it is the newest; whether it is.
 
         An empty one ends what is retained [MQTT-3.3.1-6].
@@ -113,6 +143,7 @@ class Retention:
         Args:
             message: with RETAIN.
             owner: whose client published it here; None for all others.
+            is_again: it was retained before this start, so no gateway's share bounds it.
 
         """
         version = self._version(message)
@@ -131,9 +162,11 @@ class Retention:
             now_s = self.now()
             grave = Tombstone(version, number_of(message), message.qos, now_s)
             self._delete(topic)
-            self.versions.bury(topic, grave, now_s, message.proof)
-        elif self._keep(message, owner):
+            if self.versions.bury(topic, grave, now_s, message.proof):
+                self.deleted.keep(owner, topic, 0)
+        elif self._keep(message, owner, is_again=is_again):
             self.versions.set(topic, version, message.proof)
+            self.deleted.release(topic)
         else:
             return self._only_given(message, version)
         self._changed(topic)
@@ -174,6 +207,7 @@ class Retention:
         if self.versions.is_news(topic, grave.version) and self.may_speak(origin, topic):
             self.clock.observe(grave.version.stamp, time.time_ns() // 1000)
             self._delete(topic)
+            self.deleted.release(topic)
             self.versions.bury(topic, grave, self.now(), proof)
             self._changed(topic)
 
@@ -191,10 +225,12 @@ class Retention:
         """Let go of messages and tombstones whose time is over; to be called again and again."""
         for topic, m in self._messages.expire(now_s):
             self.shares.release(topic)
+            self.by_gateways.release(self._origin_of(m), m.size_bytes)
             self.versions.expired(topic, now_s, (number_of(m), m.qos, m.payload, m.properties))
             self._changed(topic)
         early = self.versions.dropped_early
         for topic in self.versions.expire(now_s):
+            self.deleted.release(topic)
             self._changed(topic)
         if times := self.versions.dropped_early - early:
             kind = "tombstone of a retained message dropped early"
@@ -219,16 +255,36 @@ class Retention:
 
     def _delete(self, topic: str) -> bool:
         self.shares.release(topic)
+        if (before := self._whose(topic)) is not None:
+            self.by_gateways.release(*before)
         return self._messages.delete(topic)
 
-    def _keep(self, message: Message, owner: Owner | None) -> bool:
+    def _origin_of(self, message: Message) -> str:
+        return self._durability.own[0] if message.ref is None else message.ref[0][0]
+
+    def _whose(self, topic: str) -> tuple[str, int] | None:
+        """By way of which gateway a topic's message came, and its size."""
+        found = self._messages.get(topic)
+        return None if found is None else (self._origin_of(found), found.size_bytes)
+
+    def _keep(self, message: Message, owner: Owner | None, *, is_again: bool = False) -> bool:
         expires_at_s = math.inf if message.expires_at_s is None else message.expires_at_s
+        before, by, origin = self._whose(message.topic), self.by_gateways, self._origin_of(message)
+        why_full = by.why_full(origin, message.size_bytes, before)
+        if why_full and not is_again:
+            self.without_room += 1
+            where = f"{message.topic[:80]!r} came into the tree by {origin}"
+            self._refusals.count(f"message not retained: {why_full}", where)
+            return False
         try:
             self._messages.set(message.topic, message, expires_at_s)
         except RetainedLimitError as error:
             self.without_room += 1
             self._refusals.count("message not retained", str(error))
             return False
+        if before is not None:
+            by.release(*before)
+        by.keep(origin, message.size_bytes)
         self.shares.keep(owner, message.topic, message.size_bytes)
         return True
 

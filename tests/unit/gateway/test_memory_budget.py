@@ -133,7 +133,8 @@ def test_each_store_and_each_user_have_their_part_of_less(memory_bytes: int) -> 
     for name in (
         *("retained_bytes", "retained_bytes_per_user", "all_queues_bytes"),
         *("subscriptions_bytes", "subscriptions_bytes_per_user", "all_buffers_bytes"),
-        *("all_wills_bytes", "retained_tombstones"),
+        *("all_wills_bytes", "retained_tombstones", "retained_tombstones_per_gateway"),
+        *("retained_bytes_per_gateway", "sessions", "sessions_per_user"),
     ):
         assert getattr(fitted.broker, name) == int(getattr(CONFIGURED.broker, name) * part), name
     assert fitted.broker.packet_bytes == CONFIGURED.broker.packet_bytes

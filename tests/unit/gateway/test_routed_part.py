@@ -16,7 +16,7 @@ from gateway.links.routed_part import FILE_NAME, RoutedPart
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import LogError, MessageLog
 from tree_handler import batch
-from tree_handler.batch import Entry
+from tree_handler.batch import Entry, Flags
 from tree_handler.routing.away import LONG_S
 from tree_handler.routing.interest import TOPIC, Interest
 from tree_handler.routing.locator import Behind
@@ -151,3 +151,43 @@ async def test_what_is_owed_is_not_kept_anew_by_who_could_not_read_all_of_it(
     assert not (tmp_path / FILE_NAME).exists()
     await node.stop()
     log.close()
+
+
+# -- a log that has lost its end ------------------------------------------------------------------
+
+
+async def publish(node: TreeNode, count: int) -> None:
+    for _ in range(count):
+        kept = node.publish(Entry("a/b", bytes(100), qos=1))
+        assert kept is not None
+        await kept
+
+
+async def test_what_is_owed_behind_the_lost_end_of_a_log_is_known_to_the_start_after_the_next(
+    tmp_path: Path,
+) -> None:
+    """The file was ahead of the log, and the log has since grown beyond the file's place."""
+    log = await log_of(tmp_path)
+    saved = log.position
+    log.close()
+    for path in sorted((tmp_path / "log").glob("*.log"))[1:]:
+        path.unlink()
+    log = MessageLog(tmp_path / "log")
+    log.open()
+    assert log.position < saved
+    other = Interest("other", 1, 1, frozenset({"a/#"}))
+    row = Entry(TOPIC + "other", other.encode(), qos=1).row()
+    flags = Flags.LOGGED | Flags.CONTROL
+    log.append(*batch.make("other", 1, 1, [row], flags=flags, origin_time_us=0))
+    node, part = routed_node(log, tmp_path)
+    await publish(node, 60)
+    assert log.position > saved
+    owed = part.core.accounts.owed()
+    assert owed == {"other": 60}
+    again = RoutedPart(node, tmp_path)  # as after a kill: nothing was saved at the end
+    try:
+        assert again.core.accounts.owed() == owed
+    finally:
+        await again.stop()
+        await node.stop()
+        log.close()

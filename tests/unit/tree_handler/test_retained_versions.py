@@ -124,4 +124,4 @@ def test_a_topic_deleted_and_set_over_and_over_does_not_fill_the_memory() -> Non
         found.set("t", RetainedVersion(at, 0, "a", 1))
         found.bury("t", grave(RetainedVersion(at, 1, "a", 1), since_s=float(at)), float(at))
     assert len(found) == 1
-    assert len(found._dead._ages) < 200
+    assert len(found._dead._heaps._ages) < 200

@@ -13,6 +13,7 @@ from tree_handler.batch import Entry, Flags
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.epoch_order import EpochOrder
+from tree_handler.replication.losses import UNDER_WAY_INTERVALS
 from tree_handler.routing import wire as routed_wire
 from tree_handler.routing.actions import SendRouted, ServeRouted
 from tree_handler.routing.interest import Interest
@@ -269,6 +270,73 @@ def test_an_origin_that_lost_its_disk_keeps_nobody_waiting_for_what_it_has_forgo
     assert an_origin_that_lost_its_disk().nodes[1].got == []
 
 
+def an_origin_that_lost_its_end() -> Line:
+    """Of three messages its destination lacks the second, and the origin has the first alone."""
+    line = Line(2)
+    origin, b = line.nodes
+    b.wants(2, "t/#")
+    origin.publish("t/1")
+    line.run()
+    line.lose = {(0, 1)}
+    origin.publish("t/2")
+    line.run()
+    line.lose = {(1, 0)}
+    origin.publish("t/3")
+    line.run()
+    line.lose = set()
+    kept = [row for row in line.logs[0] if row[1].control or row[1].first == 1]
+    line.logs[0][:] = kept
+    line.restart(0, epoch=9).publish("t/4")
+    line.wait(1)
+    return line
+
+
+def test_what_an_origin_lost_behind_its_end_is_given_up_and_keeps_nothing_that_is_there() -> None:
+    line = an_origin_that_lost_its_end()
+    b = line.nodes[1]
+    assert b.got == ["t/1"], "what was lost may be under way"
+    interval_s = b.core.settings.interval_s
+    for _ in range(UNDER_WAY_INTERVALS + 2):
+        line.wait(interval_s)
+        b.do(b.core.repair.handle_timer(line.now))
+    assert b.got == ["t/1", "t/3", "t/4"]
+    assert b.core.counters.lost == 1
+
+
+def test_what_an_origin_lost_behind_its_end_and_is_still_under_way_is_handed_out_in_order() -> None:
+    line = an_origin_that_lost_its_end()
+    b = line.nodes[1]
+    lost = batch.make(
+        "gw-0", 1, 2, [Entry("t/2", b"", qos=1).row()], flags=Flags.LOGGED, origin_time_us=0
+    )
+    b.do(b.core.take(*lost))
+    assert b.got == ["t/1", "t/2", "t/3", "t/4"]
+    assert b.core.counters.lost == 0
+
+
+def test_of_an_origin_s_words_on_the_end_of_a_life_the_last_counts() -> None:
+    """It had lost the end of its first life when it told of it for the second time."""
+    line = Line(2)
+    origin, b = line.nodes
+    b.wants(2, "t/#")
+    line.lose = {(0, 1)}
+    origin.publish("t/1")
+    origin.publish("t/2")
+    line.run()
+    first = [row for row in line.logs[0] if row[1].control or row[1].first == 1]
+    line.restart(0, epoch=8).publish("t/x")
+    line.run()
+    assert b.core._order._ends == {("gw-0", 1): 2}
+    line.logs[0][:] = first
+    line.lose = set()
+    last = line.restart(0, epoch=9)
+    for frame, header in first:
+        last.routed.recall(frame, header, line.now)
+    last.publish("t/3")
+    line.wait(1)
+    assert b.got == ["t/1", "t/3"]
+
+
 def test_the_log_alone_tells_a_restarted_origin_the_same_and_what_stays_at_home_stays() -> None:
     line = Line(2)
     a, b = line.nodes
@@ -292,6 +360,33 @@ def test_the_log_alone_tells_a_restarted_origin_the_same_and_what_stays_at_home_
     line.wait(1)
     assert b.got == ["t"]
     assert b.core.covered(("gw-0", 1)) == Intervals([(1, 3)])
+
+
+def test_who_started_again_after_accounts_were_saved_is_not_taken_at_its_former_word() -> None:
+    """Both lose their end: the destination what it said it had, the origin that it has heard so."""
+    line = Line(2)
+    a, b = line.nodes
+    b.wants(2, "t")
+    a.publish("t")
+    line.wait(1)
+    assert b.got == ["t"]
+    assert a.routed.accounts.owed() == {}
+    saved = a.routed.accounts.save()
+    anew = Interest("gw-1", 2, 1, frozenset({"t"}))
+    row = Entry("$hedgerow/interest/gw-1", anew.encode(), qos=1).row()
+    a.do(a.core.publish([row], Flags.LOGGED | Flags.CONTROL, 0))
+    line.logs[1].clear()
+    line.nodes[1] = b = Node(line, 1, epoch=2)
+    line.nodes[0] = again = Node(line, 0, epoch=2)
+    again.routed.interests.update(Interest("gw-1", 1, 2, frozenset({"t"})))
+    again.routed.accounts.load(saved, line.now)
+    frame, header = a.log[-1]
+    again.routed.recall(frame, header, line.now)
+    for node in (again, b):
+        line.link(node)
+    again.routed.update(anew, line.now)  # that neighbours tell it again brings no news
+    line.wait(1)
+    assert b.core.covered(("gw-0", 1)) == Intervals([(1, 1)])
 
 
 def test_what_an_origin_accepted_in_many_lives_while_cut_off_comes_as_soon_as_it_is_back() -> None:

@@ -77,8 +77,8 @@ def test_what_is_remembered_again_and_again_does_not_fill_the_memory() -> None:
         kept.bury("t/0", Tombstone(RetainedVersion(2 * number + 1, 0, "gw", 1), 1, 1, now_s), now_s)
         kept.expire(now_s + RETENTION_S)
     assert kept.tombstones == 1
-    assert len(kept._dead._ages) < 200
-    assert len(kept._dead._ranks) < 200
+    assert len(kept._dead._heaps._ages) < 200
+    assert len(kept._dead._heaps._ranks) < 200
 
 
 @given(st.lists(st.integers(0, 40), unique=True, max_size=30), st.randoms(use_true_random=False))
@@ -99,3 +99,101 @@ def test_gateways_that_heard_of_the_same_in_any_order_and_at_any_time_remember_t
         states.append(kept.state())
     assert states[0] == states[1]
     assert set(states[0]) == {f"t/{number}" for number in sorted(numbers)[-OLD:]}
+
+
+# -- the share of one gateway ---------------------------------------------------------------------
+
+ROOM = 100
+SHARE = 60
+
+
+def grave_of(origin: str, number: int, since_s: float) -> Tombstone:
+    return Tombstone(RetainedVersion(1_000 + number, 0, origin, 1), 1, 1, since_s)
+
+
+def shared_room() -> RetainedVersions:
+    return RetainedVersions(tombstones_max=ROOM, tombstones_of_one_max=SHARE)
+
+
+def test_a_gateway_that_deletes_without_end_has_its_own_deletions_forgotten_and_nobody_else_s() -> (
+    None
+):
+    kept = shared_room()
+    for number in range(ROOM - SHARE):
+        kept.bury(f"a/{number}", grave_of("a", number, 0.0), 0.0)
+    for number in range(SHARE):
+        assert kept.bury(f"x/{number}", grave_of("x", number, 1.0 + number), 100.0)
+    assert kept.expire(100.0) == []
+    assert kept.bury("x/more", grave_of("x", 1_000, 100.0), 100.0)
+    assert kept.expire(100.0) == ["x/0"]
+    assert kept.dropped_early == 1
+    for number in range(10 * ROOM):
+        kept.bury(f"y/{number}", grave_of("x", number, 101.0 + number), 2_000.0)
+    assert all(topic.startswith(("x/", "y/")) for topic in kept.expire(2_000.0))
+    assert all(kept.tombstone(f"a/{number}") for number in range(ROOM - SHARE))
+    assert kept.tombstones == ROOM
+
+
+def test_a_deletion_that_would_go_at_once_for_want_of_its_gateway_s_room_is_none() -> None:
+    kept = shared_room()
+    for number in range(SHARE):
+        kept.bury(f"x/{number}", grave_of("x", number, 10.0), 10.0)
+    assert not kept.bury("x/older", grave_of("x", 1_000, 9.0), 10.0)
+    assert kept.bury("a/older", grave_of("a", 1_000, 9.0), 10.0)
+
+
+def test_of_old_deletions_a_gateway_has_its_part_alone_too() -> None:
+    kept = shared_room()
+    most = SHARE // LASTING_SHARE
+    for number in range(2 * most):
+        kept.bury(f"x/{number}", grave_of("x", number, 0.0), 0.0)
+    kept.bury("a", grave_of("a", -900, 0.0), 0.0)
+    assert kept.expire(RETENTION_S) == [f"x/{number}" for number in range(most)]
+    assert kept.tombstone("a")
+
+
+def test_topics_of_one_gateway_s_deletions_take_no_more_than_its_part_of_the_bytes() -> None:
+    kept = RetainedVersions(tombstones_max=1_000, tombstones_of_one_max=500)
+    kept.bury("a", grave_of("a", 1, 0.0), 0.0)
+    for number in range(300):
+        kept.bury(f"{number:065000}", grave_of("x", number, 1.0 + number), 1_000.0)
+        kept.expire(1_000.0)
+    assert kept.tombstone("a")
+    assert 250 < kept.tombstones < 260
+
+
+@given(st.randoms(use_true_random=False))
+def test_gateways_that_heard_of_the_same_old_deletions_of_several_remember_the_same(
+    chance: random.Random,
+) -> None:
+    """Whatever the order: else they would hand each other what each has forgotten, for ever."""
+    deleted = [(origin, number) for origin in "axy" for number in range(12)]
+    found = []
+    for _ in range(2):
+        kept = shared_room()
+        chance.shuffle(deleted)
+        for origin, number in deleted:
+            kept.bury(f"{origin}/{number}", grave_of(origin, number, -RETENTION_S), 0.0)
+            kept.expire(0.0)
+        found.append(kept.state())
+    assert found[0] == found[1]
+    assert len(found[0]) == ROOM // LASTING_SHARE
+
+
+def test_who_deletes_at_the_bound_of_its_share_does_not_have_all_others_looked_at_each_time() -> (
+    None
+):
+    kept = RetainedVersions(tombstones_max=20_000, tombstones_of_one_max=100)
+    for number in range(120):
+        kept.bury(f"x/{number}", grave_of("x", number, 1.0 + number), 2_000.0)
+        kept.expire(2_000.0)
+    made = kept._dead._of_full["x"]
+    for number in range(120, 1_000):
+        kept.bury(f"x/{number}", grave_of("x", number, 1.0 + number), 2_000.0)
+        kept.expire(2_000.0)
+    assert kept._dead._of_full["x"] is made
+    for number in range(950, 1_000):
+        kept.set(f"x/{number}", version(5_000 + number))
+    assert kept._dead._of_full["x"] is made
+    kept.set("x/949", version(6_000))
+    assert not kept._dead._of_full, "what is seldom full is not kept"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgpack
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tree_handler import batch, origin_clocks
 from tree_handler.batch import MAX_ARRAY, Entry
-from tree_handler.errors import ProtocolError
+from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.ranges_wire import MAX_RANGES, MAX_STREAMS
 from tree_handler.replication.repair import Request
@@ -107,5 +107,37 @@ def test_a_batch_is_cut_by_what_its_messages_say_besides() -> None:
     parts = batch.cut(rows)
     assert [row for part in parts for row in part] == rows
     assert max(map(len, parts)) < 20
-    frame, header = batch.make("gw", 1, 1, rows, flags=1, origin_time_us=0)
-    assert batch.rows(frame, header) == rows  # which an earlier release has made
+    most = max(elements(batch.rows(*made(part))) for part in parts)
+    assert most < batch.MAX_ELEMENTS / 8
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [("t", 1, b"", {38: (("", ""),) * 60})] * 1_000,
+        [("t", 1, b"", {38: (("", ""),) * (MAX_ARRAY - 1)})],
+    ],
+    ids=["properties of many", "properties of one"],
+)
+def test_a_batch_of_a_build_that_did_not_cut_it_so_is_read(rows: list[batch.Row]) -> None:
+    assert batch.rows(*made(rows)) == rows
+
+
+def test_a_batch_of_more_elements_than_an_honest_one_could_have_is_refused() -> None:
+    rows = [("t", 1, b"", {38: (("", ""),) * 100})] * 1_000
+    assert elements(rows) > batch.MAX_ELEMENTS
+    with pytest.raises(BatchError, match=f"elements over {batch.MAX_ELEMENTS}"):
+        batch.rows(*made(rows))
+
+
+def made(rows: Sequence[batch.Row]) -> tuple[bytes, batch.Header]:
+    return batch.make("gw", 1, 1, rows, flags=1, origin_time_us=0)
+
+
+def elements(value: object) -> int:
+    """How many elements lists and maps have, and as many as there are of those."""
+    if isinstance(value, dict):
+        return 1 + 2 * len(value) + sum(map(elements, value.values()))
+    if isinstance(value, list | tuple):
+        return 1 + len(value) + sum(map(elements, value))
+    return 0
