@@ -18,6 +18,7 @@ from cloud_ingest.dashboard.acknowledging import NoteError, acknowledge, checked
 from cloud_ingest.dashboard.asked import number as _number
 from cloud_ingest.dashboard.asked import text as _text
 from cloud_ingest.dashboard.browsers import ListeningBrowsers
+from cloud_ingest.dashboard.downloads import Downloads
 from cloud_ingest.dashboard.entrance import Entrance, Token
 from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, ApiError, harden
 from cloud_ingest.dashboard.models import Models
@@ -53,6 +54,7 @@ class Api:
         self._browsers = browsers
         self._is_secure = is_secure
         self._threads = ThreadPoolExecutor(2, "answers")
+        self._downloads = Downloads(models, self._in_thread, is_secure)
         self._writing = asyncio.Lock()
         self._waiting = 0
 
@@ -62,7 +64,7 @@ class Api:
             app.router.add_get(f"/api/{name}", self._ready(name))
         for name in (
             *("me", "tables", "gateway", "history", "current", "tree", "sensor"),
-            *("latency", "slowest", "events"),
+            *("readings", "latency", "slowest", "events"),
         ):
             app.router.add_get(f"/api/{name}", getattr(self, name))
         for name in ("login", "logout", "acknowledge"):
@@ -162,6 +164,10 @@ class Api:
             ),
         )
 
+    async def readings(self, request: web.Request) -> web.StreamResponse:
+        """Readings as a file, for as long as the visitor may see them."""
+        return await self._downloads.answer(request, lambda: self._may_read(request), _FARTHEST_MS)
+
     async def latency(self, request: web.Request) -> web.Response:
         """How long messages took, of all gateways or of one."""
         hours = _number(request, "hours", 1, HOURS_MAX)
@@ -193,10 +199,7 @@ class Api:
         try:
             await answer.prepare(request)
             await answer.write(b"retry: 3000\n: connected\n\n")
-            now = asyncio.get_running_loop().time
-            while (
-                visitor := self._entrance.visitor(request.cookies.get(COOKIE, ""), now())
-            ) is not None and self._entrance.may_read(visitor):
+            while self._may_read(request):
                 told = await listening.next(BEAT_S)
                 line = f"event: tables\ndata: {json.dumps(told)}\n\n" if told else ": beat\n\n"
                 await answer.write(line.encode())
@@ -205,6 +208,11 @@ class Api:
         finally:
             self._browsers.go(listening)
         return answer
+
+    def _may_read(self, request: web.Request) -> bool:
+        now_s = asyncio.get_running_loop().time()
+        visitor = self._entrance.visitor(request.cookies.get(COOKIE, ""), now_s)
+        return visitor is not None and self._entrance.may_read(visitor)
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         if self._waiting >= WORK_MAX:
@@ -253,7 +261,7 @@ class Api:
         visitor, alerts = request[VISITOR], self._models.alerts
         if alert not in alerts["alert"]:
             raise ApiError(HTTPStatus.NOT_FOUND, f"alert: there is no {alert[:200]!r}")
-        gateway = alerts["gateway"][alerts["alert"].index(alert)]
+        gateway = alerts["gateway"][alerts["alert"].index(alert)] or ""
         places = (place if place != NOWHERE else "" for place in self._models.place(gateway))
         if not self._entrance.may_acknowledge(visitor, Where(gateway, *places)):
             raise ApiError(HTTPStatus.FORBIDDEN, "the policy does not let you acknowledge this")

@@ -1,0 +1,132 @@
+"""Files of readings, sent as they are made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from http import HTTPStatus
+from typing import Any, Final
+
+from aiohttp import web
+
+from cloud_ingest.dashboard import readings_file
+from cloud_ingest.dashboard.asked import number
+from cloud_ingest.dashboard.guarded import ApiError, harden
+from cloud_ingest.dashboard.models import Models
+from cloud_ingest.dashboard.readings_file import (
+    CONTENT_TYPES,
+    FORMS,
+    SENSORS_MAX,
+    TooManyError,
+    Wanted,
+)
+from cloud_ingest.query.lake import LakeError
+
+AT_ONCE: Final = 2
+PIECE_S: Final = 30.0
+"""Who takes longer for a piece, or some piece's last bytes, is closed."""
+
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+class Downloads:
+    """Answers ``/api/readings``.
+
+    Args:
+        models: what is shown.
+        in_thread: runs what takes long.
+        is_secure: whether it is HTTPS.
+
+    """
+
+    def __init__(self, models: Models, in_thread: InThread, is_secure: bool) -> None:
+        self._models = models
+        self._in_thread = in_thread
+        self._is_secure = is_secure
+        self._running = 0
+
+    async def answer(
+        self, request: web.Request, may_go_on: Callable[[], bool], farthest_ms: int
+    ) -> web.StreamResponse:
+        """Send the readings of some sensors as a file.
+
+        Args:
+            request: its query has ``gateway`` and ``sensor`` once or several times, ``start_ms``,
+                ``end_ms`` and ``form``.
+            may_go_on: whether who asks may still read; it is asked before each piece.
+            farthest_ms: of a time that is asked for, before and after 1970.
+
+        """
+        wanted = self._wanted(request, farthest_ms)
+        form = next((each for each in FORMS if each == request.query.get("form")), None)
+        if form is None:
+            raise ApiError(HTTPStatus.BAD_REQUEST, f"form: none of {', '.join(FORMS)}")
+        if self._running >= AT_ONCE:
+            raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "too many downloads; try again")
+        self._running += 1
+        try:
+            rollups = self._models.rollups
+            try:
+                found = await self._in_thread(lambda: readings_file.pieces(rollups, wanted, form))
+            except TooManyError as error:
+                raise ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error)) from error
+            answer = web.StreamResponse(
+                headers={
+                    "Content-Type": CONTENT_TYPES[form],
+                    "Content-Disposition": f'attachment; filename="readings.{form}"',
+                }
+            )
+            harden(answer, self._is_secure)
+            await self._send(request, answer, found, may_go_on)
+            return answer
+        finally:
+            self._running -= 1
+
+    def _wanted(self, request: web.Request, farthest_ms: int) -> Wanted:
+        gateways = request.query.getall("gateway", [])
+        sensors = request.query.getall("sensor", [])
+        if not 1 <= len(sensors) <= SENSORS_MAX or len(gateways) != len(sensors):
+            why = f"sensor: 1 to {SENSORS_MAX}, each with its gateway"
+            raise ApiError(HTTPStatus.BAD_REQUEST, why)
+        found = []
+        for key in dict.fromkeys(zip(gateways, sensors, strict=True)):
+            series = self._models.series.get(key)
+            if series is None:
+                why = f"sensor: {key[0][:200]!r} has no sensor {key[1][:200]!r}"
+                raise ApiError(HTTPStatus.NOT_FOUND, why)
+            found.append(series)
+        start = number(request, "start_ms", -farthest_ms, farthest_ms) * 1000
+        end = number(request, "end_ms", -farthest_ms, farthest_ms) * 1000
+        if end <= start:
+            raise ApiError(HTTPStatus.BAD_REQUEST, "end_ms: not after start_ms")
+        return Wanted(found, start, end)
+
+    async def _send(
+        self,
+        request: web.Request,
+        answer: web.StreamResponse,
+        found: Iterator[bytes],
+        may_go_on: Callable[[], bool],
+    ) -> None:
+        """Send it; what does not come to its end is cut off, so that nobody takes it for whole."""
+        piece = await self._piece(found)  # before the head: what fails now is answered as an error
+        is_whole = False
+        try:
+            await answer.prepare(request)
+            while piece is not None and may_go_on():
+                async with asyncio.timeout(PIECE_S):
+                    await answer.write(piece)
+                piece = await self._piece(found)
+            is_whole = piece is None
+            if is_whole:
+                async with asyncio.timeout(PIECE_S):
+                    await answer.write_eof()
+        except (TimeoutError, ConnectionError, LakeError, TooManyError, ApiError):
+            is_whole = False
+        finally:
+            if not is_whole and request.transport is not None:
+                request.transport.abort()
+
+    async def _piece(self, found: Iterator[bytes]) -> bytes | None:
+        made: bytes | None = await self._in_thread(lambda: next(found, None))
+        return made
