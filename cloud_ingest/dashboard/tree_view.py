@@ -67,6 +67,16 @@ class TreeHistory:
         """From the first change to the last, None if there is none."""
         return (self._times[0], self._times[-1]) if self._times else None
 
+    def last_change_ms(self, time_ms: int) -> int:
+        """When the tree became as it was at a moment; 0 for before all that is known.
+
+        Args:
+            time_ms: since 1970.
+
+        """
+        found = bisect_right(self._times, time_ms)
+        return self._times[found - 1] if found else 0
+
     def at(self, time_ms: int) -> dict[str, Any]:
         """The tree at a moment, as columns; gateways that had said nothing by then are left out.
 

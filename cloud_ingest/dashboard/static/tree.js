@@ -250,7 +250,7 @@ export async function showTree(main) {
     const isNow = shown_ms === moments.last_ms;
     fill(
       told,
-      h("strong", {}, isNow ? "Now" : `${time(tree.time_ms)} UTC`),
+      h("strong", {}, isNow ? "Now" : `${time(shown_ms)} UTC`),
       ` · ${count(tree.gateway.length)} gateways · `,
       roots.size === 1 ? `root ${[...roots][0]}` : `${roots.size} roots`,
       isNow ? ` · last change ${ago(moments.last_ms)}` : "",
