@@ -75,6 +75,16 @@ SELECT gateway, sensor, bucket_of(moment) AS bucket,
        count(*) AS readings, min(epoch_us(moment)) AS first_us, max(epoch_us(moment)) AS last_us
 FROM each WHERE isfinite(value) AND moment IS NOT NULL GROUP BY ALL
 """
+_FORGET_DAY: Final = (
+    "DELETE FROM readings WHERE day = ?",
+    "DELETE FROM far WHERE day = ?",
+    "DELETE FROM spans WHERE day = ?",
+)
+_ROLL_UP: Final = """
+INSERT INTO {table}
+SELECT CAST(? AS DATE), id, bucket // ? * ?, min(low), max(high), sum(total), sum(readings)
+FROM measured JOIN series USING (gateway, sensor) GROUP BY id, 3 ORDER BY id, 3
+"""
 _DELAYED: Final = """
 INSERT INTO delays
 WITH last AS (
@@ -201,8 +211,8 @@ class Rollups:
         self, cursor: duckdb.DuckDBPyConnection, batch: ds.Dataset | None, change: DayChange
     ) -> None:
         if change.is_anew:
-            for table in ("readings", "far", "spans"):
-                cursor.execute(f"DELETE FROM {table} WHERE day = ?", [change.day])
+            for statement in _FORGET_DAY:
+                cursor.execute(statement, [change.day])
         if batch is None:
             return
         cursor.execute(_MEASURED)
@@ -220,12 +230,7 @@ class Rollups:
         )
         step = 1 if self._rows < self._rows_max else COARSE
         for table, wide in (("readings", step), ("far", max(step, FAR))):
-            cursor.execute(
-                f"INSERT INTO {table} SELECT CAST(? AS DATE), id, bucket // ? * ?, min(low), "
-                "max(high), sum(total), sum(readings) FROM measured "
-                "JOIN series USING (gateway, sensor) GROUP BY id, 3 ORDER BY id, 3",
-                [change.day, wide, wide],
-            )
+            cursor.execute(_ROLL_UP.format(table=table), [change.day, wide, wide])
         found = cursor.execute("SELECT count(*) FROM readings").fetchone()
         self._rows = found[0] if found else 0
 
