@@ -34,6 +34,8 @@ class OwnStatus:
         core: its broker.
         members: all gateways that it knows.
         sampler: reads its sensors.
+        latitude: of where it stands on the map; None where its configuration does not say.
+        longitude: likewise.
         software: Hedgerow's version.
         build: of this process.
 
@@ -44,6 +46,8 @@ class OwnStatus:
     core: DataPlane
     members: Membership
     sampler: Sampler
+    latitude: float | None = None
+    longitude: float | None = None
     software: str = field(default_factory=lambda: version("hedgerow"))
     build: build.Build = field(default_factory=build.running)
 
@@ -80,6 +84,8 @@ class OwnStatus:
             up_s=round(up_s, 1),
             domain=place.domain,
             group=place.group,
+            latitude=self.latitude,
+            longitude=self.longitude,
             **asdict(machine),
             queue_messages=waiting.queued_messages + waiting.inflight_messages,
             queue_bytes=self._queue_bytes(),
