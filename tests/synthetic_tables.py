@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 from deltalake import write_deltalake
 
+from cloud_ingest.status_record import LinkStatus, StatusRecord
+
 TIME = pa.timestamp("us", tz="UTC")
 LINKS = pa.list_(
     pa.struct(
@@ -280,6 +282,38 @@ class Fleet:
                 )
         return rows(GAPS, found)
 
+    def statuses(self, name: str, hours: int = 168, every_minutes: int = 5) -> pa.Table:
+        """What a gateway said of itself: rows of `telemetry`."""
+        number = self.names.index(name)
+        peers = [(each["peer"], each["role"], each["state"]) for each in self.links(name)]
+        found = []
+        for minute in range(0, hours * 60, every_minutes):
+            at = self.now - minute * HOUR / 60
+            day = 2 * math.pi * (at.hour + at.minute / 60) / 24
+            rtts = 0.6 + self._random.gamma(2, 0.2, len(peers)) + np.arange(len(peers)) % 3
+            record = StatusRecord(
+                interval_s=30.0,
+                temperature_cel=round(52 - 6 * math.cos(day) + float(self._random.normal()), 1),
+                load1=round(float(self._random.gamma(2, 0.15)), 2),
+                memory_bytes=int(6.2e7 + 4e6 * math.sin(day)),
+                memory_available_bytes=int(4.1e8 + 5e7 * math.cos(day)),
+                disk_free_bytes=int(1.4e10 - 4e5 * (hours * 60 - minute)),
+                disk_total_bytes=31_000_000_000,
+                mqtt_clients=12 + number % 5 + int(self._random.integers(0, 3)),
+                queue_messages=int(self._random.poisson(2)),
+                clock_offset_ms=float(self._random.normal(0, 2)),
+                root_cost_ms=2.5,
+                links=tuple(
+                    LinkStatus(peer, round(float(rtt), 1), role, state)
+                    for (peer, role, state), rtt in zip(peers, rtts, strict=True)
+                ),
+            )
+            domain, group = self.places[name]
+            row = {"origin": name, "topic": f"{domain}/{group}/{name}/$status", "boot_epoch": 7}
+            row |= {"payload": record.encode(), "origin_time": at, "collected_time": at}
+            found.append(row | {"day": at.date(), "domain": domain, "group": group})
+        return rows(TELEMETRY, found)
+
     def latency(self, hours: int = 24, every_minutes: int = 15) -> pa.Table:
         """Of each gateway and stage, a row each so many minutes."""
         minutes = np.arange(hours * 60 // every_minutes) * every_minutes
@@ -394,7 +428,9 @@ def main() -> None:
     parser.add_argument("--sensors", type=int, default=50)
     parser.add_argument("--every-s", type=int, default=60)
     options = parser.parse_args()
-    Fleet(options.gateways).write(options.tables, changes=2000)
+    fleet = Fleet(options.gateways)
+    fleet.write(options.tables, changes=2000)
+    put(options.tables, "telemetry", fleet.statuses("gw-root"))
     sensors = [f"hall/temperature-{number:02d}" for number in range(options.sensors)]
     write_readings(options.tables, "gw-root", sensors, options.days, options.every_s)
 

@@ -17,8 +17,8 @@ from cloud_ingest.dashboard.readings_file import (
     CONTENT_TYPES,
     FORMS,
     SENSORS_MAX,
-    TooManyError,
-    Wanted,
+    TooManyReadingsError,
+    WantedReadings,
 )
 from cloud_ingest.query.lake import LakeError
 
@@ -68,7 +68,7 @@ class Downloads:
             rollups = self._models.rollups
             try:
                 found = await self._in_thread(lambda: readings_file.pieces(rollups, wanted, form))
-            except TooManyError as error:
+            except TooManyReadingsError as error:
                 raise ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error)) from error
             answer = web.StreamResponse(
                 headers={
@@ -82,7 +82,7 @@ class Downloads:
         finally:
             self._running -= 1
 
-    def _wanted(self, request: web.Request, farthest_ms: int) -> Wanted:
+    def _wanted(self, request: web.Request, farthest_ms: int) -> WantedReadings:
         gateways = request.query.getall("gateway", [])
         sensors = request.query.getall("sensor", [])
         if not 1 <= len(sensors) <= SENSORS_MAX or len(gateways) != len(sensors):
@@ -99,7 +99,7 @@ class Downloads:
         end = number(request, "end_ms", -farthest_ms, farthest_ms) * 1000
         if end <= start:
             raise ApiError(HTTPStatus.BAD_REQUEST, "end_ms: not after start_ms")
-        return Wanted(found, start, end)
+        return WantedReadings(found, start, end)
 
     async def _send(
         self,
@@ -121,7 +121,7 @@ class Downloads:
             if is_whole:
                 async with asyncio.timeout(PIECE_S):
                     await answer.write_eof()
-        except (TimeoutError, ConnectionError, LakeError, TooManyError, ApiError):
+        except (TimeoutError, ConnectionError, LakeError, TooManyReadingsError, ApiError):
             is_whole = False
         finally:
             if not is_whole and request.transport is not None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cloud_ingest.dashboard import fleet_view, loss_view
+from cloud_ingest.dashboard import fleet_view, loss_view, sensors_view
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.sensors_view import window
 from cloud_ingest.dashboard.server import static_files
@@ -24,6 +24,8 @@ TREES_MAX: Final = 200
 PLACES_MAX: Final = 100_000
 """Of gateways in all trees together."""
 SENSORS_MAX: Final = 100
+HISTORIES_MAX: Final = 200
+"""Gateways whose statuses and sensors are in it; that of no name is what others show: nothing."""
 POINTS: Final = 1_000
 HOURS: Final = 24
 DATA: Final = "data.js"
@@ -84,6 +86,13 @@ def kept_answers(models: Models, made_ms: int) -> dict[str, Any]:
         },
         "gateways": {name: fleet_view.gateway(models.gateways, name) for name in names},
         "trees": [models.tree.at(at_ms) for at_ms in _moments(models, len(names))],
+        "history": {name: models.history.of(name, HOURS) for name in ("", *names[:HISTORIES_MAX])},
+        "current": {
+            name: sensors_view.current(
+                models.rollups, models.latest, models.series_of.get(name, ())
+            )
+            for name in ("", *names[:HISTORIES_MAX])
+        },
         "latency": loss_view.latency(models.rollups, HOURS),
         "latency_of": {name: loss_view.latency(models.rollups, HOURS, name) for name in names},
         "readings": readings,

@@ -42,12 +42,12 @@ _FORMULA: Final = "^[=+@\\t\\r-]"
 """What a program for tables takes for a formula, of a text that a stranger may have published."""
 
 
-class TooManyError(ValueError):
+class TooManyReadingsError(ValueError):
     """More readings are wanted than a file may have."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedReadings:
     """What a file is to hold.
 
     Attributes:
@@ -98,7 +98,7 @@ class _Pieces:
 
 
 def pieces(
-    rollups: Rollups, wanted: Wanted, form: Form, rows_max: int = ROWS_MAX
+    rollups: Rollups, wanted: WantedReadings, form: Form, rows_max: int = ROWS_MAX
 ) -> Iterator[bytes]:
     """The file, a piece for each sensor and day.
 
@@ -113,21 +113,21 @@ def pieces(
 
     Raises:
         LakeError: the table can't be read.
-        TooManyError: there are more readings than ``rows_max``; before the first piece, unless
-            more than those that the roll-ups know have come.
+        TooManyReadingsError: there are more readings than ``rows_max``; before the first piece,
+            unless more than those that the roll-ups know have come.
 
     """
     begin, end = wanted.start_us // _BUCKET_US, wanted.end_us // _BUCKET_US
     numbers = [each.number for each in wanted.series]
     known = rollups.rows(_COUNTED, numbers, begin, end)[0][0]
     if known > rows_max:
-        raise TooManyError(
+        raise TooManyReadingsError(
             f"{known} readings are more than {rows_max}: choose a shorter span or fewer sensors"
         )
     return _made(rollups, wanted, form, rows_max)
 
 
-def _made(rollups: Rollups, wanted: Wanted, form: Form, rows_max: int) -> Iterator[bytes]:
+def _made(rollups: Rollups, wanted: WantedReadings, form: Form, rows_max: int) -> Iterator[bytes]:
     sink = _Pieces()
     writer: _Writer = (
         pq.ParquetWriter(sink, _COLUMNS, compression="zstd")
@@ -145,7 +145,7 @@ def _made(rollups: Rollups, wanted: Wanted, form: Form, rows_max: int) -> Iterat
             table = rollups.lake.guarded("telemetry", read)
             left -= table.num_rows
             if left < 0:
-                raise TooManyError(f"more than {rows_max} readings")
+                raise TooManyReadingsError(f"more than {rows_max} readings")
             kept = table.select(_COLUMNS.names).cast(_COLUMNS)
             writer.write_table(kept if form == "parquet" else _as_text(kept))
             yield sink.take()

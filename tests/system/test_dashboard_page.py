@@ -22,7 +22,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'&lt;/script><script>alert(2)</script>"
 READY = {
     "fleet": "document.querySelectorAll('.fleet .vt-inside .vt-row').length > 5",
     "tree": "document.querySelector('.tree-canvas canvas') && window.hedgerowGraph?.nodes().length",
-    "gateway/gw-root": "document.querySelectorAll('.columns section').length === 4",
+    "gateway/gw-root": "document.querySelectorAll('.columns section').length === 3",
     "sensors": "document.querySelector('.uplot canvas')",
     "alerts": "document.querySelector('.alert')",
     "loss": "document.querySelectorAll('.uplot canvas').length === 4",
@@ -133,6 +133,72 @@ async def test_what_is_zoomed_into_is_fetched_finer(browser: Page, tables: Path)
         assert "of each" in await browser.run(said)
         await browser.run("document.querySelector('[aria-label=\"Last: 6 h\"]').click()")
         await browser.until(f"{said}.includes('each reading as it is')")
+
+
+async def numbers_are_written_in_one_way(browser: Page) -> None:
+    said = await browser.run(
+        "import('./words.js').then(w => [w.number(0.1 + 0.2), w.number(-1234567.8), "
+        "w.number(1e-9), w.measured(21.345, 'Cel'), w.bytes(1234567), w.number(NaN), "
+        "w.measured(1, '__proto__'), w.count(1000), w.ticks([0, 0.1, 0.1 + 0.2], 0.1), "
+        "w.ticks([0, 2.5, 5], 2.5), w.ticks([-10000, 0], 10000)])"
+    )
+    thin = "\u202f"
+    assert said[:3] == ["0.3", f"−1{thin}234{thin}568", f"1{thin}×{thin}10^-9"]
+    assert said[3:6] == [f"21.3{thin}°C", f"1.23{thin}MB", "–"]
+    assert said[6:8] == [f"1{thin}__proto__", "1000"]
+    assert said[8:] == [["0.0", "0.1", "0.3"], ["0.0", "2.5", "5.0"], [f"−10{thin}000", "0"]]
+
+
+async def test_a_gateway_shows_history_sensors_and_place_with_numbers_written_in_one_way(
+    browser: Page, tmp_path: Path
+) -> None:
+    fleet = Fleet(30)
+    fleet.write(tmp_path)
+    put(tmp_path, "telemetry", fleet.statuses("gw-root", hours=30, every_minutes=15))
+    write_readings(tmp_path, "gw-root", ["hall/a", "hall/b"], 2, 3600)
+    async with dashboard(tmp_path) as served:
+        await complete(served)
+        await browser.go(f"{served.base}/#/gateway/gw-root")
+        await browser.until("document.querySelectorAll('.uplot canvas').length === 9")
+        titles = "[...document.querySelectorAll('.charts h3')].map(e => e.textContent)"
+        for title in ("Temperature", "Load", "Memory", "Disk in use", "Round trip to neighbours"):
+            assert title in await browser.run(titles)
+        await browser.until("document.querySelectorAll('.sparkline path').length === 2")
+        said = "document.querySelector('.wide tbody tr').innerText"
+        assert "°C" in await browser.run(said)
+        children = "[...document.querySelectorAll('.place .inline a')].map(e => e.textContent)"
+        assert set(await browser.run(children)) == {
+            name for name, parent in fleet.parents.items() if parent == "gw-root"
+        }
+        await browser.run("document.querySelector('.spans a:nth-child(3)').click()")
+        await browser.until("location.hash === '#/gateway/gw-root/168'")
+        await browser.until(
+            "document.querySelector('.spans [aria-current]').textContent === 'Week'"
+        )
+        assert browser.complaints == []
+
+
+async def test_sensors_are_compared_and_the_address_has_what_is_shown(
+    browser: Page, tables: Path
+) -> None:
+    async with dashboard(tables) as served:
+        await complete(served)
+        await browser.go(f"{served.base}/#/sensors/gw-root/hall%2Fa")
+        await browser.until("document.querySelectorAll('.compared tbody tr').length === 1")
+        await browser.run("document.querySelector('[aria-label=\"Last: Day\"]').click()")
+        await browser.run("document.querySelector('.compare:not([disabled])').click()")
+        await browser.until("document.querySelectorAll('.compared tbody tr').length === 2")
+        address = await browser.run("location.href")
+        assert "hall%2Fb?from=" in address
+        await browser.go(address)
+        await browser.until("document.querySelectorAll('.compared tbody tr').length === 2")
+        assert await browser.run("location.href") == address
+        link = await browser.run("document.querySelector('.give a').href")
+        answer = await browser.run(f"fetch({link!r}).then(a => a.text())")
+        assert answer.startswith('"time","gateway","sensor"')
+        assert '"hall/a"' in answer
+        assert '"hall/b"' in answer
+        assert browser.complaints == []
 
 
 async def test_names_that_are_markup_stay_text(browser: Page, tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ let attention = null;
 const SAY_AGAIN_MS = 30_000;
 
 function place() {
-  const parts = location.hash.replace(/^#\//, "").split("/").filter(Boolean);
+  const [path, query] = location.hash.replace(/^#\//, "").split("?");
+  const parts = path.split("/").filter(Boolean);
   const decoded = parts.map((part) => {
     try {
       return decodeURIComponent(part);
@@ -37,7 +38,7 @@ function place() {
       return part;
     }
   });
-  return { page: decoded[0] in SHOW ? decoded[0] : "fleet", names: decoded.slice(1) };
+  return { page: decoded[0] in SHOW ? decoded[0] : "fleet", names: decoded.slice(1), options: Object.fromEntries(new URLSearchParams(query)) };
 }
 
 function head() {
@@ -120,7 +121,7 @@ async function leave() {
 }
 
 async function open() {
-  const { page, names } = place();
+  const { page, names, options } = place();
   if (view && view.close) view.close();
   view = null;
   head();
@@ -129,7 +130,7 @@ async function open() {
   document.title = `${title} · Hedgerow`;
   main.className = `page-${page}`;
   try {
-    view = await SHOW[page](main, names, me);
+    view = await SHOW[page](main, names, me, options);
   } catch (error) {
     fill(main, h("div", { class: "pad" }, h("h1", {}, title), h("p", { class: "error" }, error.message)));
   }

@@ -1,18 +1,19 @@
 // Charts over time, by uPlot.
 import { h, fill } from "./dom.js";
 import { colour } from "./theme_switch.js";
-import { number, ticks, time } from "./words.js";
+import { measured, number, ticks, time } from "./words.js";
 
-const INKS = ["ink-1", "ink-2", "ink-3", "ink-4"];
+const INKS = ["ink-1", "ink-2", "ink-3", "ink-4", "ink-5", "ink-6", "ink-7", "ink-8"];
+const BYTES = ["B", "kB", "MB", "GB", "TB"];
 
 // A value missing for a while is a gap in the line, not a line across it.
-export function broken(times_ms, columns, part_s) {
+export function broken(times_ms, columns, part_s, parts = 3.5) {
   const times = [];
   const found = columns.map(() => []);
   let last = null;
   for (let at = 0; at < times_ms.length; at += 1) {
     const now = times_ms[at] / 1000;
-    if (last !== null && part_s && now - last > part_s * 3.5) {
+    if (last !== null && part_s && now - last > part_s * parts) {
       times.push((now + last) / 2);
       for (const column of found) column.push(null);
     }
@@ -23,6 +24,11 @@ export function broken(times_ms, columns, part_s) {
   return [times, ...found];
 }
 
+/** Several tables of times and values as one; a time that one of them lacks breaks no line. */
+export function joined(tables) {
+  return window.uPlot.join(tables);
+}
+
 // ISO dates and 24 hours, whatever the browser's country; the date stands where it changes.
 const TICKS = [
   [86400 * 28, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
@@ -30,6 +36,14 @@ const TICKS = [
   [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
   [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
 ];
+
+/** One unit for all bytes of a chart: its name, and what turns bytes into it. */
+export function byteScale(columns) {
+  let most = 0;
+  for (const column of columns) for (const value of column) most = Math.max(most, value || 0);
+  const at = Math.min(BYTES.length - 1, Math.max(0, Math.floor(Math.log10(most || 1) / 3)));
+  return { unit: BYTES[at], of: (value) => (value === null ? null : value / 1000 ** at) };
+}
 
 function axis(unit) {
   return {
@@ -42,8 +56,9 @@ function axis(unit) {
   };
 }
 
-// series: [{label, values, ink?}]; band: {low, high} belongs to the first series.
-export function chart({ title, unit, times, series, band, height = 200, zoomed, range, floor }) {
+// series: [{label, values, ink?, unit?}]; band: {low, high} belongs to the first series. Of several
+// units each has a scale of its own, the first two an axis each.
+export function chart({ title, unit, times, series, band, height = 200, zoomed, range, floor, ceiling, units = [unit] }) {
   const box = h("div", { class: "plot" });
   const summary = series
     .map((each) => {
@@ -69,13 +84,16 @@ export function chart({ title, unit, times, series, band, height = 200, zoomed, 
     fill(box, h("p", { class: "soft" }, "nothing yet"));
     return { element: figure, close: () => {} };
   }
+  const scaleOf = (each) => `y${Math.max(0, units.indexOf(each.unit))}`;
+  const limits = floor === undefined ? {} : { range: (_plot, low, high) => [Math.min(floor, low), ceiling ?? (high > floor ? high * 1.08 : floor + 1)] };
   const inks = series.map((each, at) => colour(each.ink || INKS[at % INKS.length]));
   const lines = series.map((each, at) => ({
     label: each.label,
+    scale: scaleOf(each),
     stroke: inks[at],
     width: 1.6,
     points: { show: times.length < 60, size: 4 },
-    value: (_plot, value) => (value === null || value === undefined ? "–" : number(value, 4)),
+    value: (_plot, value) => (value === null || value === undefined ? "–" : measured(value, each.unit, 4)),
   }));
   const data = [times, ...series.map((each) => each.values)];
   const bands = [];
@@ -94,10 +112,23 @@ export function chart({ title, unit, times, series, band, height = 200, zoomed, 
     legend: { live: true },
     scales: {
       x: { time: true, ...(range ? { range: () => range } : {}) },
-      y: floor === undefined ? {} : { range: (_plot, low, high) => [Math.min(floor, low), high > floor ? high * 1.08 : floor + 1] },
+      ...Object.fromEntries(units.map((_, at) => [`y${at}`, limits])),
     },
     series: [{ label: "UTC", value: (_plot, at) => (at === null ? "–" : time(at * 1000)) }, ...lines],
-    axes: [{ ...axis(null), values: TICKS, size: 40 }, { ...axis(unit), values: (_plot, at, _axis, _space, step) => ticks(at, step) }],
+    axes: [
+      { ...axis(null), values: TICKS, size: 40 },
+      ...units.slice(0, 2).map((name, at) => ({
+        ...axis(unit),
+        scale: `y${at}`,
+        side: at ? 1 : 3,
+        grid: { ...axis(unit).grid, show: !at },
+        label: units.length > 1 ? name || "no unit" : undefined,
+        labelSize: 18,
+        labelFont: "11px system-ui, sans-serif",
+        size: (_plot, said) => 20 + 7 * Math.max(3, ...(said || []).map((each) => each.length)),
+        values: (_plot, values, _axis, _space, step) => ticks(values, step),
+      })),
+    ],
     tzDate: (at) => window.uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
     hooks: {
       setSelect: [

@@ -76,6 +76,14 @@ function copy(kept) {
       return kept.trees[Math.max(0, at)];
     },
     latency: ({ gateway }) => (gateway ? kept.latency_of[gateway] : kept.latency),
+    history: ({ gateway }) => kept.history[gateway] || kept.history[""],
+    current: ({ gateway, sensor }) => {
+      const { count, ...told } = kept.current[gateway] || kept.current[""];
+      if (sensor === undefined) return { count, ...told };
+      const keep = told.sensor.map((each) => each === sensor);
+      const cut = ([name, column]) => [name, column.filter((_, at) => keep[at])];
+      return { count, ...Object.fromEntries(Object.entries(told).map(cut)) };
+    },
     sensor: ({ gateway, sensor, start_ms, end_ms }) => {
       const told = (kept.readings[gateway] || {})[sensor];
       return told && between(told, start_ms, end_ms);

@@ -1,35 +1,43 @@
-// One gateway: how it is, its charts, links, alerts and gaps.
+// One gateway: how it is and was, its place in the tree, sensors, links, alerts and gaps.
 import { h, fill, rows, link, gatewayLink } from "./dom.js";
 import { source } from "./data.js";
-import { broken, chart, percentiles } from "./charts.js";
-import { bytes, count, healthMark, number, span, time, timeElement, unit } from "./words.js";
+import { gatewayCharts } from "./gateway_charts.js";
+import { sparkline } from "./sparkline.js";
+import { bytes, count, healthMark, measured, number, span, timeElement, unit } from "./words.js";
 import { plainTable } from "./virtual_table.js";
 
-const DAY_MS = 86400000;
-const HOST = [
-  ["host/cpu-temperature", "Temperature"],
-  ["host/disk", "Disk in use"],
-  ["host/memory", "Memory in use"],
-  ["host/load1", "Load"],
+const SPANS = [
+  ["6 h", 6],
+  ["Day", 24],
+  ["Week", 168],
 ];
+const CHILDREN_SHOWN = 40;
+const ALERTS_SHOWN = 50;
+
+/** What a reading is good for, where its device says so. */
+export function qualityMark(quality) {
+  if (quality === "bad") return h("strong", { class: "silent" }, "bad");
+  if (quality === "uncertain") return h("span", { class: "warning" }, "uncertain");
+  return h("span", { class: "soft" }, quality || "–");
+}
 
 function facts(is) {
   const fact = (title, value) => h("div", {}, h("dt", {}, title), h("dd", {}, value));
-  const temperature = is.temperature_cel === null ? "–" : `${number(is.temperature_cel)} °C`;
   return h(
     "dl",
     { class: "facts card" },
     fact("Last seen", timeElement(is.last_seen_ms)),
     fact("Up for", span(is.up_s)),
     fact("Version", [is.version || "–", is.build ? ` (${is.build})` : ""]),
-    fact("Parent", is.parent ? gatewayLink(is.parent) : "none: it is the root"),
-    fact("Root", is.root ? gatewayLink(is.root) : "–"),
     fact("Roles", (is.roles || []).join(", ") || "–"),
-    fact("Messages", `${count(is.messages)}, ${number(is.rate_per_s)}/s`),
-    fact("MQTT clients", count(is.mqtt_clients)),
+    fact("Messages", `${count(is.messages)}, ${measured(is.rate_per_s, "1/s")}`),
+    fact("Clients over MQTT", count(is.mqtt_clients)),
     fact("In queues", count(is.queue_messages)),
-    fact("Clock off by", is.clock_offset_ms === null ? "–" : `${number(is.clock_offset_ms)} ms`),
-    fact("Temperature", [temperature, is.under_voltage ? h("strong", { class: "silent" }, " under-voltage") : ""]),
+    fact("Clock ahead by", measured(is.clock_offset_ms, "ms")),
+    fact("Temperature", [
+      measured(is.temperature_cel, "Cel"),
+      is.under_voltage ? h("strong", { class: "silent" }, " under-voltage") : "",
+    ]),
     fact("Load", number(is.load1)),
     fact("Memory", bytes(is.memory_bytes)),
     fact("Disk", `${bytes(is.disk_free_bytes)} free of ${bytes(is.disk_total_bytes)}`),
@@ -41,73 +49,127 @@ function facts(is) {
   );
 }
 
-function linksTable(is) {
-  return plainTable({
-    label: "Links",
-    none: "It told of no links.",
-    rows: is.links || [],
+function placeInTree(is, children) {
+  const shown = children.slice(0, CHILDREN_SHOWN).map((name) => h("li", {}, gatewayLink(name)));
+  const more = children.length - shown.length;
+  if (more > 0) shown.push(h("li", { class: "soft" }, `and ${count(more)} more`));
+  return [
+    h(
+      "dl",
+      { class: "place" },
+      h("dt", {}, "Parent"),
+      h("dd", {}, is.parent ? gatewayLink(is.parent) : "none: it is a root"),
+      h("dt", {}, "Root"),
+      h("dd", {}, is.root ? gatewayLink(is.root) : "–"),
+      h("dt", {}, `Children (${count(children.length)})`),
+      h("dd", {}, shown.length ? h("ul", { class: "inline" }, shown) : "none"),
+    ),
+    h("h3", {}, "Links"),
+    plainTable({
+      label: "Links",
+      none: "It told of no links.",
+      rows: is.links || [],
+      columns: [
+        { title: "Neighbour", cell: (row) => gatewayLink(row.peer) },
+        { title: "Role", cell: (row) => row.role || "–" },
+        { title: "State", cell: (row) => row.state || "–" },
+        { title: "RTT", right: true, cell: (row) => measured(row.rtt_ms, "ms") },
+      ],
+    }),
+  ];
+}
+
+function sensorsTable(name, found, total) {
+  const table = plainTable({
+    label: "Sensors",
+    none: "None has been read.",
+    rows: found,
     columns: [
-      { title: "Neighbour", cell: (row) => gatewayLink(row.peer) },
-      { title: "Role", cell: (row) => row.role || "–" },
-      { title: "State", cell: (row) => row.state || "–" },
-      { title: "RTT, ms", right: true, cell: (row) => number(row.rtt_ms) },
+      { title: "Sensor", cell: (row) => h("a", { href: link("sensors", name, row.sensor) }, row.sensor) },
+      { title: "Now", right: true, cell: (row) => measured(row.value, row.unit, 4) },
+      { title: "Quality", cell: (row) => qualityMark(row.quality) },
+      { title: "Read", cell: (row) => timeElement(row.time_ms ?? row.last_ms) },
+      {
+        title: "A day",
+        cell: (row) => sparkline(row.hours, `${row.sensor} in the last day, ${unit(row.unit)}`),
+      },
+    ],
+  });
+  const more = total - found.length;
+  return [table, more > 0 ? h("p", { class: "soft" }, `and ${count(more)} more, on the page of sensors`) : null];
+}
+
+function alertsTable(alerts) {
+  const more = alerts.length - ALERTS_SHOWN;
+  return [
+    plainTable({
+      label: "Alerts",
+      none: "There was none.",
+      rows: alerts.slice(0, ALERTS_SHOWN),
+      columns: [
+        { title: "Kind", cell: (row) => h("span", { class: "kind" }, row.kind) },
+        { title: "What", cell: (row) => row.message || "–" },
+        { title: "Opened", cell: (row) => timeElement(row.opened_ms) },
+        {
+          title: "Cleared",
+          cell: (row) =>
+            row.cleared_ms === null ? h("strong", { class: "silent" }, "open") : timeElement(row.cleared_ms),
+        },
+      ],
+    }),
+    more > 0 ? h("p", { class: "soft" }, `and ${count(more)} older ones`) : null,
+  ];
+}
+
+function gapsTable(gaps) {
+  return plainTable({
+    label: "Gaps",
+    none: "Nothing is missing.",
+    rows: gaps.slice(0, 50),
+    columns: [
+      { title: "Numbers", cell: (row) => `${row.first} to ${row.last}` },
+      { title: "Found", cell: (row) => timeElement(row.found_time_ms) },
+      { title: "Closed", cell: (row) => timeElement(row.closed_time_ms) },
     ],
   });
 }
 
-async function hostCharts(name, sensors) {
-  const found = [];
-  for (const [sensor, title] of HOST) {
-    const known = sensors.find((each) => each.sensor === sensor);
-    if (!known) continue;
-    const end_ms = known.last_ms + 1;
-    const answer = await source.get("sensor", {
-      gateway: name,
-      sensor,
-      start_ms: end_ms - DAY_MS,
-      end_ms,
-      points: 300,
-    });
-    const [times, mean] = broken(answer.time_ms, [answer.mean], answer.part_s);
-    found.push(chart({ title, unit: unit(known.unit), times, series: [{ label: title, values: mean }] }));
-  }
-  return found;
-}
-
-async function messageCharts(name) {
-  const { stages, part_s: part } = await source.get("latency", { hours: 24, gateway: name });
-  const arrived = stages["origin-collector"];
-  const whole = stages["origin-table"];
-  const found = [];
-  if (arrived) {
-    const [times, rate] = broken(arrived.time_ms, [arrived.rate_per_s], part);
-    found.push(
-      chart({
-        title: "Messages that arrived",
-        unit: "a second",
-        times,
-        series: [{ label: "messages/s", values: rate }],
-        floor: 0,
-      }),
-    );
-  }
-  if (whole) {
-    found.push(percentiles("From the gateway to the table", whole, part));
-  }
-  return found;
+// The server tells only of addresses that are such; nothing else may become a link.
+function ownPage(address) {
+  if (!address || !/^https?:\/\//.test(address)) return null;
+  return h("a", { class: "own-page", href: address, target: "_blank", rel: "noopener noreferrer" }, "Its own page ↗");
 }
 
 export async function showGateway(main, names) {
   const name = names[0] || "";
+  const asked = Number(names[1]);
+  const hours = SPANS.some(([, each]) => each === asked) && !source.isCopy ? asked : 24;
   const state = h("div", { class: "state-of" });
   const chartBox = h("div", { class: "charts" });
   const rest = h("div", { class: "columns" });
+  const wide = h("section", { class: "card wide" });
+  const spans = h(
+    "div",
+    { class: "chips spans", role: "navigation", "aria-label": "Span of the charts" },
+    source.isCopy
+      ? null
+      : SPANS.map(([title, each]) =>
+          h(
+            "a",
+            { class: "chip", href: link("gateway", name, each), "aria-current": each === hours ? "true" : null },
+            title,
+          ),
+        ),
+  );
   let charts = [];
+  let isClosed = false;
   fill(
     main,
     h("p", { class: "crumbs" }, h("a", { href: "#/fleet" }, "Fleet"), " / ", name),
     state,
+    h("div", { class: "tools" }, h("h2", {}, "History"), spans),
     chartBox,
+    wide,
     rest,
   );
 
@@ -122,6 +184,7 @@ export async function showGateway(main, names) {
         healthMark(is.health, true, is.health_why),
         is.health_why ? h("span", { class: "soft" }, is.health_why) : null,
         h("span", { class: "soft" }, `${is.domain || "–"} / ${is.group || "–"}`),
+        ownPage(is.page),
       ),
       is.member_error ? h("p", { class: "error" }, is.member_error) : null,
       facts(is),
@@ -131,82 +194,52 @@ export async function showGateway(main, names) {
 
   async function loadCharts() {
     const sensors = rows(await source.get("sensors")).filter((each) => each.gateway === name);
-    const made = [...(await messageCharts(name)), ...(await hostCharts(name, sensors))];
+    const made = await gatewayCharts(name, hours, sensors);
     for (const each of charts) each.close();
     charts = made;
-    fill(chartBox, charts.map((each) => h("div", { class: "card" }, each.element)));
-    return sensors;
+    if (isClosed) {
+      for (const each of charts) each.close();
+      return;
+    }
+    const none = h("p", { class: "soft" }, "Nothing has been told of this span.");
+    fill(chartBox, charts.length ? charts.map((each) => h("div", { class: "card" }, each.element)) : none);
   }
 
-  async function loadRest(is, sensors) {
-    const alerts = rows(await source.get("alerts")).filter((each) => each.gateway === name);
-    const { gaps } = await source.get("gaps");
-    const own = rows(gaps).filter((each) => each.gateway === name);
+  async function loadSensors() {
+    const { count: total, ...told } = await source.get("current", { gateway: name });
+    fill(wide, h("h2", {}, "Sensors"), sensorsTable(name, rows(told), total));
+  }
+
+  async function loadRest(is) {
+    const [alerts, { gaps }, { gateways }] = await Promise.all(
+      ["alerts", "gaps", "fleet"].map((each) => source.get(each)),
+    );
+    const own = (all) => rows(all).filter((each) => each.gateway === name);
+    const children = rows({ gateway: gateways.gateway || [], parent: gateways.parent || [] })
+      .filter((each) => each.parent === name && each.gateway !== name)
+      .map((each) => each.gateway);
+    const section = (title, inside) => h("section", { class: "card" }, h("h2", {}, title), inside);
     fill(
       rest,
-      h("section", { class: "card" }, h("h2", {}, "Links"), linksTable(is)),
-      h(
-        "section",
-        { class: "card" },
-        h("h2", {}, "Alerts"),
-        plainTable({
-          label: "Alerts",
-          none: "There was none.",
-          rows: alerts.slice(0, 50),
-          columns: [
-            { title: "Kind", cell: (row) => row.kind },
-            { title: "", cell: (row) => row.message },
-            { title: "Opened", cell: (row) => timeElement(row.opened_ms) },
-            {
-              title: "Cleared",
-              cell: (row) =>
-                row.cleared_ms === null ? h("strong", { class: "silent" }, "open") : timeElement(row.cleared_ms),
-            },
-          ],
-        }),
-      ),
-      h(
-        "section",
-        { class: "card" },
-        h("h2", {}, "Gaps"),
-        plainTable({
-          label: "Gaps",
-          none: "Nothing is missing.",
-          rows: own.slice(0, 50),
-          columns: [
-            { title: "Numbers", cell: (row) => `${row.first} to ${row.last}` },
-            { title: "Found", cell: (row) => timeElement(row.found_time_ms) },
-            { title: "Closed", cell: (row) => timeElement(row.closed_time_ms) },
-          ],
-        }),
-      ),
-      h(
-        "section",
-        { class: "card" },
-        h("h2", {}, "Sensors"),
-        plainTable({
-          label: "Sensors",
-          none: "None has been read.",
-          rows: sensors.slice(0, 200),
-          columns: [
-            { title: "Sensor", cell: (row) => h("a", { href: link("sensors", name, row.sensor) }, row.sensor) },
-            { title: "Unit", cell: (row) => unit(row.unit) },
-            { title: "Readings", right: true, cell: (row) => count(row.readings) },
-            { title: "Last", cell: (row) => h("span", { title: time(row.last_ms) }, timeElement(row.last_ms)) },
-          ],
-        }),
-      ),
+      section("In the tree", placeInTree(is, children)),
+      section("Alerts", alertsTable(own(alerts))),
+      section("Gaps", gapsTable(own(gaps))),
     );
   }
 
   const is = await load();
-  await loadRest(is, await loadCharts());
+  await Promise.all([loadCharts(), loadSensors(), loadRest(is)]);
   return {
     update: async (tables) => {
-      if (tables.has("gateways")) await load();
-      if (tables.has("latency")) await loadCharts();
+      if (isClosed) return;
+      if (["gateways", "alerts", "acknowledgements", "gaps"].some((each) => tables.has(each))) {
+        await loadRest(await load());
+      }
+      if (tables.has("latency") || tables.has("telemetry")) await loadCharts();
+      if (tables.has("telemetry")) await loadSensors();
     },
     close: () => {
+      isClosed = true;
       for (const each of charts) each.close();
     },
   };

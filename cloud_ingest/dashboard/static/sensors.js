@@ -1,8 +1,11 @@
-// Any sensor over any span of time; what is zoomed into is fetched finer.
-import { h, fill, rows, link, debounced, say } from "./dom.js";
+// Sensors over any span of time, one or several in one chart; the address has what is shown.
+import { h, fill, rows, link, gatewayLink, debounced, say } from "./dom.js";
 import { source } from "./data.js";
-import { broken, chart } from "./charts.js";
-import { count, number, time, unit } from "./words.js";
+import { broken, chart, joined } from "./charts.js";
+import { qualityMark } from "./gateway.js";
+import { sparkline } from "./sparkline.js";
+import { plainTable } from "./virtual_table.js";
+import { count, measured, number, time, timeElement, unit } from "./words.js";
 
 const DAY_MS = 86400000;
 const SPANS = [
@@ -14,16 +17,60 @@ const SPANS = [
   ["All", null],
 ];
 const LISTED = 400;
+const TOGETHER = 6;
 
-export async function showSensors(main, names) {
+const isSame = (one, other) => one.gateway === other.gateway && one.sensor === other.sensor;
+
+function extremes(answer) {
+  let [low, high, sum] = [Infinity, -Infinity, 0];
+  for (let at = 0; at < answer.mean.length; at += 1) {
+    low = Math.min(low, answer.low[at]);
+    high = Math.max(high, answer.high[at]);
+    sum += answer.mean[at];
+  }
+  return answer.mean.length ? { low, high, mean: sum / answer.mean.length } : { low: null, high: null, mean: null };
+}
+
+function drawOne(sensor, answer, common) {
+  const [times, mean, high, low] = broken(
+    answer.time_ms,
+    [answer.mean, answer.high, answer.low],
+    answer.part_s,
+  );
+  const isBand = answer.kind === "parts";
+  return chart({
+    ...common,
+    unit: unit(sensor.unit),
+    times,
+    series: [{ label: isBand ? "mean" : "value", values: mean }],
+    band: isBand ? { high, low } : null,
+  });
+}
+
+function drawSeveral(sensors, answers, common) {
+  const tables = answers.map((answer) => broken(answer.time_ms, [answer.mean], answer.part_s));
+  const [times, ...columns] = joined(tables);
+  const areOfOne = sensors.every((each) => each.gateway === sensors[0].gateway);
+  const series = sensors.map((each, at) => ({
+    label: areOfOne ? each.sensor : `${each.gateway} ${each.sensor}`,
+    values: columns[at],
+    unit: unit(each.unit),
+  }));
+  const units = [...new Set(series.map((each) => each.unit))];
+  return chart({ ...common, unit: units.filter(Boolean).join(", "), times, series, units });
+}
+
+export async function showSensors(main, names, _me, options = {}) {
   let all = rows(await source.get("sensors"));
-  let shown = null;
+  let shown = [];
   let span = null;
   let drawn = null;
   let asked = 0;
   const title = h("h1", {}, "Sensors");
   const where = h("p", { class: "soft" });
   const box = h("div", { class: "chart-box" });
+  const compared = h("div", { class: "compared" });
+  const give = h("div", { class: "tools give", hidden: true });
   const filter = h("input", {
     type: "search",
     placeholder: "Search by gateway or sensor",
@@ -32,6 +79,38 @@ export async function showSensors(main, names) {
   const told = h("p", { class: "soft" });
   const list = h("ul", { class: "sensor-list" });
 
+  // What was chosen and the span, as the address has them: who is given it sees the same.
+  function address() {
+    const path = link("sensors", ...shown.flatMap((each) => [each.gateway, each.sensor]));
+    return span ? `${path}?from=${span[0]}&to=${span[1]}` : path;
+  }
+
+  function together(changed) {
+    return link("sensors", ...changed.flatMap((each) => [each.gateway, each.sensor])) +
+      (span ? `?from=${span[0]}&to=${span[1]}` : "");
+  }
+
+  function compareButton(each) {
+    const isIn = shown.some((one) => isSame(one, each));
+    if (!shown.length || (isIn && shown.length === 1)) return null;
+    const changed = isIn ? shown.filter((one) => !isSame(one, each)) : [...shown, each];
+    return h(
+      "button",
+      {
+        type: "button",
+        class: "compare",
+        "aria-pressed": String(isIn),
+        "aria-label": `Compare ${each.sensor} of ${each.gateway}`,
+        title: isIn ? "Leave it out" : "Show it in the same chart",
+        disabled: !isIn && shown.length >= TOGETHER,
+        onclick: () => {
+          location.hash = together(changed);
+        },
+      },
+      isIn ? "−" : "+",
+    );
+  }
+
   function drawList() {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const found = all.filter((each) => {
@@ -39,7 +118,7 @@ export async function showSensors(main, names) {
       return words.every((word) => said.includes(word));
     });
     const more = found.length > LISTED ? `; the first ${LISTED} are listed` : "";
-    fill(told, `${count(found.length)} sensors${more}`);
+    fill(told, `${count(found.length)} sensors${more}. + shows one in the same chart.`);
     fill(
       list,
       found.slice(0, LISTED).map((each) =>
@@ -50,63 +129,131 @@ export async function showSensors(main, names) {
             "a",
             {
               href: link("sensors", each.gateway, each.sensor),
-              "aria-current": each === shown ? "true" : null,
+              "aria-current": shown.some((one) => isSame(one, each)) ? "true" : null,
             },
             h("span", {}, each.sensor),
             h("small", {}, each.gateway),
           ),
+          compareButton(each),
         ),
       ),
     );
   }
 
+  const first = () => Math.min(...shown.map((each) => each.first_ms));
+  const last = () => Math.max(...shown.map((each) => each.last_ms));
+
   function within(from, to) {
-    const most = shown.last_ms - shown.first_ms + 2;
+    const most = last() - first() + 2;
     const width = Math.min(Math.max(to - from, 10000), Math.max(most, DAY_MS));
-    const end = Math.min(Math.max(to, shown.first_ms + width), Math.max(shown.last_ms + 1, shown.first_ms + width));
+    const end = Math.min(Math.max(to, first() + width), Math.max(last() + 1, first() + width));
     return [Math.round(end - width), Math.round(end)];
+  }
+
+  async function drawCompared(answers, mine) {
+    const now = await Promise.all(
+      shown.map(({ gateway, sensor }) => source.get("current", { gateway, sensor })),
+    );
+    if (mine !== asked) return;
+    const table = shown.map((each, at) => ({ ...each, ...(rows({ ...now[at], count: now[at].sensor })[0] || {}), ...extremes(answers[at]), at }));
+    fill(
+      compared,
+      plainTable({
+        label: "What is shown",
+        none: "",
+        rows: table,
+        columns: [
+          {
+            title: "Sensor",
+            cell: (row) => [
+              shown.length > 1 ? h("span", { class: `swatch s${row.at}`, "aria-hidden": "true" }) : null,
+              h("a", { href: link("sensors", row.gateway, row.sensor) }, row.sensor),
+              " of ",
+              gatewayLink(row.gateway),
+            ],
+          },
+          { title: "Now", right: true, cell: (row) => h("strong", {}, measured(row.value, row.unit, 4)) },
+          { title: "Quality", cell: (row) => qualityMark(row.quality) },
+          { title: "Read", cell: (row) => timeElement(row.time_ms ?? row.last_ms) },
+          { title: "Least", right: true, cell: (row) => measured(row.low, row.unit, 4) },
+          { title: "Mean", right: true, cell: (row) => measured(row.mean, row.unit, 4) },
+          { title: "Greatest", right: true, cell: (row) => measured(row.high, row.unit, 4) },
+          { title: "Last day", cell: (row) => sparkline(row.hours || [], `${row.sensor} in the last day`) },
+          { title: "", cell: (row) => (shown.length > 1 ? compareButton(row) : null) },
+        ],
+      }),
+    );
+  }
+
+  function drawGive() {
+    const query = new URLSearchParams();
+    for (const each of shown) {
+      query.append("gateway", each.gateway);
+      query.append("sensor", each.sensor);
+    }
+    query.append("start_ms", span[0]);
+    query.append("end_ms", span[1]);
+    const file = (form, text) =>
+      source.isCopy
+        ? null
+        : h("a", { class: "button", href: `api/readings?${query}&form=${form}`, download: `readings.${form}` }, text);
+    const share = h(
+      "button",
+      {
+        type: "button",
+        onclick: async () => {
+          try {
+            await navigator.clipboard.writeText(location.href);
+            fill(share, "Copied");
+            say("the link is copied");
+          } catch {
+            fill(share, "Copy it from the address bar");
+          }
+        },
+      },
+      "Copy link",
+    );
+    fill(give, file("csv", "CSV"), file("parquet", "Parquet"), share);
+    give.hidden = false;
   }
 
   async function draw() {
     const points = Math.min(2000, Math.max(100, Math.round(box.clientWidth || 600)));
     asked += 1;
     const mine = asked;
-    const answer = await source.get("sensor", {
-      gateway: shown.gateway,
-      sensor: shown.sensor,
-      start_ms: span[0],
-      end_ms: span[1],
-      points,
-    });
-    if (mine !== asked) return;
-    const [times, mean, high, low] = broken(
-      answer.time_ms,
-      [answer.mean, answer.high, answer.low],
-      answer.part_s,
+    history.replaceState(null, "", address());
+    const answers = await Promise.all(
+      shown.map(({ gateway, sensor }) =>
+        source.get("sensor", { gateway, sensor, start_ms: span[0], end_ms: span[1], points }),
+      ),
     );
-    const isBand = answer.kind === "parts";
-    if (drawn) drawn.close();
-    drawn = chart({
+    if (mine !== asked) return;
+    const common = {
       title: `${time(span[0])} to ${time(span[1])} UTC`,
-      unit: unit(shown.unit),
-      times,
-      series: [{ label: isBand ? "mean" : "value", values: mean }],
-      band: isBand ? { high, low } : null,
       height: window.innerWidth < 760 ? 260 : 380,
       range: [span[0] / 1000, span[1] / 1000],
       zoomed: (from, to) => go(from * 1000, to * 1000),
-    });
+    };
+    if (drawn) drawn.close();
+    drawn = shown.length === 1 ? drawOne(shown[0], answers[0], common) : drawSeveral(shown, answers, common);
     fill(box, drawn.element);
-    const how = isBand
-      ? `least, mean and greatest of each ${number(answer.part_s / 60, 3)} min`
+    const coarse = answers.find((each) => each.kind === "parts");
+    const which = shown.length === 1 ? "least, mean and greatest" : "mean";
+    const how = coarse
+      ? `${which} of each ${number(coarse.part_s / 60, 3)} min`
       : "each reading as it is";
-    fill(where, `${shown.gateway} · ${count(shown.readings)} readings · ${how}`);
+    const readings = shown.reduce((sum, each) => sum + each.readings, 0);
+    const gateways = [...new Set(shown.map((each) => each.gateway))];
+    const of = gateways.length > 2 ? `${gateways.length} gateways` : gateways.join(", ");
+    fill(where, `${of} · ${count(readings)} readings · ${how}`);
     say(where.textContent);
+    drawGive();
+    await drawCompared(answers, mine);
   }
 
   function go(from, to) {
     span = within(from, to);
-    draw();
+    return draw();
   }
 
   const around = (factor) => {
@@ -124,9 +271,7 @@ export async function showSensors(main, names) {
     "div",
     { class: "tools", role: "group", "aria-label": "Span of time" },
     SPANS.map(([name, width]) =>
-      button(name, `Last: ${name}`, () =>
-        go(width === null ? shown.first_ms : shown.last_ms - width, shown.last_ms + 1),
-      ),
+      button(name, `Last: ${name}`, () => go(width === null ? first() : last() - width, last() + 1)),
     ),
     button("‹", "Earlier", () => along(-0.5)),
     button("›", "Later", () => along(0.5)),
@@ -136,17 +281,23 @@ export async function showSensors(main, names) {
   filter.addEventListener("input", debounced(drawList, 120));
 
   function choose() {
-    shown = all.find((each) => each.gateway === names[0] && each.sensor === names[1]) || null;
-    if (!shown && names.length < 2) shown = all[0] || null;
-    tools.hidden = !shown;
-    if (!shown) fill(where, all.length ? "There is no such sensor." : "No sensor has been read yet.");
+    shown = [];
+    for (let at = 0; at + 1 < names.length && shown.length < TOGETHER; at += 2) {
+      const wanted = { gateway: names[at], sensor: names[at + 1] };
+      const found = all.find((each) => isSame(each, wanted));
+      if (found && !shown.includes(found)) shown.push(found);
+    }
+    if (!shown.length && names.length < 2) shown = all.slice(0, 1);
+    tools.hidden = !shown.length;
+    if (!shown.length) fill(where, all.length ? "There is no such sensor." : "No sensor has been read yet.");
   }
 
   async function drawFirst() {
-    fill(title, shown.sensor);
+    fill(title, shown.length === 1 ? shown[0].sensor : `${shown.length} sensors`);
     list.querySelector('[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
-    span = within(Math.max(shown.first_ms, shown.last_ms - 365 * DAY_MS), shown.last_ms + 1);
-    await draw();
+    const [from, to] = [Number(options.from), Number(options.to)];
+    const isAsked = options.from && options.to && from < to;
+    await (isAsked ? go(from, to) : go(Math.max(first(), last() - 365 * DAY_MS), last() + 1));
   }
 
   choose();
@@ -156,33 +307,32 @@ export async function showSensors(main, names) {
       "div",
       { class: "explorer" },
       h("aside", { class: "card", "aria-label": "Choose a sensor" }, filter, told, list),
-      h("section", { class: "card" }, title, where, tools, box),
+      h("section", { class: "card" }, title, where, tools, box, compared, give),
     ),
   );
   drawList();
-  if (shown) await drawFirst();
-  const resized = debounced(() => shown && draw(), 300);
+  if (shown.length) await drawFirst();
+  const resized = debounced(() => shown.length && draw(), 300);
   window.addEventListener("resize", resized);
   return {
     update: async (tables) => {
       if (!tables.has("telemetry")) return;
       all = rows(await source.get("sensors"));
-      if (!shown) {
+      if (!shown.length) {
         choose();
         drawList();
-        if (shown) await drawFirst();
+        if (shown.length) await drawFirst();
         return;
       }
-      const now = shown && all.find((e) => e.gateway === shown.gateway && e.sensor === shown.sensor);
-      if (now) {
-        const isAtEnd = span[1] >= shown.last_ms;
-        const by = now.last_ms - shown.last_ms;
-        shown = now;
-        if (isAtEnd && by) go(span[0] + by, span[1] + by);
-      }
+      const before = last();
+      shown = shown.map((each) => all.find((one) => isSame(one, each)) || each);
+      const by = last() - before;
+      if (span[1] >= before && by) await go(span[0] + by, span[1] + by);
+      else await draw();
       drawList();
     },
     close: () => {
+      asked += 1;
       window.removeEventListener("resize", resized);
       if (drawn) drawn.close();
     },

@@ -14,7 +14,20 @@ export const HEALTH = {
   good: ["●", "good", "good"],
 };
 const BYTES = ["B", "kB", "MB", "GB", "TB"];
-const UNITS = { Cel: "°C", "/": "", count: "", "W/m2": "W/m²", "m3": "m³", "m/s2": "m/s²", Ohm: "Ω", lat: "°", lon: "°" };
+const UNITS = {
+  Cel: "°C",
+  "/": "",
+  "1/s": "/s",
+  count: "",
+  m2: "m²",
+  m3: "m³",
+  "m3/s": "m³/s",
+  "m/s2": "m/s²",
+  "W/m2": "W/m²",
+  Ohm: "Ω",
+  lat: "°",
+  lon: "°",
+};
 
 // Between groups of thousands, and between a number and its unit: a narrow space that breaks no line.
 const THIN = "\u202f";
@@ -59,7 +72,7 @@ export function ticks(values, step) {
 }
 
 export function unit(name) {
-  return name === null || name === undefined ? "" : UNITS[name] ?? name;
+  return name === null || name === undefined ? "" : Object.hasOwn(UNITS, name) ? UNITS[name] : name;
 }
 
 export function bytes(value) {

@@ -14,7 +14,7 @@ from synthetic_tables import NOW, TELEMETRY, Fleet, put, rows, write_readings
 
 from cloud_ingest.dashboard import downloads, readings_file
 from cloud_ingest.dashboard.models import Models
-from cloud_ingest.dashboard.readings_file import TooManyError, Wanted, pieces
+from cloud_ingest.dashboard.readings_file import TooManyReadingsError, WantedReadings, pieces
 from cloud_ingest.query.lake import Lake
 
 DAY_US = 86_400_000_000
@@ -110,7 +110,7 @@ async def test_a_file_that_does_not_come_to_its_end_is_cut_off(
 ) -> None:
     def torn(*_: Any) -> Any:
         yield b"time,gateway\n"
-        raise TooManyError("more")
+        raise TooManyReadingsError("more")
 
     monkeypatch.setattr(readings_file, "pieces", torn)
     async with dashboard(tables) as served, visitor(served) as someone:
@@ -170,7 +170,7 @@ def test_a_file_holds_only_what_lies_in_its_span(tables: Path) -> None:
     models = Models(Lake(tables))
     models.refresh_all()
     end = int(NOW.timestamp()) * 1_000_000
-    wanted = Wanted([models.series["gw-root", "a"]], end - 3 * 3_600_000_000, end)
+    wanted = WantedReadings([models.series["gw-root", "a"]], end - 3 * 3_600_000_000, end)
     body = b"".join(pieces(models.rollups, wanted, "csv"))
     assert body.count(b"\n") == 4
     assert b'"2026-11-20T09:00:00.000000Z"' in body
