@@ -187,7 +187,7 @@ class Api:
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """Which tables changed, as server-sent events, for as long as the visitor may see them."""
-        listening = self._browsers.come(str(request[VISITOR]))
+        listening = self._browsers.come(str(request[VISITOR]), lambda: _is_gone(request))
         if listening is None:
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "too many browsers listen already")
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -286,6 +286,10 @@ _NOT_LOGGED_IN: Final = {
     "later": (HTTPStatus.TOO_MANY_REQUESTS, "too many attempts; wait ten seconds"),
     "forbidden": (HTTPStatus.FORBIDDEN, "the policy does not let you see the dashboard"),
 }
+
+
+def _is_gone(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
 
 
 def _sent(request: web.Request, answer: ReadyAnswer) -> web.Response:

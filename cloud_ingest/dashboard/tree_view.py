@@ -22,6 +22,9 @@ class Placed(NamedTuple):
         root: whom it called the root.
         parent: its parent; None for a root.
         standby: neighbours whose links carry nothing and are ready to.
+        rtt_ms: of the link to its parent when this was said.
+        roles: of the links to `standby`, each as the gateway saw it.
+        rtts_ms: likewise.
 
     """
 
@@ -29,6 +32,13 @@ class Placed(NamedTuple):
     root: str | None
     parent: str | None
     standby: tuple[str, ...]
+    rtt_ms: float | None
+    roles: tuple[str, ...]
+    rtts_ms: tuple[float | None, ...]
+
+    def is_as(self, other: Placed) -> bool:
+        """Return whether it is the same place in the tree; round-trip times change all the time."""
+        return (self.root, self.parent, self.standby) == (other.root, other.parent, other.standby)
 
 
 class TreeHistory:
@@ -51,14 +61,22 @@ class TreeHistory:
         for time_ms, gateway, root, parent, links in rows:
             if time_ms is None:
                 continue
-            standby = tuple(
-                link["peer"]
+            spare = [
+                link
                 for link in links or ()
                 if link["state"] != "forwarding" and link["peer"] != parent
+            ]
+            placed = Placed(
+                time_ms=time_ms,
+                root=root,
+                parent=parent,
+                standby=tuple(link["peer"] for link in spare),
+                rtt_ms=next((li["rtt_ms"] for li in links or () if li["peer"] == parent), None),
+                roles=tuple(link["role"] or "" for link in spare),
+                rtts_ms=tuple(link["rtt_ms"] for link in spare),
             )
-            placed = Placed(time_ms, root, parent, standby)
             places = self._places[gateway]
-            if not places or places[-1][1:] != placed[1:]:
+            if not places or not places[-1].is_as(placed):
                 places.append(placed)
                 self._times.append(time_ms)
 
@@ -84,8 +102,9 @@ class TreeHistory:
             time_ms: since 1970.
 
         """
-        found: dict[str, Any] = {"gateway": [], "parent": [], "root": [], "since_ms": []}
-        standby = set()
+        names = ("gateway", "parent", "root", "since_ms", "rtt_ms")
+        found: dict[str, Any] = {name: [] for name in names}
+        standby: dict[tuple[str, str], tuple[str, float | None]] = {}
         for gateway, places in self._places.items():
             at = bisect_right(places, time_ms, key=lambda placed: placed.time_ms) - 1
             if at < 0:
@@ -95,8 +114,13 @@ class TreeHistory:
             found["parent"].append(placed.parent)
             found["root"].append(placed.root)
             found["since_ms"].append(placed.time_ms)
-            standby |= {tuple(sorted((gateway, peer))) for peer in placed.standby}
-        found["standby"] = sorted(standby)
+            found["rtt_ms"].append(placed.rtt_ms)
+            for peer, *said in zip(placed.standby, placed.roles, placed.rtts_ms, strict=True):
+                # Of the two ends the one that is blocked says why nothing goes over the link.
+                ends = (gateway, peer) if gateway < peer else (peer, gateway)
+                if ends not in standby or said[0] != "designated":
+                    standby[ends] = (said[0], said[1])
+        found["standby"] = [[*ends, *said] for ends, said in sorted(standby.items())]
         found["time_ms"] = time_ms
         return found
 

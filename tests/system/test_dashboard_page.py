@@ -22,6 +22,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'&lt;/script><script>alert(2)</script>"
 READY = {
     "fleet": "document.querySelectorAll('.fleet .vt-inside .vt-row').length > 5",
     "tree": "document.querySelector('.tree-canvas canvas') && window.hedgerowGraph?.nodes().length",
+    "map": "document.querySelectorAll('.map-mark').length",
     "gateway/gw-root": "document.querySelectorAll('.columns section').length === 3",
     "sensors": "document.querySelector('.uplot canvas')",
     "alerts": "document.querySelector('.alert')",

@@ -6,6 +6,7 @@ import { logIn } from "./log_in.js";
 import { ago, count, healthMark } from "./words.js";
 import { showFleet } from "./fleet.js";
 import { showTree } from "./tree.js";
+import { showMap } from "./map.js";
 import { showGateway } from "./gateway.js";
 import { showSensors } from "./sensors.js";
 import { showAlerts } from "./alerts.js";
@@ -14,6 +15,7 @@ import { showLoss } from "./loss.js";
 const PAGES = [
   ["fleet", "Fleet", showFleet],
   ["tree", "Tree", showTree],
+  ["map", "Map", showMap],
   ["sensors", "Sensors", showSensors],
   ["alerts", "Alerts", showAlerts],
   ["loss", "Gaps & latency", showLoss],
@@ -94,7 +96,7 @@ function drawAttention(told) {
   const more = told.new - told.first.length;
   if (more > 0) said.push(h("li", {}, h("a", { href: link("alerts", "new") }, `and ${count(more)} more`)));
   const alike = states.map(([health, many]) =>
-    h("li", {}, h("a", { href: link("fleet", health) }, healthMark(health), ` ${count(many)}`)),
+    h("li", { class: "alike" }, h("a", { href: link("fleet", health) }, healthMark(health), ` ${count(many)}`)),
   );
   fill(
     attention,
