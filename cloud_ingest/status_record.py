@@ -102,6 +102,8 @@ class StatusRecord:
         reconvergences: how often root or parent has changed since its start.
         elections: how often it has become root since its start.
         counters: at most `MAX_COUNTERS`, each from the start of its process.
+        page: address of its console, as ``https://gw-b.example:8443/healthz``; ``""`` where only
+            its own machine reaches it.
         more: keys of later versions; their version ``r`` among them, if it is beyond `VERSION`.
 
     """
@@ -135,6 +137,7 @@ class StatusRecord:
     reconvergences: int = 0
     elections: int = 0
     counters: Mapping[str, int] = field(default_factory=dict)
+    page: str = ""
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
@@ -185,6 +188,7 @@ class _Form(msgspec.Struct, omit_defaults=True):
     ch: _Count = 0
     el: _Count = 0
     c: Annotated[dict[_Text, _Count], Meta(max_length=MAX_COUNTERS)] = {}
+    w: _Text = ""
 
 
 _NAMES: Final[Mapping[str, str]] = {
@@ -217,6 +221,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "ch": "reconvergences",
     "el": "elections",
     "c": "counters",
+    "w": "page",
 }
 _KNOWN: Final = frozenset(_Form.__struct_fields__)
 _MEASURES: Final = ("up", "la", "lo", "co", "tc", "l1", "rc")
@@ -269,6 +274,7 @@ def _check_texts(form: _Form) -> None:
         except ProtocolError as error:
             raise StatusError(f"{error} - at `$.{key}`") from error
     texts: dict[str, Iterable[str]] = {"v": (form.v,), "b": (form.b,), "ro": form.ro, "c": form.c}
+    texts["w"] = (form.w,)
     texts["ln"] = [text for link in form.ln for text in (link.role, link.state)]
     for key, found in texts.items():
         for text in found:

@@ -21,9 +21,9 @@ from cloud_ingest.dashboard.browsers import ListeningBrowsers
 from cloud_ingest.dashboard.downloads import Downloads
 from cloud_ingest.dashboard.entrance import Entrance, Token
 from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, ApiError, harden
-from cloud_ingest.dashboard.kept_answers import KeptAnswers, Question, TooManyQuestionsError
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.ready_answer import ReadyAnswer
+from cloud_ingest.dashboard.shared_answers import Question, SharedAnswers, TooManyQuestionsError
 from gateway.policy.action import NOWHERE, Where
 
 READY: Final = ("fleet", "alerts", "gaps", "sensors", "moments")
@@ -56,7 +56,7 @@ class Api:
         self._is_secure = is_secure
         self._threads = ThreadPoolExecutor(2, "answers")
         self._downloads = Downloads(models, self._in_thread, is_secure)
-        self._answers = KeptAnswers(self._threads)
+        self._answers = SharedAnswers(self._threads)
         self._writing = asyncio.Lock()
         self._waiting = 0
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cloud_ingest.dashboard.page_address import page_address
 from cloud_ingest.dashboard.plain import columns
 from cloud_ingest.dashboard.standing import health_of, healths
 
@@ -23,7 +24,7 @@ _ALL: Final = (
     *SHOWN,
     *("build", "boot_epoch", "roles", "links", "clock_offset_ms", "disk_written_bytes"),
     *("memory_bytes", "undecodable", "duplicates", "kept_local", "first_seen", "last_status"),
-    *("member_error", "counters", "judged"),
+    *("member_error", "counters", "judged", "page"),
 )
 
 
@@ -62,6 +63,7 @@ def gateway(gateways: pa.Table | None, name: str) -> dict[str, Any] | None:
     found["health"] = health_of(found["health"])
     # 64 bits, and a number of JavaScript has 53.
     found["boot_epoch"] = None if found["boot_epoch"] is None else str(found["boot_epoch"])
+    found["page"] = page_address(found["page"])
     found["counters"] = sorted(dict(found["counters"] or ()).items())
     return found
 

@@ -115,11 +115,13 @@ class TreeHistory:
             found["root"].append(placed.root)
             found["since_ms"].append(placed.time_ms)
             found["rtt_ms"].append(placed.rtt_ms)
-            for peer, *said in zip(placed.standby, placed.roles, placed.rtts_ms, strict=True):
+            for peer, role, rtt_ms in zip(
+                placed.standby, placed.roles, placed.rtts_ms, strict=True
+            ):
                 # Of the two ends the one that is blocked says why nothing goes over the link.
                 ends = (gateway, peer) if gateway < peer else (peer, gateway)
-                if ends not in standby or said[0] != "designated":
-                    standby[ends] = (said[0], said[1])
+                if ends not in standby or role != "designated":
+                    standby[ends] = (role, rtt_ms)
         found["standby"] = [[*ends, *said] for ends, said in sorted(standby.items())]
         found["time_ms"] = time_ms
         return found

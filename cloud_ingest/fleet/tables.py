@@ -58,6 +58,7 @@ GATEWAYS: Final = pa.schema(
         ("judged", TIME),
         ("latitude", _REAL),
         ("longitude", _REAL),
+        ("page", _TEXT),
     ]
 )
 """A row a gateway. Times are the collector's; ``health`` is a word of `health.State`, and holds for

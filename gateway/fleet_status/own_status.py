@@ -16,6 +16,7 @@ from cloud_ingest.status_record import (
 from gateway import build
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.statistics import report
+from gateway.configuration.config import GatewaySection
 from gateway.fleet_status.machine import MachineReading
 from gateway.fleet_status.pace import StatusPace, TreePlace
 from gateway.links.node import TreeNode
@@ -29,27 +30,30 @@ class OwnStatus:
     """The parts of a running gateway that are told of.
 
     Attributes:
-        own_id: its id.
+        settings: its id, and where on the map it stands.
         node: its node in the tree.
         core: its broker.
         members: all gateways that it knows.
         sampler: reads its sensors.
-        latitude: of where it stands on the map; None where its configuration does not say.
-        longitude: likewise.
+        page: address of its console for other machines; empty for none.
         software: Hedgerow's version.
         build: of this process.
 
     """
 
-    own_id: str
+    settings: GatewaySection
     node: TreeNode
     core: DataPlane
     members: Membership
     sampler: Sampler
-    latitude: float | None = None
-    longitude: float | None = None
+    page: str = ""
     software: str = field(default_factory=lambda: version("hedgerow"))
     build: build.Build = field(default_factory=build.running)
+
+    @property
+    def own_id(self) -> str:
+        """Its id."""
+        return self.settings.id
 
     def place_in_tree(self) -> TreePlace:
         """Where in the tree it is."""
@@ -84,8 +88,8 @@ class OwnStatus:
             up_s=round(up_s, 1),
             domain=place.domain,
             group=place.group,
-            latitude=self.latitude,
-            longitude=self.longitude,
+            latitude=self.settings.latitude,
+            longitude=self.settings.longitude,
             **asdict(machine),
             queue_messages=waiting.queued_messages + waiting.inflight_messages,
             queue_bytes=self._queue_bytes(),
@@ -99,6 +103,7 @@ class OwnStatus:
             reconvergences=pace.reconvergences,
             elections=pace.elections,
             counters=self._counters(),
+            page=self.page,
         )
 
     def _links(self) -> Iterator[LinkStatus]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from dtls.datagrams import join_host_port
 from gateway.access.files import AccessFiles
-from gateway.configuration.config import GatewaySettings
+from gateway.configuration.checks import is_loopback
+from gateway.configuration.config import ConsoleSection, GatewaySettings
 
 if TYPE_CHECKING:
     from gateway.broker.data_plane import DataPlane
@@ -16,16 +17,37 @@ if TYPE_CHECKING:
     from gateway.status.edge import GatewayEdge
 
 
+def page_for_others(own: ConsoleSection, port: int) -> str:
+    """Return the address of the page of a gateway's health for other machines.
+
+    Args:
+        own: where the console listens, and by which names it is asked.
+        port: on which it listens.
+
+    Returns:
+        It goes by the first of the names, else by the address; empty where the console listens for
+        its own machine alone, or on all addresses without a name.
+
+    """
+    is_for_all = own.host in ("0.0.0.0", "::")  # noqa: S104  # compared, not listened on
+    if is_loopback(own.host) or (is_for_all and not own.names):
+        return ""
+    scheme = "http" if own.certificate_file is None else "https"
+    return f"{scheme}://{join_host_port((own.names or [own.host])[0], port)}/healthz"
+
+
 class ConsolePart:
     """Starts it, renews what says who may see it, and stops it.
 
     Attributes:
         address: where it listens; None if it does not.
+        page: of other machines, the address of the page of its health; empty if they reach none.
 
     """
 
     def __init__(self) -> None:
         self.address: str | None = None
+        self.page = ""
         self._open: OpenConsole | None = None
 
     async def start(
@@ -62,6 +84,7 @@ class ConsolePart:
         console = (visitors, files.console_tls)
         self._open = await open_console(own, core, node, routed, edge, *console)
         self.address = join_host_port(own.host, self._open.port)
+        self.page = page_for_others(own, self._open.port)
 
     @property
     def listeners(self) -> dict[str, list[str]]:

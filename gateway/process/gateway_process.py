@@ -216,15 +216,8 @@ class GatewayProcess:
 
     def _say_status(self) -> None:
         own, core, members = self._settings.gateway, self._broker.core, self._members.known
-        parts = OwnStatus(
-            own_id=own.id,
-            node=self._node,
-            core=core,
-            members=members,
-            sampler=self._readings.sampler,
-            latitude=own.latitude,
-            longitude=own.longitude,
-        )
+        page = self._console.page
+        parts = OwnStatus(own, self._node, core, members, self._readings.sampler, page)
         place = lambda: self._settings.gateway.place  # noqa: E731  # it may move
         self._saying = publishing.begin(parts, own, place, self._accept)
         self._stack.push_async_callback(self._saying.stop)

@@ -7,7 +7,7 @@ import { layout, treeOf } from "./tree_layout.js";
 import { virtualTable } from "./virtual_table.js";
 
 const ZOOM_AT_FIRST = 2.4;
-const ZOOM_NEAR = 2.8; // from here on there is room for words on each edge
+const ZOOM_NEAR = 2.3; // from here on there is room for words on each edge
 let library = null;
 
 function cytoscapeLoaded() {
@@ -80,7 +80,7 @@ function style() {
         "text-background-padding": 1,
       },
     },
-    { selector: "edge.near", style: { label: "data(says)", "font-size": 3.2, "min-zoomed-font-size": 9 } },
+    { selector: "edge.near", style: { label: "data(says)", "font-size": 4, "min-zoomed-font-size": 9 } },
     { selector: "edge.near[?standby]", style: { color: colour("soft"), "text-rotation": "autorotate", "text-opacity": 1 } },
     {
       selector: "node.moved",

@@ -48,7 +48,7 @@ async def test_answers_stay_the_same_while_tables_are_compacted(
     monkeypatch.setitem(models.AGAIN_S, "telemetry", 0.0)
     Fleet(5).write(tmp_path)
     for sensor in ("hall/a", "hall/b"):
-        write_readings(tmp_path, "gw-root", [sensor], 3, 600)
+        write_readings(tmp_path, "gw-root", [sensor], 2, 1800)
     async with dashboard(tmp_path) as served, visitor(served) as someone:
         await complete(served)
         _, sensors = await someone.get("sensors")

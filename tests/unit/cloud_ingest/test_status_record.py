@@ -51,6 +51,7 @@ FULL = StatusRecord(
     reconvergences=3,
     elections=1,
     counters={"published": 9},
+    page="https://gw-a:8443/healthz",
 )
 SMALL = {"r": 1, "e": 10.0}
 COUNTS = st.integers(0, 2**63 - 1)

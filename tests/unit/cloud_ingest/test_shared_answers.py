@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cloud_ingest.dashboard.kept_answers import KeptAnswers, TooManyQuestionsError
 from cloud_ingest.dashboard.ready_answer import ReadyAnswer
+from cloud_ingest.dashboard.shared_answers import SharedAnswers, TooManyQuestionsError
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ class Work:
 async def test_fifty_who_ask_the_same_are_answered_by_one_piece_of_work(
     threads: ThreadPoolExecutor,
 ) -> None:
-    kept, work = KeptAnswers(threads), Work()
+    kept, work = SharedAnswers(threads), Work()
     work.may_end.clear()
     asked = [asyncio.ensure_future(kept.answer(("tree", 1), work)) for _ in range(50)]
     await asyncio.sleep(0)
@@ -48,7 +48,7 @@ async def test_fifty_who_ask_the_same_are_answered_by_one_piece_of_work(
 async def test_what_is_asked_after_a_table_changed_is_worked_out_anew(
     threads: ThreadPoolExecutor,
 ) -> None:
-    kept, work = KeptAnswers(threads), Work()
+    kept, work = SharedAnswers(threads), Work()
     before = await kept.answer(("tree", 1), work)
     assert (await kept.answer(("tree", 2), work)).tag != before.tag
 
@@ -56,7 +56,7 @@ async def test_what_is_asked_after_a_table_changed_is_worked_out_anew(
 async def test_who_asked_first_may_go_and_the_others_are_answered(
     threads: ThreadPoolExecutor,
 ) -> None:
-    kept, work = KeptAnswers(threads), Work()
+    kept, work = SharedAnswers(threads), Work()
     work.may_end.clear()
     first = asyncio.ensure_future(kept.answer(("tree", 1), work))
     other = asyncio.ensure_future(kept.answer(("tree", 1), work))
@@ -68,7 +68,7 @@ async def test_who_asked_first_may_go_and_the_others_are_answered(
 
 
 async def test_what_failed_is_tried_again(threads: ThreadPoolExecutor) -> None:
-    kept, work = KeptAnswers(threads), Work()
+    kept, work = SharedAnswers(threads), Work()
 
     def failing() -> ReadyAnswer:
         raise OSError("the disk is gone")
@@ -82,7 +82,7 @@ async def test_what_failed_is_tried_again(threads: ThreadPoolExecutor) -> None:
 async def test_no_more_is_kept_than_there_is_room_for_and_the_oldest_goes(
     threads: ThreadPoolExecutor,
 ) -> None:
-    kept, work = KeptAnswers(threads, bytes_max=20_000), Work("y" * 5_000)
+    kept, work = SharedAnswers(threads, bytes_max=20_000), Work("y" * 5_000)
     for number in range(40):
         await kept.answer(("sensor", number), work)
         assert kept.size_bytes <= 20_000
@@ -94,7 +94,7 @@ async def test_no_more_is_kept_than_there_is_room_for_and_the_oldest_goes(
 
 
 async def test_long_questions_count_too(threads: ThreadPoolExecutor) -> None:
-    kept, work = KeptAnswers(threads, bytes_max=20_000), Work()
+    kept, work = SharedAnswers(threads, bytes_max=20_000), Work()
     for number in range(40):
         await kept.answer(("latency", "n" * 2_000, number), work)
     assert kept.size_bytes <= 20_000
@@ -103,7 +103,7 @@ async def test_long_questions_count_too(threads: ThreadPoolExecutor) -> None:
 async def test_only_so_many_wait_and_further_ones_are_told_to_come_later(
     threads: ThreadPoolExecutor,
 ) -> None:
-    kept, work = KeptAnswers(threads, work_max=3), Work()
+    kept, work = SharedAnswers(threads, work_max=3), Work()
     work.may_end.clear()
     asked = [asyncio.ensure_future(kept.answer(("tree", at), work)) for at in range(3)]
     await asyncio.sleep(0)

@@ -28,7 +28,7 @@ class TooManyQuestionsError(Exception):
         super().__init__(f"{many} questions wait already")
 
 
-class KeptAnswers:
+class SharedAnswers:
     """Has each question worked out once, however many ask it. To be used on one event loop.
 
     Args:
