@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_tables import ALERTS, GAPS, NOW, TELEMETRY, Fleet, put, readings, rows
+from synthetic_tables import ALERTS, GAPS, NOW, TELEMETRY, TOPOLOGY, Fleet, put, readings, rows
 
 from cloud_ingest.dashboard import fleet_view, loss_view
 from cloud_ingest.dashboard.alerts_view import alerts
@@ -331,3 +331,39 @@ def test_answers_are_asked_anew_after_each_change_of_their_table(tmp_path: Path)
     models.refresh()
     assert models.changes["topology"] == before["topology"] + 1
     assert models.changes["latency"] == before["latency"]
+
+
+def link(peer: str, role: str, state: str, rtt_ms: float) -> dict[str, object]:
+    return {"peer": peer, "rtt_ms": rtt_ms, "role": role, "state": state}
+
+
+def test_links_of_the_tree_have_round_trip_times_and_the_role_of_the_end_that_is_blocked() -> None:
+    def said(
+        seconds: int, gateway: str, parent: str | None, *links: dict[str, object]
+    ) -> dict[str, object]:
+        moment = NOW + datetime.timedelta(seconds=seconds)
+        return {"time": moment, "gateway": gateway, "root": "a", "parent": parent, "links": links}
+
+    told = [
+        said(0, "a", None, link("b", "designated", "forwarding", 2.0)),
+        said(0, "b", "a", link("a", "root", "forwarding", 2.5), link("c", "blocked", "no", 7.0)),
+        said(0, "c", "a", link("a", "root", "forwarding", 3), link("b", "designated", "no", 8.0)),
+        said(9, "c", "a", link("a", "root", "forwarding", 9), link("b", "designated", "no", 9.0)),
+    ]
+    tree = TreeHistory(rows(TOPOLOGY, told))
+    found = tree.at(int(NOW.timestamp() * 1000) + 20_000)
+    rtts_ms = dict(zip(found["gateway"], found["rtt_ms"], strict=True))
+    assert rtts_ms == {"a": None, "b": 2.5, "c": 3.0}
+    assert found["standby"] == [["b", "c", "blocked", 7.0]]
+    assert len(tree.moments()["changes_ms"]) == 1  # a round-trip time is no change
+
+
+def test_the_fleet_says_where_its_gateways_stand_and_how_far_their_parents_are() -> None:
+    told = fleet_view.fleet(Fleet(3).gateways(), alerts(None, None))["gateways"]
+    assert [round(each) for each in told["latitude"]] == [52, 52, 52]
+    assert all(each == round(each, 6) for each in told["longitude"])
+    at_root = told["gateway"].index("gw-root")
+    assert told["rtt_ms"][at_root] is None
+    assert sum(each is not None for each in told["rtt_ms"]) == 2
+    old = Fleet(3).gateways().drop_columns(["latitude", "longitude"])
+    assert fleet_view.fleet(old, alerts(None, None))["gateways"]["latitude"] == [None] * 3
