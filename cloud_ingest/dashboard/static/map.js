@@ -28,6 +28,30 @@ function length(metres) {
   return metres < 1000 ? `${count(metres)} m` : `${count(metres / 1000)} km`;
 }
 
+// A ring of which each colour has its part, and of the worst enough to be seen.
+function ring(found, size) {
+  const counts = new Map();
+  for (const { row } of found.points) counts.set(colourOf(row.health), (counts.get(colourOf(row.health)) || 0) + 1);
+  const made = s("g", {}, s("circle", { class: "map-inside", r: size }));
+  let from = 0;
+  for (const kind of ["silent", "warning", "unknown", "good"].filter((each) => counts.has(each))) {
+    const part = kind === "good" ? 100 - from : Math.max(7, (100 * counts.get(kind)) / found.points.length);
+    made.append(
+      s("circle", {
+        class: `map-part ${kind}`,
+        r: size,
+        pathLength: 100,
+        "stroke-dasharray": `${Math.min(part, 100 - from).toFixed(1)} 100`,
+        "stroke-dashoffset": (-from).toFixed(1),
+        transform: "rotate(-90)",
+      }),
+    );
+    from += part;
+    if (from >= 100) break;
+  }
+  return made;
+}
+
 // One gateway as its state's mark, several as a circle with their number.
 function mark(found, isNamed, opened) {
   const many = found.points.length;
@@ -35,9 +59,11 @@ function mark(found, isNamed, opened) {
   const { gateway } = found.worst;
   const size = many > 1 ? Math.min(20, 9 + 2.2 * Math.log2(many)) : 8;
   const shape =
-    many === 1 && kind === "silent"
+    many > 1
+      ? ring(found, size)
+      : kind === "silent"
       ? s("rect", { x: -7, y: -7, width: 14, height: 14 })
-      : many === 1 && kind === "warning"
+      : kind === "warning"
         ? s("path", { d: "M0 -9 L9 7 L-9 7 Z" })
         : s("circle", { r: size });
   const made = s(
@@ -65,6 +91,7 @@ export async function showMap(main) {
   let plane = placed([]);
   let view = null;
   let drag = null;
+  let isMoved = false;
   const drawing = s("svg", { class: "map-drawing", role: "group", "aria-label": "Map of the gateways" });
   const stage = h("div", { class: "map-stage card", tabindex: "0", "aria-label": "Map: arrows move it, plus and minus zoom, 0 shows all" });
   const panel = h("aside", { class: "card tree-panel", hidden: true, "aria-label": "Gateways here" });
@@ -75,6 +102,7 @@ export async function showMap(main) {
   const height = () => stage.clientHeight || 300;
 
   function fit() {
+    isMoved = false;
     view = fitted(plane.points, width(), height(), MARGIN);
     view.scale = Math.min(view.scale, SCALE_MAX / 4);
     draw();
@@ -85,12 +113,14 @@ export async function showMap(main) {
     view.x += (x - width() / 2) * (1 / view.scale - 1 / scale);
     view.y += (y - height() / 2) * (1 / view.scale - 1 / scale);
     view.scale = scale;
+    isMoved = true;
     draw();
   }
 
   function move(x, y) {
     view.x -= x / view.scale;
     view.y -= y / view.scale;
+    isMoved = true;
     draw();
   }
 
@@ -101,6 +131,7 @@ export async function showMap(main) {
     if (!isOnePlace) {
       const wanted = fitted(points, width(), height(), MARGIN);
       view = { ...wanted, scale: Math.min(wanted.scale, SCALE_MAX) };
+      isMoved = true;
       draw();
       return;
     }
@@ -151,7 +182,7 @@ export async function showMap(main) {
     stage.hidden = !known.length;
     none.hidden = Boolean(known.length);
     if (!known.length) return;
-    if (view) draw();
+    if (isMoved) draw();
     else fit();
   }
 
@@ -200,7 +231,7 @@ export async function showMap(main) {
     none,
   );
   await load();
-  const watching = new ResizeObserver(() => view && draw());
+  const watching = new ResizeObserver(() => view && (isMoved ? draw() : fit()));
   watching.observe(stage);
   return {
     update: (tables) => {

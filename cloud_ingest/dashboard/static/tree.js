@@ -51,7 +51,7 @@ function style() {
     health("silent"),
     { selector: 'node[health = "warning"]', style: { shape: "triangle" } },
     { selector: 'node[health = "silent"]', style: { shape: "square" } },
-    { selector: "node[children > 0]", style: { "font-size": "data(font)", "font-weight": 600 } },
+    { selector: "node[children > 0]", style: { "font-size": "data(font)", "font-weight": 600, "min-zoomed-font-size": "data(least)" } },
     {
       selector: "node[?isRoot]",
       style: { "border-width": 4, "border-color": colour("accent"), "border-style": "double" },
@@ -117,6 +117,7 @@ function elements(told, healthOf, rttOf, wider) {
         children: many,
         isRoot,
         size: (isRoot ? 17 : many ? Math.min(18, 10 + Math.sqrt(many)) : 8) * (isMany ? 1.6 : 1),
+        least: isMany && depth.get(name) > 1 ? 16 : 9,
         font: isMany ? (isRoot ? 30 : depth.get(name) === 1 ? 24 : 10) : isRoot ? 8 : 6,
       },
       position: { x: places.get(name).x * apart, y: places.get(name).y * apart },
@@ -259,7 +260,14 @@ export async function showTree(main) {
     textureOnViewport: false,
   });
 
+  let isMoved = false;
+  const moved = () => {
+    isMoved = true;
+  };
+  for (const name of ["pointerdown", "wheel", "touchstart"]) canvas.addEventListener(name, moved, { passive: true });
+
   function fit() {
+    isMoved = false;
     graph.fit(undefined, 28);
     if (graph.zoom() > ZOOM_AT_FIRST) {
       graph.zoom(ZOOM_AT_FIRST);
@@ -280,8 +288,10 @@ export async function showTree(main) {
     else if (event.key === "0") fit();
     else if (event.key === "Enter" && selected.length) location.hash = link("gateway", selected[0].id());
     else if (event.key === "Escape") graph.nodes().unselect();
-    else if (far && event.shiftKey) graph.panBy({ x: far[0], y: far[1] });
-    else if (far) step(event.key, selected.length ? selected[0].id() : null);
+    else if (far && event.shiftKey) {
+      moved();
+      graph.panBy({ x: far[0], y: far[1] });
+    } else if (far) step(event.key, selected.length ? selected[0].id() : null);
     else return;
     event.preventDefault();
   }
@@ -308,7 +318,9 @@ export async function showTree(main) {
     node.select();
     const at = node.renderedPosition();
     const isSeen = at.x > 0 && at.y > 0 && at.x < canvas.clientWidth && at.y < canvas.clientHeight;
-    if (!isSeen) graph.center(node);
+    if (isSeen) return;
+    moved();
+    graph.center(node);
   }
 
   function nameEdges() {
@@ -446,11 +458,13 @@ export async function showTree(main) {
     },
     "Outline",
   );
-  const zoom = (factor) =>
+  const zoom = (factor) => {
+    moved();
     graph.zoom({
       level: graph.zoom() * factor,
       renderedPosition: { x: canvas.clientWidth / 2, y: canvas.clientHeight / 2 },
     });
+  };
   find.addEventListener("change", () => {
     const node = graph.getElementById(find.value);
     if (!node.length) {
@@ -503,7 +517,10 @@ export async function showTree(main) {
   await loadHealth();
   graph.resize();
   await draw(moments.last_ms, true);
-  const watching = new ResizeObserver(() => graph.resize());
+  const watching = new ResizeObserver(() => {
+    graph.resize();
+    if (!isMoved) fit();
+  });
   watching.observe(canvas);
   window.hedgerowGraph = graph;
   return {
