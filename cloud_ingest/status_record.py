@@ -79,6 +79,8 @@ class StatusRecord:
         up_s: since its process started.
         domain: where it stands; ``""`` for none.
         group: as ``domain``.
+        latitude: of where it stands on the map, degrees of WGS 84, north positive.
+        longitude: likewise, east positive.
         clock_offset_ms: how far its clock is ahead of its time source, by what the kernel was told.
         temperature_cel: of its processor.
         under_voltage: its supply is too weak now.
@@ -112,6 +114,8 @@ class StatusRecord:
     up_s: float = 0.0
     domain: str = ""
     group: str = ""
+    latitude: float | None = None
+    longitude: float | None = None
     clock_offset_ms: float | None = None
     temperature_cel: float | None = None
     under_voltage: bool | None = None
@@ -161,6 +165,8 @@ class _Form(msgspec.Struct, omit_defaults=True):
     up: Annotated[float, Meta(ge=0, le=_MOST_S)] = 0.0
     d: _Name = ""
     g: _Name = ""
+    la: Annotated[float, Meta(ge=-90, le=90)] | None = None
+    lo: Annotated[float, Meta(ge=-180, le=180)] | None = None
     co: Annotated[float, Meta(ge=-_MOST_OFFSET_MS, le=_MOST_OFFSET_MS)] | None = None
     tc: Annotated[float, Meta(ge=-_MOST_CELSIUS, le=_MOST_CELSIUS)] | None = None
     uv: bool | None = None
@@ -192,6 +198,8 @@ _NAMES: Final[Mapping[str, str]] = {
     "up": "up_s",
     "d": "domain",
     "g": "group",
+    "la": "latitude",
+    "lo": "longitude",
     "co": "clock_offset_ms",
     "tc": "temperature_cel",
     "uv": "under_voltage",
@@ -216,7 +224,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "w": "page",
 }
 _KNOWN: Final = frozenset(_Form.__struct_fields__)
-_MEASURES: Final = ("up", "co", "tc", "l1", "rc")
+_MEASURES: Final = ("up", "la", "lo", "co", "tc", "l1", "rc")
 _decoder = msgspec.msgpack.Decoder(_Form)
 
 

@@ -119,7 +119,7 @@ class Page:
 
     async def press(self, key: str) -> None:
         """Press a key."""
-        codes = {"Tab": 9, "Enter": 13, "ArrowDown": 40, "ArrowUp": 38}
+        codes = {"Tab": 9, "Enter": 13, "ArrowDown": 40, "ArrowUp": 38, "+": 187, "0": 48}
         text = {"text": "\r"} if key == "Enter" else {}
         common = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
         await self.call("Input.dispatchKeyEvent", type="keyDown", **common, **text)

@@ -74,6 +74,7 @@ GATEWAYS = pa.schema(
         *((name, pa.int64()) for name in ("undecodable", "duplicates", "gaps", "kept_local")),
         *((name, TIME) for name in ("first_seen", "last_seen", "last_status")),
         *(("member_error", pa.string()), ("counters", pa.map_(pa.string(), pa.int64()))),
+        *(("latitude", pa.float64()), ("longitude", pa.float64())),
     ]
 )
 TOPOLOGY = pa.schema(
@@ -172,6 +173,10 @@ class Fleet:
                 found.append(_link(spare, "alternate", "blocking"))
         return found
 
+    def _site(self, name: str) -> str:
+        site = self.places[name][0]
+        return site if site in SITES else SITES[0]
+
     def health(self, number: int) -> str:
         """Most are well."""
         return HEALTH[2 if number % 97 == 13 else 1 if number % 23 == 7 else 0]
@@ -216,6 +221,10 @@ class Fleet:
                     "last_seen": seen,
                     "last_status": seen,
                     "counters": {"mqtt_connects": number},
+                    "latitude": 52.1
+                    + 0.4 * SITES.index(self._site(name)) % 0.7
+                    + number % 37 / 900,
+                    "longitude": 4.6 + 0.3 * SITES.index(self._site(name)) + number % 41 / 700,
                 }
             )
         return rows(GATEWAYS, found)

@@ -23,6 +23,7 @@ from cloud_ingest.dashboard.entrance import THE_INGEST, Entrance, Token
 from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, ApiError, harden
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.ready_answer import ReadyAnswer
+from cloud_ingest.dashboard.shared_answers import Question, SharedAnswers, TooManyQuestionsError
 from gateway.policy.action import NOWHERE, Where
 
 READY: Final = ("fleet", "alerts", "gaps", "sensors", "moments")
@@ -55,6 +56,7 @@ class Api:
         self._is_secure = is_secure
         self._threads = ThreadPoolExecutor(2, "answers")
         self._downloads = Downloads(models, self._in_thread, is_secure)
+        self._answers = SharedAnswers(self._threads)
         self._writing = asyncio.Lock()
         self._waiting = 0
 
@@ -121,7 +123,8 @@ class Api:
         """How a gateway was, by its statuses."""
         name, hours = _text(request, "gateway"), _number(request, "hours", 1, HOURS_MAX)
         known = self._models.history
-        return _sent(request, await self._in_thread(lambda: ReadyAnswer.of(known.of(name, hours))))
+        asked = self._asked("history", "telemetry", name, hours)
+        return await self._kept(request, asked, lambda: known.of(name, hours))
 
     async def current(self, request: web.Request) -> web.Response:
         """What the sensors of a gateway say now, or one of them."""
@@ -132,18 +135,18 @@ class Api:
             for each in models.series_of.get(gateway, ())
             if sensor is None or each.sensor == sensor
         ]
-        return _sent(
+        return await self._kept(
             request,
-            await self._in_thread(
-                lambda: ReadyAnswer.of(sensors_view.current(models.rollups, models.latest, found))
-            ),
+            self._asked("current", "telemetry", gateway, sensor),
+            lambda: sensors_view.current(models.rollups, models.latest, found),
         )
 
     async def tree(self, request: web.Request) -> web.Response:
-        """The tree at a moment."""
-        time_ms = _number(request, "time_ms", 0, _FARTHEST_MS)
+        """The tree at a moment; it is as it was when it last changed before that."""
         tree = self._models.tree
-        return _sent(request, await self._in_thread(lambda: ReadyAnswer.of(tree.at(time_ms))))
+        since_ms = tree.last_change_ms(_number(request, "time_ms", 0, _FARTHEST_MS))
+        asked = self._asked("tree", "topology", since_ms)
+        return await self._kept(request, asked, lambda: tree.at(since_ms))
 
     async def sensor(self, request: web.Request) -> web.Response:
         """Readings of a sensor."""
@@ -157,11 +160,10 @@ class Api:
         if end <= start:
             raise ApiError(HTTPStatus.BAD_REQUEST, "end_ms: not after start_ms")
         rollups = self._models.rollups
-        return _sent(
+        return await self._kept(
             request,
-            await self._in_thread(
-                lambda: ReadyAnswer.of(sensors_view.window(rollups, series, start, end, points))
-            ),
+            self._asked("sensor", "telemetry", *key, start, end, points),
+            lambda: sensors_view.window(rollups, series, start, end, points),
         )
 
     async def readings(self, request: web.Request) -> web.StreamResponse:
@@ -173,25 +175,19 @@ class Api:
         hours = _number(request, "hours", 1, HOURS_MAX)
         gateway = request.query.get("gateway")
         rollups = self._models.rollups
-        return _sent(
-            request,
-            await self._in_thread(
-                lambda: ReadyAnswer.of(loss_view.latency(rollups, hours, gateway))
-            ),
-        )
+        asked = self._asked("latency", "latency", hours, gateway)
+        return await self._kept(request, asked, lambda: loss_view.latency(rollups, hours, gateway))
 
     async def slowest(self, request: web.Request) -> web.Response:
         """The gateways whose messages took longest."""
         hours = _number(request, "hours", 1, HOURS_MAX)
         rollups = self._models.rollups
-        return _sent(
-            request,
-            await self._in_thread(lambda: ReadyAnswer.of(loss_view.slowest(rollups, hours))),
-        )
+        asked = self._asked("slowest", "latency", hours)
+        return await self._kept(request, asked, lambda: loss_view.slowest(rollups, hours))
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """Which tables changed, as server-sent events, for as long as the visitor may see them."""
-        listening = self._browsers.come(str(request[VISITOR]))
+        listening = self._browsers.come(str(request[VISITOR]), lambda: _is_gone(request))
         if listening is None:
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "too many browsers listen already")
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -213,6 +209,19 @@ class Api:
         now_s = asyncio.get_running_loop().time()
         visitor = self._entrance.visitor(request.cookies.get(COOKIE, ""), now_s)
         return visitor is not None and self._entrance.may_read(visitor)
+
+    def _asked(self, name: str, table: str, *parts: str | int | None) -> Question:
+        """Say what is asked, of the table as it is now."""
+        return (name, self._models.changes[table], *parts)
+
+    async def _kept(
+        self, request: web.Request, asked: Question, work: Callable[[], Any]
+    ) -> web.Response:
+        try:
+            answer = await self._answers.answer(asked, lambda: ReadyAnswer.of(work()))
+        except TooManyQuestionsError as error:
+            raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}; try again") from error
+        return _sent(request, answer)
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         if self._waiting >= WORK_MAX:
@@ -278,6 +287,10 @@ _NOT_LOGGED_IN: Final = {
     "later": (HTTPStatus.TOO_MANY_REQUESTS, "too many attempts; wait ten seconds"),
     "forbidden": (HTTPStatus.FORBIDDEN, "the policy does not let you see the dashboard"),
 }
+
+
+def _is_gone(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
 
 
 def _sent(request: web.Request, answer: ReadyAnswer) -> web.Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 BROWSERS_MAX: Final = 128
@@ -13,8 +13,9 @@ PER_VISITOR_MAX: Final = 12
 class ListeningBrowser:
     """One browser; what it was not told yet is added up, however slow it is."""
 
-    def __init__(self, visitor: str) -> None:
+    def __init__(self, visitor: str, is_gone: Callable[[], bool]) -> None:
         self.visitor = visitor
+        self.is_gone = is_gone
         self._untold: set[str] = set()
         self._is_new = asyncio.Event()
 
@@ -46,12 +47,20 @@ class ListeningBrowsers:
         """How many there are."""
         return len(self._all)
 
-    def come(self, visitor: str) -> ListeningBrowser | None:
-        """A browser has come; None where there are too many."""
+    def come(self, visitor: str, is_gone: Callable[[], bool]) -> ListeningBrowser | None:
+        """A browser has come; None where there are too many.
+
+        Args:
+            visitor: whose it is.
+            is_gone: whether its connection has ended. Nobody else is told of that until something
+                is sent there again, and who reloads a page has left one behind.
+
+        """
+        self._all = {one for one in self._all if not one.is_gone()}
         own = sum(one.visitor == visitor for one in self._all)
         if len(self._all) >= BROWSERS_MAX or own >= PER_VISITOR_MAX:
             return None
-        made = ListeningBrowser(visitor)
+        made = ListeningBrowser(visitor, is_gone)
         self._all.add(made)
         return made
 

@@ -19,6 +19,7 @@ SHOWN: Final = (
     *("rate_per_s", "messages", "gaps", "mqtt_clients", "queue_messages", "last_seen"),
     "health_why",
 )
+PLACE: Final = ("latitude", "longitude")
 _ALL: Final = (
     *SHOWN,
     *("build", "boot_epoch", "roles", "links", "clock_offset_ms", "disk_written_bytes"),
@@ -37,7 +38,8 @@ def fleet(gateways: pa.Table | None, alerts: Mapping[str, Any]) -> dict[str, Any
     """
     if gateways is None:
         return {"count": 0, "health": healths(None), "gateways": {}}
-    found = columns(gateways.sort_by("gateway"), SHOWN)
+    ordered = gateways.sort_by("gateway")
+    found = columns(ordered, SHOWN)
     opened = Counter(
         gateway
         for gateway, cleared in zip(alerts["gateway"], alerts["cleared_ms"], strict=True)
@@ -45,6 +47,8 @@ def fleet(gateways: pa.Table | None, alerts: Mapping[str, Any]) -> dict[str, Any
     )
     found["alerts"] = [opened[gateway] for gateway in found["gateway"]]
     found["health"] = [health_of(each) for each in found["health"]]
+    found["rtt_ms"] = _rtts_to_parents(ordered)
+    found |= {name: _degrees(ordered, name) for name in PLACE}
     return {"count": gateways.num_rows, "health": healths(gateways), "gateways": found}
 
 
@@ -62,3 +66,18 @@ def gateway(gateways: pa.Table | None, name: str) -> dict[str, Any] | None:
     found["page"] = page_address(found["page"])
     found["counters"] = sorted(dict(found["counters"] or ()).items())
     return found
+
+
+def _degrees(gateways: pa.Table, name: str) -> list[float | None]:
+    """Of a coordinate, to a tenth of a metre; a table of an earlier version has none."""
+    if name not in gateways.column_names:
+        return [None] * gateways.num_rows
+    return [None if each is None else round(each, 6) for each in gateways[name].to_pylist()]
+
+
+def _rtts_to_parents(gateways: pa.Table) -> list[float | None]:
+    rows = zip(gateways["parent"].to_pylist(), gateways["links"].to_pylist(), strict=True)
+    return [
+        next((link["rtt_ms"] for link in links or () if link["peer"] == parent), None)
+        for parent, links in rows
+    ]

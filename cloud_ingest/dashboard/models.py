@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -64,8 +64,11 @@ class Models:
         self.alerts: dict[str, list[Any]] = {}
         self.answers: dict[str, ReadyAnswer] = {}
         """What does not depend on who asks for what, by name."""
+        self.changes = Counter[str]()
+        """How often each table's rows may have become others, counted when all tell of them."""
         self.revision = 0
         """How often something new has been taken up, and all answers told it."""
+        self._heard_ms: int | None = None
         self._tell(set(SHOWN))
 
     @property
@@ -86,8 +89,7 @@ class Models:
 
         """
         written = [at for name, at in self.written_ms.items() if name != "acknowledgements"]
-        heard = standing.heard_ms(self.gateways)
-        return standing.standing(max(written, default=None), heard, now_ms)
+        return standing.standing(max(written, default=None), self._heard_ms, now_ms)
 
     def place(self, gateway: str) -> tuple[str, str]:
         """Domain and group of a gateway, as the table has them; both empty where it is unknown."""
@@ -119,8 +121,10 @@ class Models:
                 self.problems[name] = str(error)
                 self._unfinished.discard(name)
                 self.versions.pop(name, None)  # it is tried again, but not at once
+                self.changes[name] += 1  # some of it may have been taken up
         if changed:
             self._tell(changed)
+            self.changes.update(changed)
             self.revision += 1
         return frozenset(changed)
 
@@ -164,6 +168,7 @@ class Models:
             table = self._small.get
             self.alerts = alerts_view.alerts(table("alerts"), table("acknowledgements"))
             self.answers["alerts"] = ReadyAnswer.of(self.alerts)
+            self._heard_ms = standing.heard_ms(table("gateways"))
             self.attention = standing.attention(table("gateways"), self.alerts)
             self.answers["fleet"] = ReadyAnswer.of(fleet_view.fleet(table("gateways"), self.alerts))
         if "topology" in changed:

@@ -23,6 +23,8 @@ BUCKET_S: Final = 900
 ROWS_MAX: Final = 12_000_000
 """Of readings; for the older days, which come last, a row is then of six hours."""
 COARSE: Final = 24
+FAR: Final = 12
+"""Buckets of a row of ``far``, which says of years what ``readings`` does, in a twelfth of rows."""
 SERIES_MAX: Final = 200_000
 """Sensors; further ones are not shown, since whoever publishes makes up their names."""
 LATENCY_DAYS: Final = 7
@@ -43,6 +45,10 @@ CREATE TABLE spans (
     day DATE, series INTEGER, unit VARCHAR, first_us BIGINT, last_us BIGINT, readings BIGINT
 );
 CREATE TABLE readings (
+    day DATE, series INTEGER, bucket INTEGER,
+    low DOUBLE, high DOUBLE, total DOUBLE, readings INTEGER
+);
+CREATE TABLE far (
     day DATE, series INTEGER, bucket INTEGER,
     low DOUBLE, high DOUBLE, total DOUBLE, readings INTEGER
 );
@@ -68,6 +74,16 @@ SELECT gateway, sensor, bucket_of(moment) AS bucket,
        any_value(unit) AS unit, min(value) AS low, max(value) AS high, sum(value) AS total,
        count(*) AS readings, min(epoch_us(moment)) AS first_us, max(epoch_us(moment)) AS last_us
 FROM each WHERE isfinite(value) AND moment IS NOT NULL GROUP BY ALL
+"""
+_FORGET_DAY: Final = (
+    "DELETE FROM readings WHERE day = ?",
+    "DELETE FROM far WHERE day = ?",
+    "DELETE FROM spans WHERE day = ?",
+)
+_ROLL_UP: Final = """
+INSERT INTO {table}
+SELECT CAST(? AS DATE), id, bucket // ? * ?, min(low), max(high), sum(total), sum(readings)
+FROM measured JOIN series USING (gateway, sensor) GROUP BY id, 3 ORDER BY id, 3
 """
 _DELAYED: Final = """
 INSERT INTO delays
@@ -195,8 +211,8 @@ class Rollups:
         self, cursor: duckdb.DuckDBPyConnection, batch: ds.Dataset | None, change: DayChange
     ) -> None:
         if change.is_anew:
-            cursor.execute("DELETE FROM readings WHERE day = ?", [change.day])
-            cursor.execute("DELETE FROM spans WHERE day = ?", [change.day])
+            for statement in _FORGET_DAY:
+                cursor.execute(statement, [change.day])
         if batch is None:
             return
         cursor.execute(_MEASURED)
@@ -213,12 +229,8 @@ class Rollups:
             [change.day],
         )
         step = 1 if self._rows < self._rows_max else COARSE
-        cursor.execute(
-            "INSERT INTO readings SELECT CAST(? AS DATE), id, bucket // ? * ?, min(low), "
-            "max(high), sum(total), sum(readings) FROM measured "
-            "JOIN series USING (gateway, sensor) GROUP BY id, 3 ORDER BY id, 3",
-            [change.day, step, step],
-        )
+        for table, wide in (("readings", step), ("far", max(step, FAR))):
+            cursor.execute(_ROLL_UP.format(table=table), [change.day, wide, wide])
         found = cursor.execute("SELECT count(*) FROM readings").fetchone()
         self._rows = found[0] if found else 0
 

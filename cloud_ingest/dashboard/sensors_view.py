@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from cloud_ingest.dashboard.latest_readings import LatestReadings
-from cloud_ingest.dashboard.rollups import BUCKET_S, Rollups, SensorSeries
+from cloud_ingest.dashboard.rollups import BUCKET_S, FAR, Rollups, SensorSeries
 from cloud_ingest.query.frames import readings
 
 POINTS_MAX: Final = 4_000
@@ -27,7 +27,7 @@ FROM readings WHERE series IN (SELECT unnest(?)) AND bucket >= ? GROUP BY 1, 2
 _GROUPED: Final = """
 SELECT (begin_us(bucket) - ?) // ? AS place, min(low) AS low,
        max(high) AS high, sum(total) / sum(readings) AS mean
-FROM readings WHERE series = ? AND bucket >= ? AND bucket <= ? GROUP BY 1 ORDER BY 1
+FROM {table} WHERE series = ? AND bucket >= ? AND bucket <= ? GROUP BY 1 ORDER BY 1
 """
 
 
@@ -109,11 +109,14 @@ def window(
     part_us = (end_us - start_us) / points
     if part_us < _BUCKET_US and end_us - start_us < NEAR_US:
         return _near(rollups, series, start_us, end_us, points)
-    step_us = max(1, -(-int(part_us) // _BUCKET_US)) * _BUCKET_US
+    wide = max(1, -(-int(part_us) // _BUCKET_US))
+    # Where it makes parts no more than half as long again, a twelfth of the rows does.
+    is_far = wide > 2 * FAR
+    step_us = (-(-wide // FAR) * FAR if is_far else wide) * _BUCKET_US
     begin_us = start_us // step_us * step_us
-    found = rollups.arrays(
-        _GROUPED, begin_us, step_us, series.number, begin_us // _BUCKET_US, end_us // _BUCKET_US
-    )
+    first, last = begin_us // _BUCKET_US, end_us // _BUCKET_US
+    statement = _GROUPED.format(table="far" if is_far else "readings")
+    found = rollups.arrays(statement, begin_us, step_us, series.number, first, last)
     times_us = begin_us + found["place"].astype(np.int64) * step_us + step_us // 2
     return _told("parts", step_us, times_us, found)
 

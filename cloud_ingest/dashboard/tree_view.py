@@ -22,6 +22,9 @@ class Placed(NamedTuple):
         root: whom it called the root.
         parent: its parent; None for a root.
         standby: neighbours whose links carry nothing and are ready to.
+        rtt_ms: of the link to its parent when this was said.
+        roles: of the links to `standby`, each as the gateway saw it.
+        rtts_ms: likewise.
 
     """
 
@@ -29,6 +32,13 @@ class Placed(NamedTuple):
     root: str | None
     parent: str | None
     standby: tuple[str, ...]
+    rtt_ms: float | None
+    roles: tuple[str, ...]
+    rtts_ms: tuple[float | None, ...]
+
+    def is_as(self, other: Placed) -> bool:
+        """Return whether it is the same place in the tree; round-trip times change all the time."""
+        return (self.root, self.parent, self.standby) == (other.root, other.parent, other.standby)
 
 
 class TreeHistory:
@@ -51,14 +61,22 @@ class TreeHistory:
         for time_ms, gateway, root, parent, links in rows:
             if time_ms is None:
                 continue
-            standby = tuple(
-                link["peer"]
+            spare = [
+                link
                 for link in links or ()
                 if link["state"] != "forwarding" and link["peer"] != parent
+            ]
+            placed = Placed(
+                time_ms=time_ms,
+                root=root,
+                parent=parent,
+                standby=tuple(link["peer"] for link in spare),
+                rtt_ms=next((li["rtt_ms"] for li in links or () if li["peer"] == parent), None),
+                roles=tuple(link["role"] or "" for link in spare),
+                rtts_ms=tuple(link["rtt_ms"] for link in spare),
             )
-            placed = Placed(time_ms, root, parent, standby)
             places = self._places[gateway]
-            if not places or places[-1][1:] != placed[1:]:
+            if not places or not places[-1].is_as(placed):
                 places.append(placed)
                 self._times.append(time_ms)
 
@@ -67,6 +85,16 @@ class TreeHistory:
         """From the first change to the last, None if there is none."""
         return (self._times[0], self._times[-1]) if self._times else None
 
+    def last_change_ms(self, time_ms: int) -> int:
+        """When the tree became as it was at a moment; 0 for before all that is known.
+
+        Args:
+            time_ms: since 1970.
+
+        """
+        found = bisect_right(self._times, time_ms)
+        return self._times[found - 1] if found else 0
+
     def at(self, time_ms: int) -> dict[str, Any]:
         """The tree at a moment, as columns; gateways that had said nothing by then are left out.
 
@@ -74,8 +102,9 @@ class TreeHistory:
             time_ms: since 1970.
 
         """
-        found: dict[str, Any] = {"gateway": [], "parent": [], "root": [], "since_ms": []}
-        standby = set()
+        names = ("gateway", "parent", "root", "since_ms", "rtt_ms")
+        found: dict[str, Any] = {name: [] for name in names}
+        standby: dict[tuple[str, str], tuple[str, float | None]] = {}
         for gateway, places in self._places.items():
             at = bisect_right(places, time_ms, key=lambda placed: placed.time_ms) - 1
             if at < 0:
@@ -85,8 +114,15 @@ class TreeHistory:
             found["parent"].append(placed.parent)
             found["root"].append(placed.root)
             found["since_ms"].append(placed.time_ms)
-            standby |= {tuple(sorted((gateway, peer))) for peer in placed.standby}
-        found["standby"] = sorted(standby)
+            found["rtt_ms"].append(placed.rtt_ms)
+            for peer, role, rtt_ms in zip(
+                placed.standby, placed.roles, placed.rtts_ms, strict=True
+            ):
+                # Of the two ends the one that is blocked says why nothing goes over the link.
+                ends = (gateway, peer) if gateway < peer else (peer, gateway)
+                if ends not in standby or role != "designated":
+                    standby[ends] = (role, rtt_ms)
+        found["standby"] = [[*ends, *said] for ends, said in sorted(standby.items())]
         found["time_ms"] = time_ms
         return found
 

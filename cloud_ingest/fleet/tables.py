@@ -56,6 +56,8 @@ GATEWAYS: Final = pa.schema(
         ("counters", pa.map_(_TEXT, _LONG)),
         ("health_why", _TEXT),
         ("judged", TIME),
+        ("latitude", _REAL),
+        ("longitude", _REAL),
         ("page", _TEXT),
     ]
 )

@@ -18,8 +18,8 @@ CHOICES = "choices"
 MOST_PORT = 65_535
 
 
-def ranged(default: float, least: float, most: float) -> Any:
-    """Give a field of a section that is a number of a range; `marked` sees to it."""
+def ranged(default: float | None, least: float, most: float) -> Any:
+    """Give a field of a section that is a number of a range, or none; `marked` sees to it."""
     return dataclasses.field(default=default, metadata={RANGE: (least, most)})
 
 
@@ -32,7 +32,7 @@ def marked(section: Any) -> Iterator[Fault]:
     """Find what is outside the ranges and choices of a section's fields."""
     for spec in dataclasses.fields(section):
         value = getattr(section, spec.name)
-        if bounds := spec.metadata.get(RANGE):
+        if value is not None and (bounds := spec.metadata.get(RANGE)):
             yield from within(spec.name, value, *bounds)
         if words := spec.metadata.get(CHOICES):
             yield from one_of(spec.name, value, words)

@@ -53,7 +53,8 @@ class GatewaySection:
 
     ``address`` is where others reach it, needed in a tree if it listens on every address. Sensor
     classes of one's own are looked for in ``sensors_dir`` first; without it, beside the
-    configuration file. It says how it is every ``status_interval_s`` (docs/monitoring.md).
+    configuration file. It says how it is every ``status_interval_s`` (docs/monitoring.md), and
+    where on the map it stands: ``latitude`` and ``longitude``, degrees of WGS 84.
     """
 
     id: str
@@ -63,6 +64,8 @@ class GatewaySection:
     address: str | None = None
     sensors_dir: Path | None = None
     status_interval_s: float = 10.0
+    latitude: float | None = checks.ranged(None, -90, 90)
+    longitude: float | None = checks.ranged(None, -180, 180)
 
     def __post_init__(self) -> None:
         hold(self._faults())
@@ -78,6 +81,10 @@ class GatewaySection:
             yield Fault("group", f"{self.group!r} is a group without a domain")
         if self.status_interval_s:
             yield from checks.within("status_interval_s", self.status_interval_s, 0.5, 86_400)
+        yield from checks.marked(self)
+        if (self.latitude is None) != (self.longitude is None):
+            missing = "latitude" if self.latitude is None else "longitude"
+            yield Fault(missing, "is missing: a place on the map has both, or neither")
 
     @property
     def place(self) -> Place:

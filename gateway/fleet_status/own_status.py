@@ -16,6 +16,7 @@ from cloud_ingest.status_record import (
 from gateway import build
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.statistics import report
+from gateway.configuration.config import GatewaySection
 from gateway.fleet_status.machine import MachineReading
 from gateway.fleet_status.pace import StatusPace, TreePlace
 from gateway.links.node import TreeNode
@@ -29,7 +30,7 @@ class OwnStatus:
     """The parts of a running gateway that are told of.
 
     Attributes:
-        own_id: its id.
+        settings: its id, and where on the map it stands.
         node: its node in the tree.
         core: its broker.
         members: all gateways that it knows.
@@ -40,7 +41,7 @@ class OwnStatus:
 
     """
 
-    own_id: str
+    settings: GatewaySection
     node: TreeNode
     core: DataPlane
     members: Membership
@@ -48,6 +49,11 @@ class OwnStatus:
     page: str = ""
     software: str = field(default_factory=lambda: version("hedgerow"))
     build: build.Build = field(default_factory=build.running)
+
+    @property
+    def own_id(self) -> str:
+        """Its id."""
+        return self.settings.id
 
     def place_in_tree(self) -> TreePlace:
         """Where in the tree it is."""
@@ -82,6 +88,8 @@ class OwnStatus:
             up_s=round(up_s, 1),
             domain=place.domain,
             group=place.group,
+            latitude=self.settings.latitude,
+            longitude=self.settings.longitude,
             **asdict(machine),
             queue_messages=waiting.queued_messages + waiting.inflight_messages,
             queue_bytes=self._queue_bytes(),

@@ -22,6 +22,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'&lt;/script><script>alert(2)</script>"
 READY = {
     "fleet": "document.querySelectorAll('.fleet .vt-inside .vt-row').length > 5",
     "tree": "document.querySelector('.tree-canvas canvas') && window.hedgerowGraph?.nodes().length",
+    "map": "document.querySelectorAll('.map-mark').length",
     "gateway/gw-root": "document.querySelectorAll('.columns section').length === 3",
     "sensors": "document.querySelector('.uplot canvas')",
     "alerts": "document.querySelector('.alert')",
@@ -121,6 +122,38 @@ async def test_the_tree_is_replayed_and_told_as_a_list(browser: Page, tables: Pa
         await browser.until("document.querySelector('.outline a')?.textContent === 'gw-root'")
         count = "document.querySelector('.outline').getAttribute('aria-rowcount')"
         assert await browser.run(count) == "1001"
+        assert browser.complaints == []
+
+
+async def test_tree_and_map_are_walked_and_zoomed_by_keyboard(browser: Page, tables: Path) -> None:
+    async with dashboard(tables) as served:
+        await complete(served)
+        await browser.go(f"{served.base}/#/tree")
+        await browser.until(READY["tree"])
+        await browser.run("document.querySelector('.tree-canvas').focus()")
+        await browser.press("ArrowDown")
+        await browser.until("hedgerowGraph.nodes(':selected')[0]?.id() === 'gw-root'")
+        await browser.press("ArrowDown")
+        child = "hedgerowGraph.edges('[source=\"gw-root\"][!standby]').target().id()"
+        await browser.until(f"hedgerowGraph.nodes(':selected')[0]?.id() === {child}")
+        before = await browser.run("hedgerowGraph.zoom()")
+        for _ in range(6):
+            await browser.press("+")
+        assert await browser.run("hedgerowGraph.zoom()") > before * 5
+        said = await browser.run("hedgerowGraph.edges('[!standby]')[0].style('label')")
+        assert said.startswith("root ") and said.endswith("ms")
+        await browser.press("Enter")
+        await browser.until("location.hash.startsWith('#/gateway/')")
+        await browser.go(f"{served.base}/#/map")
+        await browser.until(READY["map"])
+        bar = "document.querySelector('.map-bar text').textContent"
+        before = await browser.run(bar)
+        await browser.run("document.querySelector('.map-stage').focus()")
+        for _ in range(6):
+            await browser.press("+")
+        await browser.until(f"{bar} !== {before!r}")
+        await browser.press("0")
+        await browser.until(f"{bar} === {before!r}")
         assert browser.complaints == []
 
 
@@ -267,6 +300,9 @@ async def test_an_operator_acknowledges_in_the_page_and_a_reader_is_not_asked(
             "document.querySelector('.said')?.textContent.includes('fan <b>replaced</b>')"
         )
         await picture(browser, "acknowledged")
+        await browser.call("Network.clearBrowserCookies")  # as if the session had ended
+        await browser.run("location.hash = '#/loss'")
+        await browser.until("document.getElementById('user')")
         assert [each for each in browser.complaints if " 401 " not in each] == []
 
 

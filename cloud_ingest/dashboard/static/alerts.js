@@ -5,6 +5,11 @@ import { count, timeElement } from "./words.js";
 
 const SHOWN = 300;
 const state = { tab: "open" };
+const TABS = [
+  ["open", "Open", (row) => row.cleared_ms === null],
+  ["new", "Not acknowledged", (row) => row.cleared_ms === null && row.acknowledged_by === null],
+  ["cleared", "Cleared", (row) => row.cleared_ms !== null],
+];
 
 function said(row) {
   if (row.acknowledged_by === null) return null;
@@ -79,17 +84,12 @@ function item(row, mayAcknowledge, done) {
   );
 }
 
-export async function showAlerts(main, _names, me) {
+export async function showAlerts(main, names, me) {
   let all = [];
+  if (TABS.some(([name]) => name === names[0])) [state.tab] = names;
   const tabs = h("div", { class: "chips", role: "group", "aria-label": "Which alerts" });
   const list = h("ul", { class: "alerts" });
   const told = h("p", { class: "soft" });
-  const TABS = [
-    ["open", "Open", (row) => row.cleared_ms === null],
-    ["new", "Not acknowledged", (row) => row.cleared_ms === null && row.acknowledged_by === null],
-    ["cleared", "Cleared", (row) => row.cleared_ms !== null],
-  ];
-
   function draw() {
     fill(
       tabs,

@@ -1,11 +1,12 @@
 // The page: its head, log-in, and which view is shown.
-import { h, fill, say } from "./dom.js";
+import { h, fill, gatewayLink, link, say } from "./dom.js";
 import { source } from "./data.js";
 import { themeSwitch } from "./theme_switch.js";
 import { logIn } from "./log_in.js";
-import { ago, count } from "./words.js";
+import { ago, count, healthMark } from "./words.js";
 import { showFleet } from "./fleet.js";
 import { showTree } from "./tree.js";
+import { showMap } from "./map.js";
 import { showGateway } from "./gateway.js";
 import { showSensors } from "./sensors.js";
 import { showAlerts } from "./alerts.js";
@@ -14,6 +15,7 @@ import { showLoss } from "./loss.js";
 const PAGES = [
   ["fleet", "Fleet", showFleet],
   ["tree", "Tree", showTree],
+  ["map", "Map", showMap],
   ["sensors", "Sensors", showSensors],
   ["alerts", "Alerts", showAlerts],
   ["loss", "Gaps & latency", showLoss],
@@ -77,18 +79,31 @@ function head() {
   );
 }
 
-// What is open and nobody has acknowledged, on every page.
+// What wants attention, on every page: the worst first, each a way to where more is told.
 function drawAttention(told) {
-  attention.hidden = !told || !told.new;
+  const states = Object.entries(told?.states || {});
+  attention.hidden = !told || !(told.new || states.length);
   if (attention.hidden) return;
   const said = told.first.map((one) =>
-    h("li", {}, one.gateway ? `${one.gateway}: ${one.message || one.kind}` : one.message || one.kind),
+    h(
+      "li",
+      {},
+      gatewayLink(one.gateway),
+      ` ${one.sensor ? `${one.sensor}: ` : ""}${one.message || one.kind} `,
+      h("span", { class: "soft" }, ago(one.opened_ms)),
+    ),
   );
   const more = told.new - told.first.length;
+  if (more > 0) said.push(h("li", {}, h("a", { href: link("alerts", "new") }, `and ${count(more)} more`)));
+  const alike = states.map(([health, many]) =>
+    h("li", { class: "alike" }, h("a", { href: link("fleet", health) }, healthMark(health), ` ${count(many)}`)),
+  );
   fill(
     attention,
-    h("a", { href: "#/alerts" }, `${count(told.new)} new ${told.new === 1 ? "alert" : "alerts"}`),
-    h("ul", {}, said, more > 0 ? h("li", {}, `and ${count(more)} more`) : null),
+    told.new
+      ? h("a", { class: "silent", href: link("alerts", "new") }, `${count(told.new)} new ${told.new === 1 ? "alert" : "alerts"}`)
+      : h("strong", { class: "warning" }, "Not known to be well"),
+    h("ul", {}, said, alike),
   );
 }
 

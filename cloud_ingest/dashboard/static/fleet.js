@@ -72,8 +72,9 @@ function isShown(row) {
     .every((word) => said.toLowerCase().includes(word));
 }
 
-export async function showFleet(main) {
+export async function showFleet(main, names) {
   let all = [];
+  if (names[0] in HEALTH) [state.health] = names;
   const figures = h("dl", { class: "figures" });
   const told = h("p", { class: "soft told" });
   const chips = h("div", { class: "chips", role: "group", "aria-label": "Health" });

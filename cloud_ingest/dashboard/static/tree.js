@@ -2,11 +2,12 @@
 import { h, fill, put, rows, link, say, debounced } from "./dom.js";
 import { source } from "./data.js";
 import { colour } from "./theme_switch.js";
-import { ago, colourOf, count, healthMark, time } from "./words.js";
+import { ago, colourOf, count, healthMark, measured, time } from "./words.js";
 import { layout, treeOf } from "./tree_layout.js";
 import { virtualTable } from "./virtual_table.js";
 
 const ZOOM_AT_FIRST = 2.4;
+const ZOOM_NEAR = 2.3; // from here on there is room for words on each edge
 let library = null;
 
 function cytoscapeLoaded() {
@@ -50,7 +51,7 @@ function style() {
     health("silent"),
     { selector: 'node[health = "warning"]', style: { shape: "triangle" } },
     { selector: 'node[health = "silent"]', style: { shape: "square" } },
-    { selector: "node[children > 0]", style: { "font-size": "data(font)", "font-weight": 600 } },
+    { selector: "node[children > 0]", style: { "font-size": "data(font)", "font-weight": 600, "min-zoomed-font-size": "data(least)" } },
     {
       selector: "node[?isRoot]",
       style: { "border-width": 4, "border-color": colour("accent"), "border-style": "double" },
@@ -65,6 +66,23 @@ function style() {
     },
     { selector: "edge[?isMany]", style: { opacity: 0.14 } },
     {
+      // Shown from where it can be read: the size below which it is left out.
+      selector: "edge[!standby]",
+      style: {
+        label: "data(rtt)",
+        color: colour("soft"),
+        "font-size": 5,
+        "font-family": "system-ui, sans-serif",
+        "min-zoomed-font-size": 9,
+        "text-rotation": "autorotate",
+        "text-background-color": colour("surface"),
+        "text-background-opacity": 0.85,
+        "text-background-padding": 1,
+      },
+    },
+    { selector: "edge.near", style: { label: "data(says)", "font-size": 4, "min-zoomed-font-size": 9 } },
+    { selector: "edge.near[?standby]", style: { color: colour("soft"), "text-rotation": "autorotate", "text-opacity": 1 } },
+    {
       selector: "node.moved",
       style: { "border-width": 3, "border-color": colour("accent"), "z-index": 9 },
     },
@@ -75,10 +93,17 @@ function style() {
   ];
 }
 
-function elements(told, healthOf, wider) {
+// The role of the end that is farther from the root (IEEE 802.1D), and how long a round trip takes.
+function says(role, rtt_ms) {
+  return rtt_ms === null || rtt_ms === undefined ? role : `${role} ${measured(rtt_ms, "ms", 2)}`.trim();
+}
+
+function elements(told, healthOf, rttOf, wider) {
   const parents = new Map(told.gateway.map((name, at) => [name, told.parent[at]]));
   const { children, roots, depth } = treeOf(told.gateway, parents);
   const places = layout(told.gateway, parents, wider);
+  // Few have room for longer edges, on which something can be read.
+  const apart = Math.min(2.5, Math.max(1, 60 / told.gateway.length));
   const isKnown = new Set(told.gateway);
   const isMany = told.gateway.length > 200;
   const found = [];
@@ -92,20 +117,38 @@ function elements(told, healthOf, wider) {
         children: many,
         isRoot,
         size: (isRoot ? 17 : many ? Math.min(18, 10 + Math.sqrt(many)) : 8) * (isMany ? 1.6 : 1),
+        least: isMany && depth.get(name) > 1 ? 16 : 9,
         font: isMany ? (isRoot ? 30 : depth.get(name) === 1 ? 24 : 10) : isRoot ? 8 : 6,
       },
-      position: places.get(name),
+      position: { x: places.get(name).x * apart, y: places.get(name).y * apart },
     });
   }
-  for (const [name, parent] of parents) {
-    if (isKnown.has(parent)) {
-      found.push({ data: { id: `tree ${name}`, source: parent, target: name, standby: false } });
-    }
-  }
-  for (const [one, other] of told.standby) {
+  told.gateway.forEach((name, at) => {
+    const parent = parents.get(name);
+    if (!isKnown.has(parent)) return;
+    const rtt_ms = rttOf ? rttOf.get(name) : told.rtt_ms?.[at];
+    found.push({
+      data: {
+        id: `tree ${name}`,
+        source: parent,
+        target: name,
+        standby: false,
+        rtt: says("", rtt_ms),
+        says: says("root", rtt_ms),
+      },
+    });
+  });
+  for (const [one, other, role, rtt_ms] of told.standby) {
     if (isKnown.has(one) && isKnown.has(other)) {
       found.push({
-        data: { id: `spare ${one} ${other}`, source: one, target: other, standby: true, isMany },
+        data: {
+          id: `spare ${one} ${other}`,
+          source: one,
+          target: other,
+          standby: true,
+          isMany,
+          says: says(role || "blocked", rtt_ms),
+        },
       });
     }
   }
@@ -153,10 +196,11 @@ export async function showTree(main) {
   const cytoscape = await cytoscapeLoaded();
   let moments = await source.get("moments");
   let healthOf = new Map();
+  let rttOf = new Map();
   let before = null;
   let shown_ms = null;
   let playing = 0;
-  const canvas = h("div", { class: "tree-canvas", role: "img" });
+  const canvas = h("div", { class: "tree-canvas", role: "application", tabindex: "0", onkeydown: (event) => walk(event) });
   const told = h("p", { class: "tree-told" });
   const panel = h("aside", { class: "card tree-panel", hidden: true, "aria-label": "Gateway" });
   const choices = h("datalist", { id: "gateways" });
@@ -216,12 +260,72 @@ export async function showTree(main) {
     textureOnViewport: false,
   });
 
+  let isMoved = false;
+  const moved = () => {
+    isMoved = true;
+  };
+  for (const name of ["pointerdown", "wheel", "touchstart"]) canvas.addEventListener(name, moved, { passive: true });
+
   function fit() {
+    isMoved = false;
     graph.fit(undefined, 28);
     if (graph.zoom() > ZOOM_AT_FIRST) {
       graph.zoom(ZOOM_AT_FIRST);
       graph.center();
     }
+  }
+
+  function rttNow(name, at) {
+    return shown_ms === moments.last_ms ? rttOf.get(name) : before.rtt_ms?.[at];
+  }
+
+  // Arrows go from gateway to gateway along the tree; with Shift they move the drawing.
+  function walk(event) {
+    const far = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] }[event.key];
+    const selected = graph.nodes(":selected");
+    if (event.key === "+" || event.key === "=") zoom(1.4);
+    else if (event.key === "-") zoom(1 / 1.4);
+    else if (event.key === "0") fit();
+    else if (event.key === "Enter" && selected.length) location.hash = link("gateway", selected[0].id());
+    else if (event.key === "Escape") graph.nodes().unselect();
+    else if (far && event.shiftKey) {
+      moved();
+      graph.panBy({ x: far[0], y: far[1] });
+    } else if (far) step(event.key, selected.length ? selected[0].id() : null);
+    else return;
+    event.preventDefault();
+  }
+
+  function step(key, from) {
+    const parents = new Map(before.gateway.map((name, at) => [name, before.parent[at]]));
+    const { children, roots } = treeOf(before.gateway, parents);
+    let next = roots[0];
+    if (from !== null) {
+      const parent = parents.get(from);
+      const beside = (children.has(parent) ? children.get(parent) : roots) || [];
+      const at = beside.indexOf(from);
+      if (key === "ArrowUp") next = children.has(parent) ? parent : from;
+      else if (key === "ArrowDown") [next = from] = children.get(from) || [];
+      else next = beside[at + (key === "ArrowRight" ? 1 : -1)] || from;
+    }
+    if (next === undefined) return;
+    choose(graph.getElementById(next));
+    say(`${next}, ${healthOf.get(next) || "unknown"}`);
+  }
+
+  function choose(node) {
+    graph.nodes().unselect();
+    node.select();
+    const at = node.renderedPosition();
+    const isSeen = at.x > 0 && at.y > 0 && at.x < canvas.clientWidth && at.y < canvas.clientHeight;
+    if (isSeen) return;
+    moved();
+    graph.center(node);
+  }
+
+  function nameEdges() {
+    const isNear = graph.zoom() >= ZOOM_NEAR;
+    graph.batch(() => graph.edges().forEach((edge) => edge.toggleClass("near", isNear)));
   }
 
   function drawPanel(name) {
@@ -237,6 +341,8 @@ export async function showTree(main) {
         {},
         h("dt", {}, "Parent"),
         h("dd", {}, before.parent[at] || "none: it is the root"),
+        h("dt", {}, "Link to it"),
+        h("dd", {}, before.parent[at] ? says("root port,", rttNow(name, at)) : "–"),
         h("dt", {}, "Root"),
         h("dd", {}, before.root[at] || "–"),
         h("dt", {}, "There since"),
@@ -250,14 +356,14 @@ export async function showTree(main) {
     const isNow = shown_ms === moments.last_ms;
     fill(
       told,
-      h("strong", {}, isNow ? "Now" : `${time(tree.time_ms)} UTC`),
+      h("strong", {}, isNow ? "Now" : `${time(shown_ms)} UTC`),
       ` · ${count(tree.gateway.length)} gateways · `,
       roots.size === 1 ? `root ${[...roots][0]}` : `${roots.size} roots`,
       isNow ? ` · last change ${ago(moments.last_ms)}` : "",
     );
     canvas.setAttribute(
       "aria-label",
-      `Drawing of the tree: ${told.textContent}. The button Outline has it as a list.`,
+      `Drawing of the tree: ${told.textContent}. Arrows go along it, plus and minus zoom, Enter opens. The button Outline has it as a list.`,
     );
   }
 
@@ -268,7 +374,8 @@ export async function showTree(main) {
     const parents = new Map(tree.gateway.map((name, at) => [name, tree.parent[at]]));
     const was = before && new Map(before.gateway.map((name, at) => [name, before.parent[at]]));
     const wide = canvas.clientWidth / Math.max(1, canvas.clientHeight);
-    const made = elements(tree, healthOf, Math.min(1.9, Math.max(1, wide)));
+    const rtts = time_ms === moments.last_ms ? rttOf : null;
+    const made = elements(tree, healthOf, rtts, Math.min(1.9, Math.max(1, wide)));
     graph.batch(() => {
       const wanted = new Set(made.map((each) => each.data.id));
       graph.elements().filter((each) => !wanted.has(each.id())).remove();
@@ -281,6 +388,7 @@ export async function showTree(main) {
         } else if (there.data("source") !== each.data.source) {
           there.move({ source: each.data.source });
         }
+        if (there.length && !each.position) there.data({ rtt: each.data.rtt ?? "", says: each.data.says });
       }
       graph.nodes().removeClass("moved");
       if (was) {
@@ -291,6 +399,7 @@ export async function showTree(main) {
     });
     before = tree;
     if (isFirst) fit();
+    nameEdges();
     drawTold(tree);
     const selected = graph.nodes(":selected");
     if (selected.length) drawPanel(selected[0].id());
@@ -307,7 +416,9 @@ export async function showTree(main) {
 
   async function loadHealth() {
     const fleet = await source.get("fleet");
-    healthOf = new Map(rows(fleet.gateways).map((row) => [row.gateway, row.health]));
+    const all = rows(fleet.gateways);
+    healthOf = new Map(all.map((row) => [row.gateway, row.health]));
+    rttOf = new Map(all.map((row) => [row.gateway, row.rtt_ms]));
     fill(choices, [...healthOf.keys()].map((name) => h("option", { value: name })));
   }
 
@@ -347,11 +458,13 @@ export async function showTree(main) {
     },
     "Outline",
   );
-  const zoom = (factor) =>
+  const zoom = (factor) => {
+    moved();
     graph.zoom({
       level: graph.zoom() * factor,
       renderedPosition: { x: canvas.clientWidth / 2, y: canvas.clientHeight / 2 },
     });
+  };
   find.addEventListener("change", () => {
     const node = graph.getElementById(find.value);
     if (!node.length) {
@@ -361,6 +474,12 @@ export async function showTree(main) {
     graph.nodes().unselect();
     node.select();
     graph.animate({ center: { eles: node }, zoom: Math.max(graph.zoom(), 1.6), duration: 250 });
+  });
+  let wasNear = false;
+  graph.on("zoom", () => {
+    const isNear = graph.zoom() >= ZOOM_NEAR;
+    if (isNear !== wasNear) nameEdges();
+    wasNear = isNear;
   });
   graph.on("select", "node", (event) => drawPanel(event.target.id()));
   graph.on("unselect", "node", () => {
@@ -398,7 +517,10 @@ export async function showTree(main) {
   await loadHealth();
   graph.resize();
   await draw(moments.last_ms, true);
-  const watching = new ResizeObserver(() => graph.resize());
+  const watching = new ResizeObserver(() => {
+    graph.resize();
+    if (!isMoved) fit();
+  });
   watching.observe(canvas);
   window.hedgerowGraph = graph;
   return {

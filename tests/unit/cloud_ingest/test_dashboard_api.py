@@ -427,7 +427,7 @@ def test_sessions_end_when_they_are_old_or_unused_and_are_only_so_many() -> None
 
 async def test_a_slow_browser_costs_no_more_than_the_names_of_the_tables() -> None:
     all_of_them = browsers.ListeningBrowsers()
-    slow = all_of_them.come("x")
+    slow = all_of_them.come("x", lambda: False)
     assert slow is not None
     for _ in range(1000):
         all_of_them.tell(("gateways", "gaps"))

@@ -7,14 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_tables import ALERTS, GAPS, NOW, TELEMETRY, Fleet, put, readings, rows
+from synthetic_tables import ALERTS, GAPS, NOW, TELEMETRY, TOPOLOGY, Fleet, put, readings, rows
 
 from cloud_ingest.dashboard import fleet_view, loss_view
 from cloud_ingest.dashboard.alerts_view import alerts
 from cloud_ingest.dashboard.day_files import DayFiles
 from cloud_ingest.dashboard.models import Models
+from cloud_ingest.dashboard.rollups import BUCKET_S
 from cloud_ingest.dashboard.sensors_view import parts, window
 from cloud_ingest.dashboard.tree_view import TreeHistory
 from cloud_ingest.query.lake import Lake
@@ -211,6 +213,34 @@ def test_each_reading_of_a_pack_is_shown_and_what_is_bad_is_not(tmp_path: Path) 
     assert shown["mean"] == [2.0]
 
 
+def test_long_parts_are_told_from_fewer_rows_that_say_the_same_also_after_a_compaction(
+    tmp_path: Path,
+) -> None:
+    telemetry(tmp_path, ["a", "b"], 12)
+    models = Models(Lake(tmp_path))
+    models.refresh_all()
+    series = models.series["gw-root", "b"]
+    wide = 60
+    each_part = (
+        f"SELECT bucket // {wide}, min(low), max(high), sum(total) / sum(readings) "
+        "FROM readings WHERE series = ? GROUP BY 1 ORDER BY 1"
+    )
+    for _ in range(2):
+        told = window(models.rollups, series, NOW_US - 12 * DAY_US, NOW_US, 20)
+        assert told["part_s"] == wide * BUCKET_S
+        expected = models.rollups.rows(each_part, series.number)
+        names = ("low", "high", "mean")
+        found = list(zip(*(told[name] for name in names), strict=True))
+        assert found == [tuple(float(f"{one:.6g}") for one in row[1:]) for row in expected]
+        DeltaTable(tmp_path / "telemetry").optimize.compact()
+        models.refresh(now_s=1e12)
+        while not models.is_complete:
+            models.refresh(now_s=1e12)
+    rows_of = "SELECT count(*) FROM {} WHERE series = ?"
+    many, few = (models.rollups.rows(rows_of.format(n), series.number) for n in ("readings", "far"))
+    assert few[0][0] < many[0][0] / 10
+
+
 def test_only_new_files_are_read_and_a_day_whose_files_went_is_read_anew(tmp_path: Path) -> None:
     telemetry(tmp_path, ["a"], 2)
     models = Models(Lake(tmp_path))
@@ -275,3 +305,65 @@ def test_days_are_read_from_the_newest_and_only_so_many() -> None:
         ("2026-11-04", False),
         ("2026-11-02", True),
     ]
+
+
+def test_the_tree_is_between_two_changes_as_it_was_after_the_first() -> None:
+    tree = TreeHistory(Fleet(12).topology(4))
+    first, last = tree.span_ms or (0, 0)
+    changes = tree.moments()["changes_ms"]
+    assert tree.last_change_ms(first - 1) == 0
+    assert tree.last_change_ms(last + 5_000) == last
+    before = changes[-2]
+    assert tree.last_change_ms(last - 1) == before
+    asked, told = tree.at(last - 1), tree.at(before)
+    assert {**asked, "time_ms": 0} == {**told, "time_ms": 0}
+
+
+def test_answers_are_asked_anew_after_each_change_of_their_table(tmp_path: Path) -> None:
+    fleet = Fleet(4)
+    fleet.write(tmp_path)
+    models = Models(Lake(tmp_path))
+    models.refresh_all()
+    before = dict(models.changes)
+    models.refresh()
+    assert dict(models.changes) == before
+    put(tmp_path, "topology", fleet.topology(3))
+    models.refresh()
+    assert models.changes["topology"] == before["topology"] + 1
+    assert models.changes["latency"] == before["latency"]
+
+
+def link(peer: str, role: str, state: str, rtt_ms: float) -> dict[str, object]:
+    return {"peer": peer, "rtt_ms": rtt_ms, "role": role, "state": state}
+
+
+def test_links_of_the_tree_have_round_trip_times_and_the_role_of_the_end_that_is_blocked() -> None:
+    def said(
+        seconds: int, gateway: str, parent: str | None, *links: dict[str, object]
+    ) -> dict[str, object]:
+        moment = NOW + datetime.timedelta(seconds=seconds)
+        return {"time": moment, "gateway": gateway, "root": "a", "parent": parent, "links": links}
+
+    told = [
+        said(0, "a", None, link("b", "designated", "forwarding", 2.0)),
+        said(0, "b", "a", link("a", "root", "forwarding", 2.5), link("c", "blocked", "no", 7.0)),
+        said(0, "c", "a", link("a", "root", "forwarding", 3), link("b", "designated", "no", 8.0)),
+        said(9, "c", "a", link("a", "root", "forwarding", 9), link("b", "designated", "no", 9.0)),
+    ]
+    tree = TreeHistory(rows(TOPOLOGY, told))
+    found = tree.at(int(NOW.timestamp() * 1000) + 20_000)
+    rtts_ms = dict(zip(found["gateway"], found["rtt_ms"], strict=True))
+    assert rtts_ms == {"a": None, "b": 2.5, "c": 3.0}
+    assert found["standby"] == [["b", "c", "blocked", 7.0]]
+    assert len(tree.moments()["changes_ms"]) == 1  # a round-trip time is no change
+
+
+def test_the_fleet_says_where_its_gateways_stand_and_how_far_their_parents_are() -> None:
+    told = fleet_view.fleet(Fleet(3).gateways(), alerts(None, None))["gateways"]
+    assert [round(each) for each in told["latitude"]] == [52, 52, 52]
+    assert all(each == round(each, 6) for each in told["longitude"])
+    at_root = told["gateway"].index("gw-root")
+    assert told["rtt_ms"][at_root] is None
+    assert sum(each is not None for each in told["rtt_ms"]) == 2
+    old = Fleet(3).gateways().drop_columns(["latitude", "longitude"])
+    assert fleet_view.fleet(old, alerts(None, None))["gateways"]["latitude"] == [None] * 3

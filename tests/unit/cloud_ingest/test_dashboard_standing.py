@@ -1,7 +1,7 @@
 """How old the tables are, who keeps them new, and what wants attention."""
 
 import datetime
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
@@ -9,7 +9,14 @@ from synthetic_tables import ALERTS, NOW, Fleet, rows
 
 from cloud_ingest.dashboard import fleet_view
 from cloud_ingest.dashboard.alerts_view import alerts
-from cloud_ingest.dashboard.standing import LATE_MS, attention, heard_ms, standing
+from cloud_ingest.dashboard.standing import (
+    LATE_MS,
+    WORST_FIRST,
+    attention,
+    heard_ms,
+    standing,
+)
+from cloud_ingest.fleet.alerts import Kind
 
 NOW_MS = int(NOW.timestamp() * 1000)
 
@@ -74,3 +81,25 @@ def test_what_the_ingest_says_of_itself_comes_first_and_what_is_acknowledged_is_
     told = attention(None, alerts(table, said))
     assert (told["open"], told["new"]) == (3, 2)
     assert [each["alert"] for each in told["first"]] == ["b", "a"]
+
+
+def test_the_worst_kind_of_alert_comes_first_however_new_the_others_are() -> None:
+    kinds = ("sensor-stuck", "hot", "gap", "of-a-later-version", "silent")
+    found = [
+        {"alert": kind, "kind": kind, "gateway": "gw", "opened": NOW - datetime.timedelta(hours=at)}
+        for at, kind in enumerate(kinds)
+    ]
+    told = attention(None, alerts(rows(ALERTS, found), None))
+    order = ["of-a-later-version", "silent", "gap", "hot", "sensor-stuck"]
+    assert [each["alert"] for each in told["first"]] == order
+
+
+def test_each_kind_of_alert_has_its_weight() -> None:
+    assert set(get_args(Kind)) <= set(WORST_FIRST)
+
+
+def test_a_state_that_raises_no_alert_is_told_and_those_that_do_are_not_told_twice() -> None:
+    table = Fleet(5).gateways()
+    states = pa.array(["stale", "good", "unreadable", "silent", "stale"])
+    table = table.set_column(table.schema.get_field_index("health"), "health", states)
+    assert attention(table, alerts(None, None))["states"] == {"unreadable": 1, "stale": 2}

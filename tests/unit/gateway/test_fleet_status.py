@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -142,3 +143,21 @@ def test_this_machine_is_read() -> None:
 def test_an_interval_out_of_range_names_its_key(tmp_path: Path, value: float) -> None:
     with pytest.raises(ConfigError, match="status_interval_s"):
         GatewaySection("gw-a", tmp_path, status_interval_s=value)
+
+
+@pytest.mark.parametrize(
+    ("latitude", "longitude", "named"),
+    [
+        (90.5, 0.0, "latitude"),
+        (0.0, -180.5, "longitude"),
+        (math.nan, 0.0, "latitude"),
+        (1.0, None, "longitude"),
+        (None, 1.0, "latitude"),
+    ],
+)
+def test_a_place_on_the_map_that_is_none_names_its_key(
+    tmp_path: Path, latitude: float | None, longitude: float | None, named: str
+) -> None:
+    with pytest.raises(ConfigError, match=named):
+        GatewaySection("gw-a", tmp_path, latitude=latitude, longitude=longitude)
+    assert GatewaySection("gw-a", tmp_path, latitude=-90, longitude=180).latitude == -90

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler import batch, origin_clocks
+from tree_handler import batch, batch_body, origin_clocks
 from tree_handler.batch import MAX_ARRAY, Entry
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
@@ -108,7 +108,7 @@ def test_a_batch_is_cut_by_what_its_messages_say_besides() -> None:
     assert [row for part in parts for row in part] == rows
     assert max(map(len, parts)) < 20
     most = max(elements(batch.rows(*made(part))) for part in parts)
-    assert most < batch.MAX_ELEMENTS / 8
+    assert most < batch_body.MAX_ELEMENTS / 8
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_a_batch_of_a_build_that_did_not_cut_it_so_is_read(rows: list[batch.Row]
 
 def test_a_batch_of_more_elements_than_an_honest_one_could_have_is_refused() -> None:
     rows = [("t", 1, b"", {38: (("", ""),) * 100})] * 1_000
-    assert elements(rows) > batch.MAX_ELEMENTS
-    with pytest.raises(BatchError, match=f"elements over {batch.MAX_ELEMENTS}"):
+    assert elements(rows) > batch_body.MAX_ELEMENTS
+    with pytest.raises(BatchError, match=f"elements over {batch_body.MAX_ELEMENTS}"):
         batch.rows(*made(rows))
 
 
