@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
+
+from cloud_ingest.fleet.fair_history import newest_of_each
 
 Kind = Literal[
     "silent",
@@ -21,7 +23,9 @@ Kind = Literal[
     "sensor-range",
     "two-lives",
     "given-up",
+    "flapping",
 ]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 MAX_CLOSED: Final = 20_000
 """Alerts that are remembered after they were cleared."""
 MAX_CLOSED_A_GATEWAY: Final = 200
@@ -139,20 +143,26 @@ class AlertBook(msgspec.Struct):
             found.setdefault(who, set()).add(what)
         return found
 
+    def retell(self, subject: Subject, message: str) -> None:
+        """Say something else of an alert that is open."""
+        alert = self.open.get(subject)
+        if alert is not None and alert.message != message:
+            alert.message = message
+            self.has_changed = True
+
     def is_open(self, kind: Kind, gateway: str, sensor: str = "") -> bool:
         """Whether there is such an alert."""
         return (kind, gateway, sensor) in self.open
 
     def drop_closed(self, before_us: int) -> None:
-        """Forget what was cleared before a time, and the oldest of too many."""
-        counts: Counter[str] = Counter()
-        kept = []
-        for alert in reversed(self.closed):
-            counts[alert.gateway] += 1
-            is_old = (alert.cleared_us or 0) < before_us
-            if not is_old and counts[alert.gateway] <= MAX_CLOSED_A_GATEWAY:
-                kept.append(alert)
-        kept = kept[:MAX_CLOSED][::-1]
+        """Forget what was cleared before a time, and the oldest of who has too many."""
+        recent = [each for each in self.closed if (each.cleared_us or 0) >= before_us]
+        kept = newest_of_each(
+            recent,
+            lambda alert: alert.gateway,
+            most=MAX_CLOSED,
+            most_of_one=MAX_CLOSED_A_GATEWAY,
+        )
         if len(kept) != len(self.closed):
             self.closed = kept
             self.has_changed = True

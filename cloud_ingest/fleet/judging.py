@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from cloud_ingest.fleet.alerts import AlertBook, Kind
+from cloud_ingest.fleet.alerts import Kind
 from cloud_ingest.fleet.clock import WatchClock
+from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.health import DRAINING, silence_limit_us
 from cloud_ingest.fleet.listening import Listening
@@ -36,7 +37,7 @@ class Judge:
     """
 
     def __init__(
-        self, rules: AlertRules, alerts: AlertBook, listening: Listening, clock: WatchClock
+        self, rules: AlertRules, alerts: DampedAlerts, listening: Listening, clock: WatchClock
     ) -> None:
         self._rules = rules
         self._alerts = alerts
@@ -241,7 +242,9 @@ class Judge:
         message: str,
         value: float | None = None,
     ) -> None:
-        self._alerts.judge((kind, gateway.gateway, ""), is_wrong, at_us, message, value)
+        rule = self._rules.of(gateway.gateway, gateway.domain).flapping
+        about = kind, gateway.gateway, ""
+        self._alerts.judge(about, is_wrong, at_us, message, value, rule=rule)
 
 
 def _within(times_us: list[int], span_s: float, now_us: int) -> list[int]:

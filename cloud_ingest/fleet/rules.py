@@ -160,6 +160,17 @@ class GivingUp(_Kind, frozen=True, kw_only=True):
     clears_s: _Positive = 86_400.0
 
 
+class Flapping(_Kind, frozen=True, kw_only=True):
+    """An alert of any kind was raised ``raises`` times within ``window-s``.
+
+    It clears when nothing has changed for ``steady-s``.
+    """
+
+    raises: Annotated[int, Meta(ge=2, le=32)] = 4
+    window_s: _Positive = 1_800.0
+    steady_s: _Positive = 900.0
+
+
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab", kw_only=True):
     """How much is remembered; the gateway or sensor that was heard longest ago is forgotten."""
 
@@ -187,6 +198,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     sensor_range: SensorRange = SensorRange()
     two_lives: TwoLives = TwoLives()
     given_up: GivingUp = GivingUp()
+    flapping: Flapping = Flapping()
 
 
 class Override(msgspec.Struct, frozen=True):

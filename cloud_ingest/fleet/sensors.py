@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cloud_ingest.fleet.alerts import AlertBook
+from functools import partial
+
+from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState, SensorState
 from cloud_ingest.fleet.rules import AlertRules, SensorRange, Thresholds
 from cloud_ingest.ingest.facts import SensorSpan
@@ -22,7 +24,7 @@ class SensorJudge:
 
     """
 
-    def __init__(self, rules: AlertRules, alerts: AlertBook) -> None:
+    def __init__(self, rules: AlertRules, alerts: DampedAlerts) -> None:
         self._rules = rules
         self._alerts = alerts
 
@@ -65,11 +67,12 @@ class SensorJudge:
             is_long = still_s >= stuck.after_s and known.readings >= stuck.readings
             is_stuck = True if is_long else None
         message = f"it says {known.value:g} for {still_s:.0f} s, in {known.readings} readings"
+        judge = partial(self._alerts.judge, rule=rules.flapping)
         about = (gateway.gateway, span.sensor)
-        self._alerts.judge(("sensor-stuck", *about), is_stuck, at_us, message, known.value)
+        judge(("sensor-stuck", *about), is_stuck, at_us, message, known.value)
         is_out, value = _out_of_range(rules, span)
         message = f"it says {value:g}, out of {_written(rules.sensor_range)}"
-        self._alerts.judge(("sensor-range", *about), is_out, at_us, message, value)
+        judge(("sensor-range", *about), is_out, at_us, message, value)
 
     def _forget_one(self, gateway: GatewayState, at_us: int) -> bool:
         """Make room for one more; whether there is one that has been silent."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from cloud_ingest.bounded_counts import added
 from cloud_ingest.fleet import latency, lives, state, tables
+from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold
 from cloud_ingest.fleet.health import Health, health
 from cloud_ingest.fleet.judging import Judge
@@ -63,8 +64,9 @@ class FleetWatch:
             self._state.outbox.number = after + 1
             self._state.began_late_until_us = -1
         known = self._state
-        self._judge = Judge(rules, known.alerts, known.listening, known.clock)
-        self._sensors = SensorJudge(rules, self._state.alerts)
+        self._alerts = DampedAlerts(known.alerts, known.flaps)
+        self._judge = Judge(rules, self._alerts, known.listening, known.clock)
+        self._sensors = SensorJudge(rules, self._alerts)
         # What changed last may not have come into the tables.
         self._has_news = self._gaps_changed = remembered is not None
         self._state.alerts.has_changed |= remembered is not None
@@ -213,7 +215,7 @@ class FleetWatch:
         return gateway
 
     def _healths(self, now_us: int) -> dict[str, Health]:
-        kinds = self._state.alerts.kinds()
+        kinds = self._alerts.kinds()
         return {
             each.gateway: health(
                 each,
@@ -229,7 +231,7 @@ class FleetWatch:
         departed[name] = self._state.gateways.pop(name).tops()
         for longest in list(departed)[: -state.DEPARTED_TIMES * self._rules.kept.gateways]:
             del departed[longest]
-        self._state.alerts.forget_about(name, None, at_us)
+        self._alerts.forget_about(name, None, at_us)
         self._gaps_changed = True
 
     def _hear(self, name: str, at_us: int) -> GatewayState:
@@ -327,10 +329,11 @@ class FleetWatch:
             self._judge.time_passed(gateway, progress_us)
             for life in gateway.lives.values():
                 self._gaps_changed |= life.numbering.tell(progress_us - SETTLED_US)
+        self._alerts.time_passed(progress_us)
         before_us = listening.ago(round(kept.closed_s * 1e6))
         alerts.drop_closed(before_us)
         gaps = [gap for gap in self._state.gaps if gap.found_us >= before_us]
-        gaps = state.newest_of_each(gaps)[-state.MAX_CLOSED_GAPS :]
+        gaps = state.newest_of_each(gaps)
         self._gaps_changed |= len(gaps) != len(self._state.gaps)
         self._state.gaps = gaps
 
