@@ -4,28 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Final, Literal, get_args
+from typing import Final
 
 import msgspec
 
 from cloud_ingest.fleet.fair_history import newest_of_each
+from cloud_ingest.fleet.kinds import Kind
 
-Kind = Literal[
-    "silent",
-    "gap",
-    "flapping-root",
-    "clock-off",
-    "disk-wearing",
-    "disk-full",
-    "under-voltage",
-    "hot",
-    "sensor-stuck",
-    "sensor-range",
-    "two-lives",
-    "given-up",
-    "flapping",
-]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 MAX_CLOSED: Final = 20_000
 """Alerts that are remembered after they were cleared."""
 MAX_CLOSED_A_GATEWAY: Final = 200

@@ -15,7 +15,8 @@ from typing import Final
 
 import msgspec
 
-from cloud_ingest.fleet.alerts import KINDS, AlertBook, Kind, Subject
+from cloud_ingest.fleet.alerts import AlertBook, Subject
+from cloud_ingest.fleet.kinds import KINDS, Kind
 from cloud_ingest.fleet.rules import Flapping
 
 FLAPPING: Final[Kind] = "flapping"

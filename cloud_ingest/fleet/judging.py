@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from cloud_ingest.fleet.alerts import Kind
 from cloud_ingest.fleet.clock import WatchClock
 from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.health import DRAINING, silence_limit_us
+from cloud_ingest.fleet.kinds import Kind
 from cloud_ingest.fleet.listening import Listening
 from cloud_ingest.fleet.lives import Heard
 from cloud_ingest.fleet.rules import AlertRules, Thresholds

@@ -11,6 +11,7 @@ from cloud_ingest.fleet.alerts import AlertBook
 from cloud_ingest.fleet.clock import WatchClock
 from cloud_ingest.fleet.flapping import Flaps
 from cloud_ingest.fleet.gateway_state import GatewayState
+from cloud_ingest.fleet.ingest_judging import IngestState
 from cloud_ingest.fleet.latency import Minutes
 from cloud_ingest.fleet.listening import Listening
 from cloud_ingest.ingest.member_place import is_column
@@ -103,6 +104,7 @@ class FleetState(msgspec.Struct):
             all was heard from the beginning.
         clock: what is known of the clocks of collectors and of the job.
         flaps: what was wrong of late, and how often.
+        ingest: what is known of the job and its collectors.
 
     """
 
@@ -118,6 +120,7 @@ class FleetState(msgspec.Struct):
     departed: dict[str, dict[int, int]] = {}
     clock: WatchClock = msgspec.field(default_factory=WatchClock)
     flaps: Flaps = msgspec.field(default_factory=Flaps)
+    ingest: IngestState = msgspec.field(default_factory=IngestState)
 
     def forget(self, gateway: str) -> None:
         """Remember nothing of a gateway, as if it had never been heard."""

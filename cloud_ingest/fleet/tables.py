@@ -11,6 +11,7 @@ import pyarrow as pa
 from cloud_ingest.fleet.alerts import Alert
 from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.health import Health
+from cloud_ingest.fleet.kinds import ABOUT
 from cloud_ingest.fleet.state import GapRow, LatencyRow, RowOutbox, TopologyRow
 from cloud_ingest.status_record import StatusRecord
 
@@ -103,6 +104,8 @@ ALERTS: Final = pa.schema(
         ("cleared", TIME),
         ("message", _TEXT),
         ("value", _REAL),
+        ("severity", _TEXT),
+        ("what_to_do", _TEXT),
     ]
 )
 SCHEMAS: Final[Mapping[str, pa.Schema]] = {
@@ -217,6 +220,8 @@ def alerts(all_of_them: Iterable[Alert]) -> pa.Table:
         "cleared": [row.cleared_us for row in rows],
         "message": [row.message for row in rows],
         "value": [row.value for row in rows],
+        "severity": [ABOUT[row.kind].severity for row in rows],
+        "what_to_do": [ABOUT[row.kind].what_to_do for row in rows],
     }
     return _table(columns, ALERTS)
 

@@ -6,8 +6,7 @@ It has no clock and does no I/O. Who calls it says which batch it has, and keeps
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from cloud_ingest.bounded_counts import added
@@ -15,8 +14,10 @@ from cloud_ingest.fleet import latency, lives, state, tables
 from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold
 from cloud_ingest.fleet.health import Health, health
+from cloud_ingest.fleet.ingest_judging import IngestJudge
 from cloud_ingest.fleet.judging import Judge
 from cloud_ingest.fleet.numbers import Hole
+from cloud_ingest.fleet.order_of_facts import by_sensor, by_time, merged_numbers
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.sensors import SensorJudge
 from cloud_ingest.fleet.state import FleetState, GapRow, LatencyRow, TopologyRow
@@ -27,18 +28,16 @@ from cloud_ingest.ingest.facts import (
     BatchFacts,
     GivenUp,
     Interval,
-    Numbers,
-    SensorSpan,
     Statement,
 )
 from cloud_ingest.ingest.member_place import NO_PLACE, MemberError, read_place
+from cloud_ingest.ingest.signs import IngestSigns
 from cloud_ingest.status_record import StatusError, StatusRecord, decode
 
 LATE_START_US: Final = 600_000_000
 """A watch that begins late takes numbers as had, below the first that it hears, for so long."""
 SETTLED_US: Final = 10_000_000
 """What is missing for less than this is not told: two links need not be as fast."""
-_LAST: Final = 2**63
 
 
 class FleetWatch:
@@ -67,6 +66,7 @@ class FleetWatch:
         self._alerts = DampedAlerts(known.alerts, known.flaps)
         self._judge = Judge(rules, self._alerts, known.listening, known.clock)
         self._sensors = SensorJudge(rules, self._alerts)
+        self._ingest = IngestJudge(rules, self._alerts, known.ingest)
         # What changed last may not have come into the tables.
         self._has_news = self._gaps_changed = remembered is not None
         self._state.alerts.has_changed |= remembered is not None
@@ -95,10 +95,11 @@ class FleetWatch:
             del queries[gone]
         self._has_news = True
         self._state.clock.job_says(facts.committed_us, self.progress_us)
+        self._ingest.took(facts.activity, self._job_us(facts.committed_us))
         facts = self._state.clock.timed(facts, self._state.gateways)
         come_us: dict[str, int] = {}
         events: list[Statement | Activity] = [*facts.statements, *facts.activity]
-        for each in sorted(events, key=_by_time):
+        for each in sorted(events, key=by_time):
             if each.collected_us == UNTIMED_US:
                 continue
             gateway = self._hear(each.gateway, each.collected_us)
@@ -112,7 +113,7 @@ class FleetWatch:
             if untimed.collected_us == UNTIMED_US and known is not None:
                 known.act(untimed, None)
         other_us = self.progress_us or facts.committed_us
-        for name, epoch, come, kept_local in _merged(facts.numbers):
+        for name, epoch, come, kept_local in merged_numbers(facts.numbers):
             at_us = come_us.get(name, other_us)
             gateway = self._known(name, at_us)
             gateway.kept_local = added(gateway.kept_local, kept_local)
@@ -121,7 +122,7 @@ class FleetWatch:
             self._give_up(told, come_us.get(told.gateway, other_us))
         for delays in facts.delays:
             self._state.minutes.take(delays)
-        for span in sorted(facts.sensors, key=_by_sensor):
+        for span in sorted(facts.sensors, key=by_sensor):
             at_us = come_us.get(span.gateway, other_us)
             self._sensors.take(self._known(span.gateway, at_us), span, at_us)
         self._committed_us = facts.committed_us
@@ -138,6 +139,25 @@ class FleetWatch:
         clock.job_says(now_us, self.progress_us)
         self._state.listening.took(clock.heard_until(collected_us, self.progress_us))
         self._has_news = True
+
+    def ingest_says(self, signs: IngestSigns, now_us: int) -> None:
+        """Take what the job sees of itself and of its collectors.
+
+        Args:
+            signs: what it saw since it last said so.
+            now_us: the clock that batches are committed by.
+
+        """
+        self._state.clock.job_says(now_us, self.progress_us)
+        self._ingest.see(signs, self._job_us(now_us))
+
+    def ingest_ends(self) -> None:
+        """The job ends, and was not killed."""
+        self._ingest.ended()
+
+    def _job_us(self, now_us: int) -> int:
+        limit_us = self._state.clock.limit_us
+        return now_us if limit_us is None else limit_us
 
     @property
     def progress_us(self) -> int | None:
@@ -156,20 +176,19 @@ class FleetWatch:
 
         """
         progress_us = self.progress_us
-        if progress_us is None:
-            return FleetChanges()
-        if self._has_news:
-            self._look(progress_us)
-        elapsed_us = 0 if self._committed_us is None else max(0, now_us - self._committed_us)
-        for minute_us, key, counts in self._state.minutes.due(progress_us + elapsed_us):
-            self._state.outbox.latency.append(_latency_row(minute_us, key, counts))
+        self._ingest.time_passed(self._job_us(now_us))
         replaced = {}
-        if self._has_news:
-            replaced["gateways"] = tables.gateways(
-                self._gateways(), self._healths(progress_us), progress_us
-            )
-        if self._gaps_changed:
-            replaced["gaps"] = tables.gaps(self._gateways(), self._state.gaps)
+        if progress_us is not None:
+            if self._has_news:
+                self._look(progress_us)
+            elapsed_us = 0 if self._committed_us is None else max(0, now_us - self._committed_us)
+            for minute_us, key, counts in self._state.minutes.due(progress_us + elapsed_us):
+                self._state.outbox.latency.append(_latency_row(minute_us, key, counts))
+            if self._has_news:
+                healths = self._healths(progress_us)
+                replaced["gateways"] = tables.gateways(self._gateways(), healths, progress_us)
+            if self._gaps_changed:
+                replaced["gaps"] = tables.gaps(self._gateways(), self._state.gaps)
         if self._state.alerts.has_changed:
             replaced["alerts"] = tables.alerts(self._state.alerts.all())
         return FleetChanges(
@@ -342,32 +361,3 @@ def _latency_row(minute_us: int, key: latency.Key, counts: Mapping[int, int]) ->
     p50_ms, p95_ms, p99_ms = (latency.percentile_ms(counts, share) for share in (0.5, 0.95, 0.99))
     told = p50_ms, p95_ms, p99_ms, latency.most_ms(counts)
     return LatencyRow(key[0], minute_us, key[1], sum(counts.values()), *told)
-
-
-def _by_time(each: Statement | Activity) -> tuple[int, str, int, int]:
-    """What a gateway says comes before how much it said."""
-    if isinstance(each, Statement):
-        return (each.collected_us, each.gateway, each.boot_epoch, each.sequence)
-    return (each.collected_us, each.gateway, _LAST, 0)
-
-
-def _by_sensor(span: SensorSpan) -> tuple[str | int | float, ...]:
-    """By time; what else there is in it decides between two of one time."""
-    about = span.gateway, span.sensor
-    values = span.first, span.last, span.low, span.high
-    return (*about, span.first_us, span.last_us, span.count, span.changes, *values)
-
-
-def _merged(
-    all_numbers: Iterable[Numbers],
-) -> Iterator[tuple[str, int, Sequence[Interval], int]]:
-    """Logged numbers of clients' messages by gateway and life, and how many stay there."""
-    come: dict[tuple[str, int], list[Interval]] = {}
-    kept_local: Counter[tuple[str, int]] = Counter()
-    for numbers in all_numbers:
-        if numbers.logged and not numbers.control:
-            key = numbers.gateway, numbers.boot_epoch
-            come.setdefault(key, []).extend((*numbers.seen, *numbers.kept_local))
-            kept_local[key] += sum(last - first + 1 for first, last in numbers.kept_local)
-    for key in sorted(come):
-        yield *key, come[key], kept_local[key]

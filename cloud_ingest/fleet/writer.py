@@ -21,6 +21,7 @@ from cloud_ingest.fleet.state_file import store_of
 from cloud_ingest.fleet.tables import PARTITIONS, SCHEMAS, FleetChanges
 from cloud_ingest.fleet.watch import FleetWatch
 from cloud_ingest.ingest.facts import BatchFacts
+from cloud_ingest.ingest.signs import IngestSigns
 
 APPLICATION: Final = "hedgerow-fleet"
 """Whose transactions they are in Delta's log."""
@@ -114,6 +115,16 @@ class FleetWriter:
         """
         self._watch.progressed(collected_us, now_us)
 
+    def ingest_says(self, signs: IngestSigns, now_us: int) -> None:
+        """Take what the job sees of itself and of its collectors.
+
+        Args:
+            signs: what it saw since it last said so.
+            now_us: by the clock that batches are committed by.
+
+        """
+        self._watch.ingest_says(signs, now_us)
+
     def tick(self, now_us: int) -> bool:
         """Write if it is time to; return whether that was so.
 
@@ -138,6 +149,12 @@ class FleetWriter:
         """Write what has not been written."""
         self._last_us = None
         self.tick(self._now_us)
+
+    def ingest_ends(self) -> None:
+        """Keep that the job ends and was not killed, and write what has not been written."""
+        self._watch.ingest_ends()
+        self.close()
+        self._keep()
 
     def _keep(self) -> None:
         self._file.replace(self._watch.state())

@@ -20,6 +20,7 @@ from cloud_ingest.ingest import set_aside
 from cloud_ingest.ingest.facts import BatchFacts, gateways_of, only_of
 from cloud_ingest.ingest.halving import STORAGE_ERRORS
 from cloud_ingest.ingest.set_aside import AsideCounts
+from cloud_ingest.ingest.signs import IngestSigns
 from cloud_ingest.tables.delta import TableError, named_errors
 from cloud_ingest.tables.store import TableStore
 
@@ -39,8 +40,14 @@ class Follower(Protocol):
     def progressed(self, collected_us: int, now_us: int) -> None:
         """Learn until when a collector heard all that there was, and what the job's clock says."""
 
+    def ingest_says(self, signs: IngestSigns, now_us: int) -> None:
+        """Learn what the job sees of itself and of its collectors."""
+
     def tick(self, now_us: int) -> bool:
         """Write what time alone has changed."""
+
+    def ingest_ends(self) -> None:
+        """Learn that the job ends and was not killed; write what has not been written."""
 
     def close(self) -> None:
         """Write what has not been written."""
@@ -94,15 +101,33 @@ class FactsTeller:
             if query == self._query and facts.batch_id <= batch_id:
                 self.committed(facts)
 
-    def nothing_came(self, heard_until_us: int | None, now_us: int) -> None:
-        """Tell of time that passed, and until when a collector heard all that there was."""
+    def nothing_came(self, heard_until_us: int | None, now_us: int, signs: IngestSigns) -> bool:
+        """Tell of time that passed, until when a collector heard all that there was, and of signs.
+
+        Returns:
+            Whether all of it was told.
+
+        """
         self._tell()
         try:
+            self._follower.ingest_says(signs, now_us)
             if heard_until_us is not None:
                 self._follower.progressed(heard_until_us, now_us)
             self._follower.tick(now_us)
         except Exception as error:  # it is tried again
             self._note(set_aside.FLEET, error)
+            return False
+        return True
+
+    def ingest_ends(self) -> None:
+        """Tell that the job ends.
+
+        Raises:
+            TableError: the fleet's tables can't be written.
+
+        """
+        with _named():
+            self._follower.ingest_ends()
 
     def close(self) -> None:
         """Tell of the end.

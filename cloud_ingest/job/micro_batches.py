@@ -29,6 +29,7 @@ from cloud_ingest.ingest.range_halves import take_in_parts
 from cloud_ingest.ingest.scan import BadBatches, DamageFound, Scanned, scan
 from cloud_ingest.ingest.tasks import TaskOrder, TaskResult
 from cloud_ingest.job.checkpoint import query_of
+from cloud_ingest.job.collector_signs import UntoldBeginnings, collector_signs
 from cloud_ingest.job.task_runners import (
     LocalTasks,
     SparkTasks,
@@ -106,6 +107,8 @@ class Ingest:
         self._query = ""
         self._bad: dict[tuple[str, str, int], str] = {}
         self._told_before: list[BatchFacts] = []
+        self.beginnings = UntoldBeginnings()
+        """Of the query: noted by who begins it again."""
         self.set_aside = set_aside.AsideCounts()
         """What this run has set aside."""
         self.taken = 0
@@ -179,8 +182,10 @@ class Ingest:
         """
         if self._teller is not None and self.busy.acquire(blocking=False):
             try:
-                heard_until_us = progress_us(spools, self._settings.name)
-                self._teller.nothing_came(heard_until_us, time.time_ns() // 1_000)
+                name, now_us = self._settings.name, time.time_ns() // 1_000
+                signs = self.beginnings.signs(collector_signs(spools, name))
+                if self._teller.nothing_came(progress_us(spools, name), now_us, signs):
+                    self.beginnings.told(signs)
             finally:
                 self.busy.release()
 
@@ -193,7 +198,7 @@ class Ingest:
         """
         self._kept.keep(now=True)
         if self._teller is not None:
-            self._teller.close()
+            self._teller.ingest_ends()
 
     def _look_after(self, act: Callable[[], None]) -> None:
         """Do what rows do not depend on, and what is done again another time."""

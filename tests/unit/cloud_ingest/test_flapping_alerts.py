@@ -10,8 +10,9 @@ import pytest
 from watched_fleet import WatchedFleet, at
 
 from cloud_ingest.fleet import state
-from cloud_ingest.fleet.alerts import MAX_CLOSED, Alert, AlertBook, Kind
+from cloud_ingest.fleet.alerts import MAX_CLOSED, Alert, AlertBook
 from cloud_ingest.fleet.flapping import DampedAlerts, Flaps
+from cloud_ingest.fleet.kinds import Kind
 from cloud_ingest.fleet.rules import AlertRules, Flapping, read
 from cloud_ingest.fleet.watch import FleetWatch
 from cloud_ingest.ingest.facts import BatchFacts
