@@ -71,7 +71,7 @@ class Models:
         return self._small.get("gateways")
 
     def standing(self, now_ms: int) -> dict[str, Any]:
-        """Tell who keeps the tables new, as `standing.standing` does, and the alert that nobody does.
+        """Tell who keeps the tables new, as `standing.standing` does, and if nobody does an alert.
 
         Args:
             now_ms: of this machine's clock, since 1970.

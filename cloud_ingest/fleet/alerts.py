@@ -63,6 +63,7 @@ class AlertBook(msgspec.Struct):
         has_changed: a table has to be written anew.
         last_us: when what is remembered was last raised, by what it is about.
         open_of: how many are open, by gateway.
+        just_cleared: since somebody last took them out here.
 
     """
 
@@ -72,11 +73,13 @@ class AlertBook(msgspec.Struct):
     has_changed: bool = False
     last_us: dict[Subject, int] = {}
     open_of: dict[str, int] = {}
+    just_cleared: list[Alert] = []
 
     def forget(self, gateway: str) -> None:
         """Remember no alert of a gateway."""
         self.open = {about: each for about, each in self.open.items() if about[1] != gateway}
         self.closed = [each for each in self.closed if each.gateway != gateway]
+        self.just_cleared = [each for each in self.just_cleared if each.gateway != gateway]
         self.last_us = {about: at for about, at in self.last_us.items() if about[1] != gateway}
         self.open_of.pop(gateway, None)
         self.has_changed = True
@@ -170,6 +173,8 @@ class AlertBook(msgspec.Struct):
             self.open_of[alert.gateway] = left
         alert.cleared_us = max(at_us, alert.opened_us)
         self.closed.append(alert)
+        self.just_cleared.append(alert)
+        del self.just_cleared[:-MAX_CLOSED]
         self.has_changed = True
 
 

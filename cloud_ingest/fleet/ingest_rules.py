@@ -12,7 +12,7 @@ from cloud_ingest.fleet.kinds import KindRule
 _Positive = Annotated[float, Meta(gt=0)]
 
 
-class Behind(KindRule, frozen=True, kw_only=True):
+class IngestBehind(KindRule, frozen=True, kw_only=True):
     """What stood in a spool ``opens-s`` ago is not in the tables.
 
     It clears when what stands there is in the tables within ``clears-s``.
@@ -28,7 +28,7 @@ class Behind(KindRule, frozen=True, kw_only=True):
             )
 
 
-class Failing(KindRule, frozen=True, kw_only=True):
+class IngestFailing(KindRule, frozen=True, kw_only=True):
     """The query was begun again, or the job killed, ``times`` within ``window-s``.
 
     It clears when neither happened for ``window-s``.
@@ -64,8 +64,8 @@ class CollectorDisk(KindRule, frozen=True, kw_only=True):
 class IngestThresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     """All kinds of alerts about the job and its collectors."""
 
-    behind: Behind = Behind()
-    failing: Failing = Failing()
+    behind: IngestBehind = IngestBehind()
+    failing: IngestFailing = IngestFailing()
     quarantine_growing: QuarantineGrowing = QuarantineGrowing()
     collector_silent: CollectorSilent = CollectorSilent()
     collector_disk: CollectorDisk = CollectorDisk()

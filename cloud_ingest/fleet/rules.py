@@ -177,6 +177,8 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="keba
     """After a gateway was last heard."""
     closed_s: _Positive = 90 * 86_400.0
     """Alerts and gaps, after they were closed."""
+    remind_s: _NotNegative = 86_400.0
+    """A way out is told so often of an alert that stays open; 0: once."""
 
 
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):

@@ -14,6 +14,7 @@ from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.ingest_judging import IngestState
 from cloud_ingest.fleet.latency import Minutes
 from cloud_ingest.fleet.listening import Listening
+from cloud_ingest.fleet.outgoing import OutgoingState
 from cloud_ingest.ingest.member_place import is_column
 
 VERSION: Final = 1
@@ -105,6 +106,7 @@ class FleetState(msgspec.Struct):
         clock: what is known of the clocks of collectors and of the job.
         flaps: what was wrong of late, and how often.
         ingest: what is known of the job and its collectors.
+        outgoing: what a way out was told of alerts, and is to be told.
 
     """
 
@@ -121,6 +123,7 @@ class FleetState(msgspec.Struct):
     clock: WatchClock = msgspec.field(default_factory=WatchClock)
     flaps: Flaps = msgspec.field(default_factory=Flaps)
     ingest: IngestState = msgspec.field(default_factory=IngestState)
+    outgoing: OutgoingState = msgspec.field(default_factory=OutgoingState)
 
     def forget(self, gateway: str) -> None:
         """Remember nothing of a gateway, as if it had never been heard."""
@@ -128,6 +131,7 @@ class FleetState(msgspec.Struct):
         self.departed.pop(gateway, None)
         self.alerts.forget(gateway)
         self.flaps.forget(gateway)
+        self.outgoing.forget(gateway)
         for minute in self.minutes.open.values():
             for key in [each for each in minute.histograms if each[0] == gateway]:
                 del minute.histograms[key]

@@ -18,6 +18,7 @@ from cloud_ingest.fleet.ingest_judging import IngestJudge
 from cloud_ingest.fleet.judging import Judge
 from cloud_ingest.fleet.numbers import Hole
 from cloud_ingest.fleet.order_of_facts import by_sensor, by_time, merged_numbers
+from cloud_ingest.fleet.outgoing import OutgoingAlerts
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.sensors import SensorJudge
 from cloud_ingest.fleet.state import FleetState, GapRow, LatencyRow, TopologyRow
@@ -48,6 +49,7 @@ class FleetWatch:
         remembered: what an earlier watch's `state` returned; None for one that begins.
         after: number of the last rows in the tables, where nothing is remembered of what came
             before: then it begins late.
+        hands_out: whether there is a way out that is told of alerts.
 
     Raises:
         StateError: what is remembered can't be read.
@@ -55,7 +57,12 @@ class FleetWatch:
     """
 
     def __init__(
-        self, rules: AlertRules, remembered: bytes | None = None, *, after: int = 0
+        self,
+        rules: AlertRules,
+        remembered: bytes | None = None,
+        *,
+        after: int = 0,
+        hands_out: bool = False,
     ) -> None:
         self._rules = rules
         self._state = FleetState() if remembered is None else state.decode(remembered)
@@ -66,6 +73,9 @@ class FleetWatch:
         self._alerts = DampedAlerts(known.alerts, known.flaps)
         self._judge = Judge(rules, self._alerts, known.listening, known.clock)
         self._sensors = SensorJudge(rules, self._alerts)
+        remind_us = round(rules.kept.remind_s * 1e6)
+        self.outgoing = OutgoingAlerts(known.alerts, known.outgoing, remind_us, is_used=hands_out)
+        """What a way out is to be told, once `state` is kept."""
         self._ingest = IngestJudge(rules, self._alerts, known.ingest)
         # What changed last may not have come into the tables.
         self._has_news = self._gaps_changed = remembered is not None
@@ -177,6 +187,8 @@ class FleetWatch:
         """
         progress_us = self.progress_us
         self._ingest.time_passed(self._job_us(now_us))
+        if progress_us is None or not self._has_news:
+            self.outgoing.look(self._job_us(now_us))
         replaced = {}
         if progress_us is not None:
             if self._has_news:
@@ -349,6 +361,7 @@ class FleetWatch:
             for life in gateway.lives.values():
                 self._gaps_changed |= life.numbering.tell(progress_us - SETTLED_US)
         self._alerts.time_passed(progress_us)
+        self.outgoing.look(progress_us)
         before_us = listening.ago(round(kept.closed_s * 1e6))
         alerts.drop_closed(before_us)
         gaps = [gap for gap in self._state.gaps if gap.found_us >= before_us]

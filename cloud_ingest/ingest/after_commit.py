@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import msgspec
 from deltalake.exceptions import DeltaError
 
+from cloud_ingest.alert_record import WayOut
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.writer import FleetWriter
@@ -195,6 +196,7 @@ def teller(
     rules: AlertRules | None,
     last_batch: Callable[[str], int],
     aside: AsideCounts,
+    way_out: WayOut | None = None,
 ) -> FactsTeller:
     """The teller of the fleet's tables; what a job died before it told is told.
 
@@ -204,6 +206,7 @@ def teller(
         rules: when alerts are raised.
         last_batch: the last batch that a query has committed.
         aside: counts what can't be told.
+        way_out: is told of alerts.
 
     Raises:
         TableError: what the fleet's tables are folded from can't be read.
@@ -212,11 +215,11 @@ def teller(
     noted_query, noted = noted_facts(tables)
     told = [facts for facts in noted if last_batch(noted_query) >= facts.batch_id]
     if noted_query != query and told:
-        before = _teller(tables, noted_query, rules, aside)
+        before = _teller(tables, noted_query, rules, aside, way_out)
         for facts in told:
             before.committed(facts)
         before.close()
-    made = _teller(tables, query, rules, aside)
+    made = _teller(tables, query, rules, aside, way_out)
     if noted_query == query:
         for facts in told:
             made.committed(facts)
@@ -224,10 +227,15 @@ def teller(
 
 
 def _teller(
-    tables: TableStore, query: str, rules: AlertRules | None, aside: AsideCounts
+    tables: TableStore,
+    query: str,
+    rules: AlertRules | None,
+    aside: AsideCounts,
+    way_out: WayOut | None,
 ) -> FactsTeller:
     def follow() -> Follower:
-        return FleetWriter(tables.uri, dict(tables.options), query=query, rules=rules)
+        options = dict(tables.options)
+        return FleetWriter(tables.uri, options, query=query, rules=rules, way_out=way_out)
 
     with _named():
         return FactsTeller(tables, query, follow, aside)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from cloud_ingest.alert_record import WayOut
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.ingest import after_commit, set_aside
 from cloud_ingest.ingest.delay_buckets import shifted
@@ -72,6 +73,7 @@ class IngestSettings:
         rules: when alerts are raised; None: as they are by themselves.
         mappings: how messages of other makes are read.
         limits: how large the ledger may grow.
+        way_out: is told of alerts; None: nobody is.
 
     """
 
@@ -82,6 +84,7 @@ class IngestSettings:
     rules: AlertRules | None = None
     mappings: tuple[MappingRule, ...] = ()
     limits: LedgerLimits | None = None
+    way_out: WayOut | None = None
 
 
 class Ingest:
@@ -176,9 +179,6 @@ class Ingest:
         Args:
             spools: folders that collectors fill.
 
-        Raises:
-            TableError: they can't be written.
-
         """
         if self._teller is not None and self.busy.acquire(blocking=False):
             try:
@@ -211,10 +211,10 @@ class Ingest:
         if query == self._query and self._teller is not None:
             return
         self._query, self._teller = query, None
-        tables, rules = self._settings.tables, self._settings.rules
+        own, last_batch = self._settings, self.telemetry.last_batch
         try:
             self._teller = after_commit.teller(
-                tables, query, rules, self.telemetry.last_batch, self.set_aside
+                own.tables, query, own.rules, last_batch, self.set_aside, own.way_out
             )
         except Exception as error:  # rows do not wait for it; it is tried with the next batch
             self.set_aside.note(set_aside.FLEET, f"{type(error).__name__}: {error}")
