@@ -17,12 +17,12 @@ import duckdb
 import pyarrow.dataset as ds
 
 from cloud_ingest.dashboard.day_files import DayChange, DayFiles, by_day
+from cloud_ingest.dashboard.day_rows import TABLES, DayRows
 from cloud_ingest.query.lake import Lake
 
 BUCKET_S: Final = 900
 ROWS_MAX: Final = 12_000_000
-"""Of readings; for the older days, which come last, a row is then of six hours."""
-COARSE: Final = 24
+"""Of readings; of the oldest days a row is then of six hours."""
 SERIES_MAX: Final = 200_000
 """Sensors; further ones are not shown, since whoever publishes makes up their names."""
 LATENCY_DAYS: Final = 7
@@ -120,11 +120,10 @@ class Rollups:
 
     def __init__(self, lake: Lake, rows_max: int = ROWS_MAX) -> None:
         self.lake = lake
-        self._rows_max = rows_max
-        self._rows = 0
+        self._day_rows = DayRows(rows_max)
         self._base = duckdb.connect(config={"memory_limit": MEMORY})
         self._base.execute("SET TimeZone = 'UTC'")
-        self._base.execute(_BUCKETS + _TABLES)
+        self._base.execute(_BUCKETS + _TABLES + TABLES)
         self._lock = threading.Lock()
         self._files: Mapping[str, DayFiles] = {
             "telemetry": DayFiles(),
@@ -181,8 +180,7 @@ class Rollups:
         self, cursor: duckdb.DuckDBPyConnection, batch: ds.Dataset | None, change: DayChange
     ) -> None:
         if change.is_anew:
-            cursor.execute("DELETE FROM readings WHERE day = ?", [change.day])
-            cursor.execute("DELETE FROM spans WHERE day = ?", [change.day])
+            self._day_rows.forget(cursor, change.day, is_gone=batch is None)
         if batch is None:
             return
         cursor.execute(_MEASURED)
@@ -198,15 +196,14 @@ class Rollups:
             "GROUP BY id",
             [change.day],
         )
-        step = 1 if self._rows < self._rows_max else COARSE
-        cursor.execute(
+        step = self._day_rows.step(cursor, change.day)
+        inserted = cursor.execute(
             "INSERT INTO readings SELECT CAST(? AS DATE), id, bucket // ? * ?, min(low), "
             "max(high), sum(total), sum(readings) FROM measured "
             "JOIN series USING (gateway, sensor) GROUP BY id, 3 ORDER BY id, 3",
             [change.day, step, step],
-        )
-        found = cursor.execute("SELECT count(*) FROM readings").fetchone()
-        self._rows = found[0] if found else 0
+        ).fetchone()
+        self._day_rows.added(cursor, change.day, inserted[0] if inserted else 0)
 
     def series(self) -> list[SensorSeries]:
         """All sensors that have been found, by gateway and name."""
