@@ -25,6 +25,8 @@ ROWS_MAX: Final = 12_000_000
 """Of readings; of the oldest days a row is then of six hours."""
 SERIES_MAX: Final = 200_000
 """Sensors; further ones are not shown, since whoever publishes makes up their names."""
+SERIES_MAX_A_GATEWAY: Final = 20_000
+"""Likewise, of one gateway, so that none takes the room of others."""
 LATENCY_DAYS: Final = 7
 MEMORY: Final = "1GB"
 
@@ -69,11 +71,20 @@ SELECT gateway, sensor, bucket_of(moment) AS bucket,
        count(*) AS readings, min(epoch_us(moment)) AS first_us, max(epoch_us(moment)) AS last_us
 FROM each WHERE isfinite(value) AND moment IS NOT NULL GROUP BY ALL
 """
+_NAMED: Final = """
+INSERT INTO series (gateway, sensor)
+WITH new AS (
+    SELECT DISTINCT gateway, sensor FROM measured ANTI JOIN series USING (gateway, sensor)
+), had AS (SELECT gateway, count(*) AS count FROM series GROUP BY gateway)
+SELECT gateway, sensor FROM new LEFT JOIN had USING (gateway)
+QUALIFY row_number() OVER (PARTITION BY gateway ORDER BY sensor) + coalesce(had.count, 0) <= ?
+ORDER BY gateway, sensor LIMIT greatest(0, ? - (SELECT count(*) FROM series))
+"""
 _DELAYED: Final = """
 INSERT INTO delays
 WITH last AS (
-    SELECT gateway, stage, minute, arg_max(
-        {'count': "count", 'p50': p50_ms, 'p95': p95_ms, 'p99': p99_ms, 'max': max_ms}, "count"
+    SELECT gateway, stage, minute, coalesce({part}, 0) AS part, arg_max(
+        {{'count': "count", 'p50': p50_ms, 'p95': p95_ms, 'p99': p99_ms, 'max': max_ms}}, "count"
     ) AS row FROM batch GROUP BY ALL
 )
 SELECT CAST(? AS DATE), gateway, stage, bucket_of(minute),
@@ -171,7 +182,9 @@ class Rollups:
                 if change.is_anew:
                     cursor.execute("DELETE FROM delays WHERE day = ?", [change.day])
                 if batch is not None:
-                    cursor.execute(_DELAYED, [change.day])
+                    # Tables that an earlier version wrote last have no parts.
+                    part = "part" if "part" in batch.schema.names else "0"
+                    cursor.execute(_DELAYED.format(part=part), [change.day])
             else:
                 self._take_readings(cursor, batch, change)
             cursor.execute("COMMIT")
@@ -185,10 +198,8 @@ class Rollups:
             return
         cursor.execute(_MEASURED)
         cursor.execute(
-            "INSERT INTO series (gateway, sensor) SELECT gateway, sensor FROM measured "
-            "GROUP BY ALL LIMIT greatest(0, ? - (SELECT count(*) FROM series)) "
-            "ON CONFLICT DO NOTHING",
-            [SERIES_MAX],
+            _NAMED,
+            [SERIES_MAX_A_GATEWAY, SERIES_MAX],
         )
         cursor.execute(
             "INSERT INTO spans SELECT CAST(? AS DATE), id, any_value(unit), min(first_us), "

@@ -55,6 +55,7 @@ class LatencyRow(msgspec.Struct, array_like=True, frozen=True):
     p95_ms: float
     p99_ms: float
     max_ms: float
+    part: int = 0
 
 
 class TopologyRow(msgspec.Struct, array_like=True, frozen=True):

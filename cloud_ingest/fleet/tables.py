@@ -82,8 +82,11 @@ LATENCY: Final = pa.schema(
         ("count", _LONG),
         *((name, _REAL) for name in ("p50_ms", "p95_ms", "p99_ms", "max_ms")),
         ("day", pa.date32()),
+        ("part", _LONG),
     ]
 )
+"""Rows of one ``part`` of a minute replace each other: that with the greatest ``count`` holds; its
+parts add up. Null, in rows of before, is 0."""
 TOPOLOGY: Final = pa.schema(
     [
         ("time", TIME),
@@ -237,7 +240,7 @@ def appended(outbox: RowOutbox) -> dict[str, pa.Table]:
 
 
 def _latency(rows: list[LatencyRow]) -> pa.Table:
-    names = ("gateway", "stage", "count", "p50_ms", "p95_ms", "p99_ms", "max_ms")
+    names = ("gateway", "stage", "count", "p50_ms", "p95_ms", "p99_ms", "max_ms", "part")
     columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in names}
     columns["minute"] = [row.minute_us for row in rows]
     columns["day"] = [row.minute_us // _DAY_US for row in rows]

@@ -194,8 +194,8 @@ class FleetWatch:
             if self._has_news:
                 self._look(progress_us)
             elapsed_us = 0 if self._committed_us is None else max(0, now_us - self._committed_us)
-            for minute_us, key, counts in self._state.minutes.due(progress_us + elapsed_us):
-                self._state.outbox.latency.append(_latency_row(minute_us, key, counts))
+            for due in self._state.minutes.due(progress_us + elapsed_us):
+                self._state.outbox.latency.append(_latency_row(due))
             if self._has_news:
                 healths = self._healths(progress_us)
                 replaced["gateways"] = tables.gateways(self._gateways(), healths, progress_us)
@@ -370,7 +370,8 @@ class FleetWatch:
         self._state.gaps = gaps
 
 
-def _latency_row(minute_us: int, key: latency.Key, counts: Mapping[int, int]) -> LatencyRow:
+def _latency_row(due: tuple[int, int, latency.Key, Mapping[int, int]]) -> LatencyRow:
+    minute_us, part, key, counts = due
     p50_ms, p95_ms, p99_ms = (latency.percentile_ms(counts, share) for share in (0.5, 0.95, 0.99))
     told = p50_ms, p95_ms, p99_ms, latency.most_ms(counts)
-    return LatencyRow(key[0], minute_us, key[1], sum(counts.values()), *told)
+    return LatencyRow(key[0], minute_us, key[1], sum(counts.values()), *told, part)

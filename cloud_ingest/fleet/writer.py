@@ -221,6 +221,7 @@ class FleetWriter:
             self._table_uri(name),
             rows,
             mode="append",
+            schema_mode="merge",  # columns that a later version has
             partition_by=PARTITIONS[name],
             storage_options=self._options,
             commit_properties=CommitProperties(app_transactions=[transaction]),
