@@ -162,6 +162,7 @@ class Judge:
         self._flapping(gateway, rules, now_us)
         self._two_lives(gateway, rules, now_us)
         self._given_up(gateway, rules, now_us)
+        self._unwatched(gateway, rules, now_us)
 
     def _look_for_silence(self, gateway: GatewayState, now_us: int) -> None:
         record = gateway.status
@@ -232,6 +233,15 @@ class Judge:
             f"{gateway.given_up} missing messages are looked for no longer"
         )
         self._judge("given-up", gateway, is_wrong, at_us, message, float(gateway.given_up))
+
+    def _unwatched(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
+        rule, at_us = rules.sensors_unwatched, gateway.unwatched_us
+        if at_us is None:
+            return
+        is_wrong = rule.on and now_us - at_us <= rule.clears_s * 1e6
+        count = len(gateway.sensors)
+        message = f"more of its sensors have a rule than the {count} that are watched"
+        self._judge("sensors-unwatched", gateway, is_wrong, at_us, message, float(count))
 
     def _judge(
         self,

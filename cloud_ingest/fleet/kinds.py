@@ -21,6 +21,7 @@ Kind = Literal[
     "sensor-range",
     "two-lives",
     "given-up",
+    "sensors-unwatched",
     "flapping",
     "ingest-behind",
     "ingest-failing",
@@ -76,6 +77,9 @@ ABOUT: Final[Mapping[Kind, AboutKind]] = {
     "sensor-range": AboutKind("warning", f"look at what the sensor measures: {_ALERTS}"),
     "two-lives": AboutKind("critical", f"{_PAGE}#a-card-was-cloned"),
     "given-up": AboutKind("warning", f"see which starts it has: {_ALERTS}"),
+    "sensors-unwatched": AboutKind(
+        "warning", f"let its rules be for fewer sensors, or raise kept.sensors: {_ALERTS}"
+    ),
     "flapping": AboutKind("warning", f"look for what comes and goes: {_ALERTS}"),
     "ingest-behind": AboutKind("warning", _INGEST),
     "ingest-failing": AboutKind("critical", _INGEST),

@@ -156,6 +156,15 @@ class GivingUp(KindRule, frozen=True, kw_only=True):
     clears_s: _Positive = 86_400.0
 
 
+class SensorsUnwatched(KindRule, frozen=True, kw_only=True):
+    """A sensor that a rule is for is not watched: its gateway has more than are remembered.
+
+    It clears ``clears-s`` after the last time.
+    """
+
+    clears_s: _Positive = 86_400.0
+
+
 class Flapping(KindRule, frozen=True, kw_only=True):
     """An alert of any kind was raised ``raises`` times within ``window-s``.
 
@@ -197,6 +206,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     two_lives: TwoLives = TwoLives()
     given_up: GivingUp = GivingUp()
     flapping: Flapping = Flapping()
+    sensors_unwatched: SensorsUnwatched = SensorsUnwatched()
 
 
 class Override(msgspec.Struct, frozen=True):
