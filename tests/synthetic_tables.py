@@ -103,6 +103,7 @@ LATENCY = pa.schema(
         ("count", pa.int64()),
         *((f"{name}_ms", pa.float64()) for name in ("p50", "p95", "p99", "max")),
         ("day", pa.date32()),
+        ("part", pa.int64()),
     ]
 )
 STAGES = ("device-origin", "origin-collector", "collector-table", "origin-table")
@@ -347,6 +348,7 @@ class Fleet:
                         "p99_ms": pa.array(p50 * 3.4),
                         "max_ms": pa.array(p50 * 6),
                         "day": pa.array(at_us // 86_400_000_000, pa.int32()).cast(pa.date32()),
+                        "part": pa.array(np.zeros(count, np.int64)),
                     },
                     schema=LATENCY,
                 )

@@ -82,14 +82,15 @@ class Models:
         return self._small.get("gateways")
 
     def standing(self, now_ms: int) -> dict[str, Any]:
-        """Tell who keeps the tables new, as `standing.standing` does.
+        """Tell who keeps the tables new, as `standing.standing` does, and if nobody does an alert.
 
         Args:
             now_ms: of this machine's clock, since 1970.
 
         """
         written = [at for name, at in self.written_ms.items() if name != "acknowledgements"]
-        return standing.standing(max(written, default=None), self._heard_ms, now_ms)
+        told = standing.standing(max(written, default=None), self._heard_ms, now_ms)
+        return {**told, "alert": standing.tables_alert(told)}
 
     def place(self, gateway: str) -> tuple[str, str]:
         """Domain and group of a gateway, as the table has them; both empty where it is unknown."""

@@ -17,16 +17,16 @@ import duckdb
 import pyarrow.dataset as ds
 
 from cloud_ingest.dashboard.day_files import DayChange, DayFiles, by_day
+from cloud_ingest.dashboard.day_rows import TABLES, DayRows
 from cloud_ingest.query.lake import Lake
 
 BUCKET_S: Final = 900
 ROWS_MAX: Final = 12_000_000
-"""Of readings; for the older days, which come last, a row is then of six hours."""
-COARSE: Final = 24
-FAR: Final = 12
-"""Buckets of a row of ``far``, which says of years what ``readings`` does, in a twelfth of rows."""
+"""Of readings; of the oldest days a row is then of six hours."""
 SERIES_MAX: Final = 200_000
 """Sensors; further ones are not shown, since whoever publishes makes up their names."""
+SERIES_MAX_A_GATEWAY: Final = 20_000
+"""Likewise, of one gateway, so that none takes the room of others."""
 LATENCY_DAYS: Final = 7
 MEMORY: Final = "1GB"
 
@@ -75,21 +75,20 @@ SELECT gateway, sensor, bucket_of(moment) AS bucket,
        count(*) AS readings, min(epoch_us(moment)) AS first_us, max(epoch_us(moment)) AS last_us
 FROM each WHERE isfinite(value) AND moment IS NOT NULL GROUP BY ALL
 """
-_FORGET_DAY: Final = (
-    "DELETE FROM readings WHERE day = ?",
-    "DELETE FROM far WHERE day = ?",
-    "DELETE FROM spans WHERE day = ?",
-)
-_ROLL_UP: Final = """
-INSERT INTO {table}
-SELECT CAST(? AS DATE), id, bucket // ? * ?, min(low), max(high), sum(total), sum(readings)
-FROM measured JOIN series USING (gateway, sensor) GROUP BY id, 3 ORDER BY id, 3
+_NAMED: Final = """
+INSERT INTO series (gateway, sensor)
+WITH new AS (
+    SELECT DISTINCT gateway, sensor FROM measured ANTI JOIN series USING (gateway, sensor)
+), had AS (SELECT gateway, count(*) AS count FROM series GROUP BY gateway)
+SELECT gateway, sensor FROM new LEFT JOIN had USING (gateway)
+QUALIFY row_number() OVER (PARTITION BY gateway ORDER BY sensor) + coalesce(had.count, 0) <= ?
+ORDER BY gateway, sensor LIMIT greatest(0, ? - (SELECT count(*) FROM series))
 """
 _DELAYED: Final = """
 INSERT INTO delays
 WITH last AS (
-    SELECT gateway, stage, minute, arg_max(
-        {'count': "count", 'p50': p50_ms, 'p95': p95_ms, 'p99': p99_ms, 'max': max_ms}, "count"
+    SELECT gateway, stage, minute, coalesce({part}, 0) AS part, arg_max(
+        {{'count': "count", 'p50': p50_ms, 'p95': p95_ms, 'p99': p99_ms, 'max': max_ms}}, "count"
     ) AS row FROM batch GROUP BY ALL
 )
 SELECT CAST(? AS DATE), gateway, stage, bucket_of(minute),
@@ -147,11 +146,10 @@ class Rollups:
     ) -> None:
         self.lake = lake
         self._beside = beside
-        self._rows_max = rows_max
-        self._rows = 0
+        self._day_rows = DayRows(rows_max)
         self._base = duckdb.connect(config={"memory_limit": MEMORY})
         self._base.execute("SET TimeZone = 'UTC'")
-        self._base.execute(_BUCKETS + _TABLES)
+        self._base.execute(_BUCKETS + _TABLES + TABLES)
         self._lock = threading.Lock()
         self._files: Mapping[str, DayFiles] = {
             "telemetry": DayFiles(),
@@ -202,7 +200,9 @@ class Rollups:
                 if change.is_anew:
                     cursor.execute("DELETE FROM delays WHERE day = ?", [change.day])
                 if batch is not None:
-                    cursor.execute(_DELAYED, [change.day])
+                    # Tables that an earlier version wrote last have no parts.
+                    part = "part" if "part" in batch.schema.names else "0"
+                    cursor.execute(_DELAYED.format(part=part), [change.day])
             else:
                 self._take_readings(cursor, batch, change)
             cursor.execute("COMMIT")
@@ -211,16 +211,13 @@ class Rollups:
         self, cursor: duckdb.DuckDBPyConnection, batch: ds.Dataset | None, change: DayChange
     ) -> None:
         if change.is_anew:
-            for statement in _FORGET_DAY:
-                cursor.execute(statement, [change.day])
+            self._day_rows.forget(cursor, change.day, is_gone=batch is None)
         if batch is None:
             return
         cursor.execute(_MEASURED)
         cursor.execute(
-            "INSERT INTO series (gateway, sensor) SELECT gateway, sensor FROM measured "
-            "GROUP BY ALL LIMIT greatest(0, ? - (SELECT count(*) FROM series)) "
-            "ON CONFLICT DO NOTHING",
-            [SERIES_MAX],
+            _NAMED,
+            [SERIES_MAX_A_GATEWAY, SERIES_MAX],
         )
         cursor.execute(
             "INSERT INTO spans SELECT CAST(? AS DATE), id, any_value(unit), min(first_us), "
@@ -228,11 +225,7 @@ class Rollups:
             "GROUP BY id",
             [change.day],
         )
-        step = 1 if self._rows < self._rows_max else COARSE
-        for table, wide in (("readings", step), ("far", max(step, FAR))):
-            cursor.execute(_ROLL_UP.format(table=table), [change.day, wide, wide])
-        found = cursor.execute("SELECT count(*) FROM readings").fetchone()
-        self._rows = found[0] if found else 0
+        self._day_rows.add(cursor, change.day)
 
     def series(self) -> list[SensorSeries]:
         """All sensors that have been found, by gateway and name."""

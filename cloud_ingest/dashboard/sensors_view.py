@@ -9,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow.compute as pc
 
+from cloud_ingest.dashboard.day_rows import FAR
 from cloud_ingest.dashboard.latest_readings import LatestReadings
-from cloud_ingest.dashboard.rollups import BUCKET_S, FAR, Rollups, SensorSeries
+from cloud_ingest.dashboard.rollups import BUCKET_S, Rollups, SensorSeries
 from cloud_ingest.query.frames import readings
 
 POINTS_MAX: Final = 4_000

@@ -88,6 +88,32 @@ def _state(at_ms: int | None, now_ms: int) -> str:
     return "runs" if at_ms >= now_ms - LATE_MS else "late"
 
 
+def tables_alert(told: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the alert that nobody writes the tables, None where somebody does.
+
+    Whoever reads says so: a job that does not live raises no alert, and one whose tables can't be
+    written has nowhere to put it. Where nothing was ever written there is nothing to wait for.
+
+    Args:
+        told: what `standing` tells.
+
+    """
+    if told["job"] != "late":
+        return None
+    since_ms = int(told["written_ms"])
+    minutes = (told["now_ms"] - since_ms) // 60_000
+    return {
+        "alert": f"tables-not-written::{since_ms * 1_000}",
+        "kind": "tables-not-written",
+        "gateway": "",
+        "sensor": None,
+        "message": f"no job has written the tables for {minutes} min",
+        "opened_ms": since_ms,
+        "severity": "critical",
+        "what_to_do": "docs/what-to-do-when.md#the-ingest-raises-an-alert",
+    }
+
+
 def attention(gateways: pa.Table | None, alerts: Mapping[str, list[Any]]) -> dict[str, Any]:
     """Tell what is open: alerts that nobody has acknowledged, and states without an alert.
 

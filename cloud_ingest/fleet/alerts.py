@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
-Kind = Literal[
-    "silent",
-    "gap",
-    "flapping-root",
-    "clock-off",
-    "disk-wearing",
-    "disk-full",
-    "under-voltage",
-    "hot",
-    "sensor-stuck",
-    "sensor-range",
-    "two-lives",
-    "given-up",
-]
+from cloud_ingest.fleet.fair_history import newest_of_each
+from cloud_ingest.fleet.kinds import Kind
+
 MAX_CLOSED: Final = 20_000
 """Alerts that are remembered after they were cleared."""
 MAX_CLOSED_A_GATEWAY: Final = 200
@@ -74,6 +63,7 @@ class AlertBook(msgspec.Struct):
         has_changed: a table has to be written anew.
         last_us: when what is remembered was last raised, by what it is about.
         open_of: how many are open, by gateway.
+        just_cleared: since somebody last took them out here.
 
     """
 
@@ -83,11 +73,13 @@ class AlertBook(msgspec.Struct):
     has_changed: bool = False
     last_us: dict[Subject, int] = {}
     open_of: dict[str, int] = {}
+    just_cleared: list[Alert] = []
 
     def forget(self, gateway: str) -> None:
         """Remember no alert of a gateway."""
         self.open = {about: each for about, each in self.open.items() if about[1] != gateway}
         self.closed = [each for each in self.closed if each.gateway != gateway]
+        self.just_cleared = [each for each in self.just_cleared if each.gateway != gateway]
         self.last_us = {about: at for about, at in self.last_us.items() if about[1] != gateway}
         self.open_of.pop(gateway, None)
         self.has_changed = True
@@ -139,20 +131,26 @@ class AlertBook(msgspec.Struct):
             found.setdefault(who, set()).add(what)
         return found
 
+    def retell(self, subject: Subject, message: str) -> None:
+        """Say something else of an alert that is open."""
+        alert = self.open.get(subject)
+        if alert is not None and alert.message != message:
+            alert.message = message
+            self.has_changed = True
+
     def is_open(self, kind: Kind, gateway: str, sensor: str = "") -> bool:
         """Whether there is such an alert."""
         return (kind, gateway, sensor) in self.open
 
     def drop_closed(self, before_us: int) -> None:
-        """Forget what was cleared before a time, and the oldest of too many."""
-        counts: Counter[str] = Counter()
-        kept = []
-        for alert in reversed(self.closed):
-            counts[alert.gateway] += 1
-            is_old = (alert.cleared_us or 0) < before_us
-            if not is_old and counts[alert.gateway] <= MAX_CLOSED_A_GATEWAY:
-                kept.append(alert)
-        kept = kept[:MAX_CLOSED][::-1]
+        """Forget what was cleared before a time, and the oldest of who has too many."""
+        recent = [each for each in self.closed if (each.cleared_us or 0) >= before_us]
+        kept = newest_of_each(
+            recent,
+            lambda alert: alert.gateway,
+            most=MAX_CLOSED,
+            most_of_one=MAX_CLOSED_A_GATEWAY,
+        )
         if len(kept) != len(self.closed):
             self.closed = kept
             self.has_changed = True
@@ -175,6 +173,8 @@ class AlertBook(msgspec.Struct):
             self.open_of[alert.gateway] = left
         alert.cleared_us = max(at_us, alert.opened_us)
         self.closed.append(alert)
+        self.just_cleared.append(alert)
+        del self.just_cleared[:-MAX_CLOSED]
         self.has_changed = True
 
 

@@ -135,6 +135,7 @@ class GatewayState(msgspec.Struct):
         slots: messages by slot of the collector's clock, for the rate.
         sensors: by name.
         past: the highest number of lives that are forgotten, by boot epoch.
+        unwatched_us: when a sensor that a rule is for last found no room; None if none did.
         shift_us: how far the clock of whoever collects from it is behind (`WatchClock`).
 
     """
@@ -168,6 +169,7 @@ class GatewayState(msgspec.Struct):
     given_up_us: int | None = None
     past: dict[int, int] = {}
     shift_us: int = 0
+    unwatched_us: int | None = None
 
     def life(self, epoch: int, at_us: int) -> HeardLife:
         """The life with this boot epoch; the one that was heard longest ago may go for it."""

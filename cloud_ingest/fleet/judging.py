@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from cloud_ingest.fleet.alerts import AlertBook, Kind
 from cloud_ingest.fleet.clock import WatchClock
+from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.health import DRAINING, silence_limit_us
+from cloud_ingest.fleet.kinds import Kind
 from cloud_ingest.fleet.listening import Listening
 from cloud_ingest.fleet.lives import Heard
 from cloud_ingest.fleet.rules import AlertRules, Thresholds
@@ -36,7 +37,7 @@ class Judge:
     """
 
     def __init__(
-        self, rules: AlertRules, alerts: AlertBook, listening: Listening, clock: WatchClock
+        self, rules: AlertRules, alerts: DampedAlerts, listening: Listening, clock: WatchClock
     ) -> None:
         self._rules = rules
         self._alerts = alerts
@@ -161,6 +162,7 @@ class Judge:
         self._flapping(gateway, rules, now_us)
         self._two_lives(gateway, rules, now_us)
         self._given_up(gateway, rules, now_us)
+        self._unwatched(gateway, rules, now_us)
 
     def _look_for_silence(self, gateway: GatewayState, now_us: int) -> None:
         record = gateway.status
@@ -232,6 +234,15 @@ class Judge:
         )
         self._judge("given-up", gateway, is_wrong, at_us, message, float(gateway.given_up))
 
+    def _unwatched(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
+        rule, at_us = rules.sensors_unwatched, gateway.unwatched_us
+        if at_us is None:
+            return
+        is_wrong = rule.on and now_us - at_us <= rule.clears_s * 1e6
+        count = len(gateway.sensors)
+        message = f"more of its sensors have a rule than the {count} that are watched"
+        self._judge("sensors-unwatched", gateway, is_wrong, at_us, message, float(count))
+
     def _judge(
         self,
         kind: Kind,
@@ -241,7 +252,9 @@ class Judge:
         message: str,
         value: float | None = None,
     ) -> None:
-        self._alerts.judge((kind, gateway.gateway, ""), is_wrong, at_us, message, value)
+        rule = self._rules.of(gateway.gateway, gateway.domain).flapping
+        about = kind, gateway.gateway, ""
+        self._alerts.judge(about, is_wrong, at_us, message, value, rule=rule)
 
 
 def _within(times_us: list[int], span_s: float, now_us: int) -> list[int]:

@@ -1,7 +1,8 @@
 """How long messages took, by gateway, minute and stage: merged histograms, and what a table says.
 
 Buckets are a fourth of an octave wide (`ingest.facts.Delays`), so a percentile is right
-within a fifth. A minute is told once it is over, and once more for what came of it late.
+within a fifth. A minute is told once it is over, and once more for what came of it late: rows of
+one part of it replace each other, parts add up.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MINUTE_US: Final = 60_000_000
 GRACE_US: Final = 10_000_000
 """So long after its end a minute is told."""
 KEPT_US: Final = 3 * MINUTE_US
-"""What comes of a minute later than this is told by itself."""
+"""What comes of a minute later than this is told by itself, as a part of its own."""
 LOWEST: Final = -16
 
 Key = tuple[str, str]
@@ -65,11 +66,13 @@ class Minute(msgspec.Struct, array_like=True):
     Attributes:
         histograms: by `Key`.
         has_news: something came of which no row has been told.
+        part: which part of the minute it is; 0 unless it came after the minute was forgotten.
 
     """
 
     histograms: dict[Key, Histogram] = {}
     has_news: bool = False
+    part: int = 0
 
 
 class Minutes(msgspec.Struct):
@@ -77,16 +80,23 @@ class Minutes(msgspec.Struct):
 
     Attributes:
         open: by their beginning.
+        told_us: the latest time that minutes were told at.
+        parts: how many came after their minute was forgotten.
 
     """
 
     open: dict[int, Minute] = {}
+    told_us: int | None = None
+    parts: int = 0
 
     def take(self, delays: Delays) -> None:
         """Add what a batch says."""
         minute = self.open.get(delays.minute_us)
         if minute is None:
             minute = self.open[delays.minute_us] = Minute()
+            if self.told_us is not None and delays.minute_us + KEPT_US <= self.told_us:
+                self.parts += 1
+                minute.part = self.parts
         minute.has_news = True
         key = (delays.gateway, delays.stage)
         histogram = minute.histograms.get(key)
@@ -96,13 +106,14 @@ class Minutes(msgspec.Struct):
         for bucket, count in delays.counts.items():
             counts[bucket] = counts.get(bucket, 0) + count
 
-    def due(self, now_us: int) -> Iterator[tuple[int, Key, Mapping[int, int]]]:
-        """Give what is to be told now, by minute and key, and forget what is old.
+    def due(self, now_us: int) -> Iterator[tuple[int, int, Key, Mapping[int, int]]]:
+        """Give what is to be told now, by minute, part and key, and forget what is old.
 
         Args:
             now_us: the collector's clock.
 
         """
+        self.told_us = now_us if self.told_us is None else max(now_us, self.told_us)
         for minute_us in sorted(self.open):
             if minute_us + MINUTE_US + GRACE_US > now_us:
                 break
@@ -112,7 +123,7 @@ class Minutes(msgspec.Struct):
                 count = sum(histogram.counts.values())
                 if count > histogram.told:
                     histogram.told = count
-                    yield minute_us, key, histogram.counts
+                    yield minute_us, minute.part, key, histogram.counts
             minute.has_news = False
             if minute_us + KEPT_US <= now_us:
                 del self.open[minute_us]

@@ -16,6 +16,8 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import Meta
 
+from cloud_ingest.fleet.ingest_rules import IngestThresholds
+from cloud_ingest.fleet.kinds import KindRule
 from cloud_ingest.validation_text import named
 
 MAX_OVERRIDES: Final = 1_000
@@ -37,13 +39,7 @@ def _apart(lesser: str, low: float, greater: str, high: float) -> None:
         raise ValueError(f"{lesser} {low:g} is not less than {greater} {high:g}")
 
 
-class _Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab", kw_only=True):
-    """Thresholds of one kind of alert. With ``on = false`` it is never raised."""
-
-    on: bool = True
-
-
-class Silent(_Kind, frozen=True, kw_only=True):
+class Silent(KindRule, frozen=True, kw_only=True):
     """Nothing came for ``intervals`` of its own, and at least ``least-s``.
 
     It clears when two records came at the pace at which the gateway says it sends them.
@@ -53,7 +49,7 @@ class Silent(_Kind, frozen=True, kw_only=True):
     least_s: Annotated[float, Meta(ge=15)] = 30.0
 
 
-class Gap(_Kind, frozen=True, kw_only=True):
+class Gap(KindRule, frozen=True, kw_only=True):
     """A logged message is missing ``after-s`` after a later one came.
 
     It clears when all that was missing has come, or ``forgets-s`` after the last gap was found.
@@ -63,14 +59,14 @@ class Gap(_Kind, frozen=True, kw_only=True):
     forgets_s: _Positive = 86_400.0
 
 
-class FlappingRoot(_Kind, frozen=True, kw_only=True):
+class FlappingRoot(KindRule, frozen=True, kw_only=True):
     """It became root ``elections`` times within ``window-s``; clears with one or none."""
 
     elections: Annotated[int, Meta(ge=2, le=32)] = 4
     window_s: _Positive = 600.0
 
 
-class ClockOff(_Kind, frozen=True, kw_only=True):
+class ClockOff(KindRule, frozen=True, kw_only=True):
     """Its clock and the collector's disagree by ``opens-s`` in ``records`` records in a row."""
 
     opens_s: _Positive = 30.0
@@ -81,7 +77,7 @@ class ClockOff(_Kind, frozen=True, kw_only=True):
         _apart("clears-s", self.clears_s, "opens-s", self.opens_s)
 
 
-class DiskWearing(_Kind, frozen=True, kw_only=True):
+class DiskWearing(KindRule, frozen=True, kw_only=True):
     """It writes so much to its disk that the disk will not last, over at least ``window-s``."""
 
     opens_bytes_per_day: _Positive = 20e9
@@ -93,7 +89,7 @@ class DiskWearing(_Kind, frozen=True, kw_only=True):
         _apart("clears-bytes-per-day", self.clears_bytes_per_day, "opens-bytes-per-day", opens)
 
 
-class DiskFull(_Kind, frozen=True, kw_only=True):
+class DiskFull(KindRule, frozen=True, kw_only=True):
     """So little of its disk is free: a share from 0 to 1."""
 
     opens_free: Annotated[float, Meta(ge=0, le=1)] = 0.05
@@ -103,13 +99,13 @@ class DiskFull(_Kind, frozen=True, kw_only=True):
         _apart("opens-free", self.opens_free, "clears-free", self.clears_free)
 
 
-class UnderVoltage(_Kind, frozen=True, kw_only=True):
+class UnderVoltage(KindRule, frozen=True, kw_only=True):
     """Its supply is too weak; clears after ``clears-records`` records without."""
 
     clears_records: _Few = 3
 
 
-class Hot(_Kind, frozen=True, kw_only=True):
+class Hot(KindRule, frozen=True, kw_only=True):
     """Its processor is hot."""
 
     opens_cel: float = 80.0
@@ -119,14 +115,14 @@ class Hot(_Kind, frozen=True, kw_only=True):
         _apart("clears-cel", self.clears_cel, "opens-cel", self.opens_cel)
 
 
-class SensorStuck(_Kind, frozen=True, kw_only=True):
+class SensorStuck(KindRule, frozen=True, kw_only=True):
     """A sensor says the same for ``after-s``, in at least ``readings`` readings; 0 s: never."""
 
     after_s: _NotNegative = 0.0
     readings: Annotated[int, Meta(ge=2)] = 10
 
 
-class SensorRange(_Kind, frozen=True, kw_only=True):
+class SensorRange(KindRule, frozen=True, kw_only=True):
     """A sensor's value is below ``low`` or above ``high``.
 
     It clears when all readings of a batch are within both by ``margin``.
@@ -141,7 +137,7 @@ class SensorRange(_Kind, frozen=True, kw_only=True):
             _apart("low and twice margin", self.low + 2 * self.margin, "high", self.high)
 
 
-class TwoLives(_Kind, frozen=True, kw_only=True):
+class TwoLives(KindRule, frozen=True, kw_only=True):
     """Two gateways run under one id: the fleet hears both in turns, ``returns`` times.
 
     It clears after ``clears-s`` in which one alone was heard.
@@ -151,13 +147,33 @@ class TwoLives(_Kind, frozen=True, kw_only=True):
     clears_s: _Positive = 600.0
 
 
-class GivingUp(_Kind, frozen=True, kw_only=True):
+class GivingUp(KindRule, frozen=True, kw_only=True):
     """So much is missing of it, or it has so many lives, that the job gave up what is oldest.
 
     It clears ``clears-s`` after the last time.
     """
 
     clears_s: _Positive = 86_400.0
+
+
+class SensorsUnwatched(KindRule, frozen=True, kw_only=True):
+    """A sensor that a rule is for is not watched: its gateway has more than are remembered.
+
+    It clears ``clears-s`` after the last time.
+    """
+
+    clears_s: _Positive = 86_400.0
+
+
+class Flapping(KindRule, frozen=True, kw_only=True):
+    """An alert of any kind was raised ``raises`` times within ``window-s``.
+
+    It clears when nothing has changed for ``steady-s``.
+    """
+
+    raises: Annotated[int, Meta(ge=2, le=32)] = 4
+    window_s: _Positive = 1_800.0
+    steady_s: _Positive = 900.0
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab", kw_only=True):
@@ -170,6 +186,8 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="keba
     """After a gateway was last heard."""
     closed_s: _Positive = 90 * 86_400.0
     """Alerts and gaps, after they were closed."""
+    remind_s: _NotNegative = 86_400.0
+    """A way out is told so often of an alert that stays open; 0: once."""
 
 
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
@@ -187,6 +205,8 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     sensor_range: SensorRange = SensorRange()
     two_lives: TwoLives = TwoLives()
     given_up: GivingUp = GivingUp()
+    flapping: Flapping = Flapping()
+    sensors_unwatched: SensorsUnwatched = SensorsUnwatched()
 
 
 class Override(msgspec.Struct, frozen=True):
@@ -221,6 +241,7 @@ class AlertRules:
         base: thresholds for all.
         overrides: for some, in their order.
         kept: how much is remembered.
+        ingest: for the job itself and its collectors.
 
     """
 
@@ -229,11 +250,13 @@ class AlertRules:
         base: Thresholds | None = None,
         overrides: tuple[Override, ...] = (),
         kept: Kept | None = None,
+        ingest: IngestThresholds | None = None,
     ) -> None:
         self._base = base or Thresholds()
         self._overrides = overrides
         self._decided: dict[tuple[str, str, str | None], Thresholds] = {}
         self.kept = kept or Kept()
+        self.ingest = ingest or IngestThresholds()
 
     def of(self, gateway: str, domain: str | None, sensor: str | None = None) -> Thresholds:
         """The thresholds for a gateway, or for a sensor of it.
@@ -268,11 +291,12 @@ def read(text: str) -> AlertRules:
         raise RulesError(str(error)) from error
     tables = document.pop("override", [])
     kept = _converted(document.pop("kept", {}), Kept, "kept")
+    ingest = _converted(document.pop("ingest", {}), IngestThresholds, "ingest")
     base = _converted(document, Thresholds, "")
     if not isinstance(tables, list) or len(tables) > MAX_OVERRIDES:
         raise RulesError(f"override: not an array of at most {MAX_OVERRIDES} tables")
     overrides = tuple(_override(table, base, at) for at, table in enumerate(tables))
-    return AlertRules(base, overrides, kept)
+    return AlertRules(base, overrides, kept, ingest)
 
 
 def _override(table: Any, base: Thresholds, at: int) -> Override:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cloud_ingest.fleet.alerts import AlertBook
+from functools import partial
+
+from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState, SensorState
 from cloud_ingest.fleet.rules import AlertRules, SensorRange, Thresholds
 from cloud_ingest.ingest.facts import SensorSpan
@@ -13,8 +15,12 @@ drive each other out each would be new each time, and its alert raised and clear
 longer than most sensors wait from one reading to the next."""
 
 
+MAX_NAME_BYTES = 65_536
+"""Of one gateway's sensors that are remembered, together: whoever publishes makes up names."""
+
+
 class SensorJudge:
-    """Follows sensors, as many of a gateway as are remembered.
+    """Follows sensors that a rule is for, as many of a gateway as are remembered.
 
     Args:
         rules: of the fleet.
@@ -22,7 +28,7 @@ class SensorJudge:
 
     """
 
-    def __init__(self, rules: AlertRules, alerts: AlertBook) -> None:
+    def __init__(self, rules: AlertRules, alerts: DampedAlerts) -> None:
         self._rules = rules
         self._alerts = alerts
 
@@ -38,9 +44,14 @@ class SensorJudge:
         if self._rules.kept.sensors == 0:
             return
         known = gateway.sensors.get(span.sensor)
+        rules = self._rules.of(gateway.gateway, gateway.domain, span.sensor)
+        if not _is_watched(rules):  # another's name takes no room of those that are
+            if known is not None:
+                self._forget(gateway, span.sensor, at_us)
+            return
         if known is None:
-            is_full = len(gateway.sensors) >= self._rules.kept.sensors
-            if is_full and not self._forget_one(gateway, at_us):
+            if not self._has_room(gateway, span.sensor, at_us):
+                gateway.unwatched_us = max(at_us, gateway.unwatched_us or at_us)
                 return
             known = SensorState(span.first, at_us, 0, at_us)
             gateway.sensors[span.sensor] = known
@@ -50,12 +61,16 @@ class SensorJudge:
         else:
             known.value, known.since_us, known.readings = span.last, at_us, 1
         known.heard_us = max(known.heard_us, at_us)
-        self._judge(gateway, span, known, at_us)
+        self._judge(gateway, span, known, rules, at_us)
 
     def _judge(
-        self, gateway: GatewayState, span: SensorSpan, known: SensorState, at_us: int
+        self,
+        gateway: GatewayState,
+        span: SensorSpan,
+        known: SensorState,
+        rules: Thresholds,
+        at_us: int,
     ) -> None:
-        rules = self._rules.of(gateway.gateway, gateway.domain, span.sensor)
         stuck = rules.sensor_stuck
         still_s = (at_us - known.since_us) / 1e6
         is_watched = stuck.on and stuck.after_s > 0
@@ -65,21 +80,34 @@ class SensorJudge:
             is_long = still_s >= stuck.after_s and known.readings >= stuck.readings
             is_stuck = True if is_long else None
         message = f"it says {known.value:g} for {still_s:.0f} s, in {known.readings} readings"
+        judge = partial(self._alerts.judge, rule=rules.flapping)
         about = (gateway.gateway, span.sensor)
-        self._alerts.judge(("sensor-stuck", *about), is_stuck, at_us, message, known.value)
+        judge(("sensor-stuck", *about), is_stuck, at_us, message, known.value)
         is_out, value = _out_of_range(rules, span)
         message = f"it says {value:g}, out of {_written(rules.sensor_range)}"
-        self._alerts.judge(("sensor-range", *about), is_out, at_us, message, value)
+        judge(("sensor-range", *about), is_out, at_us, message, value)
 
-    def _forget_one(self, gateway: GatewayState, at_us: int) -> bool:
-        """Make room for one more; whether there is one that has been silent."""
+    def _has_room(self, gateway: GatewayState, sensor: str, at_us: int) -> bool:
+        """Make room for one more; whether there is some, or one that has been silent."""
         sensors = gateway.sensors
-        gone = min(sensors, key=lambda name: (sensors[name].heard_us, name))
-        if sensors[gone].heard_us > at_us - SILENT_US:
-            return False
-        del sensors[gone]
-        self._alerts.forget_about(gateway.gateway, [gone], at_us)
-        return True
+        while True:
+            taken = sum(len(name.encode()) for name in sensors) + len(sensor.encode())
+            if len(sensors) < self._rules.kept.sensors and taken <= MAX_NAME_BYTES:
+                return True
+            gone = min(sensors, key=lambda name: (sensors[name].heard_us, name))
+            if sensors[gone].heard_us > at_us - SILENT_US:
+                return False
+            self._forget(gateway, gone, at_us)
+
+    def _forget(self, gateway: GatewayState, sensor: str, at_us: int) -> None:
+        del gateway.sensors[sensor]
+        self._alerts.forget_about(gateway.gateway, [sensor], at_us)
+
+
+def _is_watched(rules: Thresholds) -> bool:
+    stuck, limits = rules.sensor_stuck, rules.sensor_range
+    has_limits = limits.low is not None or limits.high is not None
+    return (stuck.on and stuck.after_s > 0) or (limits.on and has_limits)
 
 
 def _out_of_range(rules: Thresholds, span: SensorSpan) -> tuple[bool | None, float]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 import msgspec
 
+from cloud_ingest.fleet import fair_history
 from cloud_ingest.fleet.alerts import AlertBook
 from cloud_ingest.fleet.clock import WatchClock
+from cloud_ingest.fleet.flapping import Flaps
 from cloud_ingest.fleet.gateway_state import GatewayState
+from cloud_ingest.fleet.ingest_judging import IngestState
 from cloud_ingest.fleet.latency import Minutes
 from cloud_ingest.fleet.listening import Listening
+from cloud_ingest.fleet.outgoing import OutgoingState
 from cloud_ingest.ingest.member_place import is_column
 
 VERSION: Final = 1
@@ -52,6 +55,7 @@ class LatencyRow(msgspec.Struct, array_like=True, frozen=True):
     p95_ms: float
     p99_ms: float
     max_ms: float
+    part: int = 0
 
 
 class TopologyRow(msgspec.Struct, array_like=True, frozen=True):
@@ -101,6 +105,9 @@ class FleetState(msgspec.Struct):
         began_late_until_us: until then the first number that is heard of a life may be any; None if
             all was heard from the beginning.
         clock: what is known of the clocks of collectors and of the job.
+        flaps: what was wrong of late, and how often.
+        ingest: what is known of the job and its collectors.
+        outgoing: what a way out was told of alerts, and is to be told.
 
     """
 
@@ -115,12 +122,17 @@ class FleetState(msgspec.Struct):
     began_late_until_us: int | None = None
     departed: dict[str, dict[int, int]] = {}
     clock: WatchClock = msgspec.field(default_factory=WatchClock)
+    flaps: Flaps = msgspec.field(default_factory=Flaps)
+    ingest: IngestState = msgspec.field(default_factory=IngestState)
+    outgoing: OutgoingState = msgspec.field(default_factory=OutgoingState)
 
     def forget(self, gateway: str) -> None:
         """Remember nothing of a gateway, as if it had never been heard."""
         self.gateways.pop(gateway, None)
         self.departed.pop(gateway, None)
         self.alerts.forget(gateway)
+        self.flaps.forget(gateway)
+        self.outgoing.forget(gateway)
         for minute in self.minutes.open.values():
             for key in [each for each in minute.histograms if each[0] == gateway]:
                 del minute.histograms[key]
@@ -134,16 +146,12 @@ class FleetState(msgspec.Struct):
 
 
 def newest_of_each(gaps: list[GapRow]) -> list[GapRow]:
-    """Those that are left if each gateway has `MAX_GAPS_A_GATEWAY` at most, in their order."""
+    """Those that are left if the gateways that have the most give room, in their order."""
     if len(gaps) <= MAX_GAPS_A_GATEWAY:
         return gaps
-    counts: Counter[str] = Counter()
-    kept = []
-    for gap in reversed(gaps):
-        counts[gap.gateway] += 1
-        if counts[gap.gateway] <= MAX_GAPS_A_GATEWAY:
-            kept.append(gap)
-    return kept[::-1]
+    return fair_history.newest_of_each(
+        gaps, lambda gap: gap.gateway, most=MAX_CLOSED_GAPS, most_of_one=MAX_GAPS_A_GATEWAY
+    )
 
 
 class _Versioned(msgspec.Struct):

@@ -11,6 +11,7 @@ import pyarrow as pa
 from cloud_ingest.fleet.alerts import Alert
 from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.health import Health
+from cloud_ingest.fleet.kinds import ABOUT
 from cloud_ingest.fleet.state import GapRow, LatencyRow, RowOutbox, TopologyRow
 from cloud_ingest.status_record import StatusRecord
 
@@ -84,8 +85,11 @@ LATENCY: Final = pa.schema(
         ("count", _LONG),
         *((name, _REAL) for name in ("p50_ms", "p95_ms", "p99_ms", "max_ms")),
         ("day", pa.date32()),
+        ("part", _LONG),
     ]
 )
+"""Rows of one ``part`` of a minute replace each other: that with the greatest ``count`` holds; its
+parts add up. Null, in rows of before, is 0."""
 TOPOLOGY: Final = pa.schema(
     [
         ("time", TIME),
@@ -106,6 +110,8 @@ ALERTS: Final = pa.schema(
         ("cleared", TIME),
         ("message", _TEXT),
         ("value", _REAL),
+        ("severity", _TEXT),
+        ("what_to_do", _TEXT),
     ]
 )
 SCHEMAS: Final[Mapping[str, pa.Schema]] = {
@@ -220,6 +226,8 @@ def alerts(all_of_them: Iterable[Alert]) -> pa.Table:
         "cleared": [row.cleared_us for row in rows],
         "message": [row.message for row in rows],
         "value": [row.value for row in rows],
+        "severity": [ABOUT[row.kind].severity for row in rows],
+        "what_to_do": [ABOUT[row.kind].what_to_do for row in rows],
     }
     return _table(columns, ALERTS)
 
@@ -235,7 +243,7 @@ def appended(outbox: RowOutbox) -> dict[str, pa.Table]:
 
 
 def _latency(rows: list[LatencyRow]) -> pa.Table:
-    names = ("gateway", "stage", "count", "p50_ms", "p95_ms", "p99_ms", "max_ms")
+    names = ("gateway", "stage", "count", "p50_ms", "p95_ms", "p99_ms", "max_ms", "part")
     columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in names}
     columns["minute"] = [row.minute_us for row in rows]
     columns["day"] = [row.minute_us // _DAY_US for row in rows]

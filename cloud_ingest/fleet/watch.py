@@ -6,16 +6,19 @@ It has no clock and does no I/O. Who calls it says which batch it has, and keeps
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from cloud_ingest.bounded_counts import added
 from cloud_ingest.fleet import latency, lives, state, tables
+from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold
 from cloud_ingest.fleet.health import Health, health
+from cloud_ingest.fleet.ingest_judging import IngestJudge
 from cloud_ingest.fleet.judging import Judge
 from cloud_ingest.fleet.numbers import Hole
+from cloud_ingest.fleet.order_of_facts import by_sensor, by_time, merged_numbers
+from cloud_ingest.fleet.outgoing import OutgoingAlerts
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.sensors import SensorJudge
 from cloud_ingest.fleet.state import FleetState, GapRow, LatencyRow, TopologyRow
@@ -26,18 +29,16 @@ from cloud_ingest.ingest.facts import (
     BatchFacts,
     GivenUp,
     Interval,
-    Numbers,
-    SensorSpan,
     Statement,
 )
 from cloud_ingest.ingest.member_place import NO_PLACE, MemberError, read_place
+from cloud_ingest.ingest.signs import IngestSigns
 from cloud_ingest.status_record import StatusError, StatusRecord, decode
 
 LATE_START_US: Final = 600_000_000
 """A watch that begins late takes numbers as had, below the first that it hears, for so long."""
 SETTLED_US: Final = 10_000_000
 """What is missing for less than this is not told: two links need not be as fast."""
-_LAST: Final = 2**63
 
 
 class FleetWatch:
@@ -48,6 +49,7 @@ class FleetWatch:
         remembered: what an earlier watch's `state` returned; None for one that begins.
         after: number of the last rows in the tables, where nothing is remembered of what came
             before: then it begins late.
+        hands_out: whether there is a way out that is told of alerts.
 
     Raises:
         StateError: what is remembered can't be read.
@@ -55,7 +57,12 @@ class FleetWatch:
     """
 
     def __init__(
-        self, rules: AlertRules, remembered: bytes | None = None, *, after: int = 0
+        self,
+        rules: AlertRules,
+        remembered: bytes | None = None,
+        *,
+        after: int = 0,
+        hands_out: bool = False,
     ) -> None:
         self._rules = rules
         self._state = FleetState() if remembered is None else state.decode(remembered)
@@ -63,8 +70,13 @@ class FleetWatch:
             self._state.outbox.number = after + 1
             self._state.began_late_until_us = -1
         known = self._state
-        self._judge = Judge(rules, known.alerts, known.listening, known.clock)
-        self._sensors = SensorJudge(rules, self._state.alerts)
+        self._alerts = DampedAlerts(known.alerts, known.flaps)
+        self._judge = Judge(rules, self._alerts, known.listening, known.clock)
+        self._sensors = SensorJudge(rules, self._alerts)
+        remind_us = round(rules.kept.remind_s * 1e6)
+        self.outgoing = OutgoingAlerts(known.alerts, known.outgoing, remind_us, is_used=hands_out)
+        """What a way out is to be told, once `state` is kept."""
+        self._ingest = IngestJudge(rules, self._alerts, known.ingest)
         # What changed last may not have come into the tables.
         self._has_news = self._gaps_changed = remembered is not None
         self._state.alerts.has_changed |= remembered is not None
@@ -93,10 +105,11 @@ class FleetWatch:
             del queries[gone]
         self._has_news = True
         self._state.clock.job_says(facts.committed_us, self.progress_us)
+        self._ingest.took(facts.activity, self._job_us(facts.committed_us))
         facts = self._state.clock.timed(facts, self._state.gateways)
         come_us: dict[str, int] = {}
         events: list[Statement | Activity] = [*facts.statements, *facts.activity]
-        for each in sorted(events, key=_by_time):
+        for each in sorted(events, key=by_time):
             if each.collected_us == UNTIMED_US:
                 continue
             gateway = self._hear(each.gateway, each.collected_us)
@@ -110,7 +123,7 @@ class FleetWatch:
             if untimed.collected_us == UNTIMED_US and known is not None:
                 known.act(untimed, None)
         other_us = self.progress_us or facts.committed_us
-        for name, epoch, come, kept_local in _merged(facts.numbers):
+        for name, epoch, come, kept_local in merged_numbers(facts.numbers):
             at_us = come_us.get(name, other_us)
             gateway = self._known(name, at_us)
             gateway.kept_local = added(gateway.kept_local, kept_local)
@@ -119,7 +132,7 @@ class FleetWatch:
             self._give_up(told, come_us.get(told.gateway, other_us))
         for delays in facts.delays:
             self._state.minutes.take(delays)
-        for span in sorted(facts.sensors, key=_by_sensor):
+        for span in sorted(facts.sensors, key=by_sensor):
             at_us = come_us.get(span.gateway, other_us)
             self._sensors.take(self._known(span.gateway, at_us), span, at_us)
         self._committed_us = facts.committed_us
@@ -136,6 +149,25 @@ class FleetWatch:
         clock.job_says(now_us, self.progress_us)
         self._state.listening.took(clock.heard_until(collected_us, self.progress_us))
         self._has_news = True
+
+    def ingest_says(self, signs: IngestSigns, now_us: int) -> None:
+        """Take what the job sees of itself and of its collectors.
+
+        Args:
+            signs: what it saw since it last said so.
+            now_us: the clock that batches are committed by.
+
+        """
+        self._state.clock.job_says(now_us, self.progress_us)
+        self._ingest.see(signs, self._job_us(now_us))
+
+    def ingest_ends(self) -> None:
+        """The job ends, and was not killed."""
+        self._ingest.ended()
+
+    def _job_us(self, now_us: int) -> int:
+        limit_us = self._state.clock.limit_us
+        return now_us if limit_us is None else limit_us
 
     @property
     def progress_us(self) -> int | None:
@@ -154,20 +186,21 @@ class FleetWatch:
 
         """
         progress_us = self.progress_us
-        if progress_us is None:
-            return FleetChanges()
-        if self._has_news:
-            self._look(progress_us)
-        elapsed_us = 0 if self._committed_us is None else max(0, now_us - self._committed_us)
-        for minute_us, key, counts in self._state.minutes.due(progress_us + elapsed_us):
-            self._state.outbox.latency.append(_latency_row(minute_us, key, counts))
+        self._ingest.time_passed(self._job_us(now_us))
+        if progress_us is None or not self._has_news:
+            self.outgoing.look(self._job_us(now_us))
         replaced = {}
-        if self._has_news:
-            replaced["gateways"] = tables.gateways(
-                self._gateways(), self._healths(progress_us), progress_us
-            )
-        if self._gaps_changed:
-            replaced["gaps"] = tables.gaps(self._gateways(), self._state.gaps)
+        if progress_us is not None:
+            if self._has_news:
+                self._look(progress_us)
+            elapsed_us = 0 if self._committed_us is None else max(0, now_us - self._committed_us)
+            for due in self._state.minutes.due(progress_us + elapsed_us):
+                self._state.outbox.latency.append(_latency_row(due))
+            if self._has_news:
+                healths = self._healths(progress_us)
+                replaced["gateways"] = tables.gateways(self._gateways(), healths, progress_us)
+            if self._gaps_changed:
+                replaced["gaps"] = tables.gaps(self._gateways(), self._state.gaps)
         if self._state.alerts.has_changed:
             replaced["alerts"] = tables.alerts(self._state.alerts.all())
         return FleetChanges(
@@ -213,7 +246,7 @@ class FleetWatch:
         return gateway
 
     def _healths(self, now_us: int) -> dict[str, Health]:
-        kinds = self._state.alerts.kinds()
+        kinds = self._alerts.kinds()
         return {
             each.gateway: health(
                 each,
@@ -229,7 +262,7 @@ class FleetWatch:
         departed[name] = self._state.gateways.pop(name).tops()
         for longest in list(departed)[: -state.DEPARTED_TIMES * self._rules.kept.gateways]:
             del departed[longest]
-        self._state.alerts.forget_about(name, None, at_us)
+        self._alerts.forget_about(name, None, at_us)
         self._gaps_changed = True
 
     def _hear(self, name: str, at_us: int) -> GatewayState:
@@ -327,44 +360,18 @@ class FleetWatch:
             self._judge.time_passed(gateway, progress_us)
             for life in gateway.lives.values():
                 self._gaps_changed |= life.numbering.tell(progress_us - SETTLED_US)
+        self._alerts.time_passed(progress_us)
+        self.outgoing.look(progress_us)
         before_us = listening.ago(round(kept.closed_s * 1e6))
         alerts.drop_closed(before_us)
         gaps = [gap for gap in self._state.gaps if gap.found_us >= before_us]
-        gaps = state.newest_of_each(gaps)[-state.MAX_CLOSED_GAPS :]
+        gaps = state.newest_of_each(gaps)
         self._gaps_changed |= len(gaps) != len(self._state.gaps)
         self._state.gaps = gaps
 
 
-def _latency_row(minute_us: int, key: latency.Key, counts: Mapping[int, int]) -> LatencyRow:
+def _latency_row(due: tuple[int, int, latency.Key, Mapping[int, int]]) -> LatencyRow:
+    minute_us, part, key, counts = due
     p50_ms, p95_ms, p99_ms = (latency.percentile_ms(counts, share) for share in (0.5, 0.95, 0.99))
     told = p50_ms, p95_ms, p99_ms, latency.most_ms(counts)
-    return LatencyRow(key[0], minute_us, key[1], sum(counts.values()), *told)
-
-
-def _by_time(each: Statement | Activity) -> tuple[int, str, int, int]:
-    """What a gateway says comes before how much it said."""
-    if isinstance(each, Statement):
-        return (each.collected_us, each.gateway, each.boot_epoch, each.sequence)
-    return (each.collected_us, each.gateway, _LAST, 0)
-
-
-def _by_sensor(span: SensorSpan) -> tuple[str | int | float, ...]:
-    """By time; what else there is in it decides between two of one time."""
-    about = span.gateway, span.sensor
-    values = span.first, span.last, span.low, span.high
-    return (*about, span.first_us, span.last_us, span.count, span.changes, *values)
-
-
-def _merged(
-    all_numbers: Iterable[Numbers],
-) -> Iterator[tuple[str, int, Sequence[Interval], int]]:
-    """Logged numbers of clients' messages by gateway and life, and how many stay there."""
-    come: dict[tuple[str, int], list[Interval]] = {}
-    kept_local: Counter[tuple[str, int]] = Counter()
-    for numbers in all_numbers:
-        if numbers.logged and not numbers.control:
-            key = numbers.gateway, numbers.boot_epoch
-            come.setdefault(key, []).extend((*numbers.seen, *numbers.kept_local))
-            kept_local[key] += sum(last - first + 1 for first, last in numbers.kept_local)
-    for key in sorted(come):
-        yield *key, come[key], kept_local[key]
+    return LatencyRow(key[0], minute_us, key[1], sum(counts.values()), *told, part)

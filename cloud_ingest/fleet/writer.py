@@ -8,6 +8,7 @@ one before began.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,12 +16,14 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
+from cloud_ingest.alert_record import WayOut
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.state_file import store_of
 from cloud_ingest.fleet.tables import PARTITIONS, SCHEMAS, FleetChanges
 from cloud_ingest.fleet.watch import FleetWatch
 from cloud_ingest.ingest.facts import BatchFacts
+from cloud_ingest.ingest.signs import IngestSigns
 
 APPLICATION: Final = "hedgerow-fleet"
 """Whose transactions they are in Delta's log."""
@@ -35,6 +38,8 @@ _CONFIGURATION: Final = {
     "delta.checkpointInterval": "50",
 }
 
+_log = logging.getLogger(__name__)
+
 
 class FleetWriter:
     """The tables of one fleet; there is one writer of them at a time.
@@ -45,6 +50,7 @@ class FleetWriter:
         query: whose batches come; another one counts them anew.
         rules: when alerts are raised.
         write_interval_s: from one write to the next, by the times of batches.
+        way_out: is told of alerts; None: there is none.
 
     Raises:
         StateError: the state can't be read; the message names the file.
@@ -60,17 +66,22 @@ class FleetWriter:
         query: str,
         rules: AlertRules | None = None,
         write_interval_s: float = WRITE_INTERVAL_S,
+        way_out: WayOut | None = None,
     ) -> None:
         self._uri = uri.rstrip("/")
         self._options = dict(storage_options or {})
         self._query = query
         self._interval_us = round(write_interval_s * 1e6)
         self._rules = rules or AlertRules()
+        self._way_out = way_out
+        self._does_it_wait = False
         self._file = store_of(uri, storage_options)
         remembered = self._file.read()
         after = 0 if remembered is not None else max(map(self._written, PARTITIONS))
         try:
-            self._watch = FleetWatch(self._rules, remembered, after=after)
+            self._watch = FleetWatch(
+                self._rules, remembered, after=after, hands_out=way_out is not None
+            )
         except StateError as error:
             raise StateError(f"{self._file.where}: {error}") from error
         self._is_kept = True
@@ -114,6 +125,16 @@ class FleetWriter:
         """
         self._watch.progressed(collected_us, now_us)
 
+    def ingest_says(self, signs: IngestSigns, now_us: int) -> None:
+        """Take what the job sees of itself and of its collectors.
+
+        Args:
+            signs: what it saw since it last said so.
+            now_us: by the clock that batches are committed by.
+
+        """
+        self._watch.ingest_says(signs, now_us)
+
     def tick(self, now_us: int) -> bool:
         """Write if it is time to; return whether that was so.
 
@@ -127,17 +148,42 @@ class FleetWriter:
         self._end_what_was_begun()
         self._last_us = now_us
         changes = self._watch.changes(self._now_us)
-        if not changes:
-            return False
-        self._watch.begin_writing()
-        self._keep()
-        self._write(changes)
-        return True
+        if changes:
+            self._watch.begin_writing()
+            self._keep()
+            self._write(changes)
+        self._hand_out()
+        return bool(changes)
 
     def close(self) -> None:
         """Write what has not been written."""
         self._last_us = None
         self.tick(self._now_us)
+
+    def ingest_ends(self) -> None:
+        """Keep that the job ends and was not killed, and write what has not been written."""
+        self._watch.ingest_ends()
+        self.close()
+        self._keep()
+
+    def _hand_out(self) -> None:
+        """Tell the way out what it was not told yet; what it does not take waits."""
+        records = self._watch.outgoing.pending
+        if self._way_out is None or not records:
+            return
+        self._keep()  # what was told is never taken back by a kill
+        handed = 0
+        try:
+            for record in records:
+                self._way_out.take(record)
+                handed += 1
+        except Exception as error:  # tables do not wait for it
+            if not self._does_it_wait:
+                _log.warning("alerts wait for their way out: %s: %s", type(error).__name__, error)
+        self._does_it_wait = handed < len(records)
+        if handed:
+            self._watch.outgoing.handed(handed)
+            self._keep()
 
     def _keep(self) -> None:
         self._file.replace(self._watch.state())
@@ -175,6 +221,7 @@ class FleetWriter:
             self._table_uri(name),
             rows,
             mode="append",
+            schema_mode="merge",  # columns that a later version has
             partition_by=PARTITIONS[name],
             storage_options=self._options,
             commit_properties=CommitProperties(app_transactions=[transaction]),

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import msgspec
 from deltalake.exceptions import DeltaError
 
+from cloud_ingest.alert_record import WayOut
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.writer import FleetWriter
@@ -20,6 +21,7 @@ from cloud_ingest.ingest import set_aside
 from cloud_ingest.ingest.facts import BatchFacts, gateways_of, only_of
 from cloud_ingest.ingest.halving import STORAGE_ERRORS
 from cloud_ingest.ingest.set_aside import AsideCounts
+from cloud_ingest.ingest.signs import IngestSigns
 from cloud_ingest.tables.delta import TableError, named_errors
 from cloud_ingest.tables.store import TableStore
 
@@ -39,8 +41,14 @@ class Follower(Protocol):
     def progressed(self, collected_us: int, now_us: int) -> None:
         """Learn until when a collector heard all that there was, and what the job's clock says."""
 
+    def ingest_says(self, signs: IngestSigns, now_us: int) -> None:
+        """Learn what the job sees of itself and of its collectors."""
+
     def tick(self, now_us: int) -> bool:
         """Write what time alone has changed."""
+
+    def ingest_ends(self) -> None:
+        """Learn that the job ends and was not killed; write what has not been written."""
 
     def close(self) -> None:
         """Write what has not been written."""
@@ -94,15 +102,33 @@ class FactsTeller:
             if query == self._query and facts.batch_id <= batch_id:
                 self.committed(facts)
 
-    def nothing_came(self, heard_until_us: int | None, now_us: int) -> None:
-        """Tell of time that passed, and until when a collector heard all that there was."""
+    def nothing_came(self, heard_until_us: int | None, now_us: int, signs: IngestSigns) -> bool:
+        """Tell of time that passed, until when a collector heard all that there was, and of signs.
+
+        Returns:
+            Whether all of it was told.
+
+        """
         self._tell()
         try:
+            self._follower.ingest_says(signs, now_us)
             if heard_until_us is not None:
                 self._follower.progressed(heard_until_us, now_us)
             self._follower.tick(now_us)
         except Exception as error:  # it is tried again
             self._note(set_aside.FLEET, error)
+            return False
+        return True
+
+    def ingest_ends(self) -> None:
+        """Tell that the job ends.
+
+        Raises:
+            TableError: the fleet's tables can't be written.
+
+        """
+        with _named():
+            self._follower.ingest_ends()
 
     def close(self) -> None:
         """Tell of the end.
@@ -170,6 +196,7 @@ def teller(
     rules: AlertRules | None,
     last_batch: Callable[[str], int],
     aside: AsideCounts,
+    way_out: WayOut | None = None,
 ) -> FactsTeller:
     """The teller of the fleet's tables; what a job died before it told is told.
 
@@ -179,6 +206,7 @@ def teller(
         rules: when alerts are raised.
         last_batch: the last batch that a query has committed.
         aside: counts what can't be told.
+        way_out: is told of alerts.
 
     Raises:
         TableError: what the fleet's tables are folded from can't be read.
@@ -187,11 +215,11 @@ def teller(
     noted_query, noted = noted_facts(tables)
     told = [facts for facts in noted if last_batch(noted_query) >= facts.batch_id]
     if noted_query != query and told:
-        before = _teller(tables, noted_query, rules, aside)
+        before = _teller(tables, noted_query, rules, aside, way_out)
         for facts in told:
             before.committed(facts)
         before.close()
-    made = _teller(tables, query, rules, aside)
+    made = _teller(tables, query, rules, aside, way_out)
     if noted_query == query:
         for facts in told:
             made.committed(facts)
@@ -199,10 +227,15 @@ def teller(
 
 
 def _teller(
-    tables: TableStore, query: str, rules: AlertRules | None, aside: AsideCounts
+    tables: TableStore,
+    query: str,
+    rules: AlertRules | None,
+    aside: AsideCounts,
+    way_out: WayOut | None,
 ) -> FactsTeller:
     def follow() -> Follower:
-        return FleetWriter(tables.uri, dict(tables.options), query=query, rules=rules)
+        options = dict(tables.options)
+        return FleetWriter(tables.uri, options, query=query, rules=rules, way_out=way_out)
 
     with _named():
         return FactsTeller(tables, query, follow, aside)

@@ -228,7 +228,12 @@ def _take_all(
     asked: threading.Event,
 ) -> None:
     """Take what there is, or until the job is asked to end, also while Spark is starting."""
-    again = Beginnings(options.follow, lambda: ingest.taken, asked, _warn)
+
+    def say(line: str) -> None:
+        _warn(line)
+        ingest.beginnings.begun_again(line)
+
+    again = Beginnings(options.follow, lambda: ingest.taken, asked, say)
     with contextlib.ExitStack() as stack:
         try:
             conf = _pairs(options.conf)

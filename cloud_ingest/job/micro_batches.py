@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from cloud_ingest.alert_record import WayOut
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.ingest import after_commit, set_aside
 from cloud_ingest.ingest.delay_buckets import shifted
@@ -29,6 +30,7 @@ from cloud_ingest.ingest.range_halves import take_in_parts
 from cloud_ingest.ingest.scan import BadBatches, DamageFound, Scanned, scan
 from cloud_ingest.ingest.tasks import TaskOrder, TaskResult
 from cloud_ingest.job.checkpoint import query_of
+from cloud_ingest.job.collector_signs import UntoldBeginnings, collector_signs
 from cloud_ingest.job.task_runners import (
     LocalTasks,
     SparkTasks,
@@ -71,6 +73,7 @@ class IngestSettings:
         rules: when alerts are raised; None: as they are by themselves.
         mappings: how messages of other makes are read.
         limits: how large the ledger may grow.
+        way_out: is told of alerts; None: nobody is.
 
     """
 
@@ -81,6 +84,7 @@ class IngestSettings:
     rules: AlertRules | None = None
     mappings: tuple[MappingRule, ...] = ()
     limits: LedgerLimits | None = None
+    way_out: WayOut | None = None
 
 
 class Ingest:
@@ -106,6 +110,8 @@ class Ingest:
         self._query = ""
         self._bad: dict[tuple[str, str, int], str] = {}
         self._told_before: list[BatchFacts] = []
+        self.beginnings = UntoldBeginnings()
+        """Of the query: noted by who begins it again."""
         self.set_aside = set_aside.AsideCounts()
         """What this run has set aside."""
         self.taken = 0
@@ -173,14 +179,13 @@ class Ingest:
         Args:
             spools: folders that collectors fill.
 
-        Raises:
-            TableError: they can't be written.
-
         """
         if self._teller is not None and self.busy.acquire(blocking=False):
             try:
-                heard_until_us = progress_us(spools, self._settings.name)
-                self._teller.nothing_came(heard_until_us, time.time_ns() // 1_000)
+                name, now_us = self._settings.name, time.time_ns() // 1_000
+                signs = self.beginnings.signs(collector_signs(spools, name))
+                if self._teller.nothing_came(progress_us(spools, name), now_us, signs):
+                    self.beginnings.told(signs)
             finally:
                 self.busy.release()
 
@@ -193,7 +198,7 @@ class Ingest:
         """
         self._kept.keep(now=True)
         if self._teller is not None:
-            self._teller.close()
+            self._teller.ingest_ends()
 
     def _look_after(self, act: Callable[[], None]) -> None:
         """Do what rows do not depend on, and what is done again another time."""
@@ -206,10 +211,10 @@ class Ingest:
         if query == self._query and self._teller is not None:
             return
         self._query, self._teller = query, None
-        tables, rules = self._settings.tables, self._settings.rules
+        own, last_batch = self._settings, self.telemetry.last_batch
         try:
             self._teller = after_commit.teller(
-                tables, query, rules, self.telemetry.last_batch, self.set_aside
+                own.tables, query, own.rules, last_batch, self.set_aside, own.way_out
             )
         except Exception as error:  # rows do not wait for it; it is tried with the next batch
             self.set_aside.note(set_aside.FLEET, f"{type(error).__name__}: {error}")

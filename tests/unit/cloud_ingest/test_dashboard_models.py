@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_tables import ALERTS, GAPS, NOW, TELEMETRY, TOPOLOGY, Fleet, put, readings, rows
@@ -268,6 +268,24 @@ def test_a_minute_that_was_told_again_counts_once(tmp_path: Path) -> None:
     before = loss_view.latency(models.rollups, 24)
     more = latency.set_column(3, "count", pa.array(np.array(latency["count"]) + 900))
     put(tmp_path, "latency", more)
+    models.refresh(1e9)
+    after = loss_view.latency(models.rollups, 24)
+    for stage, told in before["stages"].items():
+        assert after["stages"][stage]["rate_per_s"] == pytest.approx(
+            [rate + 2 for rate in told["rate_per_s"]], rel=1e-4
+        )
+
+
+def test_what_came_late_of_a_minute_is_added_to_it(tmp_path: Path) -> None:
+    of_before = Fleet(2).latency(hours=2)
+    put(tmp_path, "latency", of_before.drop_columns(["part"]))
+    models = Models(Lake(tmp_path))
+    models.refresh_all()
+    before = loss_view.latency(models.rollups, 24)
+    counts = pa.array(np.full(of_before.num_rows, 900))
+    late = of_before.set_column(3, "count", counts).drop_columns(["part"])
+    late = late.append_column("part", pa.array(np.arange(1, late.num_rows + 1)))
+    write_deltalake(tmp_path / "latency", late, mode="append", schema_mode="merge")
     models.refresh(1e9)
     after = loss_view.latency(models.rollups, 24)
     for stage, told in before["stages"].items():

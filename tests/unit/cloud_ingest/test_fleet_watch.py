@@ -14,7 +14,7 @@ from watched_fleet import Gateway, WatchedFleet, at
 
 from cloud_ingest.fleet import state
 from cloud_ingest.fleet.gateway_state import GatewayState
-from cloud_ingest.fleet.rules import AlertRules, Kept, read
+from cloud_ingest.fleet.rules import AlertRules, read
 from cloud_ingest.fleet.state import MAX_GAPS_A_GATEWAY, FleetState, StateError
 from cloud_ingest.fleet.watch import FleetWatch
 from cloud_ingest.ingest.facts import (
@@ -252,7 +252,7 @@ def test_topology_has_a_row_when_it_changes_alone() -> None:
 
 
 def test_the_state_is_bounded_by_gateways_and_sensors() -> None:
-    rules = AlertRules(kept=Kept(gateways=5, sensors=3))
+    rules = read("[sensor-range]\nhigh = 1e9\n[kept]\ngateways = 5\nsensors = 3")
     watch = FleetWatch(rules)
     sizes = []
     for number in range(60):
@@ -324,3 +324,21 @@ def test_a_place_that_an_earlier_watch_took_and_that_is_none_is_unknown(
     remembered.gateways["gw-a"].domain, remembered.gateways["gw-a"].group = domain, group
     found = state.decode(remembered.encode()).gateways["gw-a"]
     assert (found.domain, found.group) == ((domain, group) if is_kept else (None, None))
+
+
+def test_what_comes_late_of_a_minute_that_is_forgotten_is_a_part_of_it_and_counts_once() -> None:
+    watch = FleetWatch(AlertRules())
+    minute_us = at(0) // 60_000_000 * 60_000_000
+    told = []
+    for number, second in enumerate((0, 80, 300, 500, 700)):
+        delays = (Delays("gw-a", minute_us, "origin-collector", {number: 2}),)
+        facts = batch(number, second, delays=delays, activity=(active(second),))
+        watch.take(facts)
+        changes = watch.changes(at(second))
+        watch.begin_writing()
+        watch = FleetWatch(AlertRules(), watch.state()) if number == 2 else watch
+        watch.written(changes)
+        if "latency" in changes.append:
+            found = changes.append["latency"].to_pylist()
+            told += [(row["part"], row["count"]) for row in found]
+    assert told == [(0, 4), (0, 6), (1, 2), (2, 2)]

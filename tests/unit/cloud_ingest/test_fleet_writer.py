@@ -58,6 +58,16 @@ def test_a_table_of_before_gets_the_columns_that_it_lacks(tmp_path: Path) -> Non
     assert {row["state"] for row in rows(tmp_path, "gaps")} == {"missing"}
 
 
+def test_an_appended_table_of_before_gets_the_columns_that_it_lacks(tmp_path: Path) -> None:
+    before = SCHEMAS["latency"].remove(SCHEMAS["latency"].get_field_index("part"))
+    DeltaTable.create(str(tmp_path / "latency"), before, partition_by="day")
+    writer = FleetWriter(str(tmp_path), query="q")
+    for facts in batches(160):
+        writer.after(facts)
+    writer.close()
+    assert {row["part"] for row in rows(tmp_path, "latency")} == {0}
+
+
 def test_tables_are_written_at_most_every_few_seconds_and_at_the_end(tmp_path: Path) -> None:
     writer = FleetWriter(str(tmp_path), query="q", write_interval_s=25.0)
     for facts in batches(100):

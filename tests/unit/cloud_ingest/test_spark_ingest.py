@@ -20,6 +20,7 @@ from cloud_ingest.ingest import after_commit
 from cloud_ingest.ingest.after_commit import FactsTeller
 from cloud_ingest.ingest.facts import BatchFacts
 from cloud_ingest.ingest.set_aside import AsideCounts
+from cloud_ingest.ingest.signs import IngestSigns
 from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.query import frame
 from cloud_ingest.record import Record
@@ -275,8 +276,14 @@ def test_the_facts_of_a_batch_are_told_though_the_job_died_before_it_told_them(
         def progressed(self, collected_us: int, now_us: int) -> None:
             pass
 
+        def ingest_says(self, signs: IngestSigns, now_us: int) -> None:
+            pass
+
         def tick(self, now_us: int) -> bool:
             return False
+
+        def ingest_ends(self) -> None:
+            pass
 
         def close(self) -> None:
             pass

@@ -1,0 +1,89 @@
+"""The kinds of alerts: how bad each is, and what to do. Pure; each kind stands here once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import msgspec
+
+Kind = Literal[
+    "silent",
+    "gap",
+    "flapping-root",
+    "clock-off",
+    "disk-wearing",
+    "disk-full",
+    "under-voltage",
+    "hot",
+    "sensor-stuck",
+    "sensor-range",
+    "two-lives",
+    "given-up",
+    "sensors-unwatched",
+    "flapping",
+    "ingest-behind",
+    "ingest-failing",
+    "quarantine-growing",
+    "collector-silent",
+    "collector-disk",
+]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+Severity = Literal["critical", "warning"]
+"""``critical``: messages are not seen, or will be lost soon, unless somebody acts."""
+INGEST: Final = ""
+"""In place of a gateway, of alerts about the job and its collectors: they name none."""
+
+
+class KindRule(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab", kw_only=True
+):
+    """Thresholds of one kind of alert. With ``on = false`` it is never raised."""
+
+    on: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AboutKind:
+    """What is true of all alerts of one kind.
+
+    Attributes:
+        severity: how bad it is.
+        what_to_do: the first step, and the page that says more.
+
+    """
+
+    severity: Severity
+    what_to_do: str
+
+
+_PAGE: Final = "docs/what-to-do-when.md"
+_SILENT: Final = f"{_PAGE}#a-gateway-is-silent"
+_DISK: Final = f"{_PAGE}#the-disk-is-full"
+_INGEST: Final = f"{_PAGE}#the-ingest-raises-an-alert"
+_ALERTS: Final = "docs/monitoring.md#alerts-of-a-fleet"
+
+ABOUT: Final[Mapping[Kind, AboutKind]] = {
+    "silent": AboutKind("critical", f"hedgerow status HOST, then {_SILENT}"),
+    "gap": AboutKind("warning", f"see whether its origin still has them: {_ALERTS}"),
+    "flapping-root": AboutKind("warning", f"look at its links: {_PAGE}#there-is-no-link"),
+    "clock-off": AboutKind("warning", f"{_PAGE}#the-clock-is-wrong"),
+    "disk-wearing": AboutKind("warning", f"find what writes so much on that machine: {_DISK}"),
+    "disk-full": AboutKind("critical", _DISK),
+    "under-voltage": AboutKind("warning", "take a better supply and a shorter cable"),
+    "hot": AboutKind("warning", "give it air, or a heat sink"),
+    "sensor-stuck": AboutKind("warning", f"look at the sensor: {_ALERTS}"),
+    "sensor-range": AboutKind("warning", f"look at what the sensor measures: {_ALERTS}"),
+    "two-lives": AboutKind("critical", f"{_PAGE}#a-card-was-cloned"),
+    "given-up": AboutKind("warning", f"see which starts it has: {_ALERTS}"),
+    "sensors-unwatched": AboutKind(
+        "warning", f"let its rules be for fewer sensors, or raise kept.sensors: {_ALERTS}"
+    ),
+    "flapping": AboutKind("warning", f"look for what comes and goes: {_ALERTS}"),
+    "ingest-behind": AboutKind("warning", _INGEST),
+    "ingest-failing": AboutKind("critical", _INGEST),
+    "quarantine-growing": AboutKind("warning", _INGEST),
+    "collector-silent": AboutKind("critical", _INGEST),
+    "collector-disk": AboutKind("critical", _INGEST),
+}

@@ -1,0 +1,46 @@
+"""What the job sees of itself and of its collectors, beside micro-batches: evidence for the watch.
+
+Times are microseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorSign:
+    """What a spool shows of its collector, and of how far the job is with it.
+
+    Attributes:
+        spool: its folder.
+        status_us: when ``status.json`` was written, by the clock of its disk; it is compared with
+            itself alone. None: there is none.
+        refusals: how often the collector's disk refused something, by what it was.
+        marked: how far the spool goes, over all segments.
+        committed: likewise, how far the tables have it.
+
+    """
+
+    spool: str
+    status_us: int | None
+    refusals: Mapping[str, int]
+    marked: int
+    committed: int
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSigns:
+    """What the job saw since it last said so.
+
+    Attributes:
+        collectors: of all of its spools.
+        begun_again: why the query was begun again, each time.
+        has_started: the job has just begun.
+
+    """
+
+    collectors: tuple[CollectorSign, ...]
+    begun_again: tuple[str, ...] = ()
+    has_started: bool = False

@@ -1,0 +1,257 @@
+"""What a way out is told: each change of each alert once, in order, whenever the job is killed."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+from watched_fleet import WatchedFleet
+
+from cloud_ingest import alert_record
+from cloud_ingest.alert_record import AlertRecord, AlertRecordError
+from cloud_ingest.fleet.alerts import AlertBook
+from cloud_ingest.fleet.outgoing import (
+    MAX_PENDING_A_GATEWAY,
+    OutgoingAlerts,
+    OutgoingState,
+)
+from cloud_ingest.fleet.rules import AlertRules
+from cloud_ingest.fleet.state_file import StateFile
+from cloud_ingest.fleet.writer import FleetWriter
+from cloud_ingest.ingest.facts import BatchFacts
+
+pytestmark = pytest.mark.usefixtures("without_tables")
+DAY_US = 86_400_000_000
+
+
+class KilledError(Exception):
+    """The writer dies here."""
+
+
+@pytest.fixture
+def without_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the state is kept: writing Delta tables takes most of the time, and tells nobody."""
+    monkeypatch.setattr(FleetWriter, "_write", lambda self, changes: self._watch.written(changes))
+
+
+class Told:
+    """A way out that keeps what it gets; it may refuse."""
+
+    def __init__(self) -> None:
+        self.records: list[AlertRecord] = []
+        self.refuses = False
+
+    def take(self, record: AlertRecord) -> None:
+        if self.refuses:
+            raise OSError("no network")
+        self.records.append(record)
+
+    @property
+    def changes(self) -> list[tuple[str, str]]:
+        """Rule and change of each, copies left out."""
+        met = {one.delivery_id: one for one in self.records}
+        return [(one.rule, one.change) for one in met.values()]
+
+
+class Alerts:
+    def __init__(self, remind_us: int = DAY_US) -> None:
+        self.book, self.known = AlertBook(), OutgoingState()
+        self.out = OutgoingAlerts(self.book, self.known, remind_us, is_used=True)
+
+    def changes(self, now_us: int) -> list[tuple[str, str, int]]:
+        self.out.look(now_us)
+        found = [(one.rule, one.change, one.number) for one in self.out.pending]
+        self.out.handed(len(found))
+        return found
+
+
+def _batches() -> list[BatchFacts]:
+    fleet = WatchedFleet(3, batch_s=20.0)
+    fleet[0].temperature_cel = lambda now: 90.0 if 60 < now < 120 or 200 < now < 260 else 40.0
+    fleet.when(100, lambda: setattr(fleet[1], "is_down", True))
+    fleet.when(240, lambda: setattr(fleet[1], "is_down", False))
+    fleet[2].disk_free = 0.01
+    return list(fleet.batches(360))
+
+
+WANTED = [
+    ("disk-full", "raised"),
+    *[("hot", change) for change in ("raised", "cleared", "raised", "cleared")],
+    ("silent", "raised"),
+    ("silent", "cleared"),
+]
+
+
+def test_each_change_is_told_once(tmp_path: Path) -> None:
+    told = Told()
+    writer = FleetWriter(str(tmp_path), query="q", way_out=told)
+    for facts in _batches():
+        writer.after(facts)
+    writer.close()
+    assert Counter(told.changes) == Counter(WANTED)
+    assert len({one.delivery_id for one in told.records}) == len(told.records)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_kill_at_any_moment_loses_no_change_and_a_copy_is_known_by_its_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    told, draw, left = Told(), random.Random(seed), [5]
+    replace, take = StateFile.replace, Told.take
+
+    def step() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KilledError
+
+    def replaced(store: StateFile, data: bytes) -> None:
+        step()
+        replace(store, data)
+        step()
+
+    class Killed(BaseException):
+        """As a kill is: nobody catches it."""
+
+    def taken(self: Told, record: AlertRecord) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Killed
+        take(self, record)
+        left[0] -= 1
+        if left[0] == 0:
+            raise Killed
+
+    monkeypatch.setattr(StateFile, "replace", replaced)
+    monkeypatch.setattr(Told, "take", taken)
+    waiting, kills = _batches(), 0
+    writer = FleetWriter(str(tmp_path), query="q", way_out=told)
+    while waiting:
+        try:
+            writer.after(waiting[0])
+        except (KilledError, Killed):
+            kills += 1
+            left[0] = -1
+            writer = FleetWriter(str(tmp_path), query="q", way_out=told)
+            left[0] = draw.randint(1, 9)
+            continue
+        waiting.pop(0)
+    left[0] = -1
+    writer.close()
+    assert kills >= 5
+    assert Counter(told.changes) == Counter(WANTED)
+
+
+def test_what_a_way_out_does_not_take_waits_in_order_and_tables_do_not(tmp_path: Path) -> None:
+    told = Told()
+    told.refuses = True
+    writer = FleetWriter(str(tmp_path), query="q", way_out=told)
+    batches = _batches()
+    for facts in batches[:-1]:
+        writer.after(facts)
+    assert not told.records
+    told.refuses = False
+    writer.after(batches[-1])
+    writer.close()
+    assert Counter(told.changes) == Counter(WANTED)
+    hot = [one.change for one in told.records if one.rule == "hot"]
+    assert hot == ["raised", "cleared", "raised", "cleared"]
+
+
+def test_a_way_out_that_comes_later_is_told_of_what_is_open(tmp_path: Path) -> None:
+    writer = FleetWriter(str(tmp_path), query="q")
+    batches = _batches()
+    for facts in batches[:-1]:
+        writer.after(facts)
+    told = Told()
+    writer = FleetWriter(str(tmp_path), query="q", way_out=told)
+    writer.after(batches[-1])
+    writer.close()
+    assert told.changes == [("disk-full", "raised")]
+
+
+def test_an_alert_that_stays_open_is_told_of_again_each_day() -> None:
+    alerts = Alerts()
+    alerts.book.judge(("hot", "gw-a", ""), True, 1, "hot")
+    found = [alerts.changes(day * DAY_US // 2 + 1) for day in range(6)]
+    assert found == [
+        [("hot", "raised", 0)],
+        [],
+        [("hot", "reminded", 1)],
+        [],
+        [("hot", "reminded", 2)],
+        [],
+    ]
+    alerts.book.judge(("hot", "gw-a", ""), False, 3 * DAY_US, "")
+    assert alerts.changes(3 * DAY_US) == [("hot", "cleared", 0)]
+
+
+def test_without_reminders_it_is_told_of_once() -> None:
+    alerts = Alerts(remind_us=0)
+    alerts.book.judge(("hot", "gw-a", ""), True, 1, "hot")
+    assert [alerts.changes(day * DAY_US) for day in range(1, 5)] == [
+        [("hot", "raised", 0)],
+        [],
+        [],
+        [],
+    ]
+
+
+def test_what_came_and_went_between_two_looks_is_told_of_as_both() -> None:
+    alerts = Alerts()
+    for at_us in (1, 100):
+        alerts.book.judge(("hot", "gw-a", ""), True, at_us, "hot")
+        alerts.book.judge(("hot", "gw-a", ""), False, at_us + 1, "")
+    once = [("hot", "raised", 0), ("hot", "cleared", 0)]
+    assert alerts.changes(200) == once * 2
+    assert alerts.changes(300) == []
+
+
+def test_an_alert_of_a_gateway_that_is_erased_leaves_no_name() -> None:
+    alerts = Alerts()
+    alerts.book.judge(("hot", "gw-a", ""), True, 1, "hot")
+    alerts.out.look(2)
+    alerts.book.forget("gw-a")
+    alerts.known.forget("gw-a")
+    assert alerts.changes(3) == []
+    assert b"gw-a" not in msgspec.msgpack.encode((alerts.book, alerts.known))
+
+
+def test_a_way_out_that_is_away_for_long_costs_a_bounded_room_and_others_keep_theirs() -> None:
+    alerts = Alerts()
+    alerts.book.judge(("hot", "gw-quiet", ""), True, 1, "hot")
+    for at_us in range(10, 60_000, 10):
+        alerts.book.judge(("hot", "gw-noisy", ""), True, at_us, "hot")
+        alerts.book.judge(("hot", "gw-noisy", ""), False, at_us + 5, "")
+        if at_us % 1_000 == 0:
+            alerts.out.look(at_us)
+    kept = Counter(one.gateway for one in alerts.out.pending)
+    assert kept == {"gw-quiet": 1, "gw-noisy": MAX_PENDING_A_GATEWAY}
+    assert alerts.known.dropped > 0
+
+
+def test_a_record_is_read_as_it_was_written_and_fits_a_line() -> None:
+    alerts = Alerts()
+    alerts.book.judge(("collector-silent", "", "/spool"), True, 1, "not written", 2.5)
+    alerts.out.look(2)
+    (record,) = alerts.out.pending
+    assert alert_record.decode(record.encode()) == record
+    assert str(record) == (
+        "raised: collector-silent (critical): the ingest itself, /spool: not written"
+    )
+    assert "what-to-do-when" in record.what_to_do
+    for wrong in (b"", b"{}", b"[]", record.encode().replace(b"raised", b"odd")):
+        with pytest.raises(AlertRecordError):
+            alert_record.decode(wrong)
+
+
+def test_without_a_way_out_nothing_is_kept_for_one() -> None:
+    book, known = AlertBook(), OutgoingState()
+    out = OutgoingAlerts(book, known, DAY_US, is_used=False)
+    book.judge(("hot", "gw-a", ""), True, 1, "hot")
+    book.judge(("hot", "gw-a", ""), False, 2, "")
+    out.look(3)
+    assert (known, book.just_cleared) == (OutgoingState(), [])
+    assert AlertRules().kept.remind_s == 86_400
