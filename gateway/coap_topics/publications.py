@@ -74,7 +74,7 @@ class Publications:
             return False
         first, packet_id = exchange
         qos = first >> 1 & 3
-        if qos and not publisher.begins(first, packet_id, self._budget.unreleased_max):
+        if qos and not publisher.begins(first, packet_id, self._budget):
             publisher.acknowledge(qos, packet_id)  # it came before, and is not asked again
             return True
         reason: int = ReasonCode.NOT_AUTHORIZED

@@ -151,9 +151,9 @@ class SessionRecord:
             self.ticket = self.journal.written + 1
         self._note((int(operation), packet_id))
 
-    def refused(self, packet_id: int) -> None:
-        """The log did not take the client's message, which can be told at once."""
-        self._note((int(Operation.RELEASED), packet_id))
+    def note_only(self, operation: Operation, packet_id: int) -> None:
+        """Note what nothing stands on that the client is sent, or that it can be told at once."""
+        self._note((int(operation), packet_id))
 
     def subscribed(self, topic_filter: str, of: Subscription) -> None:
         """A subscription is new or replaced."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from gateway.broker.inbound.aliases import IncomingAliases
 from gateway.broker.inbound.decisions import Decisions
 from gateway.broker.inbound.waiting import Waiting
-from gateway.broker.limits import Limits
+from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import DUP
 from gateway.broker.sessions.session import Session
@@ -59,13 +59,13 @@ class Publisher:
         self._unacknowledged = 0
         """QoS 1 and 2 messages of a 5.0 client that are on their way."""
 
-    def begins(self, first: int, packet_id: int, unreleased_max: int) -> bool:
+    def begins(self, first: int, packet_id: int, budget: Budget) -> bool:
         """A QoS 1 or 2 message has come.
 
         Args:
             first: the first byte of its PUBLISH.
             packet_id: its identifier.
-            unreleased_max: QoS 2 messages that may be unreleased.
+            budget: says how many of QoS 2 may be unreleased.
 
         Returns:
             Whether it is new; if not, it is a QoS 2 message that came again.
@@ -87,7 +87,7 @@ class Publisher:
                 )
         if not is_qos_2:
             return True
-        return incoming.begin(packet_id, unreleased_max, is_again=is_again)
+        return incoming.begin(packet_id, budget.unreleased_max, is_again=is_again)
 
     def acknowledge(self, qos: int, packet_id: int) -> None:
         """A message is in the log, or was one that this client may not publish: PUBACK, PUBREC."""

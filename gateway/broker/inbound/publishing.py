@@ -152,7 +152,7 @@ class Publishing:
     ) -> None:
         first = packet[0]
         qos = first >> 1 & 3
-        if publisher.begins(first, packet_id, self._budget.unreleased_max):
+        if publisher.begins(first, packet_id, self._budget):
             if properties is None and first & (DUP | RETAIN) == 0:  # its own bytes serve receivers
                 payload = packet[at:]
                 message = Message(route.topic, route.key, payload, qos, False)
@@ -199,7 +199,7 @@ class Publishing:
 
     def _refuse(self, publisher: Publisher, first: int, packet_id: int, reason: int) -> None:
         qos = first >> 1 & 3
-        if not publisher.begins(first, packet_id, self._budget.unreleased_max):
+        if not publisher.begins(first, packet_id, self._budget):
             self._acceptance.again(publisher, packet_id)
         elif publisher.version == V311:
             # It can't be told: acknowledged and dropped (MQTT-3.3.5-2 of 3.1.1).

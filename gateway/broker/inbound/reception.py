@@ -108,7 +108,11 @@ class Reception:
                 if len(packet) != _ACKNOWLEDGEMENT_BYTES or first not in _ACKNOWLEDGEMENTS:
                     self._other(publisher, packet)
                     break
-                self._acknowledged(publisher, first, packet[2] << 8 | packet[3])
+                packet_id = packet[2] << 8 | packet[3]
+                if first == _PUBACK:  # here, for each message
+                    publisher.session.outgoing.puback(packet_id)
+                else:
+                    self._acknowledged(publisher, first, packet_id)
         finally:
             traffic = self._traffic
             traffic.published_bytes += published_bytes
@@ -118,11 +122,9 @@ class Reception:
         return at
 
     def _acknowledged(self, publisher: Publisher, first: int, packet_id: int) -> None:
-        """The client acknowledges, without a reason."""
+        """The client acknowledges a step of QoS 2, without a reason."""
         outgoing = publisher.session.outgoing
-        if first == _PUBACK:
-            outgoing.puback(packet_id)
-        elif first == _PUBCOMP:
+        if first == _PUBCOMP:
             outgoing.pubcomp(packet_id)
         elif first == _PUBREL:
             publisher.release(packet_id)

@@ -254,7 +254,7 @@ class Channel:
 
         One that the client does not take ends the connection: it would wait for it.
         """
-        if not self._takes(packet):
+        if self.packet_bytes_max is not None and not self._takes(packet):
             self._output.refusals.count(NOT_TOLD, str(self))
             self.close(_PACKET_TOO_LARGE, may_leave=False)
             return

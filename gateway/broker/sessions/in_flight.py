@@ -183,7 +183,7 @@ class InFlight:
             del self.inflight[packet_id]
             self.inflight_bytes -= delivery[0].size_bytes
             if self.record is not None:
-                self.record.note(Operation.PUBACK, packet_id)
+                self.record.note_only(Operation.PUBACK, packet_id)
         elif packet_id in self.inflight or not packet_id:
             raise _wrong("PUBACK", packet_id)
 

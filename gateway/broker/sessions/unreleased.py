@@ -94,7 +94,7 @@ class Unreleased:
     def refuse(self, packet_id: int) -> None:
         """The log did not take the message."""
         if self.record is not None and packet_id in self._packet_ids:
-            self.record.refused(packet_id)
+            self.record.note_only(Operation.RELEASED, packet_id)
         self.forget(packet_id)
 
     def forget(self, packet_id: int) -> None:
