@@ -134,6 +134,8 @@ class FleetWriter:
 
         """
         self._watch.ingest_says(signs, now_us)
+        if signs.has_started or signs.begun_again:  # the next kill may come before the next write
+            self._keep()
 
     def tick(self, now_us: int) -> bool:
         """Write if it is time to; return whether that was so.

@@ -6,9 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import deltalake
 import pytest
+from job_steps import Steps
 from watched_fleet import at
 
 from cloud_ingest.dashboard.standing import standing, tables_alert
@@ -18,8 +20,10 @@ from cloud_ingest.fleet.watch import FleetWatch
 from cloud_ingest.ingest.facts import Activity, BatchFacts
 from cloud_ingest.ingest.signs import CollectorSign, IngestSigns
 from cloud_ingest.job.collector_signs import UntoldBeginnings, collector_signs
+from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.spool import committed
-from cloud_ingest.spool.segments import SpoolRange
+from cloud_ingest.spool.segments import SpoolRange, ranges, read_mark, segments
+from cloud_ingest.tables.store import TableStore
 
 ROOT = Path(__file__).parents[3]
 GOOD = CollectorSign("/spool/a", at(0), {}, 0, 0)
@@ -174,6 +178,23 @@ def test_a_job_that_is_killed_again_and_again_is_failing_and_one_that_ends_is_no
                 job.watch.ingest_ends()
             job.killed()
         assert job.alerts() == ([("ingest-failing", None, True)] if is_killed else [])
+
+
+def test_a_job_that_was_killed_three_times_says_so_in_the_tables_once_it_lives(spool: Any) -> None:
+    tables = spool.folder.parent / "tables"
+    for life in range(4):
+        spool.readings("gw-a", 1, 1 + 4 * life, 4)
+        spool.sync()
+        whole = segments(spool.folder, read_mark(spool.folder))
+        there = ranges(spool.folder, whole, 0, whole[-1].start + whole[-1].length)
+        ingest = Ingest(IngestSettings(TableStore(str(tables))))
+        ingest.take(cast(Any, Steps("q", there)), life)
+        ingest.nothing_came([spool.folder])
+    ingest.close()
+    rows = deltalake.DeltaTable(tables / "alerts").to_pyarrow_table().to_pylist()
+    assert [(row["kind"], row["gateway"], row["severity"]) for row in rows] == [
+        ("ingest-failing", "", "critical")
+    ]
 
 
 def test_a_quarantine_that_grows_is_told_until_messages_are_read_again() -> None:
