@@ -20,7 +20,7 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -30,6 +30,8 @@ from gateway import replaced_file
 
 MAX_BYTES: Final = 64 << 20
 """More is no file of ours."""
+READS: Final = 3
+"""A disk that gives nothing is asked so often: it may fail once."""
 MAX_ASIDE: Final = 8
 """Of one file, kept beside it: the oldest goes."""
 _ASIDE: Final = ".damaged-"
@@ -117,12 +119,7 @@ class KeptFile:
             OSError: it can't be read now; it names the file.
 
         """
-        try:
-            data, is_right = self._read()
-        except OSError as error:
-            if not is_at_fault(error):
-                raise
-            raise DamagedFileError(self.path, error.strerror or str(error)) from error
+        data, is_right = self._read_again()
         if not data:
             raise DamagedFileError(self.path, "empty")
         if not is_right:
@@ -198,10 +195,22 @@ class KeptFile:
         )
         self.is_kept()
 
+    def _read_again(self) -> tuple[bytes, bool]:
+        left = READS
+        while True:
+            left -= 1
+            try:
+                return self._read()
+            except OSError as error:
+                if not is_at_fault(error):
+                    raise
+                if not left:
+                    raise DamagedFileError(self.path, error.strerror or str(error)) from error
+
     def _read(self) -> tuple[bytes, bool]:
         """Its content, and whether that is what was written, as far as it can be known."""
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
+        with naming(self.path), os.fdopen(descriptor, "rb") as file:
             data = file.read(MAX_BYTES + 1)
             try:
                 check = os.getxattr(descriptor, _CHECK)
@@ -212,6 +221,22 @@ class KeptFile:
         is_ours = written_ns == b"%d" % changed_ns
         is_right = not is_ours or checksum == _checksum(data)
         return data, is_right and len(data) <= MAX_BYTES
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Have an error of reading name the file: one of a file that is open does not.
+
+    Raises:
+        OSError: in place of one that names nothing, of the same kind.
+
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
 
 
 def is_at_fault(error: OSError) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway import replaced_file
+from gateway.kept_file import is_at_fault
 from gateway.log.damage import Damage
 from gateway.log.index import SUFFIX, Numbers, SegmentIndex
 from gateway.log.inner_starts import InnerStarts
@@ -174,13 +175,17 @@ def restored(mark: Path, newest_name: str, damage: Damage) -> int:
         damage: told of what is gone.
 
     Raises:
-        OSError: it can't be made as long as it was.
+        OSError: the mark can't be read now, or the segment can't be made as long as it was.
 
     """
     try:
         name, told = mark.read_text("ascii").split()
         length = int(told)
-    except (OSError, ValueError):
+    except (FileNotFoundError, ValueError):
+        return 0
+    except OSError as error:
+        if not is_at_fault(error):
+            raise
         return 0
     if _NAME.fullmatch(name) is None or name < newest_name:
         return 0

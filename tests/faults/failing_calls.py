@@ -310,6 +310,10 @@ class FailingCalls:
 
     def _of_path(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def reach(path: Any, *more: Any, **options: Any) -> Any:
+            if name == OPEN and isinstance(path, int) and self._is_meant(_path_of(path)):
+                return Read(
+                    call(path, *more, **options), self
+                )  # it was opened, and counted, before
             if self._is_meant(path) and (fault := self._on_disk(name)) is not None:
                 raise OSError(fault.number, os.strerror(fault.number), str(path))
             if name not in _MOVES or not self._is_meant(path):

@@ -26,6 +26,8 @@ FAULTS = (
     Fault("EIO-for-some-calls", errno.EIO, 5),
     Fault("EIO-for-ever", errno.EIO, FOR_EVER),
     Fault("EMFILE-once", errno.EMFILE),
+    Fault("ENOMEM-once", errno.ENOMEM),
+    Fault("ENOMEM-for-ever", errno.ENOMEM, FOR_EVER),
 )
 DRAWN = 4
 
@@ -101,6 +103,8 @@ async def _broken(
     told = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
     if line:
         yield f"the next start is refused: {line!r}, after {failed}"
+    elif knows != KNOWN and fault.lasts == 1:
+        yield f"{KNOWN - knows} is lost for one error, at {failed}"
     elif knows != KNOWN and not any(str(world.state) in one for one in told):
         yield f"{KNOWN - knows} is lost without a word, at {failed}"
 

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from gateway.kept_file import KeptFile, is_at_fault
+from gateway.kept_file import READS, KeptFile, is_at_fault, naming
 from gateway.lasting_clock import LastingClock, Mark
 from gateway.replaced_file import replace
 from resource_directory import journal
@@ -43,8 +43,6 @@ SLACK_BYTES = 256 << 10
 """A file is written anew if it has grown to double and this more."""
 PIECE_BYTES = 1 << 20
 """So much of the file is read at a time."""
-READS = 3
-"""A disk that gives nothing is asked so often: it may fail once."""
 
 _ROOM = "limits are those of [coap.directory], less where there is little memory"
 _WITHOUT = "endpoints that are missing register again when their lifetime ends, at the latest"
@@ -86,7 +84,7 @@ class DirectoryFile:
             OSError: the file can't be read now, or set aside; it stays as it is.
 
         """
-        with contextlib.ExitStack() as stack:
+        with naming(self._path), contextlib.ExitStack() as stack:
             found = await asyncio.to_thread(self._found, stack)
             if found is None:
                 self._must_rewrite = True

@@ -45,6 +45,42 @@ def test_what_was_written_is_read_and_a_file_that_never_was_is_no_loss(
     assert not errors(caplog)
 
 
+@pytest.mark.parametrize("fails", [1, 2, 3])
+def test_a_disk_that_fails_once_or_twice_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int
+) -> None:
+    file, opened = a_file(tmp_path), os.open
+    file.write(b"12")
+    left = fails
+
+    def failing(path: object, *more: int) -> int:
+        nonlocal left
+        if path == file.path and left:
+            left -= 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return opened(str(path), *more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", failing)
+        assert file.read(int) == (12 if fails < 3 else None)
+
+
+def test_an_error_of_a_file_that_is_open_names_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = a_file(tmp_path)
+    file.write(b"12")
+
+    def fail(*_: object) -> object:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", fail)
+        with pytest.raises(OSError, match="numbers"):
+            file.read(int)
+    assert file.read(int) == 12
+
+
 @given(at=st.integers(0, 7), bit=st.integers(0, 7))
 def test_a_flipped_bit_is_found_although_the_content_reads_as_well(
     tmp_path_factory: pytest.TempPathFactory, at: int, bit: int

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -317,6 +318,31 @@ def test_the_mark_tells_readers_how_far_the_newest_segment_is_synced(folder: Pat
     assert (folder / "synced").exists() is False or (folder / "synced").read_text() == f"{name} 0\n"
     log.sync()
     assert (folder / "synced").read_text() == f"{name} {len(frame)}\n"
+
+
+def test_a_mark_that_can_not_be_read_now_is_not_taken_for_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = opened(folder, mark=True)
+    frame, header = make(1)
+    log.append(frame, header)
+    log.sync()
+    log.close()
+    segment = next(folder.glob("*.log"))
+    segment.write_bytes(b"")  # what readers were told to be safe is gone
+    read = Path.read_text
+
+    def full(path: Path, *how: str) -> str:
+        if path.name == "synced":
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+        return read(path, *how)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_text", full)
+        with pytest.raises(LogError, match="synced: Too many open files"):
+            opened(folder, mark=True)
+    opened(folder, mark=True)
+    assert segment.stat().st_size == len(frame), "readers have gone on from there"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a Linux device")
