@@ -11,6 +11,8 @@ const SPANS = [
   ["Day", 24],
   ["Week", 168],
 ];
+// A status of each quarter of an hour is shown, so charts need not be drawn with every new reading.
+const CHARTS_AGAIN_MS = 60_000;
 const CHILDREN_SHOWN = 40;
 const ALERTS_SHOWN = 50;
 
@@ -163,6 +165,7 @@ export async function showGateway(main, names) {
   );
   let charts = [];
   let isClosed = false;
+  let drawn_ms = 0;
   fill(
     main,
     h("p", { class: "crumbs" }, h("a", { href: "#/fleet" }, "Fleet"), " / ", name),
@@ -195,6 +198,7 @@ export async function showGateway(main, names) {
   async function loadCharts() {
     const sensors = rows(await source.get("sensors")).filter((each) => each.gateway === name);
     const made = await gatewayCharts(name, hours, sensors);
+    drawn_ms = Date.now();
     for (const each of charts) each.close();
     charts = made;
     if (isClosed) {
@@ -207,7 +211,12 @@ export async function showGateway(main, names) {
 
   async function loadSensors() {
     const { count: total, ...told } = await source.get("current", { gateway: name });
+    // Who walks through the table by keyboard stays where it is.
+    if (wide.contains(document.activeElement)) return;
+    const scrolled = wide.querySelector(".scroll")?.scrollTop || 0;
     fill(wide, h("h2", {}, "Sensors"), sensorsTable(name, rows(told), total));
+    const table = wide.querySelector(".scroll");
+    if (table) table.scrollTop = scrolled;
   }
 
   async function loadRest(is) {
@@ -235,7 +244,8 @@ export async function showGateway(main, names) {
       if (["gateways", "alerts", "acknowledgements", "gaps"].some((each) => tables.has(each))) {
         await loadRest(await load());
       }
-      if (tables.has("latency") || tables.has("telemetry")) await loadCharts();
+      const isDue = Date.now() - drawn_ms >= CHARTS_AGAIN_MS;
+      if (isDue && (tables.has("latency") || tables.has("telemetry"))) await loadCharts();
       if (tables.has("telemetry")) await loadSensors();
     },
     close: () => {

@@ -66,6 +66,7 @@ export async function showSensors(main, names, _me, options = {}) {
   let span = null;
   let drawn = null;
   let asked = 0;
+  let answered = [];
   const title = h("h1", {}, "Sensors");
   const where = h("p", { class: "soft" });
   const box = h("div", { class: "chart-box" });
@@ -228,6 +229,7 @@ export async function showSensors(main, names, _me, options = {}) {
       ),
     );
     if (mine !== asked) return;
+    answered = answers;
     const common = {
       title: `${time(span[0])} to ${time(span[1])} UTC`,
       height: window.innerWidth < 760 ? 260 : 380,
@@ -328,7 +330,7 @@ export async function showSensors(main, names, _me, options = {}) {
       shown = shown.map((each) => all.find((one) => isSame(one, each)) || each);
       const by = last() - before;
       if (span[1] >= before && by) await go(span[0] + by, span[1] + by);
-      else await draw();
+      else await drawCompared(answered, asked);
       drawList();
     },
     close: () => {
