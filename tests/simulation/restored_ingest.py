@@ -74,8 +74,11 @@ class IngestWorld:
     def place(self, part: str) -> Path:
         return self.tables / part
 
-    def run(self, killed_at: str = "", passes: int = 0) -> None:
-        """Start the job, and have it read all, or be killed at a moment, after some passes."""
+    def run(self, killed_at: str = "", passes: int = 0, *, ends: bool = True) -> None:
+        """Start the job, and have it read all, or be killed at a moment, after some passes.
+
+        If it does not end by itself, it is killed when it has read all.
+        """
         ingest = Ingest(IngestSettings(TableStore(str(self.tables))))
         place = self.place("checkpoint")
         if ingest.is_restored or not checkpoint.fits(place, ingest.telemetry.last_batch):
@@ -95,7 +98,8 @@ class IngestWorld:
             self._read_all(ingest, place)
         except KilledError:
             return
-        ingest.close()
+        if ends:
+            ingest.close()
 
     def _read_all(self, ingest: Ingest, place: Path) -> None:
         for name in ("offsets", "commits"):
