@@ -1,12 +1,14 @@
-"""A collector's spool: opened, trimmed of what tables have, and tidied beside the segments."""
+"""A collector's spool: opened and named, trimmed of what tables have, and tidied."""
 
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from cloud_ingest.spool import committed, receipts
+from cloud_ingest.spool import committed, identity, receipts
+from gateway import replaced_file
 from gateway.configuration.config import ConfigError, LogSection
 from gateway.event_log.counted_lines import CountedLines
 from gateway.log.message_log import SEGMENT_SUFFIX, MessageLog
@@ -26,9 +28,23 @@ def opened(folder: Path, queries: Sequence[str], log: LogSection) -> MessageLog:
         folder, segment_bytes=log.segment_bytes, max_bytes=log.max_bytes, mark=receipts.note
     )
     spool.open()
+    _name(folder)
     if queries:
         spool.may_trim(committed.position(folder, queries))
     return spool
+
+
+def _name(spool: Path) -> None:
+    """Give a spool a name, if it has none.
+
+    A disk that refuses is not told here: the next start tries again, and until then the spool is
+    known by its bytes alone.
+    """
+    if not identity.read(spool):
+        with contextlib.suppress(OSError):
+            name = secrets.token_hex(identity.NAME_BYTES)
+            path = spool / identity.FILE_NAME
+            replaced_file.replace(path, f"{name}\n".encode(), is_durable=True)
 
 
 def keep(log: MessageLog, queries: Sequence[str], refusals: CountedLines) -> None:

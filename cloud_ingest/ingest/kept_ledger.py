@@ -131,11 +131,12 @@ class KeptLedger:
 
     def _load(self) -> None:
         data = self._store.read(SNAPSHOT)
+        self.is_restored = not self._has_what_was_beside()
         if data is not None:
             try:
                 ids, followed, packed, *digests = msgpack.unpackb(data)
                 self._followed = list(followed)
-                self.is_restored = not self._fits(ids, *digests)
+                self.is_restored |= not self._fits(ids, *digests)
                 self.ledger = NumberLedger.unpack(packed, self._limits)
                 self._snapshot_at, self._snapshot_time = list(followed), self._clock()
             except (ValueError, TypeError, msgpack.UnpackException):
@@ -158,6 +159,12 @@ class KeptLedger:
             version <= table.version and (not was or table.digest(version) in ("", was))
             for table, version, was in zip(self._tables, self._followed, digests, strict=True)
         )
+
+    def _has_what_was_beside(self) -> bool:
+        """Whether the quarantine has what it had when telemetry was written last."""
+        telemetry, quarantine = self._tables
+        mark = telemetry.beside()
+        return not mark or quarantine.has(mark)
 
     def _close(self) -> None:
         """What was written under larger limits, or none, is within these from now on."""

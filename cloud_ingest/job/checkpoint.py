@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from cloud_ingest.spool import committed
+from cloud_ingest.spool.place import SpoolPlace
+from cloud_ingest.spool.segments import read_mark
 
 SET_ASIDE: Final = ".set-aside"
 
@@ -40,6 +42,44 @@ def fits(folder: Path, last_batch: Callable[[str], int]) -> bool:
         return True  # nothing is done yet, or Spark says itself what it can't read
     done, begun = (_last(folder / name) for name in ("commits", "offsets"))
     return done <= last_batch(query_of(spark_id)) <= begun
+
+
+def places(folder: Path) -> dict[str, SpoolPlace]:
+    """How far each spool was read, by its folder; empty where that is not known.
+
+    Args:
+        folder: of the checkpoint; it need not be there.
+
+    """
+    newest = folder / "offsets" / str(_last(folder / "offsets"))
+    try:
+        *_, offset = newest.read_text().splitlines()  # Spark's version and settings stand before
+        return {
+            str(spool): SpoolPlace.of_plain(place) for spool, place in json.loads(offset).items()
+        }
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
+def emptied(folder: Path, spools: Iterable[Path]) -> Iterator[str]:
+    """Tell of each spool that was read and holds nothing now; each is one line.
+
+    Args:
+        folder: of the checkpoint; it need not be there.
+        spools: folders that collectors fill.
+
+    Raises:
+        SpoolError: a spool's mark is not what a collector writes.
+
+    """
+    known = places(folder)
+    for spool in spools:
+        place = known.get(str(spool.resolve()))
+        if place is not None and place.position and read_mark(spool) is None:
+            yield (
+                f"spool {spool}: holds nothing, though {place.position} bytes of it were read "
+                "before: mount its disk; if the disk is new, start its collector"
+            )
 
 
 def _last(folder: Path) -> int:

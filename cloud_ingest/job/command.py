@@ -4,8 +4,8 @@
 
 It reads what is there and ends, or with ``--follow`` goes on until SIGTERM or SIGINT, which end
 it at any moment, also while Spark starts. Exit codes: 0 done, 1 a spool or tables that can't be
-read or written, or Java's process killed, 2 a bad argument, 6 no Java; each with one line on
-standard error. What else Spark may raise is shown as it is.
+read or written, a spool that is empty where it was not, or Java's process killed, 2 a bad argument,
+6 no Java; each with one line on standard error. What else Spark may raise is shown as it is.
 """
 
 from __future__ import annotations
@@ -200,6 +200,9 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
             f"{options.tables}: these tables are new, or were restored, or the checkpoint was; the "
             f"spools are read again, and the checkpoint is set aside: {aside}"
         )
+    emptied = list(checkpoint.emptied(place, options.spool))
+    for line in emptied:
+        _warn(line)
     if options.compact and options.follow:
         ingest.after = upkeep.every(options.compact_every, lambda: _look_after(options, tables))
     with asked_to_end() as asked:
@@ -217,7 +220,7 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
             options.json.write_text(json.dumps(told, indent=1) + "\n")
         except OSError as error:
             return _fail(exit_codes.FAILED, f"{options.json}: {error.strerror}")
-    return 0
+    return exit_codes.FAILED if emptied and not options.follow else 0
 
 
 def _take_all(

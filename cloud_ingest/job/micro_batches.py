@@ -295,7 +295,7 @@ class Ingest:
             self._teller.before_commit(facts)
         self.watch("before commit")
         files = [file for one in results for file in one.telemetry]
-        self.telemetry.commit(files, change, self._query, done_id)
+        self.telemetry.commit(files, change, self._query, done_id, self.quarantine.mark())
         self.watch("committed")
         self._kept.followed(self.telemetry, change)
         self._note_set_aside(results)

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from cloud_ingest.spool import identity
 from cloud_ingest.spool.place import SpoolPlace
 from cloud_ingest.spool.segments import (
     SpoolRange,
@@ -130,17 +131,17 @@ class SpoolStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ranges(self, spool: str, start: Any, end: Any) -> list[SpoolRange]:
         readable = _readable(spool)
-        begin = _begin(_place(start), readable).position
+        begin = _begin(_place(start), readable, identity.read(Path(spool))).position
         until = _place(end).position
         return ranges(Path(spool), readable, begin, until) if begin < until else []
 
     def _unread(self, spool: str, start: Any) -> _Unread:
-        readable = _readable(spool)
-        begin = _begin(_place(start), readable)
+        readable, name = _readable(spool), identity.read(Path(spool))
+        begin = _begin(_place(start), readable, name)
         until = readable[-1].start + readable[-1].length if readable else 0
         if self._target is not None:
-            until = max(begin.position, min(until, self._target.get(spool, 0)))
-        return _Unread(begin, until, readable)
+            until = min(until, self._target.get(spool, 0))
+        return _Unread(begin, max(begin.position, until), readable, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ class _Unread:
     begin: SpoolPlace
     until: int
     readable: Sequence[SpoolSegment]
+    name: str
 
     @property
     def length(self) -> int:
@@ -162,7 +164,7 @@ class _Unread:
         end = self.until
         if share < self.length:
             end = _cut(self.readable, self.begin.position, self.until, share)
-        return SpoolPlace.at(self.readable, end)
+        return SpoolPlace.at(self.readable, end, self.name)
 
 
 def fair_shares(wanted: Mapping[str, int], total: int) -> dict[str, int]:
@@ -184,9 +186,9 @@ def _place(plain: Any) -> SpoolPlace:
     return _BEGINNING if plain is None else SpoolPlace.of_plain(plain)
 
 
-def _begin(place: SpoolPlace, readable: Sequence[SpoolSegment]) -> SpoolPlace:
+def _begin(place: SpoolPlace, readable: Sequence[SpoolSegment], name: str) -> SpoolPlace:
     """Where to go on: at the beginning, if it is another spool than the one that was read."""
-    return place if place.fits(readable) else _BEGINNING
+    return place if place.fits(readable, name) else _BEGINNING
 
 
 def _cut(readable: Sequence[SpoolSegment], start: int, there: int, left: int) -> int:

@@ -7,6 +7,7 @@ A spool is a folder that the collector appends to:
 - ``inner``, which batches hold what looks like the start of another
   (`tree_handler.noted_batches`);
 - ``trimmed``, what the collector has deleted to make room, for its own next start;
+- ``identity``, the spool's name (`cloud_ingest.spool.identity`);
 - ``synced``, one line ``<segment> <bytes>``: how far the spool is on disk for certain.
 
 A reader never passes the mark. What is missing before it is an error that names segment and

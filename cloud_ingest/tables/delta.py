@@ -27,6 +27,8 @@ from cloud_ingest.tables.synced import sync_commit
 
 KEY = "hedgerow"
 """Of the ledger's change in a commit's metadata."""
+BESIDE = "hedgerow-beside"
+"""What a commit knew of the other table: a mark of it, in the commit's metadata."""
 WRITERS = "hedgerow-ingest"
 """The transaction that all our writers share."""
 MOVERS = "hedgerow-again"
@@ -123,6 +125,7 @@ class IngestTable:
         self.store = store
         self._schema = schema
         self._partitions = list(partitions)
+        self._marked: tuple[int, str] | None = None
         with named_errors(store):
             self._table = self._open()
             self._evolve()
@@ -199,7 +202,7 @@ class IngestTable:
             if _is_restore(commit):
                 what = f"was restored by version {version}; start the job again, it reads the rows"
                 raise TableRestoredError(f"{self.store.uri}: {what}")
-            told = _metadata(commit)
+            told = _told(commit, KEY)
             if told is not None:
                 yield LedgerChange.unpack(told)
 
@@ -208,8 +211,41 @@ class IngestTable:
         data = self.store.at("_delta_log").read(f"{version:020d}.json")
         return "" if data is None else hashlib.blake2b(data, digest_size=16).hexdigest()
 
+    def mark(self) -> str:
+        """What tells this table, as it is now, from older copies of it."""
+        if self._marked is None or self._marked[0] != self.version:
+            mark = json.dumps([self.identity, self.version, self.digest(self.version)])
+            self._marked = (self.version, mark)
+        return self._marked[1]
+
+    def has(self, mark: str) -> bool:
+        """Return whether this is the table of which `mark` was made, and no older copy of it."""
+        identity, version, digest = json.loads(mark)
+        return (
+            identity == self.identity
+            and version <= self.version
+            and (not digest or self.digest(version) in ("", digest))
+        )
+
+    def beside(self) -> str:
+        """The mark of the other table that our newest commit has; empty if none is in the log."""
+        log = self.store.at("_delta_log")
+        for version in range(self.version, -1, -1):
+            commit = log.read(f"{version:020d}.json")
+            if commit is None:
+                break
+            mark = _told(commit, BESIDE)
+            if mark is not None:
+                return mark
+        return ""
+
     def commit(
-        self, files: Sequence[WrittenFile], change: LedgerChange, query: str, batch: int | None
+        self,
+        files: Sequence[WrittenFile],
+        change: LedgerChange,
+        query: str,
+        batch: int | None,
+        beside: str = "",
     ) -> None:
         """Make files a part of the table, together with what they change in the ledger.
 
@@ -218,6 +254,7 @@ class IngestTable:
             change: of the ledger.
             query: whose micro-batch it is.
             batch: the micro-batch that is done with it; None: more of it comes.
+            beside: the mark of the other table, which has its part already; empty: there is none.
 
         Raises:
             OtherWriterError: another job was faster.
@@ -225,7 +262,8 @@ class IngestTable:
 
         """
         own = [] if batch is None else [Transaction(query, batch)]
-        self._append(files, WRITERS, own, {KEY: change.pack()})
+        told = {KEY: change.pack()} | ({BESIDE: beside} if beside else {})
+        self._append(files, WRITERS, own, told)
 
     def move_in(self, files: Sequence[WrittenFile]) -> None:
         """Make files a part of the table that hold what another has, of which the ledger knows.
@@ -311,9 +349,12 @@ def _is_restore(commit: bytes) -> bool:
     )
 
 
-def _metadata(commit: bytes) -> str | None:
+def _told(commit: bytes, key: str) -> str | None:
+    """What our metadata of a commit say under a key."""
+    if key.encode() not in commit:
+        return None
     for line in commit.splitlines():
         told = json.loads(line).get("commitInfo")
-        if told is not None and KEY in told:
-            return str(told[KEY])
+        if told is not None and key in told:
+            return str(told[key])
     return None

@@ -63,19 +63,31 @@ class IngestWorld:
         self.published |= {(origin, first + n, one) for n, one in enumerate(readable)}
         entries = [Entry("a/t", b"7" if one else b"no reading", 1) for one in readable]
         frame = batch.encode(
-            origin, 1, first, entries, flags=Flags.LOGGED, origin_time_us=1_760_000_000_000_000
+            origin, 1, first, entries, flags=Flags.LOGGED, origin_time_us=self.sent_us()
         )
         for number in self.draw.choice(((0,), (1,), (0, 1))):
-            name = f"{self._starts[number]:020d}.log"
-            (self.spools[number] / name).write_bytes(frame)
-            (self.spools[number] / "synced").write_text(f"{name} {len(frame)}\n")
-            self._starts[number] += len(frame)
+            self.spool(number, frame)
+
+    def sent_us(self) -> int:
+        """When a gateway sends, by its clock."""
+        return 1_760_000_000_000_000
+
+    def spool(self, number: int, frame: bytes) -> Path:
+        """Have a collector take a batch; its segment."""
+        segment = self.spools[number] / f"{self._starts[number]:020d}.log"
+        segment.write_bytes(frame)
+        (self.spools[number] / "synced").write_text(f"{segment.name} {len(frame)}\n")
+        self._starts[number] += len(frame)
+        return segment
 
     def place(self, part: str) -> Path:
         return self.tables / part
 
-    def run(self, killed_at: str = "", passes: int = 0) -> None:
-        """Start the job, and have it read all, or be killed at a moment, after some passes."""
+    def run(self, killed_at: str = "", passes: int = 0, *, ends: bool = True) -> None:
+        """Start the job, and have it read all, or be killed at a moment, after some passes.
+
+        If it does not end by itself, it is killed when it has read all.
+        """
         ingest = Ingest(IngestSettings(TableStore(str(self.tables))))
         place = self.place("checkpoint")
         if ingest.is_restored or not checkpoint.fits(place, ingest.telemetry.last_batch):
@@ -95,7 +107,8 @@ class IngestWorld:
             self._read_all(ingest, place)
         except KilledError:
             return
-        ingest.close()
+        if ends:
+            ingest.close()
 
     def _read_all(self, ingest: Ingest, place: Path) -> None:
         for name in ("offsets", "commits"):
@@ -153,6 +166,10 @@ class IngestWorld:
         shutil.rmtree(self.spools[number])
         self.spools[number].mkdir()
         self._starts[number] = 0
+        self.lean_on_tables()
+
+    def lean_on_tables(self) -> None:
+        """What the tables have now may be in no spool any more: no older backup is brought back."""
         self.back_up()
         for part in self._oldest:
             self._oldest[part] = deltalake.DeltaTable(self.place(part)).version()

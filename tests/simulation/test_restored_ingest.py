@@ -102,3 +102,32 @@ def test_whatever_is_lost_killed_and_brought_back_each_message_is_in_a_table_onc
             world.check()
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {told}") from error
+
+
+@pytest.mark.parametrize("part", ["telemetry", "quarantine"])
+def test_an_older_copy_of_a_table_is_known_without_a_snapshot_too(
+    part: str, tmp_path: Path
+) -> None:
+    world = filled(tmp_path)
+    world.restore(part)
+    world.lose("_ledger")
+    world.publish()
+    world.check()
+
+
+@pytest.mark.parametrize("part", ["telemetry", "quarantine"])
+def test_a_copy_of_a_table_that_is_younger_than_the_snapshot_is_known_as_older_than_the_other(
+    part: str, tmp_path: Path
+) -> None:
+    world = IngestWorld(tmp_path, 1)
+    for _ in range(8):
+        world.publish()
+    world.run()
+    for _ in range(2):
+        for _ in range(8):
+            world.publish()
+        world.back_up()
+        world.run(ends=False)
+    world.restore(part)
+    world.publish()
+    world.check()

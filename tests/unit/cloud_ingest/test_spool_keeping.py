@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from cloud_ingest.collector import keeping as spool_keeping
-from cloud_ingest.spool import committed, receipts
+from cloud_ingest.spool import committed, identity, receipts
 from cloud_ingest.spool.receipts import PAIR, Receipts
 from cloud_ingest.spool.segments import SpoolRange
+from gateway.configuration.config import LogSection
 from gateway.event_log.counted_lines import CountedLines
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
@@ -82,3 +83,20 @@ def test_a_torn_or_senseless_companion_leaves_what_stands_before_it(tmp_path: Pa
         segment.with_suffix(".times").write_bytes(sound + rest)
         found = Receipts(segment)
         assert [found.time_us(at) for at in (0, 9, 10, 20)] == [7, 7, 8, changed_us]
+
+
+def test_a_spool_keeps_the_name_that_its_first_start_gave_it_and_another_has_another(
+    tmp_path: Path,
+) -> None:
+    names = []
+    for folder in (tmp_path / "a", tmp_path / "a", tmp_path / "b"):
+        spool_keeping.opened(folder, [], LogSection()).close()
+        names.append(identity.read(folder))
+    assert names[0] == names[1] != names[2]
+    assert all(len(name) == 32 for name in names)
+
+
+@pytest.mark.parametrize("text", ["", "half a name", "g" * 32, "a" * 33])
+def test_a_name_that_is_torn_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "identity").write_text(text)
+    assert not identity.read(tmp_path)
