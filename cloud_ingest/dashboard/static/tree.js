@@ -52,6 +52,7 @@ function style() {
     { selector: 'node[health = "warning"]', style: { shape: "triangle" } },
     { selector: 'node[health = "silent"]', style: { shape: "square" } },
     { selector: "node[children > 0]", style: { "font-size": "data(font)", "font-weight": 600, "min-zoomed-font-size": "data(least)" } },
+    { selector: "node[font > 20]", style: { "z-index": 8 } },
     {
       selector: "node[?isRoot]",
       style: { "border-width": 4, "border-color": colour("accent"), "border-style": "double" },
