@@ -33,7 +33,7 @@ version = 1
 "console:otto" = ["reader"]
 [[rules]]
 who = ["console:otto"]
-at = ["harbour"]
+at = ["harbour", "-"]
 allow = ["POST /dashboard/acknowledgements"]
 """
 USERS = ("olga", "rita", "nina", "otto")

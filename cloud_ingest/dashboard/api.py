@@ -19,7 +19,7 @@ from cloud_ingest.dashboard.asked import number as _number
 from cloud_ingest.dashboard.asked import text as _text
 from cloud_ingest.dashboard.browsers import ListeningBrowsers
 from cloud_ingest.dashboard.downloads import Downloads
-from cloud_ingest.dashboard.entrance import Entrance, Token
+from cloud_ingest.dashboard.entrance import THE_INGEST, Entrance, Token
 from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, ApiError, harden
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.ready_answer import ReadyAnswer
@@ -271,8 +271,9 @@ class Api:
         if alert not in alerts["alert"]:
             raise ApiError(HTTPStatus.NOT_FOUND, f"alert: there is no {alert[:200]!r}")
         gateway = alerts["gateway"][alerts["alert"].index(alert)] or ""
-        places = (place if place != NOWHERE else "" for place in self._models.place(gateway))
-        if not self._entrance.may_acknowledge(visitor, Where(gateway, *places)):
+        places = [place if place != NOWHERE else "" for place in self._models.place(gateway)]
+        where = Where(gateway, places[0], places[1]) if gateway else THE_INGEST
+        if not self._entrance.may_acknowledge(visitor, where):
             raise ApiError(HTTPStatus.FORBIDDEN, "the policy does not let you acknowledge this")
         now = datetime.datetime.now(datetime.UTC)
         lake = self._models.lake

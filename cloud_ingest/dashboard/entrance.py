@@ -21,6 +21,8 @@ PATH: Final = "/dashboard"
 """Of the page, in a policy: ``console /dashboard``."""
 ACKNOWLEDGEMENTS: Final = "/dashboard/acknowledgements"
 """``POST /dashboard/acknowledgements``, which operators may, as they may write everywhere."""
+THE_INGEST: Final = Where("$ingest", "$ingest", "$ingest")
+"""Where the job and the collectors stand: at no gateway, so rules for some do not hold there."""
 WAITING_MAX: Final = 32
 """Passwords that wait to be checked."""
 USER_CHARACTERS_MAX: Final = 256

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from authority import Authority
 from dashboard_server import LIMIT_S, Served, Visitor, complete, dashboard, visitor
-from synthetic_tables import Fleet, put, write_readings
+from synthetic_tables import ALERTS, NOW, Fleet, put, rows, write_readings
 
 from cloud_ingest.dashboard import api, browsers, connections
 from cloud_ingest.dashboard.web_sessions import (
@@ -322,16 +322,27 @@ async def test_an_operator_acknowledges_and_a_reader_does_not(tmp_path: Path) ->
                 assert (await olga.post("acknowledge", wrong))[0] == status
 
 
-async def test_who_may_acknowledge_in_one_domain_may_not_in_another(tmp_path: Path) -> None:
+async def test_who_may_acknowledge_in_one_domain_may_not_in_another_nor_for_the_ingest(
+    tmp_path: Path,
+) -> None:
     Fleet(60).write(tmp_path)
-    async with dashboard(tmp_path, has_users=True) as served, visitor(served) as otto:
+    of_job = {"alert": "behind", "kind": "behind", "gateway": "", "opened": NOW}
+    put(tmp_path, "alerts", rows(ALERTS, [of_job]))
+    async with (
+        dashboard(tmp_path, has_users=True) as served,
+        visitor(served) as otto,
+        visitor(served) as olga,
+    ):
         await complete(served)
         await otto.log_in("otto")
+        await olga.log_in("olga")
+        assert (await olga.post("acknowledge", {"alert": "behind", "note": ""}))[0] == 200
         _, told = await otto.get("alerts")
         found = {}
         for alert, gateway in zip(told["alert"], told["gateway"], strict=True):
             status, _ = await otto.post("acknowledge", {"alert": alert, "note": ""})
             found[gateway.partition("-")[0]] = status
+        assert found[""] == 403
         assert found.pop("harbour") == 200
         assert set(found.values()) == {403}
 
