@@ -15,14 +15,6 @@ LATE_MS: Final = 5 * 60_000
 """A job commits each few seconds and a gateway says each minute how it is."""
 NAMED_MAX: Final = 5
 """Alerts that are told in full; of further ones the number."""
-WORST_FIRST: Final = (
-    *("ingest-failing", "collector-disk", "collector-silent", "ingest-behind"),
-    *("quarantine-growing", "silent", "two-lives", "given-up", "gap", "flapping"),
-    *("flapping-root", "clock-off"),
-    *("disk-full", "disk-wearing", "under-voltage", "hot", "sensor-range", "sensor-stuck"),
-)
-"""Kinds of alerts by weight: what blinds the watch, who is not heard, what is lost, what will
-break, what one sensor does. A kind that is not known here weighs as much as the heaviest."""
 QUIET: Final = ("good", "left", "silent", "warning")
 """States that are as they should be, or of which alerts tell more."""
 
@@ -119,16 +111,15 @@ def attention(gateways: pa.Table | None, alerts: Mapping[str, list[Any]]) -> dic
 
     Args:
         gateways: the table; None if there is none yet.
-        alerts: what `alerts_view.alerts` tells, the newest first.
+        alerts: what `alerts_view.alerts` tells, in its order.
 
     Returns:
-        ``first``: at most `NAMED_MAX` alerts, the ingest's own first and then by `WORST_FIRST`;
+        ``first``: at most `NAMED_MAX` alerts, the worst;
         ``states``: how many gateways are in a state that wants a look and raises no alert.
 
     """
     opened = [at for at, cleared in enumerate(alerts["cleared_ms"]) if cleared is None]
     new = [at for at in opened if alerts["acknowledged_by"][at] is None]
-    new.sort(key=lambda at: (bool(alerts["gateway"][at]), _weight(alerts["kind"][at])))
     names = ("alert", "kind", "gateway", "sensor", "message", "opened_ms")
     counted = healths(gateways)
     return {
@@ -138,7 +129,3 @@ def attention(gateways: pa.Table | None, alerts: Mapping[str, list[Any]]) -> dic
         "first": [{name: alerts[name][at] for name in names} for at in new[:NAMED_MAX]],
         "states": {name: many for name, many in counted.items() if many and name not in QUIET},
     }
-
-
-def _weight(kind: str) -> int:
-    return WORST_FIRST.index(kind) if kind in WORST_FIRST else 0

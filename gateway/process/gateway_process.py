@@ -216,8 +216,8 @@ class GatewayProcess:
 
     def _say_status(self) -> None:
         own, core, members = self._settings.gateway, self._broker.core, self._members.known
-        page = self._console.page
-        parts = OwnStatus(own, self._node, core, members, self._readings.sampler, page)
+        sampler, page = self._readings.sampler, self._console.page
+        parts = OwnStatus(own, self._node, core, members, sampler, page=page)
         place = lambda: self._settings.gateway.place  # noqa: E731  # it may move
         self._saying = publishing.begin(parts, own, place, self._accept)
         self._stack.push_async_callback(self._saying.stop)

@@ -30,7 +30,8 @@ async def test_three_gateways_are_told_of_at_another_one_and_a_cut_soon(tmp_path
         for one in chain.gateways:
             text = one.config.read_text()
             # So long that what comes sooner was told because of a change.
-            one.config.write_text(text.replace("status_interval_s = 0", "status_interval_s = 600"))
+            own = "status_interval_s = 600\nlatitude = 52.379\nlongitude = -4.5"
+            one.config.write_text(text.replace("status_interval_s = 0", own))
         async with chain, chain.gateways[0].client("watch") as watch:
             await watch.subscribe("+/+/+/$status", qos=1)
             told: dict[str, StatusRecord] = {}
@@ -41,6 +42,7 @@ async def test_three_gateways_are_told_of_at_another_one_and_a_cut_soon(tmp_path
             assert {link.peer for link in b.links} == {"a", "c"}
             assert b.interval_s == 600 and b.up_s > 0 and b.memory_bytes and b.software
             assert "published" in b.counters
+            assert (b.latitude, b.longitude) == (52.379, -4.5)
             assert [record.parent for record in told.values()].count(None) == 1
             chain.paths[1].kill()
             await chain.paths[1].start()

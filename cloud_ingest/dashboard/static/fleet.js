@@ -45,7 +45,7 @@ const COLUMNS = [
     cell: (row) => (diskFree(row) === null ? "–" : `${Math.round(diskFree(row) * 100)} %`),
   },
   { name: "clients", title: "Clients", cell: (row) => count(row.mqtt_clients) },
-  { name: "gaps", title: "Gaps", cell: (row) => marked(row.gaps, "warning") },
+  { name: "gaps", title: "Missing", cell: (row) => marked(row.gaps, "warning") },
   { name: "alerts", title: "Alerts", cell: (row) => marked(row.alerts, "silent") },
   { name: "version", title: "Version", cell: (row) => row.version || "–" },
   { name: "seen", title: "Last seen", cell: (row) => ago(row.last_seen_ms) },
@@ -133,7 +133,7 @@ export async function showFleet(main, names) {
       figure("Messages/s", number(sum("rate_per_s"))),
       figure("MQTT clients", count(sum("mqtt_clients"))),
       figure("Open alerts", count(sum("alerts")), sum("alerts") ? "silent" : ""),
-      figure("Open gaps", count(sum("gaps")), sum("gaps") ? "warning" : ""),
+      figure("Messages missing", count(sum("gaps")), sum("gaps") ? "warning" : ""),
     );
     const chip = (health, content) =>
       h(

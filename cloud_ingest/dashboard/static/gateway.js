@@ -44,7 +44,7 @@ function facts(is) {
     fact("Memory", bytes(is.memory_bytes)),
     fact("Disk", `${bytes(is.disk_free_bytes)} free of ${bytes(is.disk_total_bytes)}`),
     fact("Written to disk", bytes(is.disk_written_bytes)),
-    fact("Gaps", is.gaps ? h("strong", { class: "warning" }, count(is.gaps)) : "0"),
+    fact("Messages missing", is.gaps ? h("strong", { class: "warning" }, count(is.gaps)) : "0"),
     fact("Copies dropped", count(is.duplicates)),
     fact("Not decodable", count(is.undecodable)),
     fact("Boot epoch", h("code", {}, is.boot_epoch ?? "–")),

@@ -7,7 +7,10 @@ import { layout, treeOf } from "./tree_layout.js";
 import { virtualTable } from "./virtual_table.js";
 
 const ZOOM_AT_FIRST = 2.4;
-const ZOOM_NEAR = 2.3; // from here on there is room for words on each edge
+// The library shows labels by powers of two, from half the size on that it is told as the least.
+const ZOOM_NEAR = 2.3; // from here on there is room for words on each edge,
+const ZOOM_EDGES = 1.4; // and from here on for a number;
+const ZOOM_NODES = 1; // leaves have names from here on
 let library = null;
 
 function cytoscapeLoaded() {
@@ -52,6 +55,7 @@ function style() {
     { selector: 'node[health = "warning"]', style: { shape: "triangle" } },
     { selector: 'node[health = "silent"]', style: { shape: "square" } },
     { selector: "node[children > 0]", style: { "font-size": "data(font)", "font-weight": 600, "min-zoomed-font-size": "data(least)" } },
+    { selector: "node[font > 20]", style: { "z-index": 8 } },
     {
       selector: "node[?isRoot]",
       style: { "border-width": 4, "border-color": colour("accent"), "border-style": "double" },
@@ -80,6 +84,8 @@ function style() {
         "text-background-padding": 1,
       },
     },
+    { selector: "edge.far", style: { label: "" } },
+    { selector: "node.far[font <= 6]", style: { label: "" } },
     { selector: "edge.near", style: { label: "data(says)", "font-size": 4, "min-zoomed-font-size": 9 } },
     { selector: "edge.near[?standby]", style: { color: colour("soft"), "text-rotation": "autorotate", "text-opacity": 1 } },
     {
@@ -88,7 +94,7 @@ function style() {
     },
     {
       selector: "node:selected",
-      style: { "border-width": 4, "border-color": text, "z-index": 10, "min-zoomed-font-size": 0 },
+      style: { "border-width": 4, "border-color": text, label: "data(id)", "z-index": 10, "min-zoomed-font-size": 0 },
     },
   ];
 }
@@ -323,9 +329,17 @@ export async function showTree(main) {
     graph.center(node);
   }
 
-  function nameEdges() {
-    const isNear = graph.zoom() >= ZOOM_NEAR;
-    graph.batch(() => graph.edges().forEach((edge) => edge.toggleClass("near", isNear)));
+  function room() {
+    const level = graph.zoom();
+    return { isNear: level >= ZOOM_NEAR, isFar: level < ZOOM_EDGES, isFarthest: level < ZOOM_NODES };
+  }
+
+  function showNames() {
+    const { isNear, isFar, isFarthest } = room();
+    graph.batch(() => {
+      graph.edges().forEach((edge) => edge.toggleClass("near", isNear).toggleClass("far", isFar));
+      graph.nodes().forEach((node) => node.toggleClass("far", isFarthest));
+    });
   }
 
   function drawPanel(name) {
@@ -399,7 +413,7 @@ export async function showTree(main) {
     });
     before = tree;
     if (isFirst) fit();
-    nameEdges();
+    showNames();
     drawTold(tree);
     const selected = graph.nodes(":selected");
     if (selected.length) drawPanel(selected[0].id());
@@ -475,11 +489,11 @@ export async function showTree(main) {
     node.select();
     graph.animate({ center: { eles: node }, zoom: Math.max(graph.zoom(), 1.6), duration: 250 });
   });
-  let wasNear = false;
+  let had = "";
   graph.on("zoom", () => {
-    const isNear = graph.zoom() >= ZOOM_NEAR;
-    if (isNear !== wasNear) nameEdges();
-    wasNear = isNear;
+    const has = JSON.stringify(room());
+    if (has !== had) showNames();
+    had = has;
   });
   graph.on("select", "node", (event) => drawPanel(event.target.id()));
   graph.on("unselect", "node", () => {

@@ -8,10 +8,9 @@ import pytest
 from synthetic_tables import ALERTS, NOW, Fleet, rows
 
 from cloud_ingest.dashboard import fleet_view
-from cloud_ingest.dashboard.alerts_view import alerts
+from cloud_ingest.dashboard.alerts_view import WORST_FIRST, alerts
 from cloud_ingest.dashboard.standing import (
     LATE_MS,
-    WORST_FIRST,
     attention,
     heard_ms,
     standing,
