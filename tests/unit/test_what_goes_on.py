@@ -31,6 +31,7 @@ REASONS: dict[str, tuple[str, ...]] = {
     "it is one request's, one connection's or one item's, and ends with it": (
         "cloud_ingest/dashboard/api.py:Api._in_thread",
         "cloud_ingest/dashboard/connections.py:_Connection.accepted",
+        "cloud_ingest/dashboard/shared_answers.py:SharedAnswers.answer",
         "gateway/coap/remote/gathering.py:GatheredAnswer._grow",
         "gateway/coap/remote/gathering.py:GatheredAnswer.begin",
         "gateway/coap/rendering.py:Renderings.begin",
