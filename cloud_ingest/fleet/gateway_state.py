@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -13,6 +13,8 @@ from cloud_ingest.status_record import StatusRecord
 
 MAX_LIVES: Final = 8
 """Boot epochs of one gateway that are told apart; the one heard longest ago is forgotten."""
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 MAX_PAST_LIVES: Final = 32
 """Further ones of which the highest number is remembered, so that none comes back as a stranger."""
 RATE_US: Final = 60_000_000
@@ -197,8 +199,7 @@ class GatewayState(msgspec.Struct):
         self.lost = added(self.lost, numbering.missing)
         if numbering.top:
             self.past[epoch] = numbering.top
-            for oldest in list(self.past)[:-MAX_PAST_LIVES]:
-                del self.past[oldest]
+            keep_newest(self.past, MAX_PAST_LIVES)
 
     @property
     def missing(self) -> int:
@@ -223,3 +224,18 @@ class GatewayState(msgspec.Struct):
         oldest = (now_us - RATE_US) // _SLOT_US
         told = sum(count for slot, count in self.slots.items() if slot > oldest)
         return told / (RATE_US / 1e6)
+
+
+def note_top(past: dict[int, int], epoch: int, top: int) -> bool:
+    """Note the highest number of a life that nobody follows; return whether it is a higher one."""
+    is_higher = top > past.get(epoch, 0)
+    if is_higher:
+        past[epoch] = top
+        keep_newest(past, MAX_PAST_LIVES)
+    return is_higher
+
+
+def keep_newest(known: dict[_Key, _Value], most: int) -> None:
+    """Delete the first of what is known, down to so many."""
+    for oldest in list(known)[:-most]:
+        del known[oldest]

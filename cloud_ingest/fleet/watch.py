@@ -12,7 +12,7 @@ from typing import Final
 from cloud_ingest.bounded_counts import added
 from cloud_ingest.fleet import latency, lives, state, tables
 from cloud_ingest.fleet.flapping import DampedAlerts
-from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold
+from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold, keep_newest, note_top
 from cloud_ingest.fleet.health import Health, health
 from cloud_ingest.fleet.ingest_judging import IngestJudge
 from cloud_ingest.fleet.judging import Judge
@@ -29,6 +29,7 @@ from cloud_ingest.ingest.facts import (
     BatchFacts,
     GivenUp,
     Interval,
+    Numbers,
     Statement,
 )
 from cloud_ingest.ingest.member_place import NO_PLACE, MemberError, read_place
@@ -136,6 +137,32 @@ class FleetWatch:
             at_us = come_us.get(span.gateway, other_us)
             self._sensors.take(self._known(span.gateway, at_us), span, at_us)
         self._committed_us = facts.committed_us
+
+    def tables_have(self, all_numbers: Iterable[Numbers]) -> bool:
+        """Miss none of these numbers, whoever told of them; nothing else is known of them.
+
+        Args:
+            all_numbers: that the tables have. They are added to what is known.
+
+        Returns:
+            Whether something of it was new.
+
+        """
+        is_new = False
+        for name, epoch, come, _ in merged_numbers(all_numbers):
+            top = max((last for _, last in come), default=0)
+            gateway = self._state.gateways.get(name)
+            if gateway is not None and epoch in gateway.lives:
+                life = gateway.lives[epoch]
+                before = life.numbering.top, life.numbering.missing
+                self._number(gateway, epoch, come, life.heard_us)
+                is_new |= before != (life.numbering.top, life.numbering.missing)
+                continue
+            past = self._state.departed.setdefault(name, {}) if gateway is None else gateway.past
+            is_new |= note_top(past, epoch, top)
+        keep_newest(self._state.departed, state.DEPARTED_TIMES * self._rules.kept.gateways)
+        self._has_news |= is_new
+        return is_new
 
     def progressed(self, collected_us: int, now_us: int) -> None:
         """A collector says that it had taken all that there was.
@@ -260,8 +287,7 @@ class FleetWatch:
     def _forget(self, name: str, at_us: int) -> None:
         departed = self._state.departed
         departed[name] = self._state.gateways.pop(name).tops()
-        for longest in list(departed)[: -state.DEPARTED_TIMES * self._rules.kept.gateways]:
-            del departed[longest]
+        keep_newest(departed, state.DEPARTED_TIMES * self._rules.kept.gateways)
         self._alerts.forget_about(name, None, at_us)
         self._gaps_changed = True
 

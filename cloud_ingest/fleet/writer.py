@@ -9,7 +9,7 @@ one before began.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.state_file import store_of
 from cloud_ingest.fleet.tables import PARTITIONS, SCHEMAS, FleetChanges
 from cloud_ingest.fleet.watch import FleetWatch
-from cloud_ingest.ingest.facts import BatchFacts
+from cloud_ingest.ingest.facts import BatchFacts, Numbers
 from cloud_ingest.ingest.signs import IngestSigns
 
 APPLICATION: Final = "hedgerow-fleet"
@@ -114,6 +114,16 @@ class FleetWriter:
         watch.take(facts)
         watch.changes(max(self._now_us, facts.committed_us))
         watch.state()
+
+    def tables_have(self, all_numbers: Iterable[Numbers]) -> None:
+        """Learn which numbers have come, whether their batches were told or not.
+
+        Raises:
+            OSError, DeltaError: the state can't be written.
+
+        """
+        if self._watch.tables_have(all_numbers):
+            self._keep()
 
     def progressed(self, collected_us: int, now_us: int) -> None:
         """A collector says that it had taken all that there was by a time of its clock.

@@ -6,7 +6,7 @@ gateways at fault are left out, which halving finds; all of it is counted and sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -18,7 +18,7 @@ from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.writer import FleetWriter
 from cloud_ingest.ingest import set_aside
-from cloud_ingest.ingest.facts import BatchFacts, gateways_of, only_of
+from cloud_ingest.ingest.facts import BatchFacts, Numbers, gateways_of, only_of
 from cloud_ingest.ingest.halving import STORAGE_ERRORS
 from cloud_ingest.ingest.set_aside import AsideCounts
 from cloud_ingest.ingest.signs import IngestSigns
@@ -49,6 +49,9 @@ class Follower(Protocol):
 
     def ingest_ends(self) -> None:
         """Learn that the job ends and was not killed; write what has not been written."""
+
+    def tables_have(self, all_numbers: Iterable[Numbers]) -> None:
+        """Learn which numbers have come, where who told of them is gone."""
 
     def close(self) -> None:
         """Write what has not been written."""
@@ -129,6 +132,15 @@ class FactsTeller:
         """
         with _named():
             self._follower.ingest_ends()
+
+    def tables_have(self, all_numbers: Iterable[Numbers]) -> None:
+        """Tell of all numbers that have come: facts of some may be gone, or the follower's state.
+
+        Raises:
+            OSError, DeltaError: the follower can't keep it.
+
+        """
+        self._follower.tables_have(all_numbers)
 
     def close(self) -> None:
         """Tell of the end.

@@ -22,6 +22,7 @@ from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.ingest import after_commit, set_aside
 from cloud_ingest.ingest.delay_buckets import shifted
 from cloud_ingest.ingest.facts import BatchFacts, Delays, merged
+from cloud_ingest.ingest.had_numbers import had_numbers
 from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KeptLedger
 from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger
@@ -216,6 +217,7 @@ class Ingest:
             self._teller = after_commit.teller(
                 own.tables, query, own.rules, last_batch, self.set_aside, own.way_out
             )
+            self._teller.tables_have(had_numbers(self.ledger))
         except Exception as error:  # rows do not wait for it; it is tried with the next batch
             self.set_aside.note(set_aside.FLEET, f"{type(error).__name__}: {error}")
 

@@ -56,6 +56,32 @@ def note(ranges: Iterable[SpoolRange], query: str) -> None:
     for spool, one in last.items():
         path = Path(spool) / f"{PREFIX}{query}"
         fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+        text = f"{SpoolMark(one.segment, one.end)}\n"
         with contextlib.suppress(OSError):  # a spool that is only to be read is read as well
-            fresh.write_text(f"{SpoolMark(one.segment, one.end)}\n")
-            fresh.replace(path)
+            try:
+                fresh.write_text(text)
+                fresh.replace(path)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    fresh.unlink()
+                _write_over(path, text.encode())
+
+
+def _write_over(path: Path, data: bytes) -> None:
+    """Write a note where the last one stands: a full disk has no room for a second file.
+
+    It would stay full for good, since who trims the spool waits for the note. Until all is written
+    the note has no valid first digit: who reads it meanwhile, or after a kill, lets nothing go.
+
+    Raises:
+        OSError: there is no note yet, or it can't be written.
+
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(fd, b"-", 0)
+        os.pwrite(fd, data[1:], 1)
+        os.ftruncate(fd, len(data))
+        os.pwrite(fd, data[:1], 0)
+    finally:
+        os.close(fd)

@@ -35,7 +35,7 @@ PARTS = ("telemetry", "quarantine", "_ledger", "checkpoint")
 TRIGGER_BYTES = 2_000
 
 
-class KilledError(Exception):
+class KilledError(BaseException):
     """The job was killed."""
 
 

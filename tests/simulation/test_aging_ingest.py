@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -58,3 +59,35 @@ def test_over_months_of_losses_and_wrong_clocks_each_message_is_there_once_and_n
             world.check()
         except AssertionError as error:
             raise AssertionError(f"seed {drawn}: {told}") from error
+
+
+def test_what_a_killed_job_had_told_nobody_is_not_missed_without_its_ledger(tmp_path: Path) -> None:
+    world = AgingIngest(tmp_path, 5)
+    for _ in range(12):
+        world.publish()
+    world.run()
+    for _ in range(6):
+        world.publish()
+    world.run("committed")
+    world.lose("_ledger")
+    world.check()
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_what_an_older_state_of_the_watch_or_none_does_not_know_is_not_missed(
+    comes_back: bool, tmp_path: Path
+) -> None:
+    world = AgingIngest(tmp_path, 5)
+    for _ in range(12):
+        world.publish()
+    world.run()
+    state = world.place("_fleet")
+    if comes_back:
+        shutil.copytree(state, tmp_path / "older")
+    for _ in range(40):
+        world.publish()
+    world.run()
+    world.lose("_fleet")
+    if comes_back:
+        shutil.copytree(tmp_path / "older", state)
+    world.check()

@@ -273,6 +273,9 @@ def test_the_facts_of_a_batch_are_told_though_the_job_died_before_it_told_them(
         def try_out(self, facts: BatchFacts) -> None:
             pass
 
+        def tables_have(self, all_numbers: object) -> None:
+            pass
+
         def progressed(self, collected_us: int, now_us: int) -> None:
             pass
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from pathlib import Path
 
@@ -100,3 +101,12 @@ def test_a_spool_keeps_the_name_that_its_first_start_gave_it_and_another_has_ano
 def test_a_name_that_is_torn_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "identity").write_text(text)
     assert not identity.read(tmp_path)
+
+
+def test_a_disk_without_room_for_a_second_note_has_the_last_one_written_over(
+    tmp_path: Path,
+) -> None:
+    for number, end in ((0, 123_456), (700_000, 7)):
+        committed.note([SpoolRange(str(tmp_path), f"{number:020d}.log", 0, end)], "a")
+        assert committed.position(tmp_path, ["a"]) == number + end
+        (tmp_path / f"committed.a.{os.getpid()}.new").mkdir(exist_ok=True)  # as a full disk
