@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from cloud_ingest.fleet import fair_history
+from cloud_ingest.fleet import fair_history, latency
 from cloud_ingest.fleet.alerts import AlertBook
 from cloud_ingest.fleet.clock import WatchClock
 from cloud_ingest.fleet.flapping import Flaps
@@ -56,6 +57,14 @@ class LatencyRow(msgspec.Struct, array_like=True, frozen=True):
     p99_ms: float
     max_ms: float
     part: int = 0
+
+
+def latency_row(due: tuple[int, int, latency.Key, Mapping[int, int]]) -> LatencyRow:
+    """The row of a minute's part that is due: when it was, which part, of what, and its counts."""
+    minute_us, part, key, counts = due
+    p50_ms, p95_ms, p99_ms = (latency.percentile_ms(counts, share) for share in (0.5, 0.95, 0.99))
+    told = p50_ms, p95_ms, p99_ms, latency.most_ms(counts)
+    return LatencyRow(key[0], minute_us, key[1], sum(counts.values()), *told, part)
 
 
 class TopologyRow(msgspec.Struct, array_like=True, frozen=True):

@@ -6,11 +6,11 @@ It has no clock and does no I/O. Who calls it says which batch it has, and keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from cloud_ingest.bounded_counts import added
-from cloud_ingest.fleet import latency, lives, state, tables
+from cloud_ingest.fleet import lives, state, tables
 from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold, keep_newest, note_top
 from cloud_ingest.fleet.health import Health, health
@@ -21,7 +21,7 @@ from cloud_ingest.fleet.order_of_facts import by_sensor, by_time, merged_numbers
 from cloud_ingest.fleet.outgoing import OutgoingAlerts
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.sensors import SensorJudge
-from cloud_ingest.fleet.state import FleetState, GapRow, LatencyRow, TopologyRow
+from cloud_ingest.fleet.state import FleetState, GapRow, TopologyRow
 from cloud_ingest.fleet.tables import FleetChanges
 from cloud_ingest.ingest.facts import (
     UNTIMED_US,
@@ -222,7 +222,7 @@ class FleetWatch:
                 self._look(progress_us)
             elapsed_us = 0 if self._committed_us is None else max(0, now_us - self._committed_us)
             for due in self._state.minutes.due(progress_us + elapsed_us):
-                self._state.outbox.latency.append(_latency_row(due))
+                self._state.outbox.latency.append(state.latency_row(due))
             if self._has_news:
                 healths = self._healths(progress_us)
                 replaced["gateways"] = tables.gateways(self._gateways(), healths, progress_us)
@@ -394,10 +394,3 @@ class FleetWatch:
         gaps = state.newest_of_each(gaps)
         self._gaps_changed |= len(gaps) != len(self._state.gaps)
         self._state.gaps = gaps
-
-
-def _latency_row(due: tuple[int, int, latency.Key, Mapping[int, int]]) -> LatencyRow:
-    minute_us, part, key, counts = due
-    p50_ms, p95_ms, p99_ms = (latency.percentile_ms(counts, share) for share in (0.5, 0.95, 0.99))
-    told = p50_ms, p95_ms, p99_ms, latency.most_ms(counts)
-    return LatencyRow(key[0], minute_us, key[1], sum(counts.values()), *told, part)
