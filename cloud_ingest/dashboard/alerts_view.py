@@ -12,11 +12,14 @@ WORST_FIRST: Final = (
     *("ingest-failing", "collector-disk", "collector-silent", "ingest-behind"),
     *("quarantine-growing", "silent", "two-lives", "given-up", "gap", "flapping"),
     *("flapping-root", "clock-off", "disk-full", "disk-wearing", "under-voltage", "hot"),
-    *("sensor-range", "sensor-stuck"),
+    *("sensor-range", "sensor-stuck", "sensors-unwatched"),
 )
 """Kinds of alerts by weight: what blinds the watch, who is not heard, what is lost, what will
 break, what one sensor does. A kind that is not known here weighs as much as the heaviest."""
-_SHOWN: Final = ("alert", "kind", "gateway", "sensor", "opened", "cleared", "message", "value")
+_SHOWN: Final = (
+    *("alert", "kind", "gateway", "sensor", "opened", "cleared", "message", "value"),
+    *("severity", "what_to_do"),
+)
 _NONE: Final = {name: list[Any]() for name in (*_SHOWN, "opened_ms", "cleared_ms")}
 _SAID: Final = ("by", "note", "time_ms")
 

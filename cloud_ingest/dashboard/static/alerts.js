@@ -74,11 +74,13 @@ function item(row, mayAcknowledge, done) {
       "div",
       { class: "alert-head" },
       h("span", { class: "kind" }, row.kind),
+      row.severity === "critical" ? h("span", { class: "silent" }, "critical") : null,
       gatewayLink(row.gateway),
       row.sensor ? h("span", { class: "soft" }, row.sensor) : null,
       h("span", { class: "when soft" }, "opened ", timeElement(row.opened_ms), isOpen ? "" : [", cleared ", timeElement(row.cleared_ms)]),
     ),
     h("p", { class: "message" }, row.message || ""),
+    row.what_to_do && isOpen ? h("p", { class: "soft" }, `To do: ${row.what_to_do}`) : null,
     said(row),
     mayAcknowledge && isOpen ? form(row, done) : null,
   );

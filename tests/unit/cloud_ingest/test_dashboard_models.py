@@ -133,6 +133,9 @@ def test_open_alerts_stand_first_and_the_last_acknowledgement_counts() -> None:
     assert told["alert"] == ["c", "b", "a"]
     assert told["acknowledged_by"] == [None, "bob", None]
     assert told["acknowledged_note"][1] == "fan"
+    assert told["what_to_do"] == [None, None, None]  # of a job of an earlier release
+    steps = pa.array(["c", "look at it", "c"])
+    assert alerts(table.append_column("what_to_do", steps), said)["what_to_do"][1] == "look at it"
 
 
 def test_the_tree_is_replayed_as_it_was_at_each_moment() -> None:
