@@ -73,6 +73,9 @@ class ClassArchive:
         if self._fresh is None or self._file is None:
             return
         with contextlib.suppress(OSError):
+            # Java looks at no sum of it: what a power cut left half would end each start.
+            with self._fresh.open("rb") as written:
+                os.fsync(written.fileno())
             self._fresh.replace(self._file)
             for other in self._file.parent.parent.glob(f"spark-*/{_FILE}"):
                 if other != self._file:

@@ -6,12 +6,13 @@ import argparse
 import errno
 import os
 import pwd
-import shutil
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
+from dtls import private_file
 from gateway import replaced_file
 from gateway.certificates import private_keys
 from gateway.certificates.authority_folder import SECRET
@@ -22,7 +23,7 @@ from gateway.configuration import place as config_place
 from gateway.enrolment.client import EnrolmentClient, ServiceError, vouched_by
 from gateway.enrolment.requests import TrustedNow
 from gateway.enrolment.tokens import EnrolmentToken
-from gateway.provisioning import files
+from gateway.provisioning import files, new_folder
 from gateway.provisioning.plan import GatewayPlan, PlanError
 from gateway.provisioning.welcome import Welcome
 from gateway.signing.keys import PrivateKey
@@ -58,11 +59,13 @@ def join(options: argparse.Namespace) -> int:
     def fill(fresh: Path) -> None:
         files.write_joined(fresh, folder, welcome, tls, new_files.machine())
         config.load(fresh / files.CONFIGURATION, config.GatewaySettings)
+        new_folder.force_to_disk(fresh)
 
     try:
         new_files.make(folder, fill)
     except config.ConfigError as error:
         raise FailedError(f"join: what the fleet hands on: {error}; nothing is written") from error
+    _note_written(folder)
     kept.unlink()
     sys.stdout.write(f"{welcome.plan.id} is written to {folder}\n")
     unit = folder / files.unit_name(welcome.plan)
@@ -75,9 +78,15 @@ def join(options: argparse.Namespace) -> int:
 
 
 def _key(kept: Path) -> PrivateKey:
-    """The gateway's key; that of an attempt whose answer was not heard, or that was not written."""
-    if kept.exists():
-        return private_keys.load(kept.read_bytes())[0]
+    """The gateway's key; that of an attempt whose answer was not heard, or that was not written.
+
+    Where others may write beside the folder, one may have put a key there, which he has too.
+    """
+    if os.path.lexists(kept):
+        found = kept.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            raise FailedError(f"join: {kept}: no file of this user's: remove it, and repeat this")
+        return private_keys.load(private_file.read(kept))[0]
     key = private_keys.make(private_keys.KINDS[0])
     replaced_file.replace(kept, private_keys.as_pem(key), is_durable=True, mode=SECRET)
     return key
@@ -114,26 +123,76 @@ def _check_address(plan: GatewayPlan) -> None:
         ) from error
 
 
+def _note_written(folder: Path) -> None:
+    """Have the folder's names on the disk: after a power cut nothing else has the key."""
+    try:
+        for each in (folder, folder.parent):
+            replaced_file.sync_folder(each)
+    except OSError as error:
+        raise FailedError(f"join: all is written, but {folder}: {error.strerror}") from error
+
+
 def _start(folder: Path, unit: Path) -> None:
     """Have systemd run it, as a user of its own."""
     user = files.SYSTEM_USER
     try:
-        pwd.getpwnam(user)
+        account = pwd.getpwnam(user)
     except KeyError:
         adding = ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", user)
         _ran(*adding)
-    for path in (folder, *folder.rglob("*")):
-        shutil.chown(path, user, user)
-    _check_program(user, unit)
+        account = pwd.getpwnam(user)
+    try:
+        hand_over(folder, account.pw_uid, account.pw_gid)
+    except OSError as error:
+        raise FailedError(
+            f"join: all is written, but {error.filename or folder}: {error.strerror}"
+        ) from error
+    check_program(account, unit)
     _ran("systemctl", "enable", "--now", os.fspath(unit))
 
 
-def _check_program(user: str, unit: Path) -> None:
-    """Refuse a program that a user may not run: in somebody's home, or of a umask that hides it."""
+def hand_over(folder: Path, owner: int, group: int) -> None:
+    """Give a folder to a user, with all that is in it.
+
+    The user may have had the folder before. So no link in it is followed: it may lead to a file of
+    root's.
+
+    Args:
+        folder: which.
+        owner: the user's number.
+        group: of the user.
+
+    Raises:
+        OSError: it can't be given.
+
+    """
+    for _, folders, names, descriptor in os.fwalk(folder, follow_symlinks=False):
+        os.chown(descriptor, owner, group)
+        for name in (*folders, *names):
+            os.chown(name, owner, group, dir_fd=descriptor, follow_symlinks=False)
+
+
+def check_program(account: pwd.struct_passwd, unit: Path) -> None:
+    """Refuse a program that a user may not run: in somebody's home, or of a umask that hides it.
+
+    Args:
+        account: the user's, whose group it has too, as the service will.
+        unit: of the service.
+
+    Raises:
+        FailedError: the user may not run it.
+
+    """
+    user = account.pw_name
     program = new_files.machine().command
     try:
         done = subprocess.run(  # noqa: S603
-            [*program, "--version"], user=user, extra_groups=(), capture_output=True, check=False
+            [*program, "--version"],
+            user=account.pw_uid,
+            group=account.pw_gid,
+            extra_groups=(),
+            capture_output=True,
+            check=False,
         )
         is_run = done.returncode == 0
     except PermissionError:

@@ -23,6 +23,8 @@ PUSHED_BYTES: Final = 256 * 1024
 UNREADABLE_S: Final = 24 * 3600.0
 """What the log fails to read for so long is gone, as what its origin takes away for so long is:
 until then nobody gives it up."""
+UNASKED_S: Final = 6 * 3600.0
+"""What was not looked for so long may have been readable meanwhile: the day begins anew."""
 MAX_UNREADABLE: Final = 1_000
 """Streams that the log fails to read and that are remembered."""
 REPAIR: Final = b"$hedgerow/repair"
@@ -49,8 +51,8 @@ class Repairs:
         self._now = now
         self._seal = seal
         self._lines = CountedLines(_log, now)
-        self._unreadable: dict[Epoch, float] = {}
-        """Since when the log failed to read a stream for searches."""
+        self._unreadable: dict[Epoch, tuple[float, float]] = {}
+        """Since when the log failed to read a stream for searches, and when it did last."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.refused: set[int] = set()
         """Links whose batches this gateway's own log refused since their last DONE."""
@@ -135,7 +137,10 @@ class Repairs:
     def _is_given_up(self, stream: Epoch, error: LogError, peer_id: str) -> bool:
         """Return whether what can't be read has been so for so long that it counts as gone."""
         now = self._now()
-        since = self._unreadable.setdefault(stream, now)
+        since, last = self._unreadable.get(stream, (now, now))
+        if now - last > UNASKED_S:
+            since = now
+        self._unreadable[stream] = since, now
         if len(self._unreadable) > MAX_UNREADABLE:
             del self._unreadable[next(iter(self._unreadable))]
         if now - since < UNREADABLE_S:

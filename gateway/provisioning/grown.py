@@ -15,6 +15,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from dtls import keystore
+from dtls.errors import KeystoreError
 from gateway.certificates.authority import GATEWAY, Authority, AuthorityError
 from gateway.provisioning import files, new_folder, plan
 from gateway.provisioning.files import AUTHORITY, CONFIGURATION, Machine
@@ -139,7 +141,14 @@ def _welcome(source: Path, plan: GatewayPlan, user: str) -> Welcome:
 
 
 def _user(gateway: Path) -> str:
-    return (gateway / "psk").read_text().partition(":")[0]
+    file = gateway / "psk"
+    try:
+        keys = keystore.parse(file.read_text(), str(file))
+    except (KeystoreError, UnicodeDecodeError) as error:
+        raise PlanError(str(error)) from error
+    for identity in keys.identities():
+        return identity
+    raise PlanError(f"{file}: no key, of whose user a gateway's policy speaks")
 
 
 def authority_of(folder: Path) -> Path:

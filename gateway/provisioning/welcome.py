@@ -6,10 +6,13 @@ token, and `hedgerow join` writes it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from dtls import keystore
+from dtls.errors import KeystoreError
 from gateway.configuration import checks
 from gateway.provisioning import plan
 from gateway.provisioning.plan import GatewayPlan, PlanError, Ports
@@ -17,7 +20,7 @@ from gateway.provisioning.plan import GatewayPlan, PlanError, Ports
 SHARED: Final = ("access.toml", "passwords", "psk", "tree.key")
 """What every gateway of a fleet has the same."""
 BYTES_MAX: Final = 1 << 20
-"""Of these files, all together."""
+"""Of these files, all together, as JSON has them: what is no ASCII is longer there."""
 NEIGHBOURS_MAX: Final = 1_000
 
 
@@ -79,6 +82,12 @@ class Welcome:
             GatewayPlan(name, place, address, ports, tuple(neighbours), is_beside), user, shared
         )
         made.check_size()
+        try:
+            users = keystore.parse(shared["psk"], "psk").identities()
+        except KeystoreError as error:
+            raise PlanError(f"what the service hands on: {error}") from error
+        if user not in users:
+            raise PlanError(f"user: {user!r} has no key in psk")
         return made
 
     def check_size(self) -> None:
@@ -88,10 +97,10 @@ class Welcome:
             PlanError: it is.
 
         """
-        size = sum(len(text.encode()) for text in self.shared.values())
+        size = len(json.dumps(dict(self.shared)))
         if size > BYTES_MAX:
             raise PlanError(
-                f"{', '.join(SHARED)}: {size} bytes, and at most {BYTES_MAX} are handed on"
+                f"{', '.join(SHARED)}: {size} bytes in JSON, and at most {BYTES_MAX} are handed on"
             )
         if len(self.plan.neighbours) > NEIGHBOURS_MAX:
             raise PlanError(f"neighbours: more than {NEIGHBOURS_MAX}")

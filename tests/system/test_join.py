@@ -6,7 +6,10 @@ import asyncio
 import contextlib
 import io
 import json
+import os
+import pwd
 import stat
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +20,7 @@ import pytest
 from ports import free_port
 
 from gateway import cli, exit_codes
-from gateway.certificates import token_book
+from gateway.certificates import private_keys, token_book
 from gateway.certificates.authority import Authority
 from gateway.commands import joining
 from gateway.enrolment.desk import EnrolmentDesk
@@ -227,6 +230,93 @@ def test_what_a_token_brings_goes_with_it(fleet: Path) -> None:
     assert key not in book.read_text()
 
 
+async def test_a_fleet_whose_keys_begin_with_a_comment_gets_one_more(
+    fleet: Path, tmp_path: Path
+) -> None:
+    keys = fleet / "gw-a" / "psk"
+    keys.write_text(f"# one for each device\n\n{keys.read_text()}")
+    async with service(fleet) as at:
+        code, _, err = await joined(token(fleet, at), tmp_path / "new")
+    assert code == 0, err
+    assert "# operator's key\n" in (tmp_path / "new" / "hedgerow.toml").read_text()
+
+
+async def test_the_key_of_an_attempt_before_stays_until_the_disk_has_all_that_is_new(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, kept, on_disk = tmp_path / "new", tmp_path / ".new.key.pem", list[Path]()
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        fsync(descriptor)
+        if kept.exists():
+            on_disk.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+    async with service(fleet) as at:
+        text = token(fleet, at)
+        monkeypatch.setattr(os, "fsync", noted)
+        code, _, err = await joined(text, folder)
+    assert code == 0, err
+    assert not kept.exists()
+    for path in folder.rglob("*"):
+        assert path.name in {one.name for one in on_disk}
+    assert on_disk[-2:] == [folder, tmp_path]
+
+
+def test_a_key_that_somebody_else_put_there_is_not_taken(tmp_path: Path) -> None:
+    text = f"hedgerow-enrol://gw-c@127.0.0.1:1/{'A' * 43}/{'A' * 22}"
+    theirs, kept = tmp_path / "theirs.pem", tmp_path / ".new.key.pem"
+    theirs.write_bytes(private_keys.as_pem(private_keys.make(private_keys.KINDS[0])))
+    theirs.chmod(0o600)
+    kept.symlink_to(theirs)
+    code, _, err = hedgerow("join", text, tmp_path / "new")
+    assert (code, err) == (
+        exit_codes.FAILED,
+        f"hedgerow: join: {kept}: no file of this user's: remove it, and repeat this\n",
+    )
+    kept.unlink()
+    theirs.rename(kept)
+    kept.chmod(0o622)
+    code, _, err = hedgerow("join", text, tmp_path / "new")
+    assert (code, "lets others in" in err) == (exit_codes.WRONG_USE, True)
+
+
+def test_a_folder_is_given_to_the_service_s_user_but_not_what_links_in_it_lead_to(
+    tmp_path: Path,
+) -> None:
+    folder, outside = tmp_path / "hedgerow", tmp_path / "outside"
+    (folder / "tls").mkdir(parents=True)
+    (folder / "tls" / "key").touch()
+    outside.mkdir()
+    (outside / "shadow").touch()
+    (folder / "a-file").symlink_to(outside / "shadow")
+    (folder / "a-folder").symlink_to(outside)
+    (folder / "nowhere").symlink_to(tmp_path / "missing")
+    before = os.getuid(), os.getgid()
+    given = (65_534, 65_534) if os.geteuid() == 0 else before
+    joining.hand_over(folder, *given)
+    for path in (folder, *folder.rglob("*")):
+        assert (path.lstat().st_uid, path.lstat().st_gid) == given
+    for path in (outside, *outside.iterdir()):
+        assert (path.stat().st_uid, path.stat().st_gid) == before
+
+
+def test_a_program_is_tried_as_the_service_will_run_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with its group: what root's group may read, the service may not."""
+    tried: dict[str, Any] = {}
+
+    def run(_: object, **given: Any) -> subprocess.CompletedProcess[bytes]:
+        tried.update(given)
+        return subprocess.CompletedProcess([], 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    account = pwd.struct_passwd(("hedgerow", "x", 971, 972, "", "/", "/bin/false"))
+    joining.check_program(account, tmp_path)
+    assert (tried["user"], tried["group"], tried["extra_groups"]) == (971, 972, ())
+
+
 # -- what a service hands on -----------------------------------------------------------------------
 
 
@@ -247,7 +337,13 @@ def hostile() -> Iterator[tuple[str, object]]:
         dict.fromkeys(("access.toml", "passwords", "psk", "tree.key"), "x" * BYTES_MAX),
     )
     yield "shared", []
+    yield (
+        "shared",
+        dict.fromkeys(("access.toml", "passwords", "tree.key"), "")
+        | {"psk": "# \u00fc".ljust(BYTES_MAX // 4, "\u00fc")},
+    )
     yield "user", None
+    yield "user", "operator\n[access]\nanonymous = true\n#"
 
 
 @pytest.mark.parametrize(("key", "value"), list(hostile()))

@@ -15,7 +15,7 @@ from gateway.broker.inbound.acceptance import Acceptance
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.limits import Budget
 from gateway.broker.outbound.delivery import Delivery
-from gateway.broker.outbound.message import DUP, RETAIN, Message
+from gateway.broker.outbound.message import DUP, RETAIN, Message, size_of
 from gateway.broker.outbound.routes import Route, Routes
 from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import V311, PacketError, PropertyId, ReasonCode, body_at, read_publish
@@ -98,7 +98,7 @@ class Publishing:
                 return False
             if not may:
                 return self._forbid(publisher, first, packet_id)
-        if first & RETAIN and (why := self._why_full(publisher, route, size, payload_bytes)):
+        if first & RETAIN and (why := self._why_full(publisher, route, payload_bytes, properties)):
             self._refusals.count(f"message not retained: {why}", str(publisher))
             if version != V311 and first & 6:
                 self._refuse(publisher, first, packet_id, ReasonCode.QUOTA_EXCEEDED)
@@ -192,10 +192,11 @@ class Publishing:
         return True
 
     def _why_full(
-        self, publisher: Publisher, route: Route, size_bytes: int, payload_bytes: int
+        self, publisher: Publisher, route: Route, length: int, properties: dict[int, Any] | None
     ) -> str:
-        counted = size_bytes if payload_bytes else 0  # it ends what is retained
-        return self._acceptance.why_not_retained(publisher.session, route.topic, counted)
+        # An empty payload ends what is retained. Any other counts as it will when it is kept.
+        size_bytes = size_of(route.key, length, properties) if length else 0
+        return self._acceptance.why_not_retained(publisher.session, route.topic, size_bytes)
 
     def _refuse(self, publisher: Publisher, first: int, packet_id: int, reason: int) -> None:
         qos = first >> 1 & 3

@@ -102,15 +102,13 @@ class Message:
         self.qos = qos
         self.retain = retain
         self.properties = properties or _NO_PROPERTIES
-        self.size_bytes = 2 * len(key) + len(payload) + OVERHEAD_BYTES  # name and key
+        self.size_bytes = size_of(key, len(payload), properties)
         self.expires_at_s: float | None = None
         self.ref: Ref | None = None
         self.proof = b""
         self.sharing = _UNSAID
-        if properties:
-            self.size_bytes += _size_bytes(properties)
-            if EXPIRY in properties:
-                self.expires_at_s = now_s + properties[EXPIRY]
+        if properties and EXPIRY in properties:
+            self.expires_at_s = now_s + properties[EXPIRY]
         self.kind = -1
         self.head = self.tail = b""
 
@@ -230,9 +228,15 @@ def share_mark(group: tuple[str, str]) -> int:
     return (int.from_bytes(digest, "big") | 1) << IN_PACKET.bit_length()
 
 
-def _size_bytes(properties: dict[int, Any]) -> int:
-    """What properties cost in memory, about."""
-    size = PROPERTY_BYTES * len(properties)
+def size_of(key: bytes, payload_bytes: int, properties: dict[int, Any] | None) -> int:
+    """What a message costs in memory, about: as much on each gateway that has it.
+
+    So its version is not counted: where it is accepted, it gets that later.
+    """
+    size = 2 * len(key) + payload_bytes + OVERHEAD_BYTES  # name and key
+    if not properties:
+        return size
+    size += PROPERTY_BYTES * (len(properties) - (VERSION in properties))
     for value in properties.values():
         if isinstance(value, (str, bytes)):
             size += len(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -80,6 +81,27 @@ def test_what_a_killed_java_has_written_half_is_never_begun_with(sessions: Sessi
     with sessions.one() as following:
         assert following.is_written
         assert not written_by(following).exists()
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_an_archive_is_begun_with_only_once_the_disk_has_it(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch, is_taken: bool
+) -> None:
+    on_disk: list[Path] = []
+
+    def fsync(descriptor: int) -> None:
+        on_disk.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        assert not sessions.archives()
+        if not is_taken:
+            raise OSError(errno.EIO, "no")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with sessions.one() as archive:
+        fresh = written_by(archive)
+        fresh.write_bytes(b"classes")
+        archive.keep()
+    assert on_disk == [fresh]
+    assert sessions.archives() == [b"classes"] * is_taken
 
 
 def test_archives_of_other_versions_go_when_one_is_kept(sessions: Sessions) -> None:

@@ -624,6 +624,22 @@ async def test_connections_over_the_limit_are_closed_and_counted(make: Make) -> 
     assert bench.core.refusals.counts["connection over the limit"] == 1
 
 
+@pytest.mark.parametrize("whose", ["gateway", "user"])
+async def test_who_publishes_what_there_are_too_few_bytes_to_retain_is_told(
+    make: Make, whose: str
+) -> None:
+    """Whatever is left: what a message costs beside its packet is counted too."""
+    limits = Limits(**{f"retained_bytes_per_{whose}": 1_000})
+    bench = await make(limits=limits)
+    peer = await bench.connect("a")
+    reasons = []
+    for number in (1, 2):
+        peer.send(Publish(f"r/{number}", bytes(300), 1, True, False, number, {}))
+        reasons.append((await peer.next()).reason)
+    assert reasons == [0, ReasonCode.QUOTA_EXCEEDED]
+    assert len(bench.core.retention) == 1
+
+
 async def test_a_session_may_have_only_so_many_subscriptions(make: Make) -> None:
     bench = await make(limits=Limits(subscriptions_per_session=1))
     peer = await bench.connect("a")

@@ -105,6 +105,19 @@ def test_a_gateway_s_bytes_are_counted_as_its_messages_are() -> None:
     assert store.publish(THIEF, "x/4", bytes(1_000))
 
 
+def test_a_message_counts_where_it_is_accepted_as_much_as_on_all_other_gateways(
+    store: Store,
+) -> None:
+    """Else one gateway would retain what others have no room for."""
+    accepted = Message("door", b"door", b"open", 1, True, {1: 1})
+    store.retention.stamp(accepted)
+    assert VERSION in accepted.properties
+    elsewhere = Message.of(
+        Entry("door", b"open", 1, retain=True, properties=accepted.properties), 0.0
+    )
+    assert accepted.size_bytes == elsewhere.size_bytes
+
+
 def test_a_client_of_this_gateway_is_told_that_its_gateway_s_share_is_full(store: Store) -> None:
     owner = ("anna", True)
     assert store.retention.why_full(owner, "door", 100) == ""

@@ -15,7 +15,7 @@ import pytest
 from tree_host import Host, Start, started, until
 
 from gateway.event_log.counted_lines import CountedLines
-from gateway.links.repairs import UNREADABLE_S, Repairs
+from gateway.links.repairs import UNASKED_S, UNREADABLE_S, Repairs
 from gateway.links.surveys import NOT_LOOKED_THROUGH, REFUSED_S, Surveys
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
@@ -96,13 +96,18 @@ async def test_what_a_log_fails_to_read_for_a_day_counts_as_gone(
 
     with unreadable(a):
         assert not await was_read()
-        now = UNREADABLE_S / 2
+        now = UNASKED_S
         assert not await was_read()
     assert await was_read()
     with unreadable(a):
         now = UNREADABLE_S
         assert not await was_read()
         now = 2 * UNREADABLE_S
+        assert not await was_read(), "nobody has looked for it in a day, so it may have been there"
+        while now < 3 * UNREADABLE_S - UNASKED_S:
+            now += UNASKED_S
+            assert not await was_read()
+        now += UNASKED_S
         assert await was_read()
     assert "counts as gone" in caplog.text
     await repairs.stop()

@@ -197,3 +197,20 @@ def test_who_deletes_at_the_bound_of_its_share_does_not_have_all_others_looked_a
     assert kept._dead._of_full["x"] is made
     kept.set("x/949", version(6_000))
     assert not kept._dead._of_full, "what is seldom full is not kept"
+
+
+def test_whose_deletions_grow_old_together_does_not_have_all_others_looked_at_for_each() -> None:
+    kept = RetainedVersions(tombstones_max=20_000, tombstones_of_one_max=1_000)
+    for number in range(400):
+        kept.bury(f"x/{number}", grave_of("x", number, 0.0), 0.0)
+    assert kept.expire(RETENTION_S, 1) == ["x/0"]
+    made = kept._dead._of_full["x"]
+    for number in range(1, 300):
+        assert kept.expire(RETENTION_S, 1) == [f"x/{number}"]
+        assert kept._dead._of_full["x"] is made
+    assert kept.expire(RETENTION_S) == []
+    for number in range(300, 349):
+        kept.set(f"x/{number}", version(5_000 + number))
+    assert kept._dead._of_full["x"] is made
+    kept.set("x/349", version(6_000))
+    assert not kept._dead._of_full, "what is seldom full is not kept"
