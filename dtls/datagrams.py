@@ -271,8 +271,8 @@ def _bind(host: str, port: int, scheme: str, *, v6_only: bool) -> socket.socket:
     family = socket.AF_INET6 if version == 6 else socket.AF_INET
     try:
         sock = socket.socket(family, socket.SOCK_DGRAM)
-    except OSError as error:  # no free descriptor, or a kernel without this family
-        raise SocketError(f"{name}: {error.strerror}") from error
+    except OSError as refused:  # no free descriptor, or a kernel without this family
+        raise SocketError(f"{name}: {refused.strerror}") from refused
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)

@@ -37,6 +37,11 @@ REPAIRED_S = 12.0
 """What is asked of a neighbour, or tried for the first time, is there within this time."""
 
 
+def may_publish(publisher: LastingClient) -> bool:
+    """Return whether a publisher has a connection, and not too many messages on their way."""
+    return publisher.is_accepted and len(publisher.sent) <= 20
+
+
 class Life(ABC):
     """A life of gateways, and what their clients make of it.
 
@@ -113,11 +118,11 @@ class Life(ABC):
         await asyncio.sleep(MENDED_S)
         await self.settle(400)
         await asyncio.sleep(REPAIRED_S)
-        await self.settle(400)
+        await self._settle_until(lambda: all(map(may_publish, self.publishers)))
         last = [(one, self.publish(one, "a/1", 1)) for one in self.publishers]
         await self._settle_until(lambda: all(it in one.acknowledged for one, it in last))
         for one, payload in last:
-            assert payload in one.acknowledged, (payload, one)
+            assert payload in one.acknowledged, (payload, one, one.connection, len(one.sent))
         for gateway in self.gateways:
             await gateway.checkpoint()
 
@@ -199,7 +204,7 @@ class Life(ABC):
         begins: bytes = b"",
     ) -> bytes:
         """Publish from one client, and note who is certain to be due it; return what."""
-        if not publisher.is_accepted or len(publisher.sent) > 20:
+        if not may_publish(publisher):
             return b""
         due = {c.name for c in self.subscribers if c.subscribed}
         named = begins + f"{publisher.name}:{publisher.number + 1}".encode()

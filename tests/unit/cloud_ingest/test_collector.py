@@ -129,8 +129,8 @@ async def test_whatever_a_power_cut_has_left_of_its_files_it_starts_and_tells(
         path.write_bytes(b"")
     async with running(collector := Collector(made())):
         await until(lambda: linked(collector) == {"gw-a"})
-    # Those for readers, and the log's own notes, which it makes anew.
-    others = {"status.json", "synced", "inner"}
+    # Those for readers, the spool's name, and the log's own notes: they are made anew.
+    others = {"status.json", "identity", "synced", "inner"}
     kept = {path.name for path in files} - others
     assert {"boot_epoch", "certificates", "own_keys", "shared"} <= kept
     assert {path.name for path in spool.glob("*.damaged-1")} == {f"{one}.damaged-1" for one in kept}

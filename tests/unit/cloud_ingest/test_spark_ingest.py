@@ -294,7 +294,9 @@ def test_the_facts_of_a_batch_are_told_though_the_job_died_before_it_told_them(
     def dies(self: FactsTeller, facts: BatchFacts) -> None:
         raise OSError("the job dies here")
 
-    def teller(tables: TableStore, query: str, _: Any, __: Any, aside: AsideCounts) -> FactsTeller:
+    def teller(
+        tables: TableStore, query: str, _: Any, __: Any, aside: AsideCounts, ___: Any = None
+    ) -> FactsTeller:
         return FactsTeller(tables, query, Follower, aside)
 
     monkeypatch.setattr(after_commit, "teller", teller)
