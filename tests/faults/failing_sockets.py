@@ -179,9 +179,14 @@ class Network:
         self._sockets.add(one)
 
     def closing(self, one: Any) -> None:
-        """One is closed."""
+        """One is closed: what still watches its descriptor would watch the next one that has it.
+
+        A selector that knows a descriptor does not ask the kernel for it again.
+        """
         if one.fileno() >= 0:
             self._loop.hear(one.fileno())
+            self._loop._remove_reader(one.fileno())  # type: ignore[attr-defined]  # has no type
+            self._loop._remove_writer(one.fileno())  # type: ignore[attr-defined]  # likewise
         self._sockets.discard(one)
 
     def _new(self, **of: Any) -> GatewaySocket:

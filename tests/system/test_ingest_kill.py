@@ -17,20 +17,24 @@ import psutil
 import pytest
 from ingest_bed import DEADLINE_S, Collected, Job, check, kill, source_runners, until, workers
 
-pytestmark = pytest.mark.timeout(0)
+ROUNDS = 30
+
+pytestmark = [
+    pytest.mark.timeout(0),
+    pytest.mark.soak("minutes; each step of the job is killed in test_ingest_crashes.py"),
+]
 
 
 def test_killing_the_job_at_any_moment_loses_and_doubles_nothing(
-    tmp_path: Path, request: pytest.FixtureRequest
+    tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    rounds = 30 if request.config.getoption("--soak") else 1
-    chance = random.Random(request.config.getoption("--seed"))
+    chance = random.Random(pytestconfig.getoption("--seed"))
     collected = Collected(tmp_path, chance)
     tables = tmp_path / "tables"
     job = Job(collected, tables, tmp_path / "checkpoint")
     forgotten: list[Path | None] = [None, job.checkpoint, tables / "_ledger"]
     with collected.growing():
-        for number in range(rounds):
+        for number in range(ROUNDS):
             process = job.start("--follow", "--trigger-s", "0.2", "--compact", "--compact-every=5")
             try:
                 before = job.commits()
