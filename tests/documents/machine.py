@@ -72,6 +72,8 @@ class Machine:
             "PATH": f"{self.programs}:{installation}/bin:/usr/local/bin:/usr/sbin:/usr/bin",
             "LANG": "C.UTF-8",
             "LOGNAME": "root",
+            # Spark's first session on a machine leaves its classes there, which takes a while.
+            "XDG_CACHE_HOME": str(Path.home() / ".cache"),
         } | {
             name: os.environ[name] for name in ("JAVA_HOME", "HEDGEROW_JAVA") if name in os.environ
         }

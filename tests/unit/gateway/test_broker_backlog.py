@@ -291,7 +291,8 @@ def test_memory_does_not_grow_with_what_waits_whatever_its_shape(shape: str) -> 
     assert backlog.count == MANY
     assert backlog.size_bytes <= HEAD_BYTES
     assert backlog.places_bytes <= few.places_bytes + allowed * MANY
-    assert grown <= few.places_bytes + 1.5 * allowed * MANY + (16 << 10)
+    # Something else of this process may take some; an object for each place takes much more.
+    assert grown <= few.places_bytes + 1.5 * allowed * MANY + (32 << 10)
 
 
 def test_places_count_for_a_limit_of_their_own_and_what_finds_no_room_is_told() -> None:
