@@ -1,4 +1,4 @@
-"""The wheels that a server of the cloud side installs without internet (`cloud_wheels_dir`)."""
+"""Wheels that a booted Debian installs without internet, as `cloud_wheels_dir` has them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ def server_wheels(folder: Path) -> Path:
         return wheels
     made = wheels.with_suffix(".part")
     made.mkdir(parents=True, exist_ok=True)
-    tags = [f"--platform=manylinux_2_{minor}_{MACHINE}" for minor in range(17, 42)]
     for name in ("build.txt", "requirements.txt"):  # of PySpark PyPI has the source alone
-        run(
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),
-            *("--implementation", "cp", "--python-version", PYTHON, f"--abi=cp{PYTHON}"),
-            *("--abi=abi3", "--abi=none", *tags, f"--platform=manylinux2014_{MACHINE}"),
-            *("--dest", str(made), "--requirement", str(LISTS / name)),
-            timeout_s=1200,
-        )
+        download(LISTS / name, made)
     made.rename(wheels)
     return wheels
+
+
+def download(requirements: Path, folder: Path) -> None:
+    """Have pip fetch what a list names, for the Python of Debian trixie on this kind of machine."""
+    tags = [f"--platform=manylinux_2_{minor}_{MACHINE}" for minor in range(17, 42)]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
+    command += ["--implementation", "cp", "--python-version", PYTHON, f"--abi=cp{PYTHON}"]
+    command += ["--abi=abi3", "--abi=none", *tags, f"--platform=manylinux2014_{MACHINE}"]
+    command += ["--dest", str(folder), "--requirement", str(requirements)]
+    run(*command, timeout_s=1200)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,14 +15,13 @@ from bed import OPERATOR, Bed, Pi
 from commands import run, until
 from empty_bed import empty_bed
 from fleet import PROJECT
+from server_wheels import download
 
 pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
 
 NAMES = ("gw-root", "gw-north", "gw-south")
 HEDGEROW = (sys.executable, "-m", "gateway.cli")
 LIST = PROJECT / "deploy/ansible/roles/gateway/files/requirements.txt"
-PYTHON = "313"
-"""Of Debian trixie."""
 SERVICE = f"{OPERATOR}:8890"
 
 
@@ -49,18 +47,9 @@ class Machines:
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     wheels = tmp_path_factory.mktemp("wheels")
-    tags = [f"--platform=manylinux_2_{minor}_{os.uname().machine}" for minor in range(17, 42)]
-    run(
-        *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),
-        *("--implementation", "cp", "--python-version", PYTHON, f"--abi=cp{PYTHON}"),
-        *("--abi=abi3", "--abi=none", *tags, f"--platform=manylinux2014_{os.uname().machine}"),
-        *("--dest", wheels, "--requirement", LIST),
-        timeout_s=1200,
-    )
-    run(
-        *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"),
-        *("--wheel-dir", wheels, PROJECT),
-    )
+    download(LIST, wheels)
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    run(*pip, "--wheel-dir", wheels, PROJECT)
     with empty_bed(tmp_path_factory) as made:
         pis = [made.pi(name) for name in (*NAMES, "gw-barn")]
         bed.boot_all(pis)
