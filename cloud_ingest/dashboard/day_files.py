@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 _DAY: Final = re.compile(r"(?:^|/)day=(\d{4}-\d{2}-\d{2})/")
+
+
+RECENT_DAYS: Final = 7
+"""Of which the dashboard remembers how gateways were, and what sensors said last."""
+
+
+def oldest_recent(newest: str) -> str:
+    """Return the first of the recent days.
+
+    Args:
+        newest: the last of them, as the partition has it.
+
+    """
+    last = datetime.date.fromisoformat(newest)
+    return (last - datetime.timedelta(days=RECENT_DAYS - 1)).isoformat()
 
 
 @dataclass(frozen=True, slots=True)

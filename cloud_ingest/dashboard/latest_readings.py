@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import Any, Final, NamedTuple
 
 import duckdb
@@ -10,10 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from cloud_ingest.dashboard.day_files import DayChange
+from cloud_ingest.dashboard.day_files import DayChange, oldest_recent
 
-DAYS: Final = 7
-"""Of a sensor that has said nothing for longer no reading is kept here."""
 SENSORS_MAX: Final = 200_000
 MEMORY: Final = "512MB"
 _READ: Final = (
@@ -93,8 +90,7 @@ class LatestReadings:
 
         """
         self._newest_day = max(self._newest_day, change.day)
-        newest = datetime.date.fromisoformat(self._newest_day)
-        oldest = (newest - datetime.timedelta(days=DAYS - 1)).isoformat()
+        oldest = oldest_recent(self._newest_day)
         kept = self._latest
         if change.is_anew:
             kept = {key: each for key, each in kept.items() if each.day != change.day}

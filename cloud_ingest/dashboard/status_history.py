@@ -6,7 +6,6 @@ of `telemetry` as other messages are. One of each quarter of an hour is kept in 
 
 from __future__ import annotations
 
-import datetime
 import threading
 from typing import Any, Final
 
@@ -15,12 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from cloud_ingest.dashboard.day_files import DayChange
+from cloud_ingest.dashboard.day_files import DayChange, oldest_recent
 from cloud_ingest.status_record import MAX_BYTES, SUFFIX, StatusError, decode
 
 PART_S: Final = 900
 _PART_US: Final = PART_S * 1_000_000
-DAYS: Final = 7
 LINKS_MAX: Final = 16
 """Of a status; those that forward stand first in it."""
 PEERS_SHOWN_MAX: Final = 8
@@ -111,7 +109,7 @@ class StatusHistory:
 
         """
         self._newest_day = max(self._newest_day, change.day)
-        oldest = _days_before(self._newest_day, DAYS - 1)
+        oldest = oldest_recent(self._newest_day)
         with self._cursor() as cursor:
             found = list[Any]()
             if batch is not None and change.day >= oldest:
@@ -191,10 +189,6 @@ def _decoded(day: str, found: list[Any]) -> pa.Table:
         ]
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=_KINDS)
-
-
-def _days_before(day: str, count: int) -> str:
-    return (datetime.date.fromisoformat(day) - datetime.timedelta(days=count)).isoformat()
 
 
 def _short(value: float | None) -> float | None:

@@ -9,10 +9,10 @@ import pytest
 from synthetic_tables import NOW, TELEMETRY, put, rows
 
 from cloud_ingest.dashboard import sensors_view
-from cloud_ingest.dashboard.day_files import DayChange
+from cloud_ingest.dashboard.day_files import RECENT_DAYS, DayChange
 from cloud_ingest.dashboard.latest_readings import LatestReadings
 from cloud_ingest.dashboard.models import Models
-from cloud_ingest.dashboard.status_history import DAYS, PEERS_SHOWN_MAX, ROWS_MAX, StatusHistory
+from cloud_ingest.dashboard.status_history import PEERS_SHOWN_MAX, ROWS_MAX, StatusHistory
 from cloud_ingest.ingest.columns import is_status_of
 from cloud_ingest.query.lake import Lake
 from cloud_ingest.status_record import LinkStatus, StatusRecord
@@ -146,8 +146,8 @@ def test_new_files_and_files_that_are_read_anew_double_nothing(tmp_path: Path) -
 
 
 def test_days_beyond_the_last_and_rows_beyond_the_bound_go_the_oldest_first() -> None:
-    week = [status(1440 * day) for day in range(DAYS + 3)]
-    assert len(history(*week).of("gw", 24 * 30)["time_ms"]) == DAYS
+    week = [status(1440 * day) for day in range(RECENT_DAYS + 3)]
+    assert len(history(*week).of("gw", 24 * 30)["time_ms"]) == RECENT_DAYS
     assert len(history(*week, rows_max=3).of("gw", 24 * 30)["time_ms"]) == 3
 
 
