@@ -130,12 +130,7 @@ def enrol(options: argparse.Namespace) -> int:
     with certifying.named_errors():
         folder.mkdir(parents=True, exist_ok=True)
         key = _key(folder, options.key_type)
-        try:
-            client = EnrolmentClient(given.service, vouched_by(given))
-            found = client.enrol(given, key)
-        except (ServiceError, ValueError) as error:
-            raise FailedError(f"keys enrol: {error}") from error
-        _write(folder, found)
+        _write(folder, enrolled(given, key, "keys enrol"))
     sys.stderr.write(
         "configuration, tree key, users and policy are the fleet's: copy them from another "
         "gateway; `hedgerow join`, with a token of `hedgerow keys token --fleet`, gets them too\n"
@@ -154,6 +149,19 @@ def read_token(text: str, command: str) -> EnrolmentToken:
         return EnrolmentToken.parse(sys.stdin.readline() if text == "-" else text)
     except TokenError as error:
         raise WrongUseError(f"{command}: {error}") from error
+
+
+def enrolled(given: EnrolmentToken, key: PrivateKey, command: str) -> TrustedNow:
+    """Spend a token at its service.
+
+    Raises:
+        FailedError: the service gives nothing for it.
+
+    """
+    try:
+        return EnrolmentClient(given.service, vouched_by(given)).enrol(given, key)
+    except (ServiceError, ValueError) as error:
+        raise FailedError(f"{command}: {error}") from error
 
 
 def _key(folder: Path, kind: str) -> PrivateKey:

@@ -20,7 +20,6 @@ from gateway.commands import certifying, enrolling, new_files, next_steps
 from gateway.commands.errors import FailedError
 from gateway.configuration import config
 from gateway.configuration import place as config_place
-from gateway.enrolment.client import EnrolmentClient, ServiceError, vouched_by
 from gateway.enrolment.requests import TrustedNow
 from gateway.enrolment.tokens import EnrolmentToken
 from gateway.provisioning import files, new_folder
@@ -93,15 +92,15 @@ def _key(kept: Path) -> PrivateKey:
 
 
 def _asked(given: EnrolmentToken, key: PrivateKey) -> tuple[Welcome, TrustedNow]:
+    trusted = enrolling.enrolled(given, key, "join")
+    if trusted.welcome is None:
+        raise FailedError(
+            "join: the token brought a certificate alone, and is used now: take another one, of "
+            "`hedgerow keys token --fleet DIR`"
+        )
     try:
-        trusted = EnrolmentClient(given.service, vouched_by(given)).enrol(given, key)
-        if trusted.welcome is None:
-            raise FailedError(
-                "join: the token brings a certificate alone: make one by `hedgerow keys token "
-                "--fleet DIR`, or use it with `hedgerow keys enrol`"
-            )
         welcome = Welcome.parse(trusted.welcome)
-    except (ServiceError, PlanError, ValueError) as error:
+    except PlanError as error:
         raise FailedError(f"join: {error}") from error
     if welcome.plan.id != given.name:
         raise FailedError(f"join: the token is {given.name}'s, and the plan {welcome.plan.id}'s")
