@@ -263,7 +263,6 @@ class GatewaySite:
 
     def _relist(self) -> None:
         """Tell what links say now, or which there are."""
-        self._sensors.describe()
         self.site.touch()
         self._change((), ())
 

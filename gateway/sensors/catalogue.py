@@ -19,13 +19,14 @@ from typing import Any
 
 from gateway.printable import said, told
 from gateway.sensors import drivers, mqtt_form, recorded
-from gateway.sensors.device_resource import ChildResources, checked_attributes
+from gateway.sensors.device_resource import ChildResources, check_served
 from gateway.sensors.host import host_sensors
+from gateway.sensors.link_texts import DescriptionError, checked_attributes
 from gateway.sensors.mqtt_form import MqttForm
 from gateway.sensors.options import SensorConfigError, SensorOptions
 from gateway.sensors.reading import names_of
 from gateway.sensors.replay import Playback, Replay
-from gateway.sensors.sensor import Sensor
+from gateway.sensors.sensor import Sensor, check_sensor
 from gateway.sensors.switch import Switch
 
 Build = Callable[[SensorOptions], Sequence[Sensor]]
@@ -138,7 +139,20 @@ class Workshop:
             for sensor in sensors:
                 sensor.resolution = resolution
         options.done()
-        return [ConfiguredSensor(one, form, options.where, shown, table) for one in sensors]
+        return [
+            ConfiguredSensor(_checked(one, kind, options), form, options.where, shown, table)
+            for one in sensors
+        ]
+
+
+def _checked(sensor: Sensor, kind: str, options: SensorOptions) -> Sensor:
+    try:
+        check_sensor(sensor)
+        check_served(sensor)
+    except Exception as error:  # its class is a developer's own code
+        what = told(error) if isinstance(error, DescriptionError) else said(error)
+        raise options.error("", f"{kind}: {what}") from error
+    return sensor
 
 
 def build_sensors(

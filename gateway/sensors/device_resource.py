@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from gateway.printable import said
+from gateway.sensors.link_texts import DescriptionError, check_text, checked_attributes
 from tree_handler.members.place import check_name
 
 GET: Final = "GET"
@@ -43,15 +45,7 @@ CHILDREN_OF_ONE_MAX: Final = 16
 CHILD_NAME_CHARACTERS_MAX: Final = 100
 BODY_BYTES_MAX: Final = 65_536
 """Of a body that a class may ask for (`DeviceResource.body_bytes_max`), and of an answer."""
-ATTRIBUTES_MAX: Final = 16
-ATTRIBUTE_CHARACTERS_MAX: Final = 200
-RESERVED_ATTRIBUTES: Final = frozenset(
-    {"ct", "domain", "group", "if", "obs", "rt", "unit"}
-    | {"anchor", "base", "count", "d", "ep", "href", "lt", "page", "rel", "sz", "self"}
-)
-"""What the gateway sets, and what means something else in a look-up (RFC 9176, section 9.3)."""
 
-_ATTRIBUTE = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _ERROR_CODE = re.compile(r"[45]\.[0-3][0-9]")
 
 ReplyBody = None | str | bytes | Mapping[str, Any] | list[Any]
@@ -267,13 +261,17 @@ class ChildResources:
 
         Raises:
             ChildConflictError: there is one of this name, or no room for more.
-            ValueError: the name can't be one.
+            ValueError: the name can't be one, or the child can't be served (`check_served`).
 
         """
         if len(name) > CHILD_NAME_CHARACTERS_MAX:
             raise ValueError(f"child: a name longer than {CHILD_NAME_CHARACTERS_MAX}")
         for segment in name.split("/"):
             check_name("child", segment)
+        if not isinstance(child, ChildResource):
+            why = f"{type(child).__name__} is no subclass of ChildResource"
+            raise DescriptionError("child", why)
+        check_served(child)
         with self._changing:
             if name in self._children:
                 raise ChildConflictError(f"there is {name!r} already")
@@ -315,23 +313,47 @@ class ChildResources:
         self._told = told
 
 
-def checked_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
-    """Copy link attributes after checking that a link can carry them (RFC 6690, section 2).
+def check_described(served: DeviceResource) -> None:
+    """Check that a link can carry what a resource says of itself.
 
     Raises:
-        ValueError: too many, a name that is no attribute or reserved, or a value that is no
-            printable text or too long; the attribute is named.
+        DescriptionError: it can't; the attribute is named.
 
     """
-    if len(attributes) > ATTRIBUTES_MAX:
-        raise ValueError(f"attributes: more than {ATTRIBUTES_MAX}")
-    for name, value in attributes.items():
-        if not _ATTRIBUTE.fullmatch(name):
-            raise ValueError(f"attributes.{name[:40]}: not of the form [a-z][a-z0-9-]*")
-        if name in RESERVED_ATTRIBUTES:
-            raise ValueError(f"attributes.{name}: set by the gateway")
-        if not isinstance(value, str) or not value.isprintable() or "\\" in value:
-            raise ValueError(f"attributes.{name}: {value!r} is not printable text without '\\'")
-        if len(value) > ATTRIBUTE_CHARACTERS_MAX:
-            raise ValueError(f"attributes.{name}: longer than {ATTRIBUTE_CHARACTERS_MAX}")
-    return dict(attributes)
+    check_text("resource_type", served.resource_type or "")
+    check_text("interface", served.interface or "")
+    checked_attributes(served.attributes)
+    if isinstance(served, ChildResource):
+        formats = served.content_formats
+        if not isinstance(formats, tuple | list) or not all(map(_is_format, formats)):
+            raise DescriptionError(
+                "content_formats", f"{formats!r} is no tuple of numbers up to 65535"
+            )
+        check_text("content_formats", " ".join(map(str, formats)))
+
+
+def check_served(served: DeviceResource) -> None:
+    """Check that a resource of a developer's own class can be served.
+
+    Raises:
+        DescriptionError: a link can't carry what it says (`check_described`), or it lacks what the
+            gateway needs of it; that is named.
+
+    """
+    check_described(served)
+    most = served.body_bytes_max
+    if not isinstance(most, int) or most < 0:
+        raise DescriptionError("body_bytes_max", f"{most!r} is no number of bytes")
+    for method, name in HANDLERS.items():
+        try:
+            served.handler_of(method)
+        except Exception as error:  # a property, which may raise anything
+            raise DescriptionError(name, said(error)) from error
+    try:
+        served.follow_changes(None, None)
+    except Exception as error:  # a frozen dataclass
+        raise DescriptionError("follow_changes", said(error)) from error
+
+
+def _is_format(value: Any) -> bool:
+    return isinstance(value, int) and 0 <= value <= 0xFFFF

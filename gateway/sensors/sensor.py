@@ -23,8 +23,9 @@ from dataclasses import dataclass
 
 from cloud_ingest.record import Value
 from gateway.printable import SAID_CHARACTERS_MAX, printable
-from gateway.sensors.device_resource import ChildResources, DeviceResource, checked_attributes
-from gateway.sensors.values import NUMBER, Kind, Outcome
+from gateway.sensors.device_resource import ChildResources, DeviceResource, check_described
+from gateway.sensors.link_texts import DescriptionError, check_text, checked_attributes
+from gateway.sensors.values import KINDS, NUMBER, Kind, Outcome
 from tree_handler.members.place import check_name
 
 MAX_NAME_LENGTH = 200
@@ -191,3 +192,22 @@ class Actuator(Sensor):
 
         """
         raise NotImplementedError(f"{type(self).__name__}.write")
+
+
+def check_sensor(sensor: Sensor) -> None:
+    """Check what the class of a sensor says of it.
+
+    Raises:
+        DescriptionError: a link can't carry it, or it is none of what may be said; it is named.
+
+    """
+    check_described(sensor)
+    check_text("unit", sensor.unit)
+    if sensor.kind not in KINDS:
+        raise DescriptionError("kind", f"{sensor.kind!r} is none of {', '.join(KINDS)}")
+    if not isinstance(sensor.size_bytes or 0, int):
+        raise DescriptionError("size_bytes", f"{sensor.size_bytes!r} is no number of bytes")
+    for name, part in dict(sensor.parts).items():
+        if not isinstance(part, SensorPart):
+            raise DescriptionError(f"parts.{name}", f"{part!r} is no SensorPart")
+        check_text(f"parts.{name}", part.unit)

@@ -29,7 +29,8 @@ path (`/q`) or with a gateway as proxy, inside of a request under OSCORE, and as
 – what that way has no means to say.
 
 ETSI's plugtests of CoAP (CORE, LINK, BLOCK and OBS) are gone through step by step, by their names,
-in `tests/conformance/test_coap_plugtests.py`.
+in `tests/conformance/test_coap_plugtests.py`, and with a gateway as reverse proxy in
+`test_coap_plugtests_proxy.py`.
 """
 
 

@@ -1,7 +1,8 @@
 """ETSI's plugtests of CoAP, step by step, for the server's side: CORE, LINK, BLOCK and OBS.
 
 Each test has the name of its description (TD_COAP_CORE_01, ...), as the plugtests of 2012 to 2014
-had them. What a client is to show there is what it is sent here.
+had them. What a client is to show there is what it is sent here. Those of a reverse proxy are in
+`test_coap_plugtests_proxy`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+import test_coap_plugtests_proxy
 from aiocoap import Code, Message, error, resource
 from coap_plug import EACH_CONFIRMED, Plug
 
@@ -18,12 +20,11 @@ from coap_engine.observation import ConfirmRules
 from gateway.coap.well_known import CountedSite, WellKnownCore
 
 TEXT, LINKS, XML = 0, 40, 41
-CORE = (*range(1, 24), 31)
-LINK = range(1, 10)
+CORE = (*range(1, 30), 31)
+LINK = range(1, 11)
 BLOCK = range(1, 7)
 OBS = (1, 2, *range(4, 15))
-"""The numbers of the descriptions. CORE 24 to 30 are of a reverse proxy, which a gateway is not;
-the plan of 2014 has no OBS 3, and LINK up to 9."""
+"""The numbers of the descriptions. Only that of 2012 has LINK 10, and that of 2014 has no OBS 3."""
 LARGE = "".join(f"line-{number:03d};" for number in range(140))  # 1,260 bytes
 UNCONFIRMED = ConfirmRules()
 
@@ -598,6 +599,22 @@ async def test_td_coap_link_09_link_descriptions_that_are_arranged_hierarchicall
     )
 
 
+async def test_td_coap_link_10_an_alternate_link(server: Server) -> None:
+    links = Links(
+        server,
+        test=Described("the resource"),
+        alternate=Described("the resource", rel="alternate", anchor="/test"),
+    )
+    assert await links.found("anchor=/test", "rel=alternate") == ["/alternate"]
+    assert '</alternate>;rel="alternate";anchor="/test"' in server.plugs[-1].last.payload
+    await server.plugs[-1].play(
+        """
+        > CON GET 1001 a1 Uri-Path:alternate
+        < ACK 2.05 1001 a1 ETag:* Content-Format:0 | the resource
+        """
+    )
+
+
 # -- BLOCK: RFC 7959 -------------------------------------------------------------------------------
 
 
@@ -936,9 +953,11 @@ def test_each_description_of_the_plan_has_a_test() -> None:
     plan = {"core": CORE, "link": LINK, "block": BLOCK, "obs": OBS}
     names = [f"test_td_coap_{kind}_{number:02d}_" for kind in plan for number in plan[kind]]
     tests: list[Callable[..., Any]] = [
-        each for name, each in globals().items() if name.startswith("test_td_")
+        each
+        for name, each in (*globals().items(), *vars(test_coap_plugtests_proxy).items())
+        if name.startswith("test_td_")
     ]
     found = sorted(test.__name__[: len("test_td_coap_core_01_")] for test in tests)
-    assert len(found) == len(names) == 52
+    assert len(found) == len(names) == 59
     for name in names:
         assert len([test for test in tests if test.__name__.startswith(name)]) == 1, name

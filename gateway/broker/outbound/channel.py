@@ -249,12 +249,16 @@ class Channel:
 
     # -- what is to be sent ----------------------------------------------------------------------
 
+    def takes(self, size_bytes: int) -> bool:
+        """Return whether the client's Maximum Packet Size lets it take a packet [MQTT-3.1.2-24]."""
+        return self.packet_bytes_max is None or size_bytes <= self.packet_bytes_max
+
     def send(self, packet: bytes) -> None:
         """Send a packet that is no PUBLISH at the end of the loop's turn.
 
         One that the client does not take ends the connection: it would wait for it.
         """
-        if self.packet_bytes_max is not None and not self._takes(packet):
+        if self.packet_bytes_max is not None and not self.takes(len(packet)):
             self._output.refusals.count(NOT_TOLD, str(self))
             self.close(_PACKET_TOO_LARGE, may_leave=False)
             return
@@ -287,10 +291,6 @@ class Channel:
         if not self._out:
             output.due(self)
         self._out.append(packet)
-
-    def _takes(self, packet: bytes) -> bool:
-        """Return whether the client's Maximum Packet Size lets it take a packet [MQTT-3.1.2-24]."""
-        return self.packet_bytes_max is None or len(packet) <= self.packet_bytes_max
 
     def _gather(self, packet: bytes) -> None:
         if not self._out:
@@ -376,7 +376,7 @@ class Channel:
         transport = self._transport
         if not may_leave:
             self._out.clear()
-        if farewell and self._takes(farewell):
+        if farewell and self.takes(len(farewell)):
             self.send(farewell)
         self._write()
         self.is_closing = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import RETAIN, Message, plain_packets, share_mark
@@ -14,6 +15,9 @@ from gateway.broker.sessions.subscription import Subscription
 from gateway.mqtt import V5, V311
 from tree_handler.holders import Group
 from tree_handler.sharing.rule import SharedGroups
+
+_IDENTIFIER_BYTES_MAX: Final = 7
+"""Of a subscription identifier in a packet, with what the lengths before it grow by."""
 
 
 class Delivery:
@@ -166,19 +170,31 @@ class Delivery:
     def _give_one(
         self, group: tuple[str, str], members: Members, message: Message, now_s: float
     ) -> None:
-        """Give a message to one member of a shared subscription, in turn among those online."""
+        """Give a message to one member of a shared subscription, in turn among those online.
+
+        One who takes no packet of its size gets it only if nobody else is there or waits: then it
+        counts as sent [MQTT-3.1.2-25].
+        """
         turn = self._turns[group]
         self._turns[group] = turn + 1
         count = len(members)
-        online = away = None
+        online = away = too_small = None
+        size_bytes = 0
         for i in range(count):
             member = members[(turn + i) % count]
-            if member[0].channel is not None:
-                online = member
-                break
-            if away is None and min(member[1].qos, message.qos):
-                away = member
-        chosen = online or away
+            channel = member[0].channel
+            if channel is None:
+                if away is None and min(member[1].qos, message.qos):
+                    away = member
+                continue
+            if channel.packet_bytes_max is not None:
+                size_bytes = size_bytes or _size_at_most(message, now_s)
+                if not channel.takes(size_bytes):
+                    too_small = too_small or member
+                    continue
+            online = member
+            break
+        chosen = online or away or too_small
         if chosen is None:
             return
         session, subscription = chosen
@@ -205,6 +221,12 @@ class Delivery:
         """A shared subscription has a member less, and perhaps none left."""
         self._turns.pop(group, None)
         self._marks.pop(group, None)
+
+
+def _size_at_most(message: Message, now_s: float) -> int:
+    """Return how long a message's packet for a member of a shared subscription may be, in bytes."""
+    packet = message.packet(V5, message.qos << 1, 0, (), now_s)
+    return len(packet) + _IDENTIFIER_BYTES_MAX
 
 
 def _send_all(channels: list[Channel], message: Message, version: int, now_s: float) -> None:

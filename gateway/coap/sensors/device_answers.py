@@ -32,9 +32,10 @@ from gateway.coap.sensors.handler_calls import (
     not_handled,
     refusal,
 )
+from gateway.coap.sensors.link_attributes import Described, LinkAttributes
 from gateway.coap.sensors.roll import SensorRoll
 from gateway.policy.action import READS
-from gateway.sensors.device_resource import GET, ChildResource, DeviceResource
+from gateway.sensors.device_resource import GET, ChildResource, DeviceResource, check_described
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 
@@ -269,7 +270,7 @@ class DeviceAnswers:
         for child, found in there.items():
             if child not in listed:
                 found.follow_changes(self._changing(device, child), self._soon(self._described))
-                listed[child] = link = ChildLink(found, self._attributes)
+                listed[child] = link = ChildLink(_full(name, child), found, self._attributes)
                 if _full(name, child) not in self._devices:  # that sensor is meant by the path
                     self._site.add_resource(_path(name, child), link)
                 self._described()
@@ -313,6 +314,7 @@ class ChildLink(resource.Resource):  # type: ignore[misc]  # aiocoap has no type
     """A child resource as the site knows it: its link; requests are answered before they come here.
 
     Args:
+        name: of sensor and child, for the log.
         child: whose link it is.
         attributes: says what the link has beside what the class says.
 
@@ -321,13 +323,17 @@ class ChildLink(resource.Resource):  # type: ignore[misc]  # aiocoap has no type
 
     """
 
-    def __init__(self, child: ChildResource, attributes: Attributes) -> None:
+    def __init__(self, name: str, child: ChildResource, attributes: Attributes) -> None:
         super().__init__()
         self.child = child
         self._attributes = attributes
+        self._link = LinkAttributes(name, partial(check_described, child), self._described)
 
     def get_link_description(self) -> dict[str, str | None]:
         """Return the attributes of the link."""
+        return self._link.now()
+
+    def _described(self) -> Described:
         child = self.child
         described = {
             "rt": child.resource_type,

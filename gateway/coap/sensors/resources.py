@@ -7,7 +7,8 @@ may write is decided before a request comes here.
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Mapping
+from collections.abc import Callable, ItemsView, Mapping
+from functools import partial
 from typing import Any, Final
 
 from aiocoap import Code, ContentFormat, Message, error, resource
@@ -17,6 +18,7 @@ from coap_engine.message import CoapResponse
 from dtls.identity import ANONYMOUS
 from gateway.coap.sensors.answers import FORMATS, PATH, SensorAnswers, max_age_s
 from gateway.coap.sensors.device_answers import DeviceAnswers
+from gateway.coap.sensors.link_attributes import Described, LinkAttributes
 from gateway.coap.sensors.pack import MayRead, SensorPack, in_senml
 from gateway.coap.sensors.roll import SensorRoll, removed
 from gateway.printable import told
@@ -31,6 +33,7 @@ from gateway.sensors.sensor import (
     SensorError,
     SensorLateError,
     ValueRefusedError,
+    check_sensor,
 )
 from resource_directory.link_format import WebLink
 from resource_directory.registration import MAX_LIFETIME_S
@@ -91,7 +94,7 @@ class SensorResources:
     def add(self, sensor: Sensor) -> None:
         """Serve a sensor, at run time too."""
         kind = ActuatorResource if isinstance(sensor, Actuator) else SensorResource
-        served = kind(sensor, self._sampler, f"{self._gateway_id}/", self._attributes(sensor))
+        served = kind(sensor, self._sampler, f"{self._gateway_id}/", self._attributes)
         served.roll = self._roll
         self._resources[sensor.name] = served
         if sensor.handler_of(GET) is None:
@@ -116,12 +119,6 @@ class SensorResources:
     def move(self, place: Place) -> None:
         """Tell another domain and group in each link from now on; `register` is to follow."""
         self._place = place
-        self.describe()
-
-    def describe(self) -> None:
-        """Tell of each sensor what its link has now; `register` is to follow."""
-        for served in self._resources.values():
-            served.describe(self._attributes(served.sensor))
 
     def links(self, most: int = LINKS_MAX) -> list[WebLink]:
         """A link for each sensor that is served, and for as many child resources as may be.
@@ -200,7 +197,7 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         sensor: what is served.
         sampler: reads it.
         base_name: SenML base name, which makes the sensor's name unique in the fleet.
-        attributes: link attributes beside ``rt``, ``if``, ``ct`` and ``obs``.
+        attributes: says what its link has beside ``rt``, ``if``, ``ct`` and ``obs``.
 
     """
 
@@ -208,13 +205,18 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
     """By which it can be removed."""
 
     def __init__(
-        self, sensor: Sensor, sampler: Sampler, base_name: str, attributes: dict[str, str]
+        self,
+        sensor: Sensor,
+        sampler: Sampler,
+        base_name: str,
+        attributes: Callable[[Sensor], dict[str, str]],
     ) -> None:
         super().__init__()
         self._sensor = sensor
         self._sampler = sampler
         self._base_name = base_name
         self._attributes = attributes
+        self._link = LinkAttributes(sensor.name, partial(check_sensor, sensor), self._described)
 
     async def render_get(self, request: Message) -> Message:
         """The value, as the newest reading says it."""
@@ -260,17 +262,16 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
 
     def get_link_description(self) -> dict[str, str | None]:
         """The attributes of the sensor's link."""
+        return self._link.now()
+
+    def _described(self) -> Described:
         described = {"rt": self._sensor.resource_type, "if": self._sensor.interface}
         return {
             **{name: value for name, value in described.items() if value},
             "ct": " ".join(str(one) for one in FORMATS if one != _TEXT or not self._sensor.parts),
             "obs": None,
-            **self._attributes,
+            **self._attributes(self._sensor),
         }
-
-    def describe(self, attributes: dict[str, str]) -> None:
-        """Tell other attributes in its link from now on."""
-        self._attributes = attributes
 
     def rendered(self, accept: int | None, reading: Reading) -> tuple[int, bytes] | None:
         """A reading in one of `FORMATS`, after the number of that format.

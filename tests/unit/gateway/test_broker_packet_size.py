@@ -196,6 +196,43 @@ async def test_what_does_not_fit_is_dropped_and_counted(bench: Bench) -> None:
     assert bench.counts[TOO_LARGE] == 1
 
 
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_what_one_member_of_a_shared_subscription_does_not_take_goes_to_another(
+    bench: Bench, qos: int
+) -> None:
+    small = [await bench.connect(f"small{n}", **limited(64)) for n in range(2)]
+    large = await bench.connect("large")
+    for member in (*small, large):
+        await member.subscribe("$share/g/a/#", qos)
+    publisher = await bench.connect("p")
+    packet_ids = iter(range(1, 99))
+    for payload in [bytes(64)] * 6 + [b""] * 3:
+        packet_id = next(packet_ids) if qos else None
+        publisher.send(Publish("a/1", payload, qos, False, False, packet_id, {}))
+    for _ in range(7):
+        assert await large.next_bytes()
+    for member in small:  # of the short ones, one each
+        assert len(await member.next_bytes() or b"") < 64
+    for member in (*small, large):
+        await member.nothing_came()
+    assert bench.counts[TOO_LARGE] == 0
+
+
+async def test_what_no_connected_member_takes_waits_for_one_that_is_away(bench: Bench) -> None:
+    away = await bench.connect("away", properties=EXPIRY)
+    await away.subscribe("$share/g/a/#", 1)
+    away.writer.write(b"\xe0\0")  # DISCONNECT
+    assert await away.next() is None
+    small = await bench.connect("small", **limited(64))
+    await small.subscribe("$share/g/a/#", 1)
+    publisher = await bench.connect("p")
+    await publisher.publish("a/1", bytes(64))
+    back = await bench.connect("away", clean_start=False, properties=EXPIRY)
+    assert len(await back.next_bytes() or b"") > 64
+    await small.nothing_came()
+    assert bench.counts[TOO_LARGE] == 0
+
+
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_an_alias_is_given_once_it_fits(qos: int) -> None:
     aliases, topic = OutgoingAliases(2), "t" * 10

@@ -165,7 +165,6 @@ class Served:
         return 0 if line is None else line.of_asker.total()
 
     def relist(self) -> None:
-        self.sensors.describe()
         self.site.touch()
 
     def message(self, code: Code, path: str, payload: bytes = b"", **options: Any) -> Message:

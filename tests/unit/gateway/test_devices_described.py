@@ -1,0 +1,114 @@
+"""What a developer's class says of itself: what no link can carry takes no other links with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.coap.sensors.resources import SensorResources
+from gateway.coap.well_known import CountedSite
+from gateway.sensors.catalogue import build_sensors
+from gateway.sensors.device_resource import ChildResource, ChildResources
+from gateway.sensors.options import SensorConfigError
+from gateway.sensors.sampler import Sampler
+from gateway.sensors.sensor import Sensor
+from gateway.sensors.switch import Switch
+from tree_handler.members.place import Place
+
+
+class Own(ChildResource):
+    def __init__(self, **said: Any) -> None:
+        for name, value in said.items():
+            setattr(self, name, value)
+
+    def handle_get(self, call: object) -> str:
+        return "own"
+
+
+@dataclass(frozen=True)
+class Frozen(ChildResource):
+    number: int = 1
+
+
+class Raises(ChildResource):
+    def __init__(self) -> None:
+        """As a class that forgets `super().__init__`."""
+
+    @property
+    def handle_get(self) -> object:
+        raise OSError("no bus")
+
+
+class Probe(Sensor):
+    def read(self) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize(
+    ("child", "named"),
+    [
+        (object(), "object"),
+        (Own(resource_type=5), "resource_type"),
+        (Own(resource_type="two\nlines"), "resource_type"),
+        (Own(interface=b"a"), "interface"),
+        (Own(attributes={"rt": "a"}), r"attributes\.rt"),
+        (Own(attributes={"position": 5}), r"attributes\.position"),
+        (Own(attributes=7), "attributes"),
+        (Own(content_formats=50), "content_formats"),
+        (Own(content_formats=("50",)), "content_formats"),
+        (Own(body_bytes_max="64"), "body_bytes_max"),
+        (Frozen(), "follow_changes: FrozenInstanceError"),
+        (Raises(), "handle_get.*no bus"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_child_that_no_link_can_carry_is_not_created(child: Any, named: str) -> None:
+    children = ChildResources()
+    with pytest.raises(ValueError, match=named):
+        children.add("jobs/1", child)
+    assert len(children) == 0
+
+
+def test_a_class_that_no_link_can_carry_is_refused_at_the_start(tmp_path: Path) -> None:
+    sensor = "from gateway.sensors.sensor import Sensor\nclass Own(Sensor):\n"
+    for name, value in {
+        "resource_type": "5",
+        "interface": "['a']",
+        "unit": "5",
+        "size_bytes": "'big'",
+        "body_bytes_max": "None",
+        "kind": "'nonsense'",
+        "parts.a": "{'a': 'Cel'}",
+    }.items():
+        attribute = name.partition(".")[0]
+        (tmp_path / f"own_{attribute}.py").write_text(f"{sensor}    {attribute} = {value}\n")
+        table = {"type": f"own_{attribute}:Own", "name": "bed"}
+        wrong = rf"sensors\[0\]: own_{attribute}:Own: {name}: "
+        with pytest.raises(SensorConfigError, match=wrong):
+            build_sensors([table], folder=tmp_path)
+
+
+def test_what_a_device_says_of_itself_later_spoils_its_own_link_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    site = CountedSite()
+    sensors = SensorResources(site, Sampler(lambda *_: None), "gw-a", Place("campus", "north"))
+    probe, child = Probe("probe"), Own()
+    probe.children.add("child", child)
+    for sensor in (probe, Switch("pump")):
+        sensors.add(sensor)
+    probe.resource_type = 5  # type: ignore[assignment]  # as a developer may do by mistake
+    probe.attributes = {"position": "two\nlines"}
+    child.content_formats = 7  # type: ignore[assignment]  # likewise
+    sensors.move(Place("campus", "south"))
+    links = {link.href: str(link) for link in sensors.links()}
+    assert set(links) == {"/sensors/probe", "/sensors/pump", "/sensors/probe/child"}
+    assert 'group="south"' in links["/sensors/pump"]
+    assert links["/sensors/probe/child"] == "</sensors/probe/child>"
+    assert "/sensors/pump" in str(site.get_resources_as_linkheader())
+    assert {record.levelname for record in caplog.records} == {"ERROR"}
+    assert "probe: resource_type: " in caplog.text
+    assert "probe/child: content_formats: " in caplog.text
