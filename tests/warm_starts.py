@@ -5,10 +5,9 @@ a run of all tests. What is started here is a process like any other: of its own
 the test's process, with its own memory, files and signals, so that a kill is a kill.
 
 Only what is started in just this way is meant: by `subprocess` or `asyncio`, with this Python, in
-the namespaces in which the tests began, and with an environment in which Python itself would behave
-no differently. All else, such as what runs
-in a namespace, in a container or from an installed wheel, starts as ever. HEDGEROW_COLD_STARTS=1
-has everything start as ever.
+the namespaces of whoever starts it, and with an environment in which Python itself would behave no
+differently. All else, such as what a command brings into another namespace or a container, or what
+runs from an installed wheel, starts as ever. HEDGEROW_COLD_STARTS=1 has everything start as ever.
 """
 
 from __future__ import annotations
@@ -31,6 +30,8 @@ import warm_template
 
 COMMAND: Final = (sys.executable, "-m", "gateway.cli")
 VARIABLE: Final = "HEDGEROW_COLD_STARTS"
+TEMPLATES_MAX: Final = 2
+"""Of one worker at a time, some 60 MiB each; the first one stays."""
 _SEEN_AT_START: Final = ("PYTHON", "LD_", "LC_", "LANG", "HEDGEROW_", "MALLOC_", "OPENSSL_", "SSL_")
 """How the names of variables begin that are looked at while Python starts or imports."""
 _PIPES: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
@@ -47,30 +48,37 @@ def _namespaces() -> tuple[str, ...]:
     return tuple(str(one.readlink()) for one in sorted(Path("/proc/thread-self/ns").iterdir()))
 
 
-class Template:
-    """The process that forks, which is begun with the first start."""
+class Templates:
+    """The processes that fork: each is begun with the first start in its namespaces.
+
+    A test that leaves its worker's namespaces stays in others for all tests behind it.
+    """
 
     def __init__(self) -> None:
         self._environment = _looked_at(os.environ)
-        self._namespaces = _namespaces()
         self._one_call = threading.Lock()
-        self._socket: socket.socket | None = None
+        self._sockets: dict[tuple[str, ...], socket.socket] = {}
         self._owner = 0
 
     def would_do(self, environment: Mapping[str, str]) -> bool:
-        """Whether a start with this environment would import the same, and see the same machine."""
-        return _looked_at(environment) == self._environment and _namespaces() == self._namespaces
+        """Whether a start with this environment would import the same."""
+        return _looked_at(environment) == self._environment
 
     def start(self, request: dict[str, Any], streams: list[int]) -> int:
-        """Start a process and return its number."""
+        """Start a process that sees the same machine as this one, and return its number."""
+        here = _namespaces()
         with self._one_call:
-            if self._socket is None or self._owner != os.getpid():
-                self._begin()
-            assert self._socket is not None
-            socket.send_fds(self._socket, [json.dumps(request).encode()], streams)
-            return int(self._socket.recv(64))
+            if self._owner != os.getpid():
+                self._sockets, self._owner = {}, os.getpid()
+            if here not in self._sockets:
+                if len(self._sockets) >= TEMPLATES_MAX:
+                    self._sockets.popitem()[1].close()
+                self._sockets[here] = self._begin()
+            template = self._sockets[here]
+            socket.send_fds(template, [json.dumps(request).encode()], streams)
+            return int(template.recv(64))
 
-    def _begin(self) -> None:
+    def _begin(self) -> socket.socket:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for one in (ours, its):  # an environment is long
             one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, warm_template.REQUEST_BYTES)
@@ -82,8 +90,8 @@ class Template:
             env={**os.environ, "PYTHONPATH": _import_path()},
         )
         its.close()
-        self._socket, self._owner = ours, os.getpid()
         atexit.register(_ended, process, ours)
+        return ours
 
 
 def _import_path() -> str:
@@ -98,7 +106,7 @@ def _ended(process: subprocess.Popen[bytes], ours: socket.socket) -> None:
     process.wait()
 
 
-_template = Template()
+_templates = Templates()
 
 
 class WarmPopen(subprocess.Popen):  # type: ignore[type-arg]  # as generic as its base
@@ -113,7 +121,7 @@ class WarmPopen(subprocess.Popen):  # type: ignore[type-arg]  # as generic as it
         )
         said = dict(zip(names, given, strict=True))
         environment = os.environ if said["env"] is None else said["env"]
-        if not _is_plain(said) or not _template.would_do(environment):
+        if not _is_plain(said) or not _templates.would_do(environment):
             super()._execute_child(*given)  # type: ignore[misc]  # subprocess's own
             return
         umask = os.umask(0)
@@ -126,7 +134,7 @@ class WarmPopen(subprocess.Popen):  # type: ignore[type-arg]  # as generic as it
             "umask": umask,
             "new_session": said["start_new_session"],
         }
-        self.pid = _template.start(
+        self.pid = _templates.start(
             request, [at if given < 0 else given for at, given in enumerate(streams)]
         )
         self._child_created = True
@@ -234,7 +242,7 @@ async def _exec(
     """As `asyncio.create_subprocess_exec`."""
     command = [program, *arguments]
     environment = options.get("env")
-    if tuple(command[: len(COMMAND)]) != COMMAND or not _template.would_do(
+    if tuple(command[: len(COMMAND)]) != COMMAND or not _templates.would_do(
         os.environ if environment is None else environment
     ):
         return await _cold_exec(program, *arguments, limit=limit, **options)
