@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cloud_ingest.alert_record import WayOut
 from cloud_ingest.fleet.rules import AlertRules
+from cloud_ingest.fleet.way_out_thread import WayOutThread
 from cloud_ingest.ingest import after_commit, set_aside
 from cloud_ingest.ingest.delay_buckets import shifted
 from cloud_ingest.ingest.facts import BatchFacts, Delays, merged
@@ -85,7 +85,7 @@ class IngestSettings:
     rules: AlertRules | None = None
     mappings: tuple[MappingRule, ...] = ()
     limits: LedgerLimits | None = None
-    way_out: WayOut | None = None
+    way_out: WayOutThread | None = None
 
 
 class Ingest:
