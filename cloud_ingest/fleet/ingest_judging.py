@@ -15,7 +15,7 @@ import msgspec
 from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.kinds import INGEST, Kind
 from cloud_ingest.fleet.rules import AlertRules
-from cloud_ingest.ingest.facts import Activity
+from cloud_ingest.ingest.facts import UNTIMED_US, Activity
 from cloud_ingest.ingest.signs import CollectorSign, IngestSigns
 
 MAX_BEGUN: Final = 32
@@ -85,14 +85,27 @@ class IngestJudge:
         self._alerts = alerts
         self._known = known
 
-    def took(self, activity: Iterable[Activity], now_us: int) -> None:
-        """Count what a micro-batch had."""
+    def took(self, activity: Iterable[Activity], progress_us: int | None, now_us: int) -> None:
+        """Count what a micro-batch had that is new.
+
+        What was collected long before is read again, since a part of the tables was set back: it
+        has been judged. So has what stood in quarantine before, which nobody says the time of.
+
+        Args:
+            activity: of the micro-batch, in the watch's time.
+            progress_us: how far the watch was before it; None if it had not begun.
+            now_us: the job's clock.
+
+        """
+        window_us = round(self._rules.quarantine_growing.window_s * 1e6)
+        since_us = UNTIMED_US if progress_us is None else progress_us - window_us
         slots, slot = self._known.slots, now_us // _SLOT_US
         messages, refused = slots.get(slot, (0, 0))
         for one in activity:
-            messages, refused = messages + one.messages, refused + one.undecodable
+            if one.collected_us != UNTIMED_US and one.collected_us >= since_us:
+                messages, refused = messages + one.messages, refused + one.undecodable
         slots[slot] = messages, refused
-        oldest = (now_us - round(self._rules.quarantine_growing.window_s * 1e6)) // _SLOT_US
+        oldest = (now_us - window_us) // _SLOT_US
         self._known.slots = {at: counts for at, counts in slots.items() if oldest < at <= slot}
 
     def see(self, signs: IngestSigns, now_us: int) -> None:

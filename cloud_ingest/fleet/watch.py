@@ -106,8 +106,8 @@ class FleetWatch:
             del queries[gone]
         self._has_news = True
         self._state.clock.job_says(facts.committed_us, self.progress_us)
-        self._ingest.took(facts.activity, self._job_us(facts.committed_us))
         facts = self._state.clock.timed(facts, self._state.gateways)
+        self._ingest.took(facts.activity, self.progress_us, self._job_us(facts.committed_us))
         come_us: dict[str, int] = {}
         events: list[Statement | Activity] = [*facts.statements, *facts.activity]
         for each in sorted(events, key=by_time):

@@ -99,6 +99,22 @@ def test_a_jobs_clock_that_leaps_makes_no_collector_silent() -> None:
     assert job.alerts() == []
 
 
+def test_what_is_read_again_or_stood_in_quarantine_before_does_not_grow_the_quarantine() -> None:
+    job = Job()
+    job.batch(0, 1_000, 0)
+    job.batch(10_000, 1_000, 0)
+    for collected_us in (at(0), at(9_000), 0):
+        job.number += 1
+        told = Activity("gw-a", 1_000, 900, 0, None, None, collected_us)
+        job.watch.take(
+            replace(EMPTY, batch_id=job.number, committed_us=at(10_010), activity=(told,))
+        )
+        job.watch.changes(at(10_010))
+    assert job.alerts() == []
+    job.batch(10_020, 1_000, 900)
+    assert job.alerts() == [("quarantine-growing", None, True)]
+
+
 def test_a_copy_of_a_spool_has_no_collector_that_could_be_silent() -> None:
     job = Job()
     for second in range(0, 1_000, 50):
