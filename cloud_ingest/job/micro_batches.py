@@ -279,7 +279,7 @@ class Ingest:
                 break
             bad = {**bad, **damaged}  # a copy elsewhere must not have been dropped for it
         self.watch("decoded")
-        plan, change = scanned.plan, scanned.plan.change
+        change = scanned.plan.change
         if is_restored:
             change.done.clear()
         held_before = {name: totals.undecodable for name, totals in change.totals.items()}
@@ -288,9 +288,7 @@ class Ingest:
         for result in results:
             result.add_to(change)
         parts = [one.facts for one in results if one.facts is not None]
-        told = scanned.told(held_before)
-        statements = tuple(scanned.statements)
-        parts.append(BatchFacts(0, 0, statements, plan.numbers(), told, (), (), plan.given_up()))
+        parts.append(scanned.facts(held_before))
         parts += self._told_before
         facts = self._facts(batch_id, now_us, parts, results)
         if self._teller is not None and done_id is not None and facts is not None:

@@ -213,6 +213,20 @@ def test_one_sensor_too_many_raises_no_alert_twice(pause_s: float) -> None:
     assert all(row["cleared"] is None for row in sensors)
 
 
+def test_nobody_is_silent_whose_collectors_spool_is_read_more_slowly_than_another_one() -> None:
+    watched, one, other = Watched(), Gateway("gw-a", 0, 1), Gateway("gw-b", 0, 1)
+    watched.hears(one, other, since=0, until=100)
+    for second in range(100, 400, 10):  # it is being read that of the other until then
+        told = watched.says(other, second)
+        watched.batch(second, statements=(told,), read_until_us=at(95))
+        assert watched.alerts(second) == []
+        assert watched.row("gw-a", second)["health"] == "good"
+    told = watched.says(other, 400)
+    watched.batch(400, statements=(told,), read_until_us=at(300))
+    (alert,) = watched.alerts(400)  # until then it is read, and it was silent
+    assert (alert["kind"], alert["gateway"]) == ("silent", "gw-a")
+
+
 def test_readings_that_are_read_again_raise_no_alert_about_what_was_judged() -> None:
     watched = Watched(read("[sensor-range]\nhigh = 10.0\n[sensor-stuck]\nafter-s = 100"))
 
