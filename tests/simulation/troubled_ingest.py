@@ -185,6 +185,7 @@ class TroubledIngest(WatchedIngest):
             "clock of c0": lambda: self._turn(0),
             "clock of c1": lambda: self._turn(1),
             "clock of job": lambda: self._turn("job"),
+            "leap": self._leap,
             "away": self._away,
             "flaps": self._flaps,
         }
@@ -248,6 +249,17 @@ class TroubledIngest(WatchedIngest):
         self.settle()
         self.look()
         del self._off_s[whose]
+
+    def _leap(self) -> None:
+        """The job's clock is set while something is unread."""
+        self.reads = False
+        self.step()
+        self._off_s["job"] = self.draw.choice(JOB_OFF_S)
+        self.step()
+        self.reads = True
+        self.settle()
+        self.look()
+        del self._off_s["job"]
 
     def _away(self) -> None:
         """Nobody of all this runs for long, and all of it goes on."""

@@ -266,7 +266,10 @@ class WatchedIngest(AgingIngest):
 
     def turn_job(self) -> None:
         """Have the job read all that there is, and look; it is started if it does not run."""
-        with mock.patch.object(time, "time_ns", lambda: self.clock_us("job") * 1_000):
+        with (
+            mock.patch.object(time, "time_ns", lambda: self.clock_us("job") * 1_000),
+            mock.patch.object(time, "monotonic_ns", lambda: self.now_us * 1_000),
+        ):
             try:
                 if self.job is None:
                     self.job = self.start_job()
