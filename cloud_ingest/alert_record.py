@@ -71,7 +71,8 @@ class AlertRecord(msgspec.Struct, frozen=True, kw_only=True):
 class WayOut(Protocol):
     """Takes alerts out of the house.
 
-    It takes a record quickly, as into a queue of its own on a disk: who raises alerts waits for it.
+    It is called from a thread of its own (`fleet.way_out_thread`): who raises alerts does not wait
+    for it. While it takes one record no other one is handed over.
     """
 
     def take(self, record: AlertRecord) -> None:

@@ -79,9 +79,12 @@ class SharedSpool:
         assert self._node is not None
         if not _is_shared(header):
             return self._node.commit.append(frame, header)
-        if not self.core.takes(frame, header, self._loop.time()):
+        now = self._loop.time()
+        if not self.core.takes(frame, header, now):
             return None
-        return self._append(frame, header)
+        if (error := self._append(frame, header)) is not None:
+            self.core.refused(now)
+        return error
 
     async def run(self) -> None:
         """Tell and look after what is held, until cancelled."""
@@ -154,7 +157,9 @@ class SharedSpool:
         self._node.commit.settle([partial(self._settled, headers, self._log.position)])
 
     def _settled(self, headers: list[Header], position: int, error: OSError | None) -> None:
-        if error is None:  # else nobody knows what is on disk, and the others do not hear of it
+        if error is not None:  # nobody knows what is on disk, and the others do not hear of it
+            self.core.refused(self._loop.time())
+        else:
             self._known_to = position
             for header in headers:
                 self.core.synced(header)
@@ -163,12 +168,14 @@ class SharedSpool:
         due = self.core.due(now)
         for held in due:
             if self._append(held.frame, held.header) is not None:
-                self.core.refused()
+                self.core.refused(self._loop.time())
                 return
             self.core.spooled(held)
 
     def _tell(self, name: str) -> None:
         assert self._node is not None
+        if not self.core.speaks(self._loop.time()):
+            return
         if self._node.direct.way_to(name) is None:  # without a way all gateways would log it
             return
         body = self.core.tell(name).encode()

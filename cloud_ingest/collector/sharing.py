@@ -9,7 +9,8 @@ takes nothing) ends with a batch that is in two spools, never with one that is i
 
 Members tell each other what they have synced (`Spooled`), and how far they know of each other's, so
 that what was lost on the way is told again. Whoever begins holds everything until it knows what the
-others have, or for `dead_after_s`.
+others have, or for `dead_after_s`. Whose spool takes nothing says nothing, so that it is taken for
+dead: what it owns would come `hold_s` late, and whoever sent it would look silent.
 
 QoS 0 messages are held for `unlogged_s` and spooled if their owner dies meanwhile: nobody tells of
 them. Time is monotonic seconds.
@@ -17,12 +18,12 @@ them. Time is monotonic seconds.
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from cloud_ingest.collector.ownership import owner_of
 from cloud_ingest.collector.spooled import MAX_TOLD_RANGES, MAX_TOLD_ROWS, Spooled
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
@@ -117,21 +118,6 @@ class OtherMember:
     is_complete: bool = False
 
 
-def owner_of(origin: str, members: Iterable[str]) -> str:
-    """Who of some members keeps an origin's batches: rendezvous hashing, so that one that comes or
-    goes moves only what it gets or had.
-
-    Raises:
-        ValueError: no members.
-
-    """
-    return max(members, key=lambda name: (_weight(name, origin), name))
-
-
-def _weight(member: str, origin: str) -> bytes:
-    return hashlib.blake2b(f"{member}\0{origin}".encode(), digest_size=8).digest()
-
-
 class Sharing:
     """One member of a group.
 
@@ -169,6 +155,7 @@ class Sharing:
         self._held: dict[tuple[Epoch, bool, int], HeldBatch] = {}
         self._of_stream: dict[Epoch, dict[tuple[Epoch, bool, int], None]] = {}
         self._has_moved = False
+        self._refused_at = -math.inf
 
     @property
     def live(self) -> frozenset[str]:
@@ -260,12 +247,18 @@ class Sharing:
             held.why = "aged"
         return found
 
-    def refused(self) -> None:
-        """The spool did not take all that was due: it is asked again."""
+    def refused(self, now: float) -> None:
+        """The spool did not take a batch: what is due is asked for again."""
+        self._refused_at = now
         self._has_moved = True
+
+    def speaks(self, now: float) -> bool:
+        """Return whether the others are to be told: not while the spool takes nothing."""
+        return now - self._refused_at >= self._limits.hold_s
 
     def synced(self, header: Header) -> None:
         """The spool has a batch of clients on disk."""
+        self._refused_at = -math.inf
         if not header.logged:
             return
         stream, first, last = header.stream, header.first, header.last

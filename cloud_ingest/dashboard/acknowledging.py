@@ -26,7 +26,7 @@ class NoteError(ValueError):
 
 
 def checked_note(note: str) -> str:
-    """A note as it is kept.
+    """Return a note as it is kept.
 
     Raises:
         NoteError: too long, or with control characters other than line feeds.

@@ -85,7 +85,7 @@ class Api:
         return handler
 
     async def me(self, request: web.Request) -> web.Response:
-        """Who asks, and what it may do."""
+        """Answer who asks, and what it may do."""
         now_s = asyncio.get_running_loop().time()
         visitor = self._entrance.visitor(request.cookies.get(COOKIE, ""), now_s)
         is_in = visitor is not None and self._entrance.may_read(visitor)
@@ -99,7 +99,7 @@ class Api:
         )
 
     async def tables(self, _request: web.Request) -> web.Response:
-        """Versions and age of the tables, what can't be read, and what wants attention."""
+        """Answer versions and age of tables, what can't be read, and what wants attention."""
         models = self._models
         return web.json_response(
             {
@@ -112,7 +112,7 @@ class Api:
         )
 
     async def gateway(self, request: web.Request) -> web.Response:
-        """All of one gateway."""
+        """Answer all of one gateway."""
         name = _text(request, "name")
         found = fleet_view.gateway(self._models.gateways, name)
         if found is None:
@@ -120,14 +120,14 @@ class Api:
         return _sent(request, ReadyAnswer.of(found))
 
     async def history(self, request: web.Request) -> web.Response:
-        """How a gateway was, by its statuses."""
+        """Answer how a gateway was, by its statuses."""
         name, hours = _text(request, "gateway"), _number(request, "hours", 1, HOURS_MAX)
         known = self._models.history
         asked = self._asked("history", "telemetry", name, hours)
         return await self._kept(request, asked, lambda: known.of(name, hours))
 
     async def current(self, request: web.Request) -> web.Response:
-        """What the sensors of a gateway say now, or one of them."""
+        """Answer what the sensors of a gateway say now, or one of them."""
         gateway, sensor = _text(request, "gateway"), request.query.get("sensor")
         models = self._models
         found = [
@@ -142,14 +142,14 @@ class Api:
         )
 
     async def tree(self, request: web.Request) -> web.Response:
-        """The tree at a moment; it is as it was when it last changed before that."""
+        """Answer the tree at a moment: as it was when it last changed before that."""
         tree = self._models.tree
         since_ms = tree.last_change_ms(_number(request, "time_ms", 0, _FARTHEST_MS))
         asked = self._asked("tree", "topology", since_ms)
         return await self._kept(request, asked, lambda: tree.at(since_ms))
 
     async def sensor(self, request: web.Request) -> web.Response:
-        """Readings of a sensor."""
+        """Answer the readings of a sensor."""
         key = _text(request, "gateway"), _text(request, "sensor")
         series = self._models.series.get(key)
         if series is None:
@@ -167,11 +167,11 @@ class Api:
         )
 
     async def readings(self, request: web.Request) -> web.StreamResponse:
-        """Readings as a file, for as long as the visitor may see them."""
+        """Send readings as a file, for as long as the visitor may see them."""
         return await self._downloads.answer(request, lambda: self._may_read(request), _FARTHEST_MS)
 
     async def latency(self, request: web.Request) -> web.Response:
-        """How long messages took, of all gateways or of one."""
+        """Answer how long messages took, of all gateways or of one."""
         hours = _number(request, "hours", 1, HOURS_MAX)
         gateway = request.query.get("gateway")
         rollups = self._models.rollups
@@ -179,14 +179,14 @@ class Api:
         return await self._kept(request, asked, lambda: loss_view.latency(rollups, hours, gateway))
 
     async def slowest(self, request: web.Request) -> web.Response:
-        """The gateways whose messages took longest."""
+        """Answer the gateways whose messages took longest."""
         hours = _number(request, "hours", 1, HOURS_MAX)
         rollups = self._models.rollups
         asked = self._asked("slowest", "latency", hours)
         return await self._kept(request, asked, lambda: loss_view.slowest(rollups, hours))
 
     async def events(self, request: web.Request) -> web.StreamResponse:
-        """Which tables changed, as server-sent events, for as long as the visitor may see them."""
+        """Send which tables changed, as events, for as long as the visitor may see them."""
         listening = self._browsers.come(str(request[VISITOR]), lambda: _is_gone(request))
         if listening is None:
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "too many browsers listen already")

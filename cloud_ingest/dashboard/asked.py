@@ -10,7 +10,7 @@ from cloud_ingest.dashboard.guarded import ApiError
 
 
 def text(request: web.Request, name: str) -> str:
-    """A field of the query.
+    """Return a field of the query.
 
     Raises:
         ApiError: it is missing or empty.
@@ -23,7 +23,7 @@ def text(request: web.Request, name: str) -> str:
 
 
 def number(request: web.Request, name: str, least: int, most: int) -> int:
-    """A field of the query that is a whole number.
+    """Return a field of the query that is a whole number.
 
     Raises:
         ApiError: it is missing, no number, or beyond its bounds.

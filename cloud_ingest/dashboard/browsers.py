@@ -25,7 +25,7 @@ class ListeningBrowser:
         self._is_new.set()
 
     async def next(self, most_s: float) -> list[str]:
-        """What it is to be told; nothing after so many seconds."""
+        """Return what it is to be told; nothing after so many seconds."""
         try:
             async with asyncio.timeout(most_s):
                 await self._is_new.wait()
@@ -44,11 +44,11 @@ class ListeningBrowsers:
         self._all: set[ListeningBrowser] = set()
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._all)
 
     def come(self, visitor: str, is_gone: Callable[[], bool]) -> ListeningBrowser | None:
-        """A browser has come; None where there are too many.
+        """Take in a browser that has come; return None where there are too many.
 
         Args:
             visitor: whose it is.
@@ -65,7 +65,7 @@ class ListeningBrowsers:
         return made
 
     def go(self, listening: ListeningBrowser) -> None:
-        """A browser has gone."""
+        """Forget a browser that has gone."""
         self._all.discard(listening)
 
     def tell(self, tables: Iterable[str]) -> None:

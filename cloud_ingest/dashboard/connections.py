@@ -40,11 +40,11 @@ class BrowserConnections:
         )
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._room)
 
     def accept(self, serving: asyncio.Protocol) -> asyncio.Protocol:
-        """The protocol of a connection that is to be served by another."""
+        """Return the protocol of a connection that is to be served by another."""
         connection = _Connection(self._room, serving)
         if self._tls is None:
             return connection
@@ -58,7 +58,7 @@ class BrowserConnections:
 
 
 def has_asked(transport: asyncio.BaseTransport | None, *, is_known: bool) -> None:
-    """A request has come.
+    """Note that a request has come.
 
     Args:
         transport: of its connection; None if that has gone.

@@ -57,7 +57,7 @@ class DayFiles:
     _read: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def changes(self, files: Iterable[str]) -> list[DayChange]:
-        """What to do so that all files of the table have been read, the newest day first.
+        """Return what to do so that all files have been read, the newest day first.
 
         Args:
             files: all that the table consists of now.
@@ -87,16 +87,16 @@ class DayFiles:
 
     @property
     def days(self) -> tuple[str, ...]:
-        """The days that have been read, in order."""
+        """Return the days that have been read, in order."""
         return tuple(sorted(self._read))
 
     def has_all(self, files: Iterable[str]) -> bool:
-        """Whether there is nothing left to read."""
+        """Return whether there is nothing left to read."""
         return not self.changes(files)
 
 
 def by_day(files: Iterable[str]) -> Mapping[str, frozenset[str]]:
-    """The files of each day; one without a day in its path is of none."""
+    """Return the files of each day; one without a day in its path is of none."""
     found: dict[str, set[str]] = {}
     for name in files:
         day = _DAY.search(name)

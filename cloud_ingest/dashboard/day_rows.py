@@ -104,7 +104,7 @@ class DayRows:
             self._merge(cursor, oldest, COARSE)
 
     def _too_much(self, cursor: duckdb.DuckDBPyConnection) -> str | None:
-        """The oldest day that is fine, if all rows are too many."""
+        """Return the oldest day that is fine, if all rows are too many."""
         found = cursor.execute(
             "SELECT (SELECT sum(rows) FROM days), "
             "(SELECT CAST(min(day) AS VARCHAR) FROM days WHERE NOT is_coarse)"
@@ -113,7 +113,7 @@ class DayRows:
         return oldest if rows > self._rows_max else None
 
     def _step(self, cursor: duckdb.DuckDBPyConnection, day: str) -> int:
-        """How many quarters of an hour a row of a day stands for."""
+        """Return how many quarters of an hour a row of a day stands for."""
         found = cursor.execute("SELECT is_coarse FROM days WHERE day = ?", [day]).fetchone()
         return COARSE if found and found[0] else 1
 

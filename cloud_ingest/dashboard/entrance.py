@@ -71,11 +71,11 @@ class Entrance:
 
     @property
     def asks(self) -> bool:
-        """Whether visitors have to log in."""
+        """Return whether visitors have to log in."""
         return self._passwords is not None
 
     def visitor(self, token: str, now_s: float) -> Principal | None:
-        """Who shows a token; None for who has to log in.
+        """Return who shows a token; None for who has to log in.
 
         Args:
             token: of the cookie; empty for none.
@@ -88,11 +88,11 @@ class Entrance:
         return None if user is None else self._policy.principal(CONSOLE_USER, user)
 
     def may_read(self, visitor: Principal) -> bool:
-        """Whether it may see the dashboard."""
+        """Return whether it may see the dashboard."""
         return bool(self._policy.may(visitor, Action(CONSOLE, PATH)))
 
     def may_acknowledge(self, visitor: Principal, where: Where | None = None) -> bool:
-        """Whether it may acknowledge alerts.
+        """Return whether it may acknowledge alerts.
 
         Args:
             visitor: who.

@@ -64,7 +64,7 @@ def export(lake: Lake, folder: Path, made_ms: int | None = None) -> None:
 
 
 def kept_answers(models: Models, made_ms: int) -> dict[str, Any]:
-    """All that the page may ask of a copy."""
+    """Return all that the page may ask of a copy."""
     ready = ("fleet", "alerts", "gaps", "sensors", "moments")
     names = [] if models.gateways is None else models.gateways["gateway"].to_pylist()
     readings: dict[str, dict[str, Any]] = {}
@@ -100,7 +100,7 @@ def kept_answers(models: Models, made_ms: int) -> dict[str, Any]:
 
 
 def bundled(modules: dict[str, str], first: str) -> str:
-    """Modules as one script, in which each runs once, before those that import from it.
+    """Return modules as one script: each runs once, before those that import from it.
 
     Args:
         modules: sources by name; they import names, a line each, and export functions and

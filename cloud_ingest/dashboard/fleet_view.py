@@ -29,7 +29,7 @@ _ALL: Final = (
 
 
 def fleet(gateways: pa.Table | None, alerts: Mapping[str, Any]) -> dict[str, Any]:
-    """The fleet as columns, and how many gateways are how.
+    """Return the fleet as columns, and how many gateways are how.
 
     Args:
         gateways: the table; None if there is none yet.
@@ -53,7 +53,7 @@ def fleet(gateways: pa.Table | None, alerts: Mapping[str, Any]) -> dict[str, Any
 
 
 def gateway(gateways: pa.Table | None, name: str) -> dict[str, Any] | None:
-    """All that the table has of one gateway, None if it has not this one."""
+    """Return all that the table has of one gateway, None if it has not this one."""
     if gateways is None:
         return None
     row = gateways.filter(pc.equal(gateways["gateway"], name)).slice(0, 1)
@@ -69,7 +69,7 @@ def gateway(gateways: pa.Table | None, name: str) -> dict[str, Any] | None:
 
 
 def _degrees(gateways: pa.Table, name: str) -> list[float | None]:
-    """Of a coordinate, to a tenth of a metre; a table of an earlier version has none."""
+    """Return degrees to a tenth of a metre; a table of an earlier version has none."""
     if name not in gateways.column_names:
         return [None] * gateways.num_rows
     return [None if each is None else round(each, 6) for each in gateways[name].to_pylist()]

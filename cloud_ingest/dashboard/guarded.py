@@ -48,7 +48,7 @@ class ApiError(Exception):
 
 
 def guard(entrance: Entrance, is_secure: bool) -> Callable[..., Awaitable[web.StreamResponse]]:
-    """The middleware.
+    """Make the middleware that checks each request and hardens each answer.
 
     Args:
         entrance: decides who may ask.

@@ -105,7 +105,7 @@ class LatestReadings:
         self._latest = kept
 
     def of(self, gateway: str, sensor: str) -> Latest | None:
-        """The latest reading of a sensor, None if it has none of the last days."""
+        """Return the latest reading of a sensor, None if it has none of the last days."""
         return self._latest.get((gateway, sensor))
 
 

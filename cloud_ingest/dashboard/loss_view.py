@@ -31,7 +31,7 @@ FROM delays WHERE stage = ? AND bucket >= ? GROUP BY gateway ORDER BY 3 DESC LIM
 
 
 def gaps(table: pa.Table | None) -> dict[str, Any]:
-    """Gaps as columns, those that are open first, and how much is missing."""
+    """Return gaps as columns, those that are open first, and how much is missing."""
     if table is None:
         return {"open": 0, "missing": 0, "gaps": {}}
     is_open = pc.is_null(table["closed_time"])
@@ -48,7 +48,7 @@ def gaps(table: pa.Table | None) -> dict[str, Any]:
 
 
 def latency(rollups: Rollups, hours: float, gateway: str | None = None) -> dict[str, Any]:
-    """By stage: how many messages a second, and how long they took.
+    """Return by stage how many messages came a second, and how long they took.
 
     Of the whole fleet ``p50_ms`` and ``p95_ms`` are those of the gateway in the middle, ``p99_ms``
     is of the slowest.
@@ -77,7 +77,7 @@ def latency(rollups: Rollups, hours: float, gateway: str | None = None) -> dict[
 
 
 def slowest(rollups: Rollups, hours: float, stage: str = "origin-table") -> dict[str, Any]:
-    """The gateways whose messages took longest over a stage, as columns."""
+    """Return the gateways whose messages took longest over a stage, as columns."""
     rows = rollups.rows(_SLOWEST, stage, _first(rollups, hours))
     names = ("gateway", "messages", "p95_ms", "p99_ms", "max_ms")
     return {name: [row[at] for row in rows] for at, name in enumerate(names)}

@@ -73,12 +73,12 @@ class Models:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that the tables have is taken up."""
+        """Return whether all that the tables have is taken up."""
         return not self._unfinished
 
     @property
     def gateways(self) -> pa.Table | None:
-        """The table `gateways`."""
+        """Return the table `gateways`."""
         return self._small.get("gateways")
 
     def standing(self, now_ms: int) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Models:
         return {**told, "alert": standing.tables_alert(told)}
 
     def place(self, gateway: str) -> tuple[str, str]:
-        """Domain and group of a gateway, as the table has them; both empty where it is unknown."""
+        """Return domain and group of a gateway by the table; both empty where it is unknown."""
         table = self.gateways
         if table is not None:
             row = table.filter(pc.equal(table["gateway"], gateway)).slice(0, 1).to_pylist()

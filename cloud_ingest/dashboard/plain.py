@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 
 def columns(table: pa.Table, names: tuple[str, ...]) -> dict[str, list[Any]]:
-    """Some columns as lists, times as milliseconds since 1970 under ``NAME_ms``.
+    """Return some columns as lists, times as milliseconds since 1970 under ``NAME_ms``.
 
     Args:
         table: any.
@@ -33,7 +33,7 @@ def columns(table: pa.Table, names: tuple[str, ...]) -> dict[str, list[Any]]:
 
 
 def times_ms(column: Any) -> list[int | None]:
-    """A column of timestamps as milliseconds since 1970."""
+    """Return a column of timestamps as milliseconds since 1970."""
     micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
     return list(pc.divide(micros, 1000).to_pylist())
 

@@ -85,10 +85,10 @@ class _Pieces:
         return self._before + len(self._written)
 
     def flush(self) -> None:
-        """Nothing waits elsewhere."""
+        """Do nothing: nothing waits elsewhere."""
 
     def close(self) -> None:
-        """What is left can still be taken."""
+        """Do nothing: what is left can still be taken."""
 
     def take(self) -> bytes:
         taken = bytes(self._written)
@@ -100,7 +100,7 @@ class _Pieces:
 def pieces(
     rollups: Rollups, wanted: WantedReadings, form: Form, rows_max: int = ROWS_MAX
 ) -> Iterator[bytes]:
-    """The file, a piece for each sensor and day.
+    """Yield the file, a piece for each sensor and day.
 
     Bad readings are in it, too, as ``quality`` says. In CSV a text that begins as a formula does
     has an apostrophe before it.
@@ -154,7 +154,7 @@ def _made(rollups: Rollups, wanted: WantedReadings, form: Form, rows_max: int) -
 
 
 def _as_text(table: pa.Table) -> pa.Table:
-    """With times as ISO 8601 has them, and no text that is a formula."""
+    """Return rows with times as ISO 8601 has them, and no text that is a formula."""
     columns = {name: table[name] for name in table.column_names}
     columns["time"] = pc.strftime(table["time"], format="%Y-%m-%dT%H:%M:%SZ")
     for name in _TEXTS:

@@ -228,7 +228,7 @@ class Rollups:
         self._day_rows.add(cursor, change.day)
 
     def series(self) -> list[SensorSeries]:
-        """All sensors that have been found, by gateway and name."""
+        """Return all sensors that have been found, by gateway and name."""
         found = self.rows(
             "SELECT id, gateway, sensor, arg_max(unit, day), min(first_us), max(last_us), "
             "CAST(sum(readings) AS BIGINT) FROM series JOIN spans ON id = series "
@@ -237,7 +237,7 @@ class Rollups:
         return [SensorSeries(*row) for row in found]
 
     def days_of(self, number: int, start_us: int, end_us: int) -> list[str]:
-        """The days whose files have readings of a series in a span of time."""
+        """Return the days whose files have readings of a series in a span of time."""
         found = self.rows(
             "SELECT CAST(day AS VARCHAR) FROM spans WHERE series = ? AND first_us < ? "
             "AND last_us >= ? ORDER BY day",
@@ -248,7 +248,7 @@ class Rollups:
         return sorted({row[0] for row in found})
 
     def dataset(self, name: str, days: Sequence[str]) -> ds.Dataset | None:
-        """The table's files of some days, None if there are none."""
+        """Return the table's files of some days, None if there are none."""
         known = self._fragments.get(name, {})
         return self._chosen(name, [each for day in days for each in known.get(day, ())])
 
@@ -265,14 +265,14 @@ class Rollups:
         return ds.FileSystemDataset(fragments, schema, first.format, first.filesystem)
 
     def rows(self, statement: str, *values: Any) -> list[Any]:
-        """What a query of the rollups gives."""
+        """Return what a query of the rollups gives."""
         with self._lock:
             cursor = self._base.cursor()
         with cursor:
             return cursor.execute(statement, list(values)).fetchall()
 
     def arrays(self, statement: str, *values: Any) -> Mapping[str, Any]:
-        """As `rows`, as one numpy array a column."""
+        """Return the same as `rows`, as one numpy array a column."""
         with self._lock:
             cursor = self._base.cursor()
         with cursor:

@@ -33,7 +33,7 @@ FROM {table} WHERE series = ? AND bucket >= ? AND bucket <= ? GROUP BY 1 ORDER B
 
 
 def catalogue(found: Sequence[SensorSeries]) -> dict[str, Any]:
-    """All sensors, as columns."""
+    """Return all sensors, as columns."""
     return {
         "gateway": [each.gateway for each in found],
         "sensor": [each.sensor for each in found],
@@ -47,7 +47,7 @@ def catalogue(found: Sequence[SensorSeries]) -> dict[str, Any]:
 def current(
     rollups: Rollups, latest: LatestReadings, found: Sequence[SensorSeries]
 ) -> dict[str, Any]:
-    """What sensors say now, as columns, and how they went in the day before the newest reading.
+    """Return what sensors say now, and how they went in the day before the newest reading.
 
     Args:
         rollups: what has been read of the table.
@@ -85,7 +85,7 @@ def current(
 def window(
     rollups: Rollups, series: SensorSeries, start_us: int, end_us: int, points: int
 ) -> dict[str, Any]:
-    """The readings in a span of time, the least, greatest and mean of each of so many parts.
+    """Return readings in a span of time: least, greatest and mean of each of so many parts.
 
     Args:
         rollups: what has been read of the table.
@@ -146,7 +146,7 @@ def _near(
 
 
 def parts(times_us: Any, values: Any, start_us: int, end_us: int, count: int) -> dict[str, Any]:
-    """Readings as the least, greatest and mean of so many equal parts of a span.
+    """Return readings as the least, greatest and mean of so many equal parts of a span.
 
     Args:
         times_us: of the readings, in order.

@@ -118,7 +118,7 @@ class _Refused(asyncio.Protocol):
 
 
 def static_files() -> dict[str, bytes]:
-    """What the page consists of, by path."""
+    """Return what the page consists of, by path."""
     root = importlib.resources.files("cloud_ingest.dashboard") / "static"
     found = {each.name: each.read_bytes() for each in root.iterdir() if each.is_file()}
     vendor = root / "vendor"
@@ -126,7 +126,7 @@ def static_files() -> dict[str, bytes]:
 
 
 def content_type(path: str) -> str:
-    """Of a static file."""
+    """Return the media type of a static file."""
     return TYPES.get(path[path.rfind(".") :], "application/octet-stream")
 
 

@@ -127,7 +127,7 @@ class StatusHistory:
             cursor.execute("COMMIT")
 
     def of(self, gateway: str, hours: int) -> dict[str, Any]:
-        """How a gateway was.
+        """Return how a gateway was.
 
         Args:
             gateway: its id; one that is not known has said nothing.
@@ -162,7 +162,7 @@ class StatusHistory:
 
 
 def _statuses(batch: ds.Dataset) -> pa.RecordBatchReader:
-    """The rows that may be statuses, a few at a time; columns that an old table lacks are null."""
+    """Return rows that may be statuses, a few at a time; what an old table lacks is null."""
     known = set(batch.schema.names)
     columns = {
         name: pc.field(name)

@@ -82,11 +82,11 @@ class TreeHistory:
 
     @property
     def span_ms(self) -> tuple[int, int] | None:
-        """From the first change to the last, None if there is none."""
+        """Return the times of the first change and the last, None if there is none."""
         return (self._times[0], self._times[-1]) if self._times else None
 
     def last_change_ms(self, time_ms: int) -> int:
-        """When the tree became as it was at a moment; 0 for before all that is known.
+        """Return when the tree became as it was at a moment; 0 for before all that is known.
 
         Args:
             time_ms: since 1970.
@@ -96,7 +96,7 @@ class TreeHistory:
         return self._times[found - 1] if found else 0
 
     def at(self, time_ms: int) -> dict[str, Any]:
-        """The tree at a moment, as columns; gateways that had said nothing by then are left out.
+        """Return the tree at a moment, as columns, without gateways that had said nothing yet.
 
         Args:
             time_ms: since 1970.
@@ -127,7 +127,7 @@ class TreeHistory:
         return found
 
     def moments(self) -> dict[str, Any]:
-        """When the tree changed: how often in each part of its time, and each change if few."""
+        """Return when the tree changed: how often in each part of its time, each change if few."""
         span = self.span_ms
         if span is None:
             return {"first_ms": None, "last_ms": None, "counts": [], "changes_ms": []}

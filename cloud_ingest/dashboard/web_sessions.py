@@ -34,7 +34,7 @@ class WebSessions:
         self._open: dict[bytes, _Sitting] = {}
 
     def __len__(self) -> int:
-        """How many are kept."""
+        """Return how many are kept."""
         return len(self._open)
 
     def begin(self, user: str, now_s: float) -> str:
@@ -59,7 +59,7 @@ class WebSessions:
         return made
 
     def user(self, token: str, now_s: float) -> str | None:
-        """Whose token that is; None if nobody's, or no longer."""
+        """Return whose token that is; None if nobody's, or no longer."""
         if not 0 < len(token) <= TOKEN_CHARACTERS_MAX:
             return None
         key = _hash(token)

@@ -42,6 +42,8 @@ class WatchClock(msgspec.Struct):
         shift_us: how far the collectors' clocks are behind what they said before.
         heartbeat_us: until when a collector last said that it heard all there was, by its clock.
         ahead_us: how far the latest stamp of a collector was beyond the job's clock.
+        read_until_us: until when all that collectors had by then is read, by the last micro-batch;
+            None if that was all.
 
     """
 
@@ -50,6 +52,7 @@ class WatchClock(msgspec.Struct):
     shift_us: int = 0
     heartbeat_us: int | None = None
     ahead_us: int = 0
+    read_until_us: int | None = None
 
     def job_says(self, now_us: int, progress_us: int | None) -> None:
         """Read the job's clock.
@@ -85,6 +88,18 @@ class WatchClock(msgspec.Struct):
         passed_us = 0 if last_us is None else max(0, stamp_us - last_us)
         return self.bounded(progress_us + passed_us)
 
+    def judged_until(self, progress_us: int) -> int:
+        """Return the time by which gateways are judged.
+
+        One spool may be read faster than another. Whoever is collected into the other one is not
+        silent because it is not read yet.
+
+        Args:
+            progress_us: how far the watch is.
+
+        """
+        return progress_us if self.read_until_us is None else min(progress_us, self.read_until_us)
+
     @property
     def is_ahead(self) -> bool:
         """Return whether a collector's clock is ahead of the job's, so that it times nothing."""
@@ -100,6 +115,8 @@ class WatchClock(msgspec.Struct):
 
         """
         self._compare(facts, gateways)
+        until_us = facts.read_until_us
+        self.read_until_us = None if until_us is None else self.bounded(until_us + self.shift_us)
         stamps = [one.collected_us for one in facts.statements]
         stamps += [one.collected_us for one in facts.activity]
         newest_us = max(stamps, default=UNTIMED_US)

@@ -53,6 +53,8 @@ class SensorState(msgspec.Struct, array_like=True):
         since_us: since when it says so, by the collector's clock.
         readings: how often it has said so.
         heard_us: when its latest reading came.
+        told_us: of when that reading is, by the device or its gateway; None if an earlier version
+            of the watch noted it.
 
     """
 
@@ -60,6 +62,7 @@ class SensorState(msgspec.Struct, array_like=True):
     since_us: int
     readings: int
     heard_us: int
+    told_us: int | None = None
 
 
 class Wear(msgspec.Struct, array_like=True):

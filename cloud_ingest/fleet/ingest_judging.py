@@ -2,7 +2,8 @@
 
 No clock is held against another one here. That a collector lives is seen by what changes in its
 spool; that the job is behind, by a place in the spool that it has not reached in time. Times are
-those of the job's clock as the watch takes it (`WatchClock`), microseconds.
+those of the job's clock as the watch takes it (`WatchClock`), microseconds. Where that is set
+between two looks, no time has passed: a clock that nobody sets says so.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.kinds import INGEST, Kind
 from cloud_ingest.fleet.rules import AlertRules
-from cloud_ingest.ingest.facts import Activity
+from cloud_ingest.ingest.facts import UNTIMED_US, Activity
 from cloud_ingest.ingest.signs import CollectorSign, IngestSigns
 
 MAX_BEGUN: Final = 32
@@ -27,6 +28,8 @@ MAX_REFUSALS: Final = 32
 _KILLED: Final = "the job was killed, or ended with an error"
 _WHY_MAX: Final = 200
 _SLOT_US: Final = 60_000_000
+_LEAST_LEAP_US: Final = 1_000_000
+"""By less, clocks are only corrected."""
 
 
 class CollectorState(msgspec.Struct, array_like=True):
@@ -59,6 +62,8 @@ class IngestState(msgspec.Struct):
         why: the reason of the last time.
         runs: the job has begun, and has not said that it ends.
         slots: messages, and those of them that went to quarantine, by slot.
+        looked_us: when the job last looked at its collectors; None if it never did.
+        steady_us: what the clock that nobody sets said then (`IngestSigns`).
 
     """
 
@@ -67,6 +72,8 @@ class IngestState(msgspec.Struct):
     why: str = ""
     runs: bool = False
     slots: dict[int, tuple[int, int]] = {}
+    looked_us: int | None = None
+    steady_us: int | None = None
 
 
 class IngestJudge:
@@ -85,14 +92,27 @@ class IngestJudge:
         self._alerts = alerts
         self._known = known
 
-    def took(self, activity: Iterable[Activity], now_us: int) -> None:
-        """Count what a micro-batch had."""
+    def took(self, activity: Iterable[Activity], progress_us: int | None, now_us: int) -> None:
+        """Count what a micro-batch had that is new.
+
+        What was collected long before is read again, since a part of the tables was set back: it
+        has been judged. So has what stood in quarantine before, which nobody says the time of.
+
+        Args:
+            activity: of the micro-batch, in the watch's time.
+            progress_us: how far the watch was before it; None if it had not begun.
+            now_us: the job's clock.
+
+        """
+        window_us = round(self._rules.quarantine_growing.window_s * 1e6)
+        since_us = UNTIMED_US if progress_us is None else progress_us - window_us
         slots, slot = self._known.slots, now_us // _SLOT_US
         messages, refused = slots.get(slot, (0, 0))
         for one in activity:
-            messages, refused = messages + one.messages, refused + one.undecodable
+            if one.collected_us != UNTIMED_US and one.collected_us >= since_us:
+                messages, refused = messages + one.messages, refused + one.undecodable
         slots[slot] = messages, refused
-        oldest = (now_us - round(self._rules.quarantine_growing.window_s * 1e6)) // _SLOT_US
+        oldest = (now_us - window_us) // _SLOT_US
         self._known.slots = {at: counts for at, counts in slots.items() if oldest < at <= slot}
 
     def see(self, signs: IngestSigns, now_us: int) -> None:
@@ -106,12 +126,29 @@ class IngestJudge:
         if reasons:
             known.begun_us = [*known.begun_us, *[now_us] * len(reasons)][-MAX_BEGUN:]
             known.why = reasons[-1][:_WHY_MAX]
+        self._note_leap(signs, now_us)
         present = {one.spool: one for one in signs.collectors[:MAX_COLLECTORS]}
         for gone in known.collectors.keys() - present.keys():  # this job reads it no longer
             del known.collectors[gone]
             self._alerts.forget_about(INGEST, [gone], now_us)
         for sign in present.values():
             self._collector(sign, now_us)
+
+    def _note_leap(self, signs: IngestSigns, now_us: int) -> None:
+        """Move what is noted of collectors along with the job's clock, if that was set."""
+        known = self._known
+        looked_us, known.looked_us = known.looked_us, now_us
+        steady_us, known.steady_us = known.steady_us, signs.steady_us
+        if looked_us is None or steady_us is None or signs.steady_us is None or signs.has_started:
+            return
+        leap_us = now_us - looked_us - (signs.steady_us - steady_us)
+        if abs(leap_us) < _LEAST_LEAP_US:
+            return
+        for one in known.collectors.values():
+            one.changed_us += leap_us
+            one.goal_us += leap_us
+            if one.refused_us is not None:
+                one.refused_us += leap_us
 
     def ended(self) -> None:
         """The job ends because it was asked to, or is done."""
@@ -196,7 +233,7 @@ class IngestJudge:
         is_wrong: bool | None = None
         if share >= rule.share and refused >= rule.least:
             is_wrong = True
-        elif share < rule.share / 2:
+        elif messages and share < rule.share / 2:  # where nothing came nothing is known
             is_wrong = False
         message = f"{refused} of {messages} messages in {rule.window_s:g} s went to quarantine"
         is_wrong = is_wrong if rule.on else False

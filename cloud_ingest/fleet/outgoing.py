@@ -6,6 +6,7 @@ twice; what waits to be handed over is part of the same state.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -64,9 +65,10 @@ class OutgoingAlerts:
         """Records that are to be handed over, once what is remembered is kept."""
         return tuple(self._known.pending)
 
-    def handed(self, count: int) -> None:
-        """Note that the first records of `pending` were taken over."""
-        del self._known.pending[:count]
+    def handed(self, deliveries: Collection[str]) -> None:
+        """Note that records of `pending` were taken over, by their `delivery_id`."""
+        pending = self._known.pending
+        self._known.pending = [one for one in pending if one.delivery_id not in deliveries]
 
     def look(self, now_us: int) -> None:
         """Find what changed since the last look.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
+from cloud_ingest.fleet.clock import APART_US
 from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState, SensorState
 from cloud_ingest.fleet.rules import AlertRules, SensorRange, Thresholds
@@ -55,6 +57,11 @@ class SensorJudge:
                 return
             known = SensorState(span.first, at_us, 0, at_us)
             gateway.sensors[span.sensor] = known
+        if at_us < known.heard_us - APART_US:
+            return  # read again, since a part of the tables was set back: it was judged then
+        if known.told_us is not None and span.first_us < known.told_us:
+            span = _newest_alone(span)
+        known.told_us = span.last_us
         is_same = span.changes == 0 and span.first == known.value
         if is_same:
             known.readings += span.count
@@ -102,6 +109,14 @@ class SensorJudge:
     def _forget(self, gateway: GatewayState, sensor: str, at_us: int) -> None:
         del gateway.sensors[sensor]
         self._alerts.forget_about(gateway.gateway, [sensor], at_us)
+
+
+def _newest_alone(span: SensorSpan) -> SensorSpan:
+    """Return the newest reading of a batch in which others are read again, and were judged then."""
+    value = span.last
+    return replace(
+        span, count=1, first_us=span.last_us, low=value, high=value, first=value, changes=0
+    )
 
 
 def _is_watched(rules: Thresholds) -> bool:

@@ -106,8 +106,8 @@ class FleetWatch:
             del queries[gone]
         self._has_news = True
         self._state.clock.job_says(facts.committed_us, self.progress_us)
-        self._ingest.took(facts.activity, self._job_us(facts.committed_us))
         facts = self._state.clock.timed(facts, self._state.gateways)
+        self._ingest.took(facts.activity, self.progress_us, self._job_us(facts.committed_us))
         come_us: dict[str, int] = {}
         events: list[Statement | Activity] = [*facts.statements, *facts.activity]
         for each in sorted(events, key=by_time):
@@ -218,14 +218,15 @@ class FleetWatch:
             self.outgoing.look(self._job_us(now_us))
         replaced = {}
         if progress_us is not None:
+            judged_us = self._state.clock.judged_until(progress_us)
             if self._has_news:
-                self._look(progress_us)
+                self._look(judged_us)
             elapsed_us = 0 if self._committed_us is None else max(0, now_us - self._committed_us)
             for due in self._state.minutes.due(progress_us + elapsed_us):
                 self._state.outbox.latency.append(state.latency_row(due))
             if self._has_news:
-                healths = self._healths(progress_us)
-                replaced["gateways"] = tables.gateways(self._gateways(), healths, progress_us)
+                healths = self._healths(judged_us)
+                replaced["gateways"] = tables.gateways(self._gateways(), healths, judged_us)
             if self._gaps_changed:
                 replaced["gaps"] = tables.gaps(self._gateways(), self._state.gaps)
         if self._state.alerts.has_changed:

@@ -8,7 +8,6 @@ one before began.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -16,18 +15,20 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
-from cloud_ingest.alert_record import WayOut
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.state_file import store_of
 from cloud_ingest.fleet.tables import PARTITIONS, SCHEMAS, FleetChanges
 from cloud_ingest.fleet.watch import FleetWatch
+from cloud_ingest.fleet.way_out_thread import WayOutThread
 from cloud_ingest.ingest.facts import BatchFacts, Numbers
 from cloud_ingest.ingest.signs import IngestSigns
 
 APPLICATION: Final = "hedgerow-fleet"
 """Whose transactions they are in Delta's log."""
 WRITE_INTERVAL_S: Final = 5.0
+LAST_WAIT_S: Final = 5.0
+"""For a way out that is at work when its writer ends; what it takes later comes once more."""
 UPKEEP_WRITES: Final = 200
 """After so many writes small files are made one, and old ones are deleted."""
 KEPT_HOURS: Final = 1
@@ -37,8 +38,6 @@ _CONFIGURATION: Final = {
     "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours",
     "delta.checkpointInterval": "50",
 }
-
-_log = logging.getLogger(__name__)
 
 
 class FleetWriter:
@@ -66,7 +65,7 @@ class FleetWriter:
         query: str,
         rules: AlertRules | None = None,
         write_interval_s: float = WRITE_INTERVAL_S,
-        way_out: WayOut | None = None,
+        way_out: WayOutThread | None = None,
     ) -> None:
         self._uri = uri.rstrip("/")
         self._options = dict(storage_options or {})
@@ -74,7 +73,6 @@ class FleetWriter:
         self._interval_us = round(write_interval_s * 1e6)
         self._rules = rules or AlertRules()
         self._way_out = way_out
-        self._does_it_wait = False
         self._file = store_of(uri, storage_options)
         remembered = self._file.read()
         after = 0 if remembered is not None else max(map(self._written, PARTITIONS))
@@ -168,9 +166,16 @@ class FleetWriter:
         return bool(changes)
 
     def close(self) -> None:
-        """Write what has not been written."""
+        """Write what has not been written; wait for the way out, twice `LAST_WAIT_S` at most."""
         self._last_us = None
         self.tick(self._now_us)
+        if self._way_out is None:
+            return
+        self._way_out.wait(LAST_WAIT_S)
+        if self._way_out.is_free():
+            self._hand_out()  # what came while it was at work
+            self._way_out.wait(LAST_WAIT_S)
+            self._note_taken()
 
     def ingest_ends(self) -> None:
         """Keep that the job ends and was not killed, and write what has not been written."""
@@ -179,22 +184,19 @@ class FleetWriter:
         self._keep()
 
     def _hand_out(self) -> None:
-        """Tell the way out what it was not told yet; what it does not take waits."""
-        records = self._watch.outgoing.pending
-        if self._way_out is None or not records:
+        """Have the way out told what it was not told yet; what it does not take waits."""
+        if self._way_out is None:
             return
-        self._keep()  # what was told is never taken back by a kill
-        handed = 0
-        try:
-            for record in records:
-                self._way_out.take(record)
-                handed += 1
-        except Exception as error:  # tables do not wait for it
-            if not self._does_it_wait:
-                _log.warning("alerts wait for their way out: %s: %s", type(error).__name__, error)
-        self._does_it_wait = handed < len(records)
-        if handed:
-            self._watch.outgoing.handed(handed)
+        self._note_taken()
+        pending = self._watch.outgoing.pending
+        if pending and self._way_out.is_free():
+            self._keep()  # what was told is never taken back by a kill
+            self._way_out.offer(pending)
+
+    def _note_taken(self) -> None:
+        taken = [] if self._way_out is None else self._way_out.taken()
+        if taken:
+            self._watch.outgoing.handed(frozenset(taken))
             self._keep()
 
     def _keep(self) -> None:

@@ -13,9 +13,9 @@ from typing import Final, Protocol
 import msgspec
 from deltalake.exceptions import DeltaError
 
-from cloud_ingest.alert_record import WayOut
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.state import StateError
+from cloud_ingest.fleet.way_out_thread import WayOutThread
 from cloud_ingest.fleet.writer import FleetWriter
 from cloud_ingest.ingest import set_aside
 from cloud_ingest.ingest.facts import BatchFacts, Numbers, gateways_of, only_of
@@ -208,7 +208,7 @@ def teller(
     rules: AlertRules | None,
     last_batch: Callable[[str], int],
     aside: AsideCounts,
-    way_out: WayOut | None = None,
+    way_out: WayOutThread | None = None,
 ) -> FactsTeller:
     """The teller of the fleet's tables; what a job died before it told is told.
 
@@ -243,7 +243,7 @@ def _teller(
     query: str,
     rules: AlertRules | None,
     aside: AsideCounts,
-    way_out: WayOut | None,
+    way_out: WayOutThread | None,
 ) -> FactsTeller:
     def follow() -> Follower:
         options = dict(tables.options)

@@ -153,6 +153,7 @@ class BatchFacts:
     Attributes:
         batch_id: Spark's number of it.
         committed_us: when its rows were in the tables, by the driver's clock.
+        read_until_us: until when all that collectors had by then is read; None if all of it is.
 
     """
 
@@ -164,6 +165,7 @@ class BatchFacts:
     delays: tuple[Delays, ...]
     sensors: tuple[SensorSpan, ...]
     given_up: tuple[GivenUp, ...] = ()
+    read_until_us: int | None = None
 
 
 def gateways_of(facts: BatchFacts) -> frozenset[str]:
@@ -185,6 +187,7 @@ def only_of(facts: BatchFacts, gateways: Collection[str]) -> BatchFacts:
         tuple(one for one in facts.delays if one.gateway in gateways),
         tuple(one for one in facts.sensors if one.gateway in gateways),
         tuple(one for one in facts.given_up if one.gateway in gateways),
+        facts.read_until_us,
     )
 
 
@@ -199,6 +202,7 @@ def merged(batch_id: int, committed_us: int, parts: Iterable[BatchFacts]) -> Bat
     """
     statements: list[Statement] = []
     given_up: list[GivenUp] = []
+    until_us: list[int] = []
     numbers: list[Numbers] = []
     activity: dict[str, Activity] = {}
     delays: dict[tuple[str, int, Stage], Counter[int]] = {}
@@ -207,6 +211,8 @@ def merged(batch_id: int, committed_us: int, parts: Iterable[BatchFacts]) -> Bat
         statements += part.statements
         numbers += part.numbers
         given_up += part.given_up
+        if part.read_until_us is not None:
+            until_us.append(part.read_until_us)
         for one in part.activity:
             had = activity.get(one.gateway)
             activity[one.gateway] = one if had is None else _both_active(had, one)
@@ -226,6 +232,7 @@ def merged(batch_id: int, committed_us: int, parts: Iterable[BatchFacts]) -> Bat
         tuple(Delays(*key, dict(counts)) for key, counts in delays.items()),
         tuple(sensors.values()),
         tuple(given_up),
+        min(until_us, default=None),
     )
 
 

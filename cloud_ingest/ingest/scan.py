@@ -8,14 +8,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cloud_ingest.ingest.facts import UNTIMED_US, Activity, Statement
+from cloud_ingest.ingest.facts import UNTIMED_US, Activity, BatchFacts, Statement
 from cloud_ingest.ingest.halving import BLAMED
 from cloud_ingest.ingest.ledger import NumberLedger, ToldPlace
 from cloud_ingest.ingest.member_place import MEMBER_TOPIC, MemberError, read_place
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolSpot, TriggerPlan
 from cloud_ingest.ingest.tasks import reason
 from cloud_ingest.spool.receipts import Receipts
-from cloud_ingest.spool.segments import SpoolRange, read_notes
+from cloud_ingest.spool.segments import (
+    SpoolError,
+    SpoolRange,
+    position_of,
+    read_mark,
+    read_notes,
+)
 from cloud_ingest.spool.walk import DamagedBytes, walk
 from tree_handler import batch
 from tree_handler.batch import Header
@@ -72,26 +78,39 @@ class Scanned:
         plan: of its batches.
         statements: member records of gateways.
         damage: what holds no batch, and is not in quarantine yet.
+        read_until_us: as in `BatchFacts`.
 
     """
 
     plan: TriggerPlan
     statements: list[Statement] = field(default_factory=list)
     damage: list[DamageFound] = field(default_factory=list)
+    read_until_us: int | None = None
 
-    def told(self, held_before: Mapping[str, int]) -> tuple[Activity, ...]:
-        """Return of each gateway what no task sees: copies, and what stood in quarantine before.
+    def facts(self, held_before: Mapping[str, int]) -> BatchFacts:
+        """Return what no task sees, of copies and of what stood in quarantine before, too.
 
-        When that came to a collector nobody has read, and the driver's clock does not say it.
+        When those came to a collector nobody has read, and the driver's clock does not say it.
 
         Args:
-            held_before: messages that stood there, by gateway.
+            held_before: messages that stood in quarantine, by gateway.
 
         """
-        return tuple(
+        activity = tuple(
             Activity(name, held, held, totals.duplicates, None, None, UNTIMED_US)
             for name, totals in self.plan.change.totals.items()
             if (held := held_before[name]) or totals.duplicates
+        )
+        return BatchFacts(
+            batch_id=0,
+            committed_us=0,
+            statements=tuple(self.statements),
+            numbers=self.plan.numbers(),
+            activity=activity,
+            delays=(),
+            sensors=(),
+            given_up=self.plan.given_up(),
+            read_until_us=self.read_until_us,
         )
 
 
@@ -115,6 +134,7 @@ def scan(
 
     """
     scanned = Scanned(TriggerPlan(ledger))
+    ends: dict[str, SpoolRange] = {}
     for one in ranges:
         with (
             (Path(one.spool) / one.segment).open("rb") as file,
@@ -124,8 +144,22 @@ def scan(
             _Segment(scanned, one, data, seals).read(bad)
         done = scanned.plan.change.done
         done[one.spool] = max(one.position, done.get(one.spool, 0))
+        ends[one.spool] = one
     scanned.plan.end()
+    behind = [us for one in ends.values() if (us := _read_until_us(one)) is not None]
+    scanned.read_until_us = min(behind, default=None)
     return scanned
+
+
+def _read_until_us(end: SpoolRange) -> int | None:
+    """Return when the collector had the last that is read of its spool; None if that is all."""
+    spool = Path(end.spool)
+    try:
+        if position_of(read_mark(spool)) <= end.position:
+            return None
+    except (OSError, SpoolError):
+        return None
+    return Receipts(spool / end.segment).time_us(end.end - 1)
 
 
 class _Segment:

@@ -38,9 +38,12 @@ class IngestSigns:
         collectors: of all of its spools.
         begun_again: why the query was begun again, each time.
         has_started: the job has just begun.
+        steady_us: a clock of the job's machine that nobody sets; it is compared with itself alone,
+            and not over a start. None: there is none.
 
     """
 
     collectors: tuple[CollectorSign, ...]
     begun_again: tuple[str, ...] = ()
     has_started: bool = False
+    steady_us: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -39,7 +40,8 @@ class UntoldBeginnings:
 
     def signs(self, collectors: tuple[CollectorSign, ...]) -> IngestSigns:
         """Return what is to be told now."""
-        return IngestSigns(collectors, tuple(self._reasons), self._has_started)
+        steady_us = time.monotonic_ns() // 1_000
+        return IngestSigns(collectors, tuple(self._reasons), self._has_started, steady_us)
 
     def told(self, signs: IngestSigns) -> None:
         """Note that somebody was told."""

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cloud_ingest.alert_record import WayOut
 from cloud_ingest.fleet.rules import AlertRules
+from cloud_ingest.fleet.way_out_thread import WayOutThread
 from cloud_ingest.ingest import after_commit, set_aside
 from cloud_ingest.ingest.delay_buckets import shifted
 from cloud_ingest.ingest.facts import BatchFacts, Delays, merged
@@ -85,7 +85,7 @@ class IngestSettings:
     rules: AlertRules | None = None
     mappings: tuple[MappingRule, ...] = ()
     limits: LedgerLimits | None = None
-    way_out: WayOut | None = None
+    way_out: WayOutThread | None = None
 
 
 class Ingest:
@@ -279,7 +279,7 @@ class Ingest:
                 break
             bad = {**bad, **damaged}  # a copy elsewhere must not have been dropped for it
         self.watch("decoded")
-        plan, change = scanned.plan, scanned.plan.change
+        change = scanned.plan.change
         if is_restored:
             change.done.clear()
         held_before = {name: totals.undecodable for name, totals in change.totals.items()}
@@ -288,9 +288,7 @@ class Ingest:
         for result in results:
             result.add_to(change)
         parts = [one.facts for one in results if one.facts is not None]
-        told = scanned.told(held_before)
-        statements = tuple(scanned.statements)
-        parts.append(BatchFacts(0, 0, statements, plan.numbers(), told, (), (), plan.given_up()))
+        parts.append(scanned.facts(held_before))
         parts += self._told_before
         facts = self._facts(batch_id, now_us, parts, results)
         if self._teller is not None and done_id is not None and facts is not None:

@@ -24,11 +24,27 @@ def progress_us(spools: Iterable[Path], query: str) -> int | None:
 
     Returns:
         Microseconds since 1970 by the collector's clock, the latest of all of them; None where no
-        collector has a link that forwards, or tables are behind.
+        collector has a link that forwards, or tables are behind one that they have something of.
 
     """
-    found = [_progress_us(spool, query) for spool in spools]
+    known = list(spools)
+    found = [_progress_us(spool, query) for spool in known]
+    if any(_is_behind(spool, query) for spool in known):
+        return None  # who is collected into that one is not silent since it is not read yet
     return max((one for one in found if one is not None), default=None)
+
+
+def _is_behind(spool: Path, query: str) -> bool:
+    """Return whether tables lack what a spool has, and have had something of it.
+
+    Where the job can't note how far it is, which a spool that it may only read has, nothing is
+    known.
+    """
+    try:
+        marked = position_of(read_mark(spool))
+    except (OSError, SpoolError):
+        return False
+    return 0 < committed.position(spool, [query]) < marked
 
 
 def _progress_us(spool: Path, query: str) -> int | None:

@@ -42,6 +42,8 @@ class KilledError(BaseException):
 class IngestWorld:
     """Two spools, which overlap, and a job that is started, killed, and given back what was."""
 
+    trigger_bytes = TRIGGER_BYTES
+
     def __init__(self, folder: Path, seed: int) -> None:
         self.draw = random.Random(seed)
         self.tables = folder / "tables"
@@ -88,12 +90,7 @@ class IngestWorld:
 
         If it does not end by itself, it is killed when it has read all.
         """
-        ingest = Ingest(IngestSettings(TableStore(str(self.tables))))
-        place = self.place("checkpoint")
-        if ingest.is_restored or not checkpoint.fits(place, ingest.telemetry.last_batch):
-            checkpoint.set_aside(place, self.spools, "ingest")
-            ingest.reads_spools_again()
-        left = passes
+        ingest, left = self.start_job(), passes
 
         def watch(moment: str) -> None:
             nonlocal left
@@ -104,26 +101,44 @@ class IngestWorld:
 
         ingest.watch = watch
         try:
-            self._read_all(ingest, place)
+            self.read_all(ingest)
         except KilledError:
             return
         if ends:
             ingest.close()
 
-    def _read_all(self, ingest: Ingest, place: Path) -> None:
+    def start_job(self) -> Ingest:
+        """Start the job on what there is of tables and checkpoint."""
+        ingest = Ingest(self.settings())
+        place = self.place("checkpoint")
+        if ingest.is_restored or not checkpoint.fits(place, ingest.telemetry.last_batch):
+            checkpoint.set_aside(place, self.spools, "ingest")
+            ingest.reads_spools_again()
+        return ingest
+
+    def settings(self) -> IngestSettings:
+        """What the job goes by."""
+        return IngestSettings(TableStore(str(self.tables)))
+
+    def read_all(self, ingest: Ingest) -> None:
+        """Have the job take micro-batches until nothing is left."""
+        place = self.place("checkpoint")
         for name in ("offsets", "commits"):
             (place / name).mkdir(parents=True, exist_ok=True)
         if not (place / "metadata").exists():
             (place / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
         query = json.loads((place / "metadata").read_text())["id"]
-        stream = SpoolStream([str(spool) for spool in self.spools], TRIGGER_BYTES)
+        stream = SpoolStream([str(spool) for spool in self.spools], self.trigger_bytes)
         start, number = stream.initialOffset(), 0
+        if done := [int(each.name) for each in (place / "commits").iterdir()]:
+            start = json.loads((place / "offsets" / str(max(done))).read_text())
+            number = max(done) + 1
         while True:
             planned = place / "offsets" / str(number)
             if planned.exists():
                 end = json.loads(planned.read_text())
             else:
-                end = stream.latestOffset(start, ReadMaxBytes(TRIGGER_BYTES))
+                end = stream.latestOffset(start, ReadMaxBytes(self.trigger_bytes))
                 if end == start:
                     return
                 planned.write_text(json.dumps(end))

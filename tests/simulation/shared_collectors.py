@@ -67,6 +67,7 @@ class Member:
             return
         if self.core.takes(frame, header, now):
             if self.is_disk_full:
+                self.core.refused(now)
                 return
             self.unsynced.append(header)
         self._has(header)
@@ -76,7 +77,7 @@ class Member:
         self.core.handle_timer(now)
         for held in self.core.due(now):
             if self.is_disk_full:
-                self.core.refused()
+                self.core.refused(now)
                 return
             self.unsynced.append(held.header)
             self.core.spooled(held)
@@ -124,6 +125,8 @@ class Group:
 
     def say(self, member: Member) -> None:
         assert member.core is not None
+        if not member.core.speaks(self.now):
+            return
         self.words += [member.core.tell(name) for name in member.core.others]
 
     def hear(self, told: Spooled) -> None:

@@ -148,6 +148,26 @@ def test_an_owner_that_lives_and_stores_nothing_keeps_nothing_from_the_group() -
     assert all(group.copies(header) == 1 for _, header in group.accepted)
 
 
+def test_what_the_disk_of_an_owner_refuses_is_taken_over_as_soon_as_if_it_were_dead() -> None:
+    group = Group(2)
+    group.pass_time(3)
+    full = group.members["c0"]
+    full.is_disk_full = True
+    for number in range(40):
+        group.publish(f"gw-{number}")
+    group.pass_time(LIMITS.dead_after_s + 2)
+    assert all(group.copies(header) == 1 for _, header in group.accepted)
+    full.is_disk_full = False
+    for number in range(40):
+        group.publish(f"gw-{number}")
+    group.pass_time(2)  # it speaks again with the first batch that it has: both may have that one
+    before = len(full.synced)
+    new = [group.publish(f"gw-{number}")[1] for number in range(40)]
+    group.pass_time(2)
+    assert [group.copies(header) for header in new] == [1] * 40
+    assert len(full.synced) > before
+
+
 def test_one_that_was_away_does_not_spool_again_what_the_other_has() -> None:
     group = Group(2)
     group.pass_time(3)

@@ -15,7 +15,7 @@ from brokers import _Process
 from chain import CONVERGE_S, Chain, TreeGateway
 from deltalake import DeltaTable
 
-from cloud_ingest.collector.sharing import owner_of
+from cloud_ingest.collector.ownership import owner_of
 from tree_handler import batch
 from tree_handler.intervals import Intervals
 

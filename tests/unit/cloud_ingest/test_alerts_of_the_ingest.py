@@ -99,6 +99,56 @@ def test_a_jobs_clock_that_leaps_makes_no_collector_silent() -> None:
     assert job.alerts() == []
 
 
+@pytest.mark.parametrize("leap_s", [-86_400, 86_400, 40 * 365 * 86_400])
+def test_a_leap_of_the_jobs_clock_between_two_looks_makes_nobody_silent_and_no_job_behind(
+    leap_s: int,
+) -> None:
+    job = Job()
+
+    def sees(second: float, sign: CollectorSign) -> None:
+        off_s = leap_s if second > 100 else 0
+        job.sees(second + off_s, sign, steady_us=round(second * 1e6))
+
+    sees(98, replace(GOOD, status_us=at(98), marked=9, committed=9))
+    same = replace(GOOD, status_us=at(99), marked=20, committed=9)
+    sees(100, same)
+    sees(101, same)
+    sees(102, replace(same, status_us=at(101), committed=20))
+    assert job.alerts() == []
+    for second in range(103, 500, 10):  # it is found out even so
+        sees(second, replace(same, status_us=at(101), marked=30, committed=20))
+    assert job.alerts() == [
+        ("collector-silent", "/spool/a", True),
+        ("ingest-behind", "/spool/a", True),
+    ]
+
+
+def test_a_quarantine_that_grows_grows_until_something_came_that_does_not_go_there() -> None:
+    job = Job()
+    job.batch(0, 1_000, 900)
+    job.sees(5_000, GOOD)
+    job.batch(5_010, 1_000, 900)
+    assert job.alerts() == [("quarantine-growing", None, True)]
+    job.batch(10_000, 1_000, 0)
+    assert job.alerts() == [("quarantine-growing", None, False)]
+
+
+def test_what_is_read_again_or_stood_in_quarantine_before_does_not_grow_the_quarantine() -> None:
+    job = Job()
+    job.batch(0, 1_000, 0)
+    job.batch(10_000, 1_000, 0)
+    for collected_us in (at(0), at(9_000), 0):
+        job.number += 1
+        told = Activity("gw-a", 1_000, 900, 0, None, None, collected_us)
+        job.watch.take(
+            replace(EMPTY, batch_id=job.number, committed_us=at(10_010), activity=(told,))
+        )
+        job.watch.changes(at(10_010))
+    assert job.alerts() == []
+    job.batch(10_020, 1_000, 900)
+    assert job.alerts() == [("quarantine-growing", None, True)]
+
+
 def test_a_copy_of_a_spool_has_no_collector_that_could_be_silent() -> None:
     job = Job()
     for second in range(0, 1_000, 50):

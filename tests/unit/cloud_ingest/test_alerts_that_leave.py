@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,6 +22,7 @@ from cloud_ingest.fleet.outgoing import (
 )
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.state_file import StateFile
+from cloud_ingest.fleet.way_out_thread import LONG_S, WayOutThread
 from cloud_ingest.fleet.writer import FleetWriter
 from cloud_ingest.ingest.facts import BatchFacts
 
@@ -35,6 +38,13 @@ class KilledError(Exception):
 def without_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the state is kept: writing Delta tables takes most of the time, and tells nobody."""
     monkeypatch.setattr(FleetWriter, "_write", lambda self, changes: self._watch.written(changes))
+
+
+class AtOnce(WayOutThread):
+    """Without a thread: a kill at a drawn step is one of the writer, too."""
+
+    def offer(self, records: Sequence[AlertRecord]) -> None:
+        self._hand_over(records)
 
 
 class Told:
@@ -64,7 +74,7 @@ class Alerts:
     def changes(self, now_us: int) -> list[tuple[str, str, int]]:
         self.out.look(now_us)
         found = [(one.rule, one.change, one.number) for one in self.out.pending]
-        self.out.handed(len(found))
+        self.out.handed({one.delivery_id for one in self.out.pending})
         return found
 
 
@@ -77,6 +87,13 @@ def _batches() -> list[BatchFacts]:
     return list(fleet.batches(360))
 
 
+def _records() -> tuple[AlertRecord, ...]:
+    alerts = Alerts()
+    alerts.book.judge(("collector-silent", "", "/spool"), True, 1, "not written", 2.5)
+    alerts.out.look(2)
+    return alerts.out.pending
+
+
 WANTED = [
     ("disk-full", "raised"),
     *[("hot", change) for change in ("raised", "cleared", "raised", "cleared")],
@@ -87,7 +104,7 @@ WANTED = [
 
 def test_each_change_is_told_once(tmp_path: Path) -> None:
     told = Told()
-    writer = FleetWriter(str(tmp_path), query="q", way_out=told)
+    writer = FleetWriter(str(tmp_path), query="q", way_out=AtOnce(told))
     for facts in _batches():
         writer.after(facts)
     writer.close()
@@ -127,14 +144,14 @@ def test_a_kill_at_any_moment_loses_no_change_and_a_copy_is_known_by_its_id(
     monkeypatch.setattr(StateFile, "replace", replaced)
     monkeypatch.setattr(Told, "take", taken)
     waiting, kills = _batches(), 0
-    writer = FleetWriter(str(tmp_path), query="q", way_out=told)
+    writer = FleetWriter(str(tmp_path), query="q", way_out=AtOnce(told))
     while waiting:
         try:
             writer.after(waiting[0])
         except (KilledError, Killed):
             kills += 1
             left[0] = -1
-            writer = FleetWriter(str(tmp_path), query="q", way_out=told)
+            writer = FleetWriter(str(tmp_path), query="q", way_out=AtOnce(told))
             left[0] = draw.randint(1, 9)
             continue
         waiting.pop(0)
@@ -147,7 +164,7 @@ def test_a_kill_at_any_moment_loses_no_change_and_a_copy_is_known_by_its_id(
 def test_what_a_way_out_does_not_take_waits_in_order_and_tables_do_not(tmp_path: Path) -> None:
     told = Told()
     told.refuses = True
-    writer = FleetWriter(str(tmp_path), query="q", way_out=told)
+    writer = FleetWriter(str(tmp_path), query="q", way_out=AtOnce(told))
     batches = _batches()
     for facts in batches[:-1]:
         writer.after(facts)
@@ -160,13 +177,75 @@ def test_what_a_way_out_does_not_take_waits_in_order_and_tables_do_not(tmp_path:
     assert hot == ["raised", "cleared", "raised", "cleared"]
 
 
+class Hanging(Told):
+    """A way out that does not answer until it is let go; no test waits longer than it must."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may_answer = threading.Event(), threading.Event()
+
+    def take(self, record: AlertRecord) -> None:
+        self.asked.set()
+        self.may_answer.wait()
+        super().take(record)
+
+
+def test_a_way_out_that_hangs_holds_up_no_table_and_gets_each_change_once_it_answers(
+    tmp_path: Path,
+) -> None:
+    told = Hanging()
+    writer = FleetWriter(str(tmp_path), query="q", way_out=WayOutThread(told))
+    for facts in _batches():
+        writer.after(facts)
+    assert told.asked.wait()
+    assert sum(each.name == "way-out" for each in threading.enumerate()) == 1
+    assert not told.records
+    told.may_answer.set()
+    writer.close()
+    assert Counter(told.changes) == Counter(WANTED)
+    assert len({one.delivery_id for one in told.records}) == len(told.records)
+
+
+def test_a_writer_ends_beside_a_way_out_that_hangs_and_the_next_one_tells_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cloud_ingest.fleet.writer.LAST_WAIT_S", 0.0)
+    hangs = Hanging()
+    writer = FleetWriter(str(tmp_path), query="q", way_out=WayOutThread(hangs))
+    for facts in _batches():
+        writer.after(facts)
+    writer.close()
+    told = Told()
+    writer = FleetWriter(str(tmp_path), query="q", way_out=AtOnce(told))
+    writer.close()
+    assert Counter(told.changes) == Counter(WANTED)
+    hangs.may_answer.set()
+
+
+def test_a_way_out_that_hangs_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    now_s = [0.0]
+    hangs, (record,) = Hanging(), _records()
+    out = WayOutThread(hangs, clock=lambda: now_s[0])
+    out.offer([record])
+    assert hangs.asked.wait()
+    for now_s[0] in (LONG_S, LONG_S + 1, LONG_S + 2):
+        assert not out.is_free()
+    assert [each.message for each in caplog.records] == [
+        "alerts wait: their way out has not answered for 60 s; tables do not wait for it"
+    ]
+    hangs.may_answer.set()
+    out.wait(60)
+    assert out.is_free()
+    assert (out.taken(), out.taken()) == ([record.delivery_id], [])
+
+
 def test_a_way_out_that_comes_later_is_told_of_what_is_open(tmp_path: Path) -> None:
     writer = FleetWriter(str(tmp_path), query="q")
     batches = _batches()
     for facts in batches[:-1]:
         writer.after(facts)
     told = Told()
-    writer = FleetWriter(str(tmp_path), query="q", way_out=told)
+    writer = FleetWriter(str(tmp_path), query="q", way_out=AtOnce(told))
     writer.after(batches[-1])
     writer.close()
     assert told.changes == [("disk-full", "raised")]
@@ -233,10 +312,7 @@ def test_a_way_out_that_is_away_for_long_costs_a_bounded_room_and_others_keep_th
 
 
 def test_a_record_is_read_as_it_was_written_and_fits_a_line() -> None:
-    alerts = Alerts()
-    alerts.book.judge(("collector-silent", "", "/spool"), True, 1, "not written", 2.5)
-    alerts.out.look(2)
-    (record,) = alerts.out.pending
+    (record,) = _records()
     assert alert_record.decode(record.encode()) == record
     assert str(record) == (
         "raised: collector-silent (critical): the ingest itself, /spool: not written"

@@ -1,21 +1,22 @@
 """How old the tables are, who keeps them new, and what wants attention."""
 
 import datetime
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from synthetic_tables import ALERTS, NOW, Fleet, rows
 
 from cloud_ingest.dashboard import fleet_view
-from cloud_ingest.dashboard.alerts_view import WORST_FIRST, alerts
+from cloud_ingest.dashboard.alerts_view import alerts
 from cloud_ingest.dashboard.standing import (
     LATE_MS,
     attention,
     heard_ms,
     standing,
 )
-from cloud_ingest.fleet.alerts import Kind
+from cloud_ingest.fleet import tables
+from cloud_ingest.fleet.kinds import ABOUT
 
 NOW_MS = int(NOW.timestamp() * 1000)
 
@@ -93,8 +94,25 @@ def test_the_worst_kind_of_alert_comes_first_however_new_the_others_are() -> Non
     assert [each["alert"] for each in told["first"]] == order
 
 
-def test_each_kind_of_alert_has_its_weight() -> None:
-    assert set(get_args(Kind)) <= set(WORST_FIRST)
+def test_open_alerts_are_ordered_as_the_watch_weighs_their_kinds() -> None:
+    found = [
+        {"alert": kind, "kind": kind, "gateway": "gw", "opened": NOW, "severity": about.severity}
+        for kind, about in reversed(ABOUT.items())
+    ]
+    assert alerts(rows(tables.ALERTS, found), None)["kind"] == list(ABOUT)
+
+
+def test_nothing_that_is_a_warning_comes_before_what_is_critical() -> None:
+    kinds = ("disk-full", "flapping", "of-a-later-version", "gap")
+    severities = ("critical", "warning", "warning", "warning")
+    found = [
+        {"alert": kind, "kind": kind, "gateway": "gw", "opened": NOW, "severity": severity}
+        for kind, severity in zip(kinds, severities, strict=True)
+    ]
+    told = alerts(rows(tables.ALERTS, found), None)
+    assert told["kind"] == ["disk-full", "of-a-later-version", "gap", "flapping"]
+    known = [about.severity for about in ABOUT.values()]
+    assert known == sorted(known)  # critical, then warning
 
 
 def test_a_state_that_raises_no_alert_is_told_and_those_that_do_are_not_told_twice() -> None:

@@ -44,6 +44,9 @@ def test_each_documented_reader_reads_after_each_kind_of_maintenance(
 ) -> None:
     store = copied(templates, tmp_path, as_before=as_before)
     MAINTENANCE[maintenance](store)
+    asked = DeltaTable(store.at("telemetry").uri).protocol()  # what readers go by that aren't here
+    assert (asked.min_reader_version, asked.min_writer_version) == (1, 2)
+    assert not asked.reader_features
     rows = rows_of(store)
     assert len(filtered(rows)) >= 4
     for name, read in READERS.items():

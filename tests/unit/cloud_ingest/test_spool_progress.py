@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from cloud_ingest.ingest.ledger import NumberLedger
+from cloud_ingest.ingest.scan import scan
 from cloud_ingest.spool import committed, receipts
 from cloud_ingest.spool.progress import STATUS_NAME, progress_us
 from cloud_ingest.spool.segments import SpoolRange
@@ -87,3 +89,33 @@ def test_of_several_collectors_the_one_that_heard_last_counts(spool: Path, tmp_p
     says(others[0], FORWARDING, 200)
     says(others[1], {"neighbours": []}, 300)
     assert progress_us([spool, *others], QUERY) == 200_000_000
+
+
+def test_a_collector_whose_spool_is_read_has_heard_nothing_while_another_one_s_is_not(
+    spool: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    says(other, FORWARDING, 200)
+    received(spool)
+    (segment,) = spool.glob("*.log")
+    length = segment.stat().st_size
+    committed.note([SpoolRange(str(spool), segment.name, 0, length - 1)], QUERY)
+    says(spool, FORWARDING, 100)
+    assert progress_us([spool, other], QUERY) is None
+    committed.note([SpoolRange(str(spool), segment.name, 0, length)], QUERY)
+    assert progress_us([spool, other], QUERY) == 200_000_000
+
+
+def test_a_spool_is_read_until_the_time_of_its_last_byte_that_is_or_whole(spool: Path) -> None:
+    received(spool)
+    (segment,) = spool.glob("*.log")
+    length = segment.stat().st_size
+    frame = segment.read_bytes()
+    segment.write_bytes(frame * 2)
+    (spool / "synced").write_text(f"{segment.name} {2 * length}\n")
+    pairs = receipts.PAIR.pack(length, 5_000_000) + receipts.PAIR.pack(2 * length, 9_000_000)
+    segment.with_suffix(receipts.SUFFIX).write_bytes(pairs)
+    first, whole = (SpoolRange(str(spool), segment.name, 0, end) for end in (length, 2 * length))
+    assert scan([first], NumberLedger(), {}).facts({"gw": 0}).read_until_us == 5_000_000
+    assert scan([whole], NumberLedger(), {}).facts({"gw": 0}).read_until_us is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.collector.sharing import owner_of
+from cloud_ingest.collector.ownership import owner_of
 from cloud_ingest.collector.spooled import Spooled, signed, unsigned
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals

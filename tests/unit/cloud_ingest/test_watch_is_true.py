@@ -213,6 +213,44 @@ def test_one_sensor_too_many_raises_no_alert_twice(pause_s: float) -> None:
     assert all(row["cleared"] is None for row in sensors)
 
 
+def test_nobody_is_silent_whose_collectors_spool_is_read_more_slowly_than_another_one() -> None:
+    watched, one, other = Watched(), Gateway("gw-a", 0, 1), Gateway("gw-b", 0, 1)
+    watched.hears(one, other, since=0, until=100)
+    for second in range(100, 400, 10):  # it is being read that of the other until then
+        told = watched.says(other, second)
+        watched.batch(second, statements=(told,), read_until_us=at(95))
+        assert watched.alerts(second) == []
+        assert watched.row("gw-a", second)["health"] == "good"
+    told = watched.says(other, 400)
+    watched.batch(400, statements=(told,), read_until_us=at(300))
+    (alert,) = watched.alerts(400)  # until then it is read, and it was silent
+    assert (alert["kind"], alert["gateway"]) == ("silent", "gw-a")
+
+
+def test_readings_that_are_read_again_raise_no_alert_about_what_was_judged() -> None:
+    watched = Watched(read("[sensor-range]\nhigh = 10.0\n[sensor-stuck]\nafter-s = 100"))
+
+    def measured(collected_s: float, first_s: float, last_s: float, *values: float) -> None:
+        ends = values[0], values[-1]
+        when = at(first_s), at(last_s)
+        span = SensorSpan("gw-a", "tank", len(values), *when, min(values), max(values), *ends, 1)
+        watched.batch(collected_s, activity=(came(collected_s),), sensors=(span,))
+
+    measured(100, 100, 100, 20)
+    measured(200, 200, 200, 5)
+    (alert,) = watched.alerts(200)
+    assert alert["cleared"] is not None
+    measured(100, 100, 100, 20)  # alone
+    measured(210, 100, 210, 20, 5, 6)  # with one that is new
+    assert watched.alerts(210) == [alert]
+    measured(220, 220, 220, 30)
+    assert len(watched.alerts(220)) == 2
+    measured(230, 230, 230, 5)
+    back_s = -40.0 * 365 * DAY_S  # its gateway's clock falls back: what it says counts as before
+    measured(240, back_s, back_s + 9, 5, 30)
+    assert [row["cleared"] is None for row in watched.alerts(240)] == [False, False, True]
+
+
 def test_a_gateway_whose_alerts_come_and_go_takes_no_room_of_the_history_of_others() -> None:
     book = AlertBook()
     book.judge(("hot", "gw-a", ""), True, 1, "hot")

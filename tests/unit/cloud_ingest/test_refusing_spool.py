@@ -1,0 +1,63 @@
+"""A collector of a group whose disk takes nothing leaves its share to the others."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from cloud_ingest.collector.shared_spool import SharedSpool
+from cloud_ingest.collector.sharing import SharingLimits
+from gateway.log.errors import LogError
+from gateway.log.message_log import MessageLog
+from tree_handler import batch
+from tree_handler.batch import Entry, Flags
+
+
+class Node:
+    """What a spool needs of its node: a disk that may be full, and a way to another collector."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self.told: list[str] = []
+        self.settled: list[Any] = []
+        self.commit = SimpleNamespace(append=self.append, settle=self.settled.extend)
+        self.direct = SimpleNamespace(
+            hand_to=lambda receive: None, way_to=lambda name: name, send=self.send
+        )
+
+    def append(self, frame: bytes, header: batch.Header) -> LogError | None:
+        return LogError("no room") if self.is_full else None
+
+    def send(self, name: str, topic: str, payload: bytes) -> None:
+        self.told.append(name)
+
+
+async def test_it_tells_the_others_nothing_from_what_it_can_t_take_until_it_takes_something(
+    tmp_path: Path,
+) -> None:
+    log = MessageLog(tmp_path)
+    log.open()
+    node = Node()
+    spool = SharedSpool(("c0", 1), ["c0", "c1"], log, SharingLimits(), None)
+    spool.ride_on(cast(Any, node))
+    now = asyncio.get_running_loop().time()
+    spool.core.handle_timer(now + SharingLimits().dead_after_s)  # it knows now that it is alone
+    frame = batch.encode("gw", 1, 1, [Entry("t", b"x")], flags=Flags.LOGGED, origin_time_us=0)
+    header = batch.check(frame)
+    node.is_full = True
+    assert spool.keep(frame, header) is not None
+    spool._tell("c1")
+    assert node.told == []
+    node.is_full = False
+    assert spool.keep(frame, header) is None
+    await asyncio.sleep(0)
+    (settled,) = node.settled
+    settled(OSError("not synced"))
+    spool._tell("c1")
+    assert node.told == []
+    settled(None)
+    spool._tell("c1")
+    assert node.told == ["c1"]
+    log.close()
