@@ -33,6 +33,8 @@ settings.load_profile("hedgerow")
 sys.path.insert(0, str(Path(__file__).parent))
 warm_starts = importlib.import_module("warm_starts")
 warm_starts.install()
+# What is collected stays: to look for garbage in it took a fifth of a collection's time.
+gc.set_threshold(100_000, 50, 50)
 # Tests write keys as text, and a gateway takes none that others can read.
 os.umask(0o027)
 
@@ -54,6 +56,11 @@ ALONE = {
     "network": "what is measured there is how soon real processes notice a silent neighbour",
 }
 """Folders and modules whose tests run beside no other, or in CI beside those that give way."""
+ALONE_OR_NOT = {"alone": False, "not alone": True}
+"""Values of ``-m`` that leave out whole modules, and whether it is those in ALONE.
+
+To import them all for the few that run alone takes ten times as long.
+"""
 
 
 LONG = {
@@ -95,7 +102,7 @@ def pytest_collection_modifyitems(
 ) -> Iterator[None]:
     """Say what runs beside nothing; and when the order is drawn, begin with what is long."""
     for item in items:
-        for place in {item.path.parent.name, item.path.name} & ALONE.keys():
+        for place in _alone(item.path):
             item.add_marker(pytest.mark.alone(ALONE[place]))
     if "deploy" not in (config.option.markexpr or ""):
         _leave_out(config, items, _with_mark(items, "deploy"))
@@ -170,9 +177,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out a module all of whose tests passed before; other plug-ins have their say too."""
+    """Import no module whose tests all passed before, or that ``-m`` leaves out as a whole.
+
+    Other plug-ins have their say too.
+    """
     name = collection_path.relative_to(config.rootpath).as_posix()
-    return True if name in config.stash[PASSED_BEFORE] else None
+    if name in config.stash[PASSED_BEFORE]:
+        return True
+    if collection_path.name.startswith("test_") and collection_path.suffix == ".py":
+        left_out = ALONE_OR_NOT.get(config.option.markexpr)
+        return True if left_out is not None and left_out == bool(_alone(collection_path)) else None
+    return None
+
+
+def _alone(module: Path) -> set[str]:
+    """Return by which names in ALONE the tests of a module run beside no other."""
+    return {module.parent.name, module.name} & ALONE.keys()
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
