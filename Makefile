@@ -40,7 +40,7 @@ test: ## all checks and tests
 one-build-in-ci: check-then-alone compiled-in-ci
 	@nice -n 5 $(MAKE) --no-print-directory test-on-one-build
 
-others-in-ci: check
+others-in-ci: check imported-in-ci
 	@nice -n 5 $(MAKE) --no-print-directory test-others
 
 # The second of two that run at once takes its ports behind those of the first one's workers. It has two workers more:
@@ -79,9 +79,13 @@ peers: ## the programs of others that the tests talk to (Debian packages; needs 
 compiled: ## what mypyc makes of the hot packages, in .venv-compiled (needs gcc; some minutes)
 	@deploy/compiled
 
-check-then-alone: check
+check-then-alone: check $(if $(CI),imported-in-ci)
 	@echo "Running the tests that run beside no other"
 	@$(PYTEST) -m alone tests
+
+# Python's byte code of all that tests import, once: five runs of tests would begin by making it, each for itself.
+imported-in-ci:
+	@$(PYTEST) --collect-only --quiet tests >/dev/null
 
 # It leaves the processor to the checks and to the tests that would run alone, which mostly wait for a silent neighbour.
 compiled-in-ci:

@@ -27,11 +27,13 @@ from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.policy.action import Where
 from gateway.policy.policy import Policy, PolicyRules
+from gateway.steady_clock import steady_clock
 from gateway.write_turns import WriteTurns
 from tests.policies import open_access
 from tree_handler.members.hierarchy import MemberRecord, Membership
+from tree_handler.remote.executing import REPLY_TOPIC
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
-from tree_handler.remote.query import RemoteQueries
+from tree_handler.remote.query import QUERY_TOPIC, RemoteQueries
 from tree_handler.routing.locator import WayThere
 
 PLACES = {"gw-root": ("", ""), "gw-north": ("campus", "north"), "gw-dead": ("campus", "north")}
@@ -142,7 +144,7 @@ class Node:
         queries = RemoteQueries(
             gateway_id, 1, QueryLimits(asked=max_outstanding), way_to=fleet.way_to
         )
-        self.exchange = RemoteExchange(queries, fleet.send, execution)
+        self.exchange = RemoteExchange(queries, fleet.send, execution, fleet.now)
         fleet.tell_of_moves(self.exchange.moved)
         self.remote = RemoteAnswers(
             RemoteParts(
@@ -178,6 +180,10 @@ class Fleet:
     ) -> None:
         self.published: list[str] = []
         self.lose: Callable[[str], bool] = lambda _topic: False
+        self.holds_time: Callable[[], bool] = lambda: False
+        self._clock = steady_clock()
+        self._now_s = self._clock()
+        self._unanswered = 0
         self.on_the_way = 0  # gateways that pass each message on
         self.epochs: dict[str, int | None] = dict.fromkeys(places, 1)
         self.links: dict[str, int] = {}
@@ -215,15 +221,28 @@ class Fleet:
     def tell_of_moves(self, told: Callable[[float], None]) -> None:
         self.tell_moved.append(told)
 
+    def now(self) -> float:
+        """Seconds by which gateways wait for each other; they stand still while a test needs it."""
+        if not self.holds_time():
+            self._now_s = self._clock()
+        return self._now_s
+
+    def is_owed_answers(self) -> bool:
+        """Whether a gateway that lives has yet to answer; on a slow machine that takes its time."""
+        return self._unanswered > 0
+
     def send(self, _receiver: str, topic: str, payload: bytes) -> None:
         self.published.append(topic)
         if self.lose(topic):
             return
         for node in self.nodes.values():
             if topic in node.exchange.queries.topics:
-                asyncio.get_running_loop().call_soon(
-                    node.exchange.receive, topic, payload, self.on_the_way
-                )
+                self._unanswered += topic.startswith(QUERY_TOPIC)
+                asyncio.get_running_loop().call_soon(self._hand_over, node, topic, payload)
+
+    def _hand_over(self, node: Node, topic: str, payload: bytes) -> None:
+        node.exchange.receive(topic, payload, self.on_the_way)
+        self._unanswered -= topic.startswith(REPLY_TOPIC)
 
 
 Ask = Callable[..., Coroutine[Any, Any, Any]]

@@ -330,6 +330,7 @@ async def test_an_execution_ends_with_the_deadline_of_its_asker(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fleet = Fleet(deadline_s=0.05)
+    fleet.holds_time = lambda: not fleet.north.probe.reached.is_set()
     fleet.north.probe.hold.clear()
     async with asking(fleet) as ask:
         assert (await ask("GET", f"{NORTH}/probe")).code == Code.GATEWAY_TIMEOUT
