@@ -120,11 +120,17 @@ class EpochOrder:
             stream = (header.origin, epoch)
             is_earlier = 0 < epoch < header.epoch and 0 < last < 1 << 63
             if is_earlier and not is_over(self._have, stream):
-                said = self._ends.get(stream, 0)
-                # An origin that has lost its end since sends no more than it says now.
-                is_last_word = self._from_origin_alone and is_latest
-                self._ends[stream] = last if is_last_word else max(last, said)
+                self._ends[stream] = self._end_after(stream, last, is_latest=is_latest)
                 self._epochs.setdefault(header.origin, set()).add(epoch)
+
+    def _end_after(self, stream: Epoch, last: int, *, is_latest: bool) -> int:
+        """Where a stream ends after one more word on it, which may come behind a later one."""
+        said = self._ends.get(stream, 0)
+        if not self._from_origin_alone:
+            return max(last, said)
+        if is_latest:  # an origin that has lost its end since sends no more than it says now
+            return last
+        return self.end(stream) if self._has_told_of(stream) else max(last, said)
 
     def opened(self, name: str) -> list[Epoch]:
         """A note is in the log; the streams that may be handed out from now on, in order."""
