@@ -63,11 +63,23 @@ class OwnStream:
     Attributes:
         last: the last number that was accepted.
         accounts: by gateway.
+        saved_last: up to here it was saved for whom the numbers are.
+        for_everybody: numbers of which nobody knows for whom they are; who becomes known is owed
+            them too.
 
     """
 
     last: int = 0
     accounts: dict[str, Account] = field(default_factory=dict)
+    saved_last: int = 0
+    for_everybody: Intervals = field(default_factory=Intervals)
+
+    def account(self, gateway_id: str) -> Account:
+        """The account of a gateway, a new one if it has none."""
+        account = self.accounts.get(gateway_id)
+        if account is None:
+            account = self.accounts[gateway_id] = Account(Intervals(self.for_everybody))
+        return account
 
 
 class Accounts:
@@ -103,8 +115,11 @@ class Accounts:
     def last_for(self, epoch: int, to: Iterable[str]) -> list[tuple[str, int]]:
         """For each gateway the last number that is for it, as `accepted` will say."""
         stream = self.streams.get(epoch)
-        accounts = {} if stream is None else stream.accounts
-        return [(one, accounts[one].wanted.last if one in accounts else 0) for one in to]
+        if stream is None:
+            return [(one, 0) for one in to]
+        found = ((one, stream.accounts.get(one)) for one in to)
+        unmet = stream.for_everybody.last
+        return [(one, unmet if account is None else account.wanted.last) for one, account in found]
 
     def accepted(
         self, epoch: int, first: int, last: int, to: Iterable[str], now: float
@@ -118,7 +133,7 @@ class Accounts:
         for gateway_id in to:
             account = stream.accounts.get(gateway_id)
             if account is None:
-                account = stream.accounts[gateway_id] = Account()
+                account = stream.account(gateway_id)
                 self._tell_ends(gateway_id, epoch, now)
             wanted = account.wanted
             before.append((gateway_id, wanted.last))
@@ -214,6 +229,40 @@ class Accounts:
             if claimed:
                 yield (self.origin, epoch), stream.last, claimed
 
+    def saved_up_to(self, epoch: int) -> int:
+        """Up to which number of an epoch it was saved for whom they are."""
+        stream = self.streams.get(epoch)
+        return 0 if stream is None else stream.saved_last
+
+    def for_everybody(self, epoch: int, numbers: Intervals) -> None:
+        """Nobody knows for whom these are: `met` has to be called for each gateway there is."""
+        stream = self.streams.get(epoch)
+        if stream is not None:
+            stream.for_everybody.update(numbers)
+            if len(stream.for_everybody) > MAX_WANTED_RANGES:
+                _thin_out(stream.for_everybody)
+
+    def met(self, gateway_ids: Iterable[str], now: float) -> None:
+        """These gateways are known: they are owed, too, what is for everybody."""
+        for epoch, stream in self.streams.items():
+            if not len(stream.for_everybody):
+                continue
+            for gateway_id in gateway_ids:
+                if gateway_id not in stream.accounts:
+                    self._tell_ends(gateway_id, epoch, now)
+                account = stream.account(gateway_id)
+                account.wanted.update(stream.for_everybody)
+                if len(account.wanted) > MAX_WANTED_RANGES:
+                    _thin_out(account.wanted)
+                if self._is_open(epoch, account):
+                    account.wait_s = CLAIM_AFTER_S
+                    account.claim_at = self.due_at = now
+
+    def everybody_is_known(self) -> None:
+        """Who is met from now on is owed nothing of what was for everybody."""
+        for stream in self.streams.values():
+            stream.for_everybody = Intervals()
+
     def forget(self, gateway_id: str) -> None:
         """A gateway is gone for good: nothing is for it any more."""
         for stream in self.streams.values():
@@ -228,6 +277,7 @@ class Accounts:
             if first <= 1:
                 continue
             dropped = Intervals([(1, first - 1)])
+            stream.for_everybody = stream.for_everybody.without(dropped)
             for account in stream.accounts.values():
                 left = account.wanted.without(dropped)
                 self.lost += account.owed.common(dropped).count()
@@ -262,6 +312,7 @@ class Accounts:
             stream = self.streams.get(epoch)
             if stream is None:  # older than all that are kept
                 continue
+            stream.saved_last = last
             for to, covered, wanted in accounts:
                 account = Account(Intervals((first, end) for first, end in wanted), covered)
                 stream.accounts[to] = account
@@ -281,7 +332,7 @@ class Accounts:
         for earlier, stream in self.streams.items():
             if earlier >= epoch:
                 continue
-            account = stream.accounts.setdefault(gateway_id, Account())
+            account = stream.account(gateway_id)
             if self._is_open(earlier, account):
                 account.claim_at = self.due_at = now
 

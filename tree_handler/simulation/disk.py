@@ -110,6 +110,11 @@ class Disk:
         """The batches that stand at a position or behind it."""
         return self.log[bisect_left(self.places, position) :]
 
+    def is_whole_from(self, position: int) -> bool:
+        """Whether no batch that stood at a position or behind it is missing."""
+        found = self.places[bisect_left(self.places, position) :]
+        return found == [*range(position, self.position + 1)]
+
     def kept_from(self) -> dict[Epoch, int]:
         """The lowest number that the log still has, by stream."""
         lowest = {stream: numbers.last + 1 for stream, numbers in self.have.items()}

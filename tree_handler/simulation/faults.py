@@ -89,14 +89,12 @@ class FaultOptions:
             swap_card=damage,
         )
 
-    def with_shorter_disks(self, disks: random.Random) -> Self:
-        """These, and in some runs disks that lose their end, or are older ones for a while.
-
-        Where messages are routed, who wants them stands in the log: pages of it stay whole.
-        """
+    def with_damaged_disks(self, disks: random.Random) -> Self:
+        """These, and in some runs disks that lose some of their log, or are older ones for a
+        while."""
         if disks.random() >= DAMAGES:
             return self
-        return replace(self, lose_tail=1.0, swap_card=1.0)
+        return replace(self, lose_tail=1.0, lose_page=1.0, swap_card=1.0)
 
 
 class Faults:

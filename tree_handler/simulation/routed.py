@@ -72,11 +72,18 @@ class RoutedTraffic(SimulatedTraffic):
         """See `SimulatedTraffic`; what was saved was on it too."""
         super().lose_disk(gateway_id)
         self.saved.pop(gateway_id, None)
+        self.ledger.records.pop(gateway_id, None)
+
+    def lose_tail(self, gateway_id: str) -> None:
+        """See `SimulatedTraffic`; nothing says any more that there was more to know."""
+        super().lose_tail(gateway_id)
+        self.ledger.records.pop(gateway_id, None)
 
     def swap_card(self, gateway_id: str) -> None:
         """See `SimulatedTraffic`; what was saved is on the card."""
         there = self.disks[gateway_id]
         super().swap_card(gateway_id)
+        self.ledger.records.pop(gateway_id, None)
         saved = self.saved.get(gateway_id)
         if self.disks[gateway_id] is there:
             self._saved_cards[gateway_id] = saved
@@ -130,6 +137,8 @@ class RoutedTraffic(SimulatedTraffic):
             if header.passed or header.control or header.origin == gateway_id:
                 continue
             for number in range(header.first, header.last + 1):
+                if number in self.ledger.for_everybody[header.stream]:
+                    continue
                 if gateway_id not in self.ledger.sent_to[header.stream, number]:
                     yield f"{gateway_id} has {header}, not sent to it"
 
@@ -213,7 +222,7 @@ class RoutedOptions(Options):
         most_batches = chance.choice((math.inf, math.inf, BATCHES_FOR_EACH * gateways))
         drawn = cls.any_network(seed, gateways)
         disks = random.Random(f"disks {seed} {gateways}")
-        faults = drawn.faults.with_shorter_disks(disks)
+        faults = drawn.faults.with_damaged_disks(disks)
         return replace(drawn, faults=faults, most_batches=most_batches)
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> RoutedSimulation:
