@@ -27,6 +27,8 @@ MAX_STREAMS: Final = 257
 """Epochs that are kept: the present one and as many as `epoch_order` tells of."""
 MAX_WANTED_RANGES: Final = 256
 """Ranges kept of one stream for one gateway."""
+_EVERYBODY: Final = ""
+"""Stands in what is saved where a gateway's id would: no gateway has this one."""
 
 
 @dataclass(slots=True)
@@ -235,33 +237,34 @@ class Accounts:
         return 0 if stream is None else stream.saved_last
 
     def for_everybody(self, epoch: int, numbers: Intervals) -> None:
-        """Nobody knows for whom these are: `met` has to be called for each gateway there is."""
+        """Nobody knows for whom these are: who is `met` from now on is owed them."""
         stream = self.streams.get(epoch)
         if stream is not None:
             stream.for_everybody.update(numbers)
             if len(stream.for_everybody) > MAX_WANTED_RANGES:
                 _thin_out(stream.for_everybody)
 
-    def met(self, gateway_ids: Iterable[str], now: float) -> None:
-        """These gateways are known: they are owed, too, what is for everybody."""
+    def met(self, gateway_id: str, now: float) -> None:
+        """A gateway is known: it is owed, too, what is for everybody."""
         for epoch, stream in self.streams.items():
-            if not len(stream.for_everybody):
-                continue
-            for gateway_id in gateway_ids:
-                if gateway_id not in stream.accounts:
-                    self._tell_ends(gateway_id, epoch, now)
-                account = stream.account(gateway_id)
-                account.wanted.update(stream.for_everybody)
-                if len(account.wanted) > MAX_WANTED_RANGES:
-                    _thin_out(account.wanted)
-                if self._is_open(epoch, account):
-                    account.wait_s = CLAIM_AFTER_S
-                    account.claim_at = self.due_at = now
+            if len(stream.for_everybody):
+                self.owe(epoch, stream.for_everybody, (gateway_id,), now)
 
-    def everybody_is_known(self) -> None:
-        """Who is met from now on is owed nothing of what was for everybody."""
-        for stream in self.streams.values():
-            stream.for_everybody = Intervals()
+    def owe(self, epoch: int, numbers: Intervals, to: Iterable[str], now: float) -> None:
+        """These may be for these gateways: claim them at once."""
+        stream = self.streams.get(epoch)
+        if stream is None:  # older than all that are kept
+            return
+        for gateway_id in to:
+            if gateway_id not in stream.accounts:
+                self._tell_ends(gateway_id, epoch, now)
+            account = stream.account(gateway_id)
+            account.wanted.update(numbers)
+            if len(account.wanted) > MAX_WANTED_RANGES:
+                _thin_out(account.wanted)
+            if self._is_open(epoch, account):
+                account.wait_s = CLAIM_AFTER_S
+                account.claim_at = self.due_at = now
 
     def forget(self, gateway_id: str) -> None:
         """A gateway is gone for good: nothing is for it any more."""
@@ -296,14 +299,13 @@ class Accounts:
 
     def save(self) -> list[Any]:
         """All of it, for `load`."""
-        return [
-            [
-                epoch,
-                stream.last,
-                [[to, a.covered, list(a.wanted)] for to, a in stream.accounts.items()],
-            ]
-            for epoch, stream in self.streams.items()
-        ]
+        rows = []
+        for epoch, stream in self.streams.items():
+            accounts = [[to, a.covered, list(a.wanted)] for to, a in stream.accounts.items()]
+            if len(stream.for_everybody):
+                accounts.append([_EVERYBODY, 0, list(stream.for_everybody)])
+            rows.append([epoch, stream.last, accounts])
+        return rows
 
     def load(self, rows: Iterable[Any], now: float) -> None:
         """Take up what `save` returned; all that is open will be claimed."""
@@ -314,7 +316,11 @@ class Accounts:
                 continue
             stream.saved_last = last
             for to, covered, wanted in accounts:
-                account = Account(Intervals((first, end) for first, end in wanted), covered)
+                numbers = Intervals((first, end) for first, end in wanted)
+                if to == _EVERYBODY:
+                    stream.for_everybody = numbers
+                    continue
+                account = Account(numbers, covered)
                 stream.accounts[to] = account
                 if self._is_open(epoch, account):
                     account.claim_at = self.due_at = now

@@ -3,15 +3,16 @@
 At a start the records in the log say again who wanted what when a message was accepted. Where a
 part of the log can't be read, records may have stood there: then the messages behind it, and those
 that are accepted until neighbours have told all that they have, are for everybody, as in the mode
-``flood``. So are messages that the log has lost, if it was not kept elsewhere for whom they were:
-each gateway that has not heard what became of them is told that they are lost. What is saved of
-accounts stays as it was saved: a start that is not sure reads the log again from there.
+``flood``: also for a gateway that is met later, as long as the log has them. So are messages that
+the log has lost, if it was not kept elsewhere for whom they were: each gateway that has not heard
+what became of them is told that they are lost. What is saved of accounts stays as it was saved
+until the origin is sure: a start before that reads the log again from there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tree_handler.batch import Epoch, Header
@@ -51,16 +52,25 @@ class Recollection:
             self._leaving.setdefault(header.epoch, Intervals()).add(header.first, header.last)
 
     def all_read(
-        self, have: Mapping[Epoch, Intervals], kept_from: Mapping[Epoch, int], *, is_whole: bool
+        self,
+        have: Mapping[Epoch, Intervals],
+        kept_from: Mapping[Epoch, int],
+        others: Iterable[str],
+        now: float,
+        *,
+        is_whole: bool,
     ) -> None:
         """The log was read from the place on up to which accounts were saved.
 
         Args:
             have: what the log covers, by stream.
             kept_from: the lowest number that it still holds, by stream.
+            others: the gateways that are known.
+            now: monotonic time in seconds.
             is_whole: whether nothing is missing from that place on.
 
         """
+        known = sorted(others)
         for stream, numbers in have.items():
             origin, epoch = stream
             if origin != self._accounts.origin or epoch == self._accounts.epoch:
@@ -71,8 +81,9 @@ class Recollection:
             unknown = Intervals([(first, numbers.last)]).without(self._read.get(epoch, _NOTHING))
             if not is_whole:
                 unknown.update(self._leaving.get(epoch, _NOTHING))
-            if len(unknown):
                 self._accounts.for_everybody(epoch, unknown)
+            if len(unknown):
+                self._accounts.owe(epoch, unknown, known, now)
         self._read.clear()
         self._leaving.clear()
         if not is_whole:
@@ -85,17 +96,13 @@ class Recollection:
         return self._look_at
 
     def look(self, now: float, *, has_been_told_all: bool) -> None:
-        """Be sure from now on, if neighbours have told all that they have.
-
-        Who is not known by then is no destination of what was for everybody.
-        """
+        """Be sure from now on, if neighbours have told all that they have."""
         if now < self._look_at:
             return
         self._look_at = now + LOOK_S
         if has_been_told_all and self.log_is_read:
             self.is_unsure = False
             self._look_at = math.inf
-            self._accounts.everybody_is_known()
 
 
 _NOTHING = Intervals()

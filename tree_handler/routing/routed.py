@@ -143,7 +143,7 @@ class Routed:
         """A gateway's record has come."""
         replaced = self.interests.update(record)
         if replaced is record and record.gateway_id != self._own_id:
-            self.accounts.met((record.gateway_id,), now)
+            self.accounts.met(record.gateway_id, now)
         if replaced is not None and replaced.epoch != record.epoch:
             self.accounts.claim_anew({record.gateway_id}, now, restarted=True)
 
@@ -190,10 +190,9 @@ class Routed:
             is_whole: whether nothing is missing from that place on.
 
         """
-        self._recollection.all_read(self._core.have, kept_from, is_whole=is_whole)
-        self.accounts.met(sorted(self.interests.everyone), now)
-        if is_whole:
-            self.accounts.everybody_is_known()
+        self._recollection.all_read(
+            self._core.have, kept_from, self.interests.everyone, now, is_whole=is_whole
+        )
 
     @property
     def is_unsure(self) -> bool:

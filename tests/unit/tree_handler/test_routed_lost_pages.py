@@ -142,8 +142,23 @@ def test_once_neighbours_have_told_all_messages_go_to_who_wants_them_alone() -> 
     world.line.run()
     assert world.wanting.got == ["y", "t/1"]
     assert world.other.got == ["y"]
-    world.tell(Interest("new", 1, 1, frozenset({"#"})))
-    assert "new" not in world.origin.routed.accounts.owed()
+
+
+def test_who_is_met_after_neighbours_have_told_all_and_a_restart_gets_what_was_for_everybody() -> (
+    None
+):
+    world = World()
+    world.publish("t/1")
+    world.restart(is_record)
+    world.publish("t/2")
+    world.line.lose = set()
+    world.line.link(world.origin)
+    world.told_all()
+    world.publish("t/3")
+    world.restart(saved=world.save(), is_whole=True)
+    world.tell()
+    world.come_back()
+    assert world.wanting.got == ["t/1", "t/2"]
 
 
 def test_who_lacks_a_message_between_gateways_is_not_sure_though_neighbours_have_told_all() -> None:
