@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -86,6 +86,7 @@ class RoutedPart:
             overlays.records_changed(self.interests, self._now())
         node.locator.tell_of_moves(self._moved)
         node.exchange.tell_of_trims(self._trimmed)
+        node.exchange.tell_of_losses(self._lost)
         node.route(self)
 
     # -- what the broker tells -------------------------------------------------------------------
@@ -149,6 +150,12 @@ class RoutedPart:
         self.core.trimmed(kept_from)
         self.own.trimmed(kept_from)
         self._forget_gone()
+
+    def _lost(self, lost: Mapping[Epoch, Intervals]) -> None:
+        for stream, numbers in lost.items():
+            self.core.lost(stream, numbers, self._now())
+        self.own.lost(lost)
+        self._node.reschedule()
 
     def _forget_gone(self) -> None:
         now, log = self._now(), self._node.log

@@ -56,7 +56,7 @@ def test_who_lost_its_disk_learns_what_all_want_though_their_logs_are_trimmed(
 ) -> None:
     def trimmed(seed: int) -> Report:
         drawn = RoutedOptions.drawn(seed, gateways)
-        whole = replace(drawn.faults, lose_tail=0.0, lose_page=0.0, swap_card=0.0)
+        whole = replace(drawn.faults, lose_tail=0.0, lose_page=0.0, swap_card=0.0, rot=0.0)
         return run(replace(drawn, faults=whole, traffic_per_s=6.0, most_batches=16))
 
     with monkeypatch.context() as patched:
@@ -70,13 +70,14 @@ def test_who_lost_its_disk_learns_what_all_want_though_their_logs_are_trimmed(
 
 ENDS = {"lose_tail": 3.0}
 PAGES = {"lose_page": 3.0}
+ROT = {"rot": 3.0}
 CARDS = {"swap_card": 3.0}
 
 
 def damaged(subject: type[RoutedOptions], seed: int, damage: dict[str, float]) -> Report:
     """Of three gateways, for an origin's word is all that the others go by."""
     drawn = subject.drawn(seed, 3)
-    whole = replace(drawn.faults, lose_tail=0.0, lose_page=0.0, swap_card=0.0)
+    whole = replace(drawn.faults, lose_tail=0.0, lose_page=0.0, swap_card=0.0, rot=0.0)
     return run(replace(drawn, faults=replace(whole, rate_per_s=2.0, lose_disk=0.1, **damage)))
 
 
@@ -88,9 +89,11 @@ def damaged(subject: type[RoutedOptions], seed: int, damage: dict[str, float]) -
         (ENDS | CARDS, RoutedOptions, (62, 72)),
         (ENDS | CARDS, TopicOptions, (45,)),
         (PAGES, RoutedOptions, (85, 112, 206)),
-        (PAGES, TopicOptions, (45,)),
-        (ENDS | PAGES | CARDS, RoutedOptions, (85, 206)),
-        (ENDS | PAGES | CARDS, TopicOptions, (45,)),
+        (PAGES, TopicOptions, (17, 45)),
+        (ROT, RoutedOptions, (19, 22)),
+        (ROT, TopicOptions, (17,)),
+        (ENDS | PAGES | ROT | CARDS, RoutedOptions, (85, 206)),
+        (ENDS | PAGES | ROT | CARDS, TopicOptions, (45,)),
     ],
     ids=lambda one: "_".join(one) if isinstance(one, dict) else None,
 )
@@ -105,13 +108,25 @@ def test_where_logs_lose_ends_and_pages_and_old_cards_come_back_nothing_that_is_
         assert not report.violations, report
 
 
-def test_without_what_an_origin_makes_of_a_lost_page_a_message_is_lost(
+@pytest.mark.parametrize(
+    ("what", "name", "damage", "likely"),
+    [
+        (Recollection, "all_read", PAGES, (85, 108, 112, 139, 206)),
+        (Destination, "lost", ROT, (19, 22, 27, 38)),
+    ],
+)
+def test_without_what_is_made_of_a_lost_page_a_message_is_lost(
+    what: type,
+    name: str,
+    damage: dict[str, float],
+    likely: tuple[int, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Recollection, "all_read", _forgets)
-    likely = (85, 108, 112, 139, 206)
+    monkeypatch.setattr(what, name, _forgets)
     first_seed(
-        lambda seed: bool(damaged(RoutedOptions, seed, PAGES).violations), within=200, likely=likely
+        lambda seed: bool(damaged(RoutedOptions, seed, damage).violations),
+        within=200,
+        likely=likely,
     )
 
 

@@ -197,6 +197,19 @@ class EpochOrder:
             ends |= {stream: 1 for stream in begins if not is_over(self._have, stream)}
         return ends
 
+    def awaited(self) -> dict[Epoch, Intervals]:
+        """What is missing of others' earlier streams up to the end that their origin told last, and
+        messages of later ones wait for. For what is missing behind it see `lost_by_origins`."""
+        found: dict[Epoch, Intervals] = {}
+        for origin, waiting in self.waiting.items():
+            for epoch in self._epochs[origin]:
+                stream = origin, epoch
+                have, end = self._have.get(stream, _NOTHING), self.end(stream)
+                if origin == self._own or epoch >= max(waiting) or have.contiguous_from(1) >= end:
+                    continue
+                found[stream] = Intervals(have.missing(1, end))
+        return found
+
     def can_open(
         self,
         origin: str,

@@ -286,6 +286,11 @@ class Repairing:
         return self._neighbours.is_asking or self._searches.are_unanswered
 
     @property
+    def awaited(self) -> dict[Epoch, Intervals]:
+        """What messages of later lives of their origins wait for: see `EpochOrder`."""
+        return self._order.awaited() if self._order.waiting else {}
+
+    @property
     def has_been_told_all(self) -> bool:
         """Whether a neighbour has told all that it has, and nothing is lacking here that was told,
         or that must have been before what is here."""

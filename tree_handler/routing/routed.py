@@ -208,6 +208,11 @@ class Routed:
         """The log dropped its oldest: the lowest number that it still holds, by stream."""
         self.accounts.trimmed(kept_from)
 
+    def lost(self, stream: Epoch, numbers: Intervals, now: float) -> None:
+        """The log can't read these any more, as replication was told: their origin is asked."""
+        if self._core.is_clients(stream) and stream[0] != self._own_id:
+            self._destination.lost(stream, numbers, now)
+
     # -- what comes over links -------------------------------------------------------------------
 
     def receive(self, link: int, payload: bytes, now: float) -> list[Action]:
@@ -271,7 +276,7 @@ class Routed:
 
     def next_timer(self) -> float:
         """When `handle_timer` is due."""
-        due_at = min(self.accounts.due_at, self._recollection.due_at)
+        due_at = min(self.accounts.due_at, self._recollection.due_at, self._destination.due_at)
         return due_at if self.locator.reached else math.inf
 
     def handle_timer(self, now: float) -> list[Action]:
@@ -279,9 +284,9 @@ class Routed:
         if now >= self._recollection.due_at:
             told_all = self._core.repair.has_been_told_all
             self._recollection.look(now, has_been_told_all=told_all)
+        actions = self._destination.ask_unclaimed(now)
         if now < self.accounts.due_at:
-            return []
-        actions: list[Action] = []
+            return actions
         for stream, last, to in self.accounts.claims(self.locator.reached, now):
             self.counters["claims"] += len(to)
             actions += self._passing.claim(Claim(stream, last, tuple(to)), None, MAX_HOPS)

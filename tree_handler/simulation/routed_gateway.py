@@ -173,6 +173,14 @@ class RoutedGateway(ReplicatingGateway):
         self._set_timer()
         return self.replication.counters.published - before
 
+    def has_lost(self, lost: dict[Epoch, Intervals]) -> None:
+        """See `ReplicatingGateway`; what it owes is known to it in memory."""
+        super().has_lost(lost)
+        for stream, numbers in lost.items():
+            self.routed.lost(stream, numbers, self.now)
+        self.own.lost(lost)
+        self._set_timer()
+
     def waits_for(self) -> Iterator[str]:
         """See `ReplicatingGateway`."""
         yield from super().waits_for()

@@ -228,3 +228,28 @@ async def test_what_stands_behind_a_lost_page_of_the_log_is_owed_to_who_is_told_
     finally:
         await node.stop()
         log.close()
+
+
+async def test_what_a_gateway_wants_is_told_anew_when_the_page_of_the_log_where_it_stood_is_lost(
+    tmp_path: Path,
+) -> None:
+    log = MessageLog(tmp_path / "log")
+    log.open()
+    node, part = routed_node(log, tmp_path)
+    part.begin(["a/#"])
+    try:
+        await until(lambda: bool(records(log)))
+        first = records(log)[0].version
+        await publish(node, 3)
+        (path,) = (tmp_path / "log").glob("*.log")
+        data = bytearray(path.read_bytes())
+        data[data.index(TOPIC.encode())] ^= 1
+        path.write_bytes(data)
+        assert not records(log)
+        assert node.exchange.look_through_damage()
+        await until(lambda: bool(records(log)))
+        assert records(log)[0].version > first
+    finally:
+        await part.stop()
+        await node.stop()
+        log.close()

@@ -1,6 +1,7 @@
-"""An origin in routed mode whose log has lost a page: for whom its messages are, and who is told.
+"""Logs in routed mode that have lost a page: for whom messages are, who is told, who asks again.
 
-It started when it could not reach ``gw-1``, which wants ``t/#``, and knows so from its log alone.
+In most cases the origin started when it could not reach ``gw-1``, which wants ``t/#``, and knows
+so from its log alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from tests.unit.tree_handler.routed_line import Line, Node
 from tree_handler.batch import CONTROL_PREFIX, Entry, Flags, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.repair import Summary
-from tree_handler.routing.interest import TOPIC, Interest
+from tree_handler.routing.interest import TOPIC, Interest, OwnInterest
+from tree_handler.sharing.claims import OwnClaims
 
 WANTED = Interest("gw-1", 1, 2, frozenset({"t/#"}))
 
@@ -230,3 +232,85 @@ def test_who_is_met_late_hears_how_earlier_lives_ended_of_which_nothing_is_for_i
     world.tell()
     world.come_back()
     assert world.wanting.got == ["t/1"]
+
+
+# -- a page that a running gateway finds it has lost ----------------------------------------------
+
+
+def loses(world: World, number: int) -> None:
+    """The log of who wants messages can't read one of them any more."""
+    node, stream, lost = world.wanting, ("gw-0", 1), Intervals([(number, number)])
+    world.line.logs[1][:] = [
+        one for one in world.line.logs[1] if one[1].stream != stream or one[1].first != number
+    ]
+    node.core.lost(stream, lost)
+    node.routed.lost(stream, lost, world.line.now)
+
+
+def test_what_a_running_gateway_finds_lost_is_asked_of_its_origin_though_it_was_acknowledged() -> (
+    None
+):
+    world = World()
+    world.line.lose = set()
+    world.origin.publish("t/1")
+    world.origin.publish("t/2")
+    world.line.wait(60)
+    loses(world, 1)
+    world.line.wait(1)
+    assert world.wanting.got == ["t/1", "t/2", "t/1"], "who had it is the receiver's to know"
+    assert world.wanting.core.covered(("gw-0", 1)) == Intervals([(1, 2)])
+
+
+def test_it_is_asked_for_until_the_origin_is_in_reach_and_then_all_is_quiet() -> None:
+    world = World()
+    world.line.lose = set()
+    world.origin.publish("t/1")
+    world.line.wait(60)
+    world.cut()
+    loses(world, 1)
+    world.line.wait(100)
+    world.line.lose = set()
+    world.line.wait(20)
+    assert world.wanting.got == ["t/1", "t/1"]
+    before = len(world.line.carried)
+    world.line.wait(100)
+    assert len(world.line.carried) == before
+
+
+def test_what_its_origin_has_lost_too_is_told_as_lost() -> None:
+    world = World()
+    world.line.lose = set()
+    world.origin.publish("t/1")
+    world.line.wait(60)
+    world.line.logs[0][:] = [one for one in world.line.logs[0] if one[1].control]
+    loses(world, 1)
+    world.line.wait(1)
+    assert world.wanting.core.counters.lost == 1
+
+
+def test_a_record_that_the_log_has_lost_is_told_anew() -> None:
+    own = OwnInterest("gw-0", 1)
+    own.subscribed("t/#")
+    record = own.take(0.0)
+    assert record is not None
+    own.logged(record, 5)
+    stream = (CONTROL_PREFIX + "gw-0", 1)
+    own.lost({stream: Intervals([(1, 4)])})
+    assert own.take(10.0) is None
+    own.lost({stream: Intervals([(4, 5)])})
+    again = own.take(20.0)
+    assert again is not None
+    assert again.subscribes == record.subscribes
+    assert again.version > record.version
+
+
+def test_so_is_who_is_there_of_shared_subscriptions() -> None:
+    own = OwnClaims("gw-0", 1)
+    own.changed(("g", "t"), 1)
+    record = own.take(0.0)
+    assert record is not None
+    own.logged(record, 5)
+    own.lost({(CONTROL_PREFIX + "gw-0", 1): Intervals([(5, 5)])})
+    again = own.take(20.0)
+    assert again is not None
+    assert again.groups == record.groups
