@@ -124,6 +124,7 @@ class Routed:
             if self.is_unsure:
                 numbers = Intervals([(header.first, header.last)])
                 self.accounts.for_everybody(header.epoch, numbers)
+                self.counters["for_everybody"] += header.count
         if not before:
             return []
         self.counters["originated"] += 1
