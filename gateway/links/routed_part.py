@@ -335,8 +335,8 @@ class RoutedPart:
         now, log = self._now(), self._node.log
         try:
             found = self._file.read()
-        except OSError as error:
-            _log.error("the log is read for what is owed to others: %s", error)
+        except OSError as refused:
+            _log.error("the log is read for what is owed to others: %s", refused)
             found, self._is_whole = None, False
         position, records, accounts, away = found or (0, [], [], [])
         if position > log.position:  # of a log that has lost its end since
