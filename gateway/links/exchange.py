@@ -224,7 +224,7 @@ class Exchange:
 
     def _lost(self, lost: Mapping[Epoch, Intervals]) -> None:
         for stream, numbers in lost.items():
-            self._core.lost(stream, numbers)
+            self.carry_out(self._core.lost(stream, numbers))
         for told in self._told_of_losses if lost else ():
             told(lost)
 

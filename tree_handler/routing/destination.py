@@ -147,7 +147,11 @@ class Destination:
         stream, core = tell.stream, self._core
         actions: list[Action] = []
         for first, last in tell.passed:
-            actions += core.passed_over(stream, first, last)
+            if first <= tell.last:
+                actions += core.passed_over(stream, first, min(last, tell.last))
+            if last > tell.last:  # it knows of none of these any more, and this log had them
+                had = stream in self._lost
+                actions += core.passed_over(stream, max(first, tell.last + 1), last, is_lost=had)
         for first, last in tell.gone:
             actions += core.passed_over(stream, first, last, is_lost=True)
         if tell.tail < tell.last:

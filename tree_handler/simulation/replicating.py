@@ -153,7 +153,7 @@ class ReplicatingGateway(Gateway):
     def has_lost(self, lost: dict[Epoch, Intervals]) -> None:
         """It finds that its log can't read these any more."""
         for stream, numbers in lost.items():
-            self.replication.lost(stream, numbers)
+            self._replicate(self.replication.lost(stream, numbers))
         self._set_timer()
 
     def waits_for(self) -> Iterator[str]:

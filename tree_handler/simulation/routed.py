@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, cast
 
-from tree_handler.batch import CONTROL_PREFIX, Entry, Flags
+from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags
 from tree_handler.intervals import Intervals
 from tree_handler.replication.replication import Lost
 from tree_handler.simulation.checks import right_roots
@@ -53,6 +53,10 @@ class RoutedTraffic(SimulatedTraffic):
         default_factory=lambda: defaultdict(list), init=False
     )
     most_batches: float = field(default_factory=lambda: math.inf, init=False)
+    _told_lost: dict[tuple[str, Epoch], Intervals] = field(
+        default_factory=lambda: defaultdict(Intervals), init=False
+    )
+    """What a gateway has told as lost: an older card may bring it back to its origin later."""
     _saved_cards: dict[str, tuple[int, list[bytes], list[Any]] | None] = field(
         default_factory=dict, init=False
     )
@@ -152,6 +156,7 @@ class RoutedTraffic(SimulatedTraffic):
                 to = self.ledger.due.get((header.stream, number))
                 if header.control or (to is not None and gateway_id in to):
                     due.add(number, number)
+            due = due.without(self._told_lost[gateway_id, header.stream])
             got = disk.have[header.stream].without(disk.passed[header.stream])
             if len(lost := due.without(got)):
                 yield f"{gateway_id} lacks {header.stream} {lost}"
@@ -183,6 +188,7 @@ class RoutedTraffic(SimulatedTraffic):
             return
         self.given_up += lost.last - lost.first + 1
         wanted = Intervals([(lost.first, lost.last)])
+        self._told_lost[gateway_id, lost.stream].update(wanted)
         if any(not header.passed for _, header in self.disks[origin].read(lost.stream, wanted)):
             self.checks.found(3, f"{gateway_id} gives up {lost}, which {origin} has")
 

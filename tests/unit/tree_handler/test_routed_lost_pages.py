@@ -288,6 +288,19 @@ def test_what_its_origin_has_lost_too_is_told_as_lost() -> None:
     assert world.wanting.core.counters.lost == 1
 
 
+def test_so_is_what_stood_behind_the_end_that_its_origin_knows_of_since_it_lost_more() -> None:
+    world = World()
+    world.line.lose = set()
+    world.origin.publish("t/1")
+    world.origin.publish("t/2")
+    world.line.wait(60)
+    world.restart(is_number(2))
+    world.line.link(world.origin)
+    loses(world, 2)
+    world.line.wait(1)
+    assert world.wanting.core.counters.lost == 1
+
+
 def test_a_record_that_the_log_has_lost_is_told_anew() -> None:
     own = OwnInterest("gw-0", 1)
     own.subscribed("t/#")
