@@ -270,8 +270,8 @@ class RoutedPart:
 
     def handle_timer(self, now: float) -> None:
         """See `Part`."""
-        was_unsure = self.core.is_unsure
-        self.core.log_is_read(self._is_read and self._node.log.to_survey() is None)
+        if was_unsure := self.core.is_unsure:
+            self.core.log_is_read(self._is_read and self._node.log.to_survey() is None)
         self.carry_out(self.core.handle_timer(now))
         if was_unsure and not self.core.is_unsure:
             _log.info("neighbours have told all that they have: messages go to who wants them")
