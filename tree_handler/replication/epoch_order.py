@@ -210,6 +210,20 @@ class EpochOrder:
                 found[stream] = Intervals(have.missing(1, end))
         return found
 
+    def gaps(self) -> dict[Epoch, Intervals]:
+        """What is missing of others' streams of clients before something that is there, but for
+        `lost_by_origins`."""
+        found: dict[Epoch, Intervals] = {}
+        for stream, have in self._have.items():
+            origin, epoch = stream
+            told_in, named = self._named.get(origin, (0, _NO_EPOCHS))
+            last = named.get(epoch, 0) if epoch < told_in else have.last
+            if origin == self._own or origin.startswith((CONTROL_PREFIX, NOTE_PREFIX)):
+                continue
+            if have.contiguous_from(1) < (last := min(last, have.last)):
+                found[stream] = Intervals(have.missing(1, last))
+        return found
+
     def can_open(
         self,
         origin: str,

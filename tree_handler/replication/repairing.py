@@ -291,6 +291,11 @@ class Repairing:
         return self._order.awaited() if self._order.waiting else {}
 
     @property
+    def gaps(self) -> dict[Epoch, Intervals]:
+        """What is missing before something that is there: see `EpochOrder`."""
+        return self._order.gaps()
+
+    @property
     def has_been_told_all(self) -> bool:
         """Whether a neighbour has told all that it has, and nothing is lacking here that was told,
         or that must have been before what is here."""

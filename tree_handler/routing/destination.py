@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from tree_handler.batch import Epoch, Header
@@ -75,10 +76,11 @@ class Destination:
         self._send = send
         self._counters = counters
         self._asked: dict[Epoch, _Asked] = {}
-        self._lost: dict[Epoch, Intervals] = {}
-        """What the log has lost since this gateway started, and has not come again yet."""
+        self._lost = dict(islice(core.repair.gaps.items(), MAX_ASKED_STREAMS))
+        """What the log has lost and has not come again yet: what a start finds missing before
+        something that is there, and all that was lost since."""
         self._number = 0
-        self.due_at = 0.0 if core.repair.awaited else math.inf
+        self.due_at = 0.0 if self._lost or core.repair.awaited else math.inf
         """When `ask_unclaimed` has to be called."""
 
     @property

@@ -301,6 +301,22 @@ def test_so_is_what_stood_behind_the_end_that_its_origin_knows_of_since_it_lost_
     assert world.wanting.core.counters.lost == 1
 
 
+def test_what_a_start_finds_missing_is_asked_for_though_its_origin_claims_nothing_any_more() -> (
+    None
+):
+    world = World()
+    world.line.lose = set()
+    for topic in ("t/1", "t/2"):
+        world.origin.publish(topic)
+        world.line.run()
+    world.line.logs[0][:] = [one for one in world.line.logs[0] if one[1].control]
+    world.origin.routed.trimmed({("gw-0", 1): 3})
+    world.line.logs[1][:] = [one for one in world.line.logs[1] if one[1].first != 1]
+    again = world.line.restart(1, epoch=2)
+    world.line.wait(20)
+    assert again.core.covered(("gw-0", 1)) == Intervals([(1, 2)])
+
+
 def test_a_record_that_the_log_has_lost_is_told_anew() -> None:
     own = OwnInterest("gw-0", 1)
     own.subscribed("t/#")
