@@ -325,11 +325,13 @@ class RoutedPart:
 
     def _save(self) -> None:
         """Records and accounts as of this place in the log; what is behind it is read again."""
-        if not self._is_whole or self.core.is_unsure:  # the next start reads it once more
+        if not self._is_whole:  # the next start reads what this one could not
             return
         self._saved_at = self._node.log.position
-        away = self._away.save(self._now())
-        self._file.write(self._saved_at, self.interests, self.core.accounts.save(), away)
+        place, accounts = self._saved_at, self.core.accounts.save()
+        if self.core.is_unsure:  # the next start reads the log once more, which may have dropped
+            place, accounts = self._before  # records by then
+        self._file.write(place, self.interests, accounts, self._away.save(self._now()))
 
     def _recall(self) -> None:
         now, log = self._now(), self._node.log
@@ -346,6 +348,7 @@ class RoutedPart:
         self.core.accounts.load(accounts, now)
         self._away.load(away, now)
         self._saved_at = position
+        self._before = position, accounts
         if position == NOWHERE:  # else the log grows past the place that the file names
             self._file.write(NOWHERE, self.interests, [], away)
         try:

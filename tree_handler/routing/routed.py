@@ -198,7 +198,7 @@ class Routed:
     @property
     def is_unsure(self) -> bool:
         """Whether the log has lost who wants what, and neighbours have not told all: until then
-        messages are for everybody, and what is known is not to be saved."""
+        messages are for everybody, and accounts are right up to where they were saved before."""
         return self._recollection.is_unsure
 
     def log_is_read(self, is_read: bool) -> None:

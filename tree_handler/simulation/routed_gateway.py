@@ -109,19 +109,18 @@ class RoutedGateway(ReplicatingGateway):
 
     def save(self) -> None:
         """Keep what the log need not be read for again."""
-        if self.routed.is_unsure:
-            return
-        self._saved[self.gateway_id] = (
-            self._disk.position,
-            [record.encode() for record in self.interests],
-            self.routed.accounts.save(),
-        )
+        position, accounts = self._disk.position, self.routed.accounts.save()
+        if self.routed.is_unsure:  # the next start reads the log again from there
+            position, accounts = self._before
+        records = [record.encode() for record in self.interests]
+        self._saved[self.gateway_id] = position, records, accounts
 
     def _recall(self) -> None:
         position, records, accounts = self._saved.get(self.gateway_id, (0, [], []))
         if position > self._disk.position:  # the log has lost its end
             position, accounts = -1, []
             self._saved[self.gateway_id] = position, records, accounts
+        self._before = position, accounts
         for record in records:
             self.interests.update(Interest.decode(record))
         self.routed.accounts.load(accounts, self.now)

@@ -224,7 +224,11 @@ async def test_what_stands_behind_a_lost_page_of_the_log_is_owed_to_who_is_told_
         part.core.update(other, 0.0)
         assert part.core.accounts.owed() == {"other": 20}
         await part.stop()
-        assert not (tmp_path / FILE_NAME).exists(), "the next start reads the log once more"
+        again = RoutedPart(node, tmp_path)
+        assert again.core.is_unsure, "the next start reads the log once more"
+        assert again.interests.everyone == {"other"}, "though the log may have dropped it by then"
+        assert again.core.accounts.owed() == {"other": 20}
+        await again.stop()
     finally:
         await node.stop()
         log.close()
