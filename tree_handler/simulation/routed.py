@@ -18,12 +18,13 @@ from typing import Any, ClassVar, Self, cast
 
 from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags
 from tree_handler.intervals import Intervals
+from tree_handler.replication.losses import UNDER_WAY_INTERVALS
 from tree_handler.replication.replication import Lost
 from tree_handler.simulation.checks import right_roots
 from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, MakeTree, Start
 from tree_handler.simulation.network import Network
-from tree_handler.simulation.replicating import ReplicatingGateway
+from tree_handler.simulation.replicating import REPAIR_INTERVAL_S, ReplicatingGateway
 from tree_handler.simulation.routed_gateway import Ledger, RoutedGateway
 from tree_handler.simulation.runs import Options, Simulation
 from tree_handler.simulation.traffic import SimulatedTraffic
@@ -57,6 +58,7 @@ class RoutedTraffic(SimulatedTraffic):
         default_factory=lambda: defaultdict(Intervals), init=False
     )
     """What a gateway has told as lost: an older card may bring it back to its origin later."""
+    _swapped_at: dict[str, float] = field(default_factory=dict, init=False)
     _saved_cards: dict[str, tuple[int, list[bytes], list[Any]] | None] = field(
         default_factory=dict, init=False
     )
@@ -86,6 +88,7 @@ class RoutedTraffic(SimulatedTraffic):
     def swap_card(self, gateway_id: str) -> None:
         """See `SimulatedTraffic`; what was saved is on the card."""
         there = self.disks[gateway_id]
+        self._swapped_at[gateway_id] = self.clock.now
         super().swap_card(gateway_id)
         self.ledger.records.pop(gateway_id, None)
         saved = self.saved.get(gateway_id)
@@ -189,6 +192,11 @@ class RoutedTraffic(SimulatedTraffic):
         self.given_up += lost.last - lost.first + 1
         wanted = Intervals([(lost.first, lost.last)])
         self._told_lost[gateway_id, lost.stream].update(wanted)
+        if (
+            self.clock.now - self._swapped_at.get(origin, -math.inf)
+            < UNDER_WAY_INTERVALS * REPAIR_INTERVAL_S
+        ):
+            return  # that was the word of the card before, which had lost it
         if any(not header.passed for _, header in self.disks[origin].read(lost.stream, wanted)):
             self.checks.found(3, f"{gateway_id} gives up {lost}, which {origin} has")
 
