@@ -101,6 +101,7 @@ class Exchange:
         self._sent_from_log = 0
         self._dropped_by_gone_links = 0
         self._told_of_trims: list[Callable[[dict[Epoch, int]], None]] = []
+        self._told_of_losses: list[Callable[[Mapping[Epoch, Intervals]], None]] = []
 
     def tell_of_trims(self, told: Callable[[dict[Epoch, int]], None]) -> None:
         """Call this too when the log has dropped its oldest.
@@ -110,6 +111,15 @@ class Exchange:
 
         """
         self._told_of_trims.append(told)
+
+    def tell_of_losses(self, told: Callable[[Mapping[Epoch, Intervals]], None]) -> None:
+        """Call this too when the log has found what it can't read any more.
+
+        Args:
+            told: is given the numbers, by stream, when replication knows them.
+
+        """
+        self._told_of_losses.append(told)
 
     def link_up(self, link: int, now: float) -> None:
         """A neighbour is there."""
@@ -214,7 +224,9 @@ class Exchange:
 
     def _lost(self, lost: Mapping[Epoch, Intervals]) -> None:
         for stream, numbers in lost.items():
-            self._core.lost(stream, numbers)
+            self.carry_out(self._core.lost(stream, numbers))
+        for told in self._told_of_losses if lost else ():
+            told(lost)
 
     def take(self, actions: Iterable[replication.Action]) -> None:
         """Do what replication decided of what came by another way than `receive`."""

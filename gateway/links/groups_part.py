@@ -84,6 +84,7 @@ class GroupsPart:
         self._recall()
         node.locator.tell_of_moves(self._moved)
         node.exchange.tell_of_trims(self._trimmed)
+        node.exchange.tell_of_losses(self._own.lost)
 
     def begin(
         self,

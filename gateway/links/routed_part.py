@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import msgpack
-
-from gateway.kept_file import KeptFile
 from gateway.links.node import TreeNode
 from gateway.links.overlay_part import OverlayPart
+from gateway.links.routed_file import NOWHERE, RoutedFile
 from gateway.log.message_log import LogError
 from tree_handler.batch import Entry, Epoch, Header, Row
 from tree_handler.errors import ProtocolError
@@ -27,11 +25,10 @@ from tree_handler.routing.routed import Routed
 from tree_handler.routing.runs import Run
 from tree_handler.routing.wire import Ask
 
-FILE_NAME: Final = "routed.msgpack"
-"""In the state folder: what of the log need not be read again at a start."""
-VERSION: Final = 2
-"""Of that file; 1 did not say who is away."""
-_WITHOUT: Final = "who wants what, and what is owed to others, is known as far as the log tells it"
+_UNSURE: Final = (
+    "the log has lost a part that may have said who wants what: until neighbours have told all that"
+    " they have, messages go to all gateways"
+)
 SAVE_BYTES: Final = 4 << 20
 """The file is written anew when the log has grown by so much, and at the end."""
 SERVED_BYTES: Final = 256 << 10
@@ -68,13 +65,13 @@ class RoutedPart:
         self._overlays = overlays
         self._loop = asyncio.get_running_loop()
         self._now = clock or self._loop.time
-        self._file = KeptFile(folder / FILE_NAME, _WITHOUT)
+        self._file = RoutedFile(folder)
         self._saved_at = 0
         self._is_ready = False
         self._is_whole = True
         """Whether file and log could be read, so that what is known may replace the file."""
-        self._is_ahead = False
-        """Whether the file speaks of a log that has lost its end since."""
+        self._is_read = True
+        """Whether all of the log could be read that was to be."""
         self._tasks: set[asyncio.Task[None]] = set()
         core = node.replication
         self._own_id = core.origin
@@ -89,6 +86,7 @@ class RoutedPart:
             overlays.records_changed(self.interests, self._now())
         node.locator.tell_of_moves(self._moved)
         node.exchange.tell_of_trims(self._trimmed)
+        node.exchange.tell_of_losses(self._lost)
         node.route(self)
 
     # -- what the broker tells -------------------------------------------------------------------
@@ -152,6 +150,12 @@ class RoutedPart:
         self.core.trimmed(kept_from)
         self.own.trimmed(kept_from)
         self._forget_gone()
+
+    def _lost(self, lost: Mapping[Epoch, Intervals]) -> None:
+        for stream, numbers in lost.items():
+            self.core.lost(stream, numbers, self._now())
+        self.own.lost(lost)
+        self._node.reschedule()
 
     def _forget_gone(self) -> None:
         now, log = self._now(), self._node.log
@@ -266,7 +270,12 @@ class RoutedPart:
 
     def handle_timer(self, now: float) -> None:
         """See `Part`."""
+        if was_unsure := self.core.is_unsure:
+            self.core.log_is_read(self._is_read and self._node.log.to_survey() is None)
         self.carry_out(self.core.handle_timer(now))
+        if was_unsure and not self.core.is_unsure:
+            _log.info("neighbours have told all that they have: messages go to who wants them")
+            self._save()
         self._busy()
         turns = self.own.turns
         record = self.own.take(now) if self._is_ready else None
@@ -318,69 +327,44 @@ class RoutedPart:
         """Records and accounts as of this place in the log; what is behind it is read again."""
         if not self._is_whole:  # the next start reads what this one could not
             return
-        self._saved_at = position = self._node.log.position
-        records = [record.encode() for record in self.interests]
-        away = self._away.save(self._now())
-        known = [VERSION, position, records, self.core.accounts.save(), away]
-        try:
-            self._file.write(msgpack.packb(known))
-        except OSError as error:
-            _log.error("what is owed is not kept, so the next start reads the log: %s", error)
+        self._saved_at = self._node.log.position
+        place, accounts = self._saved_at, self.core.accounts.save()
+        if self.core.is_unsure:  # the next start reads the log once more, which may have dropped
+            place, accounts = self._before  # records by then
+        self._file.write(place, self.interests, accounts, self._away.save(self._now()))
 
     def _recall(self) -> None:
         now, log = self._now(), self._node.log
-        position, records, accounts, away = self._load()
+        try:
+            found = self._file.read()
+        except OSError as refused:
+            _log.error("the log is read for what is owed to others: %s", refused)
+            found, self._is_whole = None, False
+        position, records, accounts, away = found or (0, [], [], [])
+        if position > log.position:  # of a log that has lost its end since
+            position, accounts = NOWHERE, []
         for record in records:
             self.interests.update(record)
         self.core.accounts.load(accounts, now)
         self._away.load(away, now)
         self._saved_at = position
+        self._before = position, accounts
+        if position == NOWHERE:  # else the log grows past the place that the file names
+            self._file.write(NOWHERE, self.interests, [], away)
         try:
             for frame, header in log.read_from(position):
                 with contextlib.suppress(ProtocolError):
                     self.core.recall(frame, header, now)
         except LogError as error:
             _log.error("what is owed to others is not all known until the next start: %s", error)
-            self._is_whole = False
-        self.core.trimmed(log.kept_from())
-        if self._is_ahead:  # else the log grows past the file's place, which says nothing of that
-            self._save()
+            self._is_whole = self._is_read = False
+        is_whole = self._is_read and log.is_whole_from(position)
+        kept_from = log.kept_from()
+        self.core.recalled(kept_from, now, is_whole=is_whole)
+        if not is_whole:
+            _log.warning("%s", _UNSURE)
+        self.core.trimmed(kept_from)
         self._follow_reach()  # nobody is, as yet
-
-    def _load(self) -> tuple[int, list[Interest], list[Any], list[Any]]:
-        """Return what the file says; nothing if it is missing, set aside or ahead of the log."""
-        try:
-            found = self._file.read(_known)
-        except OSError as error:
-            _log.error("the log is read for what is owed to others: %s", error)
-            found, self._is_whole = None, False
-        self._is_ahead = found is not None and found[0] > self._node.log.position
-        return (0, [], [], []) if found is None or self._is_ahead else found
-
-
-def _known(data: bytes) -> tuple[int, list[Interest], list[Any], list[Any]]:
-    version, position, records, accounts, *rest = msgpack.unpackb(data)
-    if version not in (1, VERSION) or len(rest) != version - 1:
-        raise ValueError(f"version {version!r}, not {VERSION}")
-    (away,) = rest or ([],)
-    interests = [Interest.decode(record) for record in records]
-    left = [(str(gateway), int(away_s), int(left_at)) for gateway, away_s, left_at in away]
-    return int(position), interests, _accounts(accounts), left
-
-
-def _accounts(rows: Iterable[Any]) -> list[Any]:
-    """Return what `Accounts.load` takes up, with the right types."""
-    return [
-        (
-            int(epoch),
-            int(last),
-            [
-                (str(to), int(covered), [(int(a), int(b)) for a, b in wanted])
-                for to, covered, wanted in accounts
-            ],
-        )
-        for epoch, last, accounts in rows
-    ]
 
 
 def _none() -> int:

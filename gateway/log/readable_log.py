@@ -60,6 +60,12 @@ class ReadableLog:
                 if segment.start + at >= position:
                     yield data[at : at + header.end], header
 
+    def is_whole_from(self, position: int) -> bool:
+        """Return whether all that stood from a position on is there, as far as it was read."""
+        met = self._damage.segments.items()
+        is_bad = any(len(bad) and int(path.stem) + bad.last >= position for path, bad in met)
+        return self._segments[0].start <= position and not is_bad
+
     def reading_on(
         self, position: int, limit_bytes: int
     ) -> Callable[[], tuple[list[tuple[bytes, Header]], int]]:
@@ -139,7 +145,7 @@ class ReadableLog:
         """How often damage was met so far that had to be looked through; None while a segment is
         still to be. What a read did not find is not there if this is the same, and not None, before
         it and after it: what could not be read may be whole, as a look meanwhile may have found."""
-        return None if self._to_survey() is not None else self._damage.doubts
+        return None if self.to_survey() is not None else self._damage.doubts
 
     def survey(self) -> dict[Epoch, Intervals] | None:
         """Look through a segment in which damage was met since the start; return what the log has
@@ -160,12 +166,13 @@ class ReadableLog:
 
     def start_survey(self) -> Callable[[], Segment] | None:
         """The same as a call for a thread, with what `end_survey` takes as its result."""
-        if (found := self._to_survey()) is None:
+        if (found := self.to_survey()) is None:
             return None
         self._damage.look_anew(found.path)
         return partial(loading.looked_through, found.path, self._damage, found.length)
 
-    def _to_survey(self) -> Segment | None:
+    def to_survey(self) -> Segment | None:
+        """Return a segment of which is not known yet what damage has cost it."""
         unknown = self._damage.unknown
         return next((one for one in self._segments if one.path in unknown), None)
 

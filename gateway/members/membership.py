@@ -27,6 +27,7 @@ from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import ProtocolError
+from tree_handler.intervals import Intervals
 from tree_handler.members.absence import AbsenceNotice
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord
@@ -88,6 +89,7 @@ class Members:
         if told is None:
             self._told = told = _Told(node, record, OwnRecord(record.id, record.epoch))
             node.exchange.tell_of_trims(self._trimmed)
+            node.exchange.tell_of_losses(self._lost)
         else:
             told.record = record = dataclasses.replace(record, version=told.record.version + 1)
             told.in_log.told()
@@ -127,6 +129,11 @@ class Members:
         self._save()
         told = self._told
         if told is not None and told.in_log.is_to_be_told_anew(kept_from):
+            self.publish(told.node, told.record)
+
+    def _lost(self, lost: Mapping[Epoch, Intervals]) -> None:
+        told = self._told
+        if told is not None and told.in_log.may_be_lost(lost):
             self.publish(told.node, told.record)
 
     def _save(self) -> None:

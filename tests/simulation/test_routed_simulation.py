@@ -20,6 +20,7 @@ from searching import first_seed
 from tree_handler.routing.accounts import Accounts
 from tree_handler.routing.destination import Destination
 from tree_handler.routing.interest import OwnInterest
+from tree_handler.routing.recollection import Recollection
 from tree_handler.routing.routed import Routed
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.routed import RoutedOptions
@@ -55,7 +56,7 @@ def test_who_lost_its_disk_learns_what_all_want_though_their_logs_are_trimmed(
 ) -> None:
     def trimmed(seed: int) -> Report:
         drawn = RoutedOptions.drawn(seed, gateways)
-        whole = replace(drawn.faults, lose_tail=0.0, swap_card=0.0)
+        whole = replace(drawn.faults, lose_tail=0.0, lose_page=0.0, swap_card=0.0, rot=0.0)
         return run(replace(drawn, faults=whole, traffic_per_s=6.0, most_batches=16))
 
     with monkeypatch.context() as patched:
@@ -67,22 +68,66 @@ def test_who_lost_its_disk_learns_what_all_want_though_their_logs_are_trimmed(
     assert not report.violations, report
 
 
-@pytest.mark.parametrize(("subject", "likely"), [(RoutedOptions, (62, 72)), (TopicOptions, (45,))])
-@pytest.mark.parametrize("swap_card", [0.0, 3.0], ids=["ends", "ends and cards"])
-def test_where_logs_lose_their_ends_and_old_cards_come_back_nothing_that_is_there_is_kept_back(
+ENDS = {"lose_tail": 3.0}
+PAGES = {"lose_page": 3.0}
+ROT = {"rot": 3.0}
+CARDS = {"swap_card": 3.0}
+
+
+def damaged(subject: type[RoutedOptions], seed: int, damage: dict[str, float]) -> Report:
+    """Of three gateways, for an origin's word is all that the others go by."""
+    drawn = subject.drawn(seed, 3)
+    whole = replace(drawn.faults, lose_tail=0.0, lose_page=0.0, swap_card=0.0, rot=0.0)
+    return run(replace(drawn, faults=replace(whole, rate_per_s=2.0, lose_disk=0.1, **damage)))
+
+
+@pytest.mark.parametrize(
+    ("damage", "subject", "likely"),
+    [
+        (ENDS, RoutedOptions, (62, 72)),
+        (ENDS, TopicOptions, (45,)),
+        (ENDS | CARDS, RoutedOptions, (62, 72)),
+        (ENDS | CARDS, TopicOptions, (45,)),
+        (PAGES, RoutedOptions, (85, 112, 206)),
+        (PAGES, TopicOptions, (17, 45)),
+        (ROT, RoutedOptions, (19, 22)),
+        (ROT, TopicOptions, (17,)),
+        (ENDS | PAGES | ROT | CARDS, RoutedOptions, (85, 206)),
+        (ENDS | PAGES | ROT | CARDS, TopicOptions, (45,)),
+    ],
+    ids=lambda one: "_".join(one) if isinstance(one, dict) else None,
+)
+def test_where_logs_lose_ends_and_pages_and_old_cards_come_back_nothing_that_is_there_is_kept_back(
+    damage: dict[str, float],
     subject: type[RoutedOptions],
     likely: tuple[int, ...],
-    swap_card: float,
     pytestconfig: pytest.Config,
 ) -> None:
-    """Of three gateways, for an origin's word is all that the others go by."""
     for seed in range(300) if pytestconfig.getoption("--soak") else likely:
-        drawn = subject.drawn(seed, 3)
-        shorter = replace(
-            drawn.faults, rate_per_s=2.0, lose_disk=0.1, lose_tail=3.0, swap_card=swap_card
-        )
-        report = run(replace(drawn, faults=shorter))
+        report = damaged(subject, seed, damage)
         assert not report.violations, report
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "damage", "likely"),
+    [
+        (Recollection, "all_read", PAGES, (85, 108, 112, 139, 206)),
+        (Destination, "lost", ROT, (19, 22, 27, 38)),
+    ],
+)
+def test_without_what_is_made_of_a_lost_page_a_message_is_lost(
+    what: type,
+    name: str,
+    damage: dict[str, float],
+    likely: tuple[int, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(what, name, _forgets)
+    first_seed(
+        lambda seed: bool(damaged(RoutedOptions, seed, damage).violations),
+        within=200,
+        likely=likely,
+    )
 
 
 def _no_claims(self: Accounts, *_: Any) -> list[Any]:
@@ -90,7 +135,7 @@ def _no_claims(self: Accounts, *_: Any) -> list[Any]:
     return []
 
 
-def _forgets(*_: Any) -> None:
+def _forgets(*_: Any, **__: Any) -> None:
     """Do nothing."""
 
 

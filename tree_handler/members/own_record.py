@@ -1,7 +1,7 @@
 """Where the log has the latest record that a gateway tells the others of itself.
 
 Who joins later has the record from a log: if this gateway's has it no more, perhaps from none. So
-a record is told anew when the log has dropped it (`MemberRecord`, `Interest`).
+a record is told anew when the log has dropped or lost it (`MemberRecord`, `Interest`, `Claims`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 
 from tree_handler.batch import CONTROL_PREFIX, Epoch
+from tree_handler.intervals import Intervals
 
 
 class OwnRecord:
@@ -45,3 +46,13 @@ class OwnRecord:
 
         """
         return self._in_log_from < kept_from.get(self._stream, 1)
+
+    def may_be_lost(self, lost: Mapping[Epoch, Intervals]) -> bool:
+        """Whether it may be among what the log can't read any more.
+
+        Args:
+            lost: these numbers, by stream.
+
+        """
+        numbers = lost.get(self._stream)
+        return numbers is not None and self._in_log_from <= numbers.last

@@ -122,6 +122,11 @@ class AntiEntropy:
         return any(state.is_telling for state in self._neighbours.values())
 
     @property
+    def has_told_all(self) -> bool:
+        """Whether any neighbour has told all that it has."""
+        return any(state.is_complete for state in self._neighbours.values())
+
+    @property
     def is_asking(self) -> bool:
         """Whether any neighbour has still to answer a request."""
         return any(state.asked is not None for state in self._neighbours.values())

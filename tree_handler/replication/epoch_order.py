@@ -120,11 +120,17 @@ class EpochOrder:
             stream = (header.origin, epoch)
             is_earlier = 0 < epoch < header.epoch and 0 < last < 1 << 63
             if is_earlier and not is_over(self._have, stream):
-                said = self._ends.get(stream, 0)
-                # An origin that has lost its end since sends no more than it says now.
-                is_last_word = self._from_origin_alone and is_latest
-                self._ends[stream] = last if is_last_word else max(last, said)
+                self._ends[stream] = self._end_after(stream, last, is_latest=is_latest)
                 self._epochs.setdefault(header.origin, set()).add(epoch)
+
+    def _end_after(self, stream: Epoch, last: int, *, is_latest: bool) -> int:
+        """Where a stream ends after one more word on it, which may come behind a later one."""
+        said = self._ends.get(stream, 0)
+        if not self._from_origin_alone:
+            return max(last, said)
+        if is_latest:  # an origin that has lost its end since sends no more than it says now
+            return last
+        return self.end(stream) if self._has_told_of(stream) else max(last, said)
 
     def opened(self, name: str) -> list[Epoch]:
         """A note is in the log; the streams that may be handed out from now on, in order."""
@@ -190,6 +196,33 @@ class EpochOrder:
             begins = [(CONTROL_PREFIX + origin, epoch) for epoch in epochs]
             ends |= {stream: 1 for stream in begins if not is_over(self._have, stream)}
         return ends
+
+    def awaited(self) -> dict[Epoch, Intervals]:
+        """What is missing of others' earlier streams up to the end that their origin told last, and
+        messages of later ones wait for. For what is missing behind it see `lost_by_origins`."""
+        found: dict[Epoch, Intervals] = {}
+        for origin, waiting in self.waiting.items():
+            for epoch in self._epochs[origin]:
+                stream = origin, epoch
+                have, end = self._have.get(stream, _NOTHING), self.end(stream)
+                if origin == self._own or epoch >= max(waiting) or have.contiguous_from(1) >= end:
+                    continue
+                found[stream] = Intervals(have.missing(1, end))
+        return found
+
+    def gaps(self) -> dict[Epoch, Intervals]:
+        """What is missing of others' streams of clients before something that is there, but for
+        `lost_by_origins`."""
+        found: dict[Epoch, Intervals] = {}
+        for stream, have in self._have.items():
+            origin, epoch = stream
+            told_in, named = self._named.get(origin, (0, _NO_EPOCHS))
+            last = named.get(epoch, 0) if epoch < told_in else have.last
+            if origin == self._own or origin.startswith((CONTROL_PREFIX, NOTE_PREFIX)):
+                continue
+            if have.contiguous_from(1) < (last := min(last, have.last)):
+                found[stream] = Intervals(have.missing(1, last))
+        return found
 
     def can_open(
         self,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from tree_handler.batch import Epoch, Header
+from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Action, Push, Serve
 from tree_handler.replication.anti_entropy import AntiEntropy
@@ -284,3 +284,22 @@ class Repairing:
     def is_waiting(self) -> bool:
         """Whether a neighbour has still to answer a request or a search."""
         return self._neighbours.is_asking or self._searches.are_unanswered
+
+    @property
+    def awaited(self) -> dict[Epoch, Intervals]:
+        """What messages of later lives of their origins wait for: see `EpochOrder`."""
+        return self._order.awaited() if self._order.waiting else {}
+
+    @property
+    def gaps(self) -> dict[Epoch, Intervals]:
+        """What is missing before something that is there: see `EpochOrder`."""
+        return self._order.gaps()
+
+    @property
+    def has_been_told_all(self) -> bool:
+        """Whether a neighbour has told all that it has, and nothing is lacking here that was told,
+        or that must have been before what is here."""
+        told = self._neighbours
+        if not told.has_told_all or told.is_being_told or told.is_catching_up():
+            return False
+        return not any(one[0].startswith(CONTROL_PREFIX) for one in told.out_of_reach({}))

@@ -334,10 +334,14 @@ class Replication:
         self._telling.trimmed(kept_from)
         return self._forgetting.notes()
 
-    def lost(self, stream: Epoch, numbers: Intervals) -> None:
+    def lost(self, stream: Epoch, numbers: Intervals) -> list[Action]:
         """The log can't read these any more: neighbours are asked for them, and what they bring is
         logged, and handed out once more if it is clients'. Those of its present life too: which
-        number it gives next does not depend on what the log has."""
+        number it gives next does not depend on what the log has. Notes of its own it writes again.
+        """
+        if stream[0].startswith(NOTE_PREFIX):
+            flags = Flags.PASSED | Flags.LOCAL
+            return [Append(*batch.passed(stream, *part, flags), None) for part in numbers]
         have = self.have.get(stream)
         if have is not None:
             self.have[stream] = have.without(numbers)
@@ -345,6 +349,7 @@ class Replication:
                 self._delivery.lost(stream, numbers)
             self._telling.has_changed(stream)
             self._neighbours.lost(stream)
+        return []
 
     # -- what retained messages depend on ----------------------------------------------------
 

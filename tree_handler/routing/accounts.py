@@ -27,6 +27,8 @@ MAX_STREAMS: Final = 257
 """Epochs that are kept: the present one and as many as `epoch_order` tells of."""
 MAX_WANTED_RANGES: Final = 256
 """Ranges kept of one stream for one gateway."""
+_EVERYBODY: Final = ""
+"""Stands in what is saved where a gateway's id would: no gateway has this one."""
 
 
 @dataclass(slots=True)
@@ -63,11 +65,23 @@ class OwnStream:
     Attributes:
         last: the last number that was accepted.
         accounts: by gateway.
+        saved_last: up to here it was saved for whom the numbers are.
+        for_everybody: numbers of which nobody knows for whom they are; who becomes known is owed
+            them too.
 
     """
 
     last: int = 0
     accounts: dict[str, Account] = field(default_factory=dict)
+    saved_last: int = 0
+    for_everybody: Intervals = field(default_factory=Intervals)
+
+    def account(self, gateway_id: str) -> Account:
+        """The account of a gateway, a new one if it has none."""
+        account = self.accounts.get(gateway_id)
+        if account is None:
+            account = self.accounts[gateway_id] = Account(Intervals(self.for_everybody))
+        return account
 
 
 class Accounts:
@@ -103,8 +117,11 @@ class Accounts:
     def last_for(self, epoch: int, to: Iterable[str]) -> list[tuple[str, int]]:
         """For each gateway the last number that is for it, as `accepted` will say."""
         stream = self.streams.get(epoch)
-        accounts = {} if stream is None else stream.accounts
-        return [(one, accounts[one].wanted.last if one in accounts else 0) for one in to]
+        if stream is None:
+            return [(one, 0) for one in to]
+        found = ((one, stream.accounts.get(one)) for one in to)
+        unmet = stream.for_everybody.last
+        return [(one, unmet if account is None else account.wanted.last) for one, account in found]
 
     def accepted(
         self, epoch: int, first: int, last: int, to: Iterable[str], now: float
@@ -118,7 +135,7 @@ class Accounts:
         for gateway_id in to:
             account = stream.accounts.get(gateway_id)
             if account is None:
-                account = stream.accounts[gateway_id] = Account()
+                account = stream.account(gateway_id)
                 self._tell_ends(gateway_id, epoch, now)
             wanted = account.wanted
             before.append((gateway_id, wanted.last))
@@ -214,6 +231,41 @@ class Accounts:
             if claimed:
                 yield (self.origin, epoch), stream.last, claimed
 
+    def saved_up_to(self, epoch: int) -> int:
+        """Up to which number of an epoch it was saved for whom they are."""
+        stream = self.streams.get(epoch)
+        return 0 if stream is None else stream.saved_last
+
+    def for_everybody(self, epoch: int, numbers: Intervals) -> None:
+        """Nobody knows for whom these are: who is `met` from now on is owed them."""
+        stream = self.streams.get(epoch)
+        if stream is not None:
+            stream.for_everybody.update(numbers)
+            if len(stream.for_everybody) > MAX_WANTED_RANGES:
+                _thin_out(stream.for_everybody)
+
+    def met(self, gateway_id: str, now: float) -> None:
+        """A gateway is known: it is owed, too, what is for everybody."""
+        for epoch, stream in self.streams.items():
+            if len(stream.for_everybody):
+                self.owe(epoch, stream.for_everybody, (gateway_id,), now)
+
+    def owe(self, epoch: int, numbers: Intervals, to: Iterable[str], now: float) -> None:
+        """These may be for these gateways: claim them at once."""
+        stream = self.streams.get(epoch)
+        if stream is None:  # older than all that are kept
+            return
+        for gateway_id in to:
+            if gateway_id not in stream.accounts:
+                self._tell_ends(gateway_id, epoch, now)
+            account = stream.account(gateway_id)
+            account.wanted.update(numbers)
+            if len(account.wanted) > MAX_WANTED_RANGES:
+                _thin_out(account.wanted)
+            if self._is_open(epoch, account):
+                account.wait_s = CLAIM_AFTER_S
+                account.claim_at = self.due_at = now
+
     def forget(self, gateway_id: str) -> None:
         """A gateway is gone for good: nothing is for it any more."""
         for stream in self.streams.values():
@@ -228,6 +280,7 @@ class Accounts:
             if first <= 1:
                 continue
             dropped = Intervals([(1, first - 1)])
+            stream.for_everybody = stream.for_everybody.without(dropped)
             for account in stream.accounts.values():
                 left = account.wanted.without(dropped)
                 self.lost += account.owed.common(dropped).count()
@@ -246,14 +299,13 @@ class Accounts:
 
     def save(self) -> list[Any]:
         """All of it, for `load`."""
-        return [
-            [
-                epoch,
-                stream.last,
-                [[to, a.covered, list(a.wanted)] for to, a in stream.accounts.items()],
-            ]
-            for epoch, stream in self.streams.items()
-        ]
+        rows = []
+        for epoch, stream in self.streams.items():
+            accounts = [[to, a.covered, list(a.wanted)] for to, a in stream.accounts.items()]
+            if len(stream.for_everybody):
+                accounts.append([_EVERYBODY, 0, list(stream.for_everybody)])
+            rows.append([epoch, stream.last, accounts])
+        return rows
 
     def load(self, rows: Iterable[Any], now: float) -> None:
         """Take up what `save` returned; all that is open will be claimed."""
@@ -262,8 +314,13 @@ class Accounts:
             stream = self.streams.get(epoch)
             if stream is None:  # older than all that are kept
                 continue
+            stream.saved_last = last
             for to, covered, wanted in accounts:
-                account = Account(Intervals((first, end) for first, end in wanted), covered)
+                numbers = Intervals((first, end) for first, end in wanted)
+                if to == _EVERYBODY:
+                    stream.for_everybody = numbers
+                    continue
+                account = Account(numbers, covered)
                 stream.accounts[to] = account
                 if self._is_open(epoch, account):
                     account.claim_at = self.due_at = now
@@ -281,7 +338,7 @@ class Accounts:
         for earlier, stream in self.streams.items():
             if earlier >= epoch:
                 continue
-            account = stream.accounts.setdefault(gateway_id, Account())
+            account = stream.account(gateway_id)
             if self._is_open(earlier, account):
                 account.claim_at = self.due_at = now
 

@@ -1,16 +1,20 @@
 """A gateway that messages are routed to: what it takes, what it lacks, and what it says of it.
 
 It believes the origin of a stream: what the origin passes over is not for this gateway, and what is
-neither here nor passed over is asked for. It has no timers: the origin claims until it is told
-that all is here. While a request is not answered, what it asked for may be queued or under way on
-any link between, and nothing else is asked for.
+neither here nor passed over is asked for. It needs no timers for that: the origin claims until it
+is told that all is here. What the log has lost of what was acknowledged nobody claims any more:
+that is asked for again and again, until it has come or the origin has said what became of it. So is
+what messages of later lives of the origin wait for. While a request is not answered, what it asked
+for may be queued or under way on any link between, and nothing else is asked for.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from tree_handler.batch import Epoch, Header
@@ -24,6 +28,8 @@ MAX_ASKED_NUMBERS: Final = 5_000
 """Numbers asked for at once; the answer brings up the next."""
 MAX_ASKED_STREAMS: Final = 1_000
 """Whose requests are remembered; of more, what was asked for longest ago is asked for anew."""
+LOST_AGAIN_S: Final = 10.0
+"""So often what nobody claims is asked for."""
 ASK_AGAIN_S: Final = 1.0
 """A request that is not answered, or brought nothing, is repeated so long after, if the origin
 still claims."""
@@ -70,7 +76,12 @@ class Destination:
         self._send = send
         self._counters = counters
         self._asked: dict[Epoch, _Asked] = {}
+        self._lost = dict(islice(core.repair.gaps.items(), MAX_ASKED_STREAMS))
+        """What the log has lost and has not come again yet: what a start finds missing before
+        something that is there, and all that was lost since."""
         self._number = 0
+        self.due_at = 0.0 if self._lost or core.repair.awaited else math.inf
+        """When `ask_unclaimed` has to be called."""
 
     @property
     def asked(self) -> int:
@@ -86,6 +97,7 @@ class Destination:
         taken = core.take(message.frame, header, link=link, repaired=message.is_repair)
         if not header.logged:
             return [*taken]
+        self.due_at = min(self.due_at, now + LOST_AGAIN_S)
         if core.settings.seals is not None:
             if not any(isinstance(action, Append) for action in taken):
                 return [*taken]  # known, so its seal was not looked at, or refused
@@ -137,7 +149,11 @@ class Destination:
         stream, core = tell.stream, self._core
         actions: list[Action] = []
         for first, last in tell.passed:
-            actions += core.passed_over(stream, first, last)
+            if first <= tell.last:
+                actions += core.passed_over(stream, first, min(last, tell.last))
+            if last > tell.last:  # it knows of none of these any more, and this log had them
+                had = stream in self._lost
+                actions += core.passed_over(stream, max(first, tell.last + 1), last, is_lost=had)
         for first, last in tell.gone:
             actions += core.passed_over(stream, first, last, is_lost=True)
         if tell.tail < tell.last:
@@ -162,10 +178,32 @@ class Destination:
         self._asked.pop(stream, None)
         return [Settle(stream, last)]
 
+    def lost(self, stream: Epoch, numbers: Intervals, now: float) -> None:
+        """The log can't read these any more, and replication knows it."""
+        if stream not in self._lost and len(self._lost) >= MAX_ASKED_STREAMS:
+            return
+        self._lost.setdefault(stream, Intervals()).update(numbers)
+        self.due_at = now
+
+    def ask_unclaimed(self, now: float) -> list[Action]:
+        """Ask for what the log has lost, of what has not come again, and for what holds up more."""
+        if now < self.due_at:
+            return []
+        for stream, numbers in list(self._lost.items()):
+            left = numbers.without(self._core.covered(stream))
+            if len(left):
+                self._lost[stream] = left
+            else:
+                del self._lost[stream]
+        unclaimed = self._core.repair.awaited | self._lost
+        self.due_at = now + LOST_AGAIN_S if unclaimed else math.inf
+        return [one for stream in unclaimed for one in self._ask(stream, unclaimed[stream], now)]
+
     def forget(self, origin: str) -> None:
         """An origin is gone for good: what it was asked for does not come."""
-        for stream in [stream for stream in self._asked if stream[0] == origin]:
-            del self._asked[stream]
+        for known in (self._asked, self._lost):
+            for stream in [stream for stream in known if stream[0] == origin]:
+                del known[stream]
 
     def settle(self, stream: Epoch, last: int) -> list[Action]:
         """Acknowledge all up to a number, if it is covered: a log that is full refused some."""

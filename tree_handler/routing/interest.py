@@ -22,6 +22,7 @@ import msgpack
 
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
+from tree_handler.intervals import Intervals
 from tree_handler.members.own_record import OwnRecord
 from tree_handler.members.place import check_name
 from tree_handler.routing.filter_trie import FilterTrie
@@ -249,6 +250,11 @@ class OwnInterest:
         A gateway that does not know the record would send this one nothing.
         """
         if self._in_log.is_to_be_told_anew(kept_from):
+            self._is_due = self._is_forgotten = True
+
+    def lost(self, lost: Mapping[Epoch, Intervals]) -> None:
+        """The log can't read these numbers any more, by stream; as for `trimmed`."""
+        if self._in_log.may_be_lost(lost):
             self._is_due = self._is_forgotten = True
 
     def next_timer(self) -> float:

@@ -45,6 +45,7 @@ from tree_handler.routing.destination import Destination
 from tree_handler.routing.interest import Interest, Interests
 from tree_handler.routing.locator import Locator
 from tree_handler.routing.passing import Passing
+from tree_handler.routing.recollection import Recollection
 from tree_handler.routing.runs import Run, Ways, cut
 from tree_handler.routing.wire import (
     MAX_HOPS,
@@ -86,6 +87,7 @@ class Routed:
         for (origin, epoch), numbers in core.have.items():
             if origin == core.origin and epoch != core.epoch:
                 self.accounts.ended(epoch, numbers.last)
+        self._recollection = Recollection(self.accounts)
         self.counters: Counter[str] = Counter()
         """What was carried, left out and repaired, by what."""
         self._core = core
@@ -103,7 +105,7 @@ class Routed:
 
     def runs(self, rows: Sequence[Row]) -> list[Run]:
         """Cut a turn's messages into runs, each of which becomes a batch of its own."""
-        return cut(rows, self.interests, self._ways)
+        return cut(rows, self.interests, self._ways, for_everybody=self.is_unsure)
 
     def address(self, run: Run, flags: int) -> bytes:
         """What the seal of a run's next batch says of whom it is for: nothing if nobody seals."""
@@ -119,6 +121,10 @@ class Routed:
             before = [(gateway_id, 0) for gateway_id in to]
         else:
             before = self.accounts.accepted(header.epoch, header.first, header.last, to, now)
+            if self.is_unsure:
+                numbers = Intervals([(header.first, header.last)])
+                self.accounts.for_everybody(header.epoch, numbers)
+                self.counters["for_everybody"] += header.count
         if not before:
             return []
         self.counters["originated"] += 1
@@ -137,6 +143,8 @@ class Routed:
     def update(self, record: Interest, now: float) -> None:
         """A gateway's record has come."""
         replaced = self.interests.update(record)
+        if replaced is record and record.gateway_id != self._own_id:
+            self.accounts.met(record.gateway_id, now)
         if replaced is not None and replaced.epoch != record.epoch:
             self.accounts.claim_anew({record.gateway_id}, now, restarted=True)
 
@@ -171,10 +179,40 @@ class Routed:
                 rows = [entry.row() for entry in batch.decode(frame, header)]
                 to = to.union(*(run.to for run in self.runs(rows)))
             self.accounts.accepted(header.epoch, header.first, header.last, sorted(to), now)
+            self._recollection.read(header)
+
+    def recalled(self, kept_from: Mapping[Epoch, int], now: float, *, is_whole: bool) -> None:
+        """The log was read from the place on up to which accounts were saved: `recall` was called
+        for all that could be read.
+
+        Args:
+            kept_from: the lowest number that the log still holds, by stream.
+            now: monotonic time in seconds.
+            is_whole: whether nothing is missing from that place on.
+
+        """
+        self._recollection.all_read(
+            self._core.have, kept_from, self.interests.everyone, now, is_whole=is_whole
+        )
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether the log has lost who wants what, and neighbours have not told all: until then
+        messages are for everybody, and accounts are right up to where they were saved before."""
+        return self._recollection.is_unsure
+
+    def log_is_read(self, is_read: bool) -> None:
+        """Whether all of the log that can be read was read: before, an origin does not get sure."""
+        self._recollection.log_is_read = is_read
 
     def trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
         """The log dropped its oldest: the lowest number that it still holds, by stream."""
         self.accounts.trimmed(kept_from)
+
+    def lost(self, stream: Epoch, numbers: Intervals, now: float) -> None:
+        """The log can't read these any more, as replication was told: their origin is asked."""
+        if self._core.is_clients(stream) and stream[0] != self._own_id:
+            self._destination.lost(stream, numbers, now)
 
     # -- what comes over links -------------------------------------------------------------------
 
@@ -239,13 +277,17 @@ class Routed:
 
     def next_timer(self) -> float:
         """When `handle_timer` is due."""
-        return self.accounts.due_at if self.locator.reached else math.inf
+        due_at = min(self.accounts.due_at, self._recollection.due_at, self._destination.due_at)
+        return due_at if self.locator.reached else math.inf
 
     def handle_timer(self, now: float) -> list[Action]:
         """Claim what gateways in reach have not said they have."""
+        if now >= self._recollection.due_at:
+            told_all = self._core.repair.has_been_told_all
+            self._recollection.look(now, has_been_told_all=told_all)
+        actions = self._destination.ask_unclaimed(now)
         if now < self.accounts.due_at:
-            return []
-        actions: list[Action] = []
+            return actions
         for stream, last, to in self.accounts.claims(self.locator.reached, now):
             self.counters["claims"] += len(to)
             actions += self._passing.claim(Claim(stream, last, tuple(to)), None, MAX_HOPS)
@@ -280,10 +322,13 @@ class Routed:
         if epoch == self._core.epoch:  # what is not accepted yet is not decided
             passed = passed.without(Intervals([(last + 1, MAX_NUMBER)]))
         actions: list[Action] = []
-        left = wanted
+        left, gone = wanted, Intervals()
         for frame, header in frames:
             numbers = Intervals([(header.first, header.last)])
             left = left.without(numbers)
+            if header.flags & Flags.LOST:
+                gone.update(numbers.common(wanted))
+                continue
             if header.local or header.passed:
                 passed.update(numbers)
                 continue
@@ -291,7 +336,8 @@ class Routed:
             carry = Carry(((ask.asker, before),), frame, is_repair=True)
             actions += self._passing.carry(carry, header, None, MAX_HOPS)
             self.counters["served"] += header.count
-        gone = left if is_all else Intervals()
+        if is_all:
+            gone.update(left)
         self.accounts.answered(ask.asker, epoch, ask.number)
         tell = Tell(ask.asker, ask.stream, last, tail, _first(passed), _first(gone), ask.number)
         return [*actions, *self._passing.to(ask.asker, tell, None, MAX_HOPS)]

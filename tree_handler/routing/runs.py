@@ -53,13 +53,16 @@ class Run:
     way: Way | None = None
 
 
-def cut(rows: Sequence[Row], interests: Interests, ways: Ways | None) -> list[Run]:
+def cut(
+    rows: Sequence[Row], interests: Interests, ways: Ways | None, *, for_everybody: bool = False
+) -> list[Run]:
     """Cut messages into runs, each of which becomes a batch of its own.
 
     Args:
         rows: messages of this gateway's clients, in order.
         interests: what all gateways want.
         ways: who may know shorter ways.
+        for_everybody: who wants a topic is not all known, so all get all.
 
     """
     found: list[Run] = []
@@ -67,9 +70,10 @@ def cut(rows: Sequence[Row], interests: Interests, ways: Ways | None) -> list[Ru
     last: tuple[frozenset[str], Way | None] | None = None
     for at, row in enumerate(rows):
         to = interests.destinations(row[0])
-        if row[1] & _RETAIN:
+        goes_to_all = for_everybody or row[1] & _RETAIN
+        if goes_to_all:
             to = interests.everyone
-        way = None if ways is None or not to or row[1] & _RETAIN else ways.way(row[0])
+        way = None if ways is None or not to or goes_to_all else ways.way(row[0])
         if way is not None and not to <= way.members:
             way = None
         if last is not None and (to != last[0] or way != last[1]):

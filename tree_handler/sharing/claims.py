@@ -17,6 +17,7 @@ import msgpack
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.holders import Group
+from tree_handler.intervals import Intervals
 from tree_handler.members.own_record import OwnRecord
 from tree_handler.members.place import check_name
 from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
@@ -196,6 +197,11 @@ class OwnClaims:
     def trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
         """The log dropped its oldest: the lowest number that it still holds, by stream."""
         if self._in_log.is_to_be_told_anew(kept_from):
+            self.refused()
+
+    def lost(self, lost: Mapping[Epoch, Intervals]) -> None:
+        """The log can't read these numbers any more, by stream."""
+        if self._in_log.may_be_lost(lost):
             self.refused()
 
     def next_timer(self) -> float:

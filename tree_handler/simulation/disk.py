@@ -28,6 +28,8 @@ class Disk:
         most_batches: a longer log is trimmed.
         places: where in the log each of its batches stands, and at last where the next one will.
         is_damaged: since the last start it lost some of its log, or was put by and put back.
+        had: what clients were handed before some of it was lost, of which they may get some again.
+        again: what it has lost while its gateway ran may be handed out once more.
 
     """
 
@@ -41,6 +43,8 @@ class Disk:
     most_batches: float = math.inf
     places: list[int] = field(default_factory=lambda: [0])
     is_damaged: bool = False
+    had: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
+    again: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
 
     def start(self) -> dict[Epoch, Intervals]:
         """What a new life finds."""
@@ -56,9 +60,12 @@ class Disk:
         A disk that was damaged knows no more of what it lost: that may be handed out again here,
         and whether a client has had it is the broker's to know.
         """
+        self.again.clear()
         if self.is_damaged:
             self.is_damaged = False
             self.latest.clear()
+            for stream, numbers in self.handed.items():
+                self.had[stream].update(numbers)
             self.handed.clear()
         for epoch in self.have:
             if last := min(core.handed_out(epoch), self.have[epoch].last):
@@ -72,18 +79,19 @@ class Disk:
         if header.passed:
             self.passed[header.stream].add(header.first, header.last)
 
-    def lose(self, first: int, count: int) -> None:
+    def lose(self, first: int, count: int) -> dict[Epoch, Intervals]:
         """Some batches can't be read any more, by how many there are before them.
 
-        What is written next stands in the place of the last ones, if they are among them.
+        Returns what the log has not any more. What is written next stands in the place of the last
+        ones, if they are among them.
         """
         lost, place = self.log[first : first + count], self.places[first]
         del self.log[first : first + count], self.places[first : first + len(lost)]
         if first == len(self.log):
             self.places[first:] = [place]
         self.is_damaged = True
-        streams = {header.stream for _, header in lost}
-        for stream in streams:
+        found: dict[Epoch, Intervals] = {}
+        for stream in dict.fromkeys(header.stream for _, header in lost):
             kept = [header for _, header in self.log if header.stream == stream]
             gone = Intervals(
                 (header.first, header.last) for _, header in lost if header.stream == stream
@@ -92,6 +100,9 @@ class Disk:
             self.passed[stream] = self.passed[stream].without(gone)
             if not len(self.have[stream]):
                 del self.have[stream]
+            if len(gone):
+                found[stream] = gone
+        return found
 
     def trim(self) -> bool:
         """Drop the oldest batches, if there are too many."""
@@ -109,6 +120,11 @@ class Disk:
     def read_from(self, position: int) -> list[tuple[bytes, Header]]:
         """The batches that stand at a position or behind it."""
         return self.log[bisect_left(self.places, position) :]
+
+    def is_whole_from(self, position: int) -> bool:
+        """Whether no batch that stood at a position or behind it is missing."""
+        found = self.places[bisect_left(self.places, position) :]
+        return found == [*range(position, self.position + 1)]
 
     def kept_from(self) -> dict[Epoch, int]:
         """The lowest number that the log still has, by stream."""

@@ -43,6 +43,7 @@ class FaultOptions:
         lose_page: likewise, some batches in the middle.
         swap_card: likewise, and an older copy of its disk takes the place of the one that is there,
             which comes back the next time.
+        rot: some batches of a gateway that runs can't be read any more, which it finds.
         lasting: probability that what is broken at the end stays so.
 
     """
@@ -68,6 +69,7 @@ class FaultOptions:
     lose_tail: float = 0.0
     lose_page: float = 0.0
     swap_card: float = 0.0
+    rot: float = 0.0
     lasting: float = 0.3
 
     @classmethod
@@ -87,16 +89,15 @@ class FaultOptions:
             lose_tail=damage,
             lose_page=damage,
             swap_card=damage,
+            rot=damage,
         )
 
-    def with_shorter_disks(self, disks: random.Random) -> Self:
-        """These, and in some runs disks that lose their end, or are older ones for a while.
-
-        Where messages are routed, who wants them stands in the log: pages of it stay whole.
-        """
+    def with_damaged_disks(self, disks: random.Random) -> Self:
+        """These, and in some runs disks that lose some of their log, or are older ones for a
+        while."""
         if disks.random() >= DAMAGES:
             return self
-        return replace(self, lose_tail=1.0, swap_card=1.0)
+        return replace(self, lose_tail=1.0, lose_page=1.0, swap_card=1.0, rot=1.0)
 
 
 class Faults:
@@ -157,6 +158,7 @@ class Faults:
             "lose_tail": lambda: self._damage(self._traffic.lose_tail),
             "lose_page": lambda: self._damage(self._traffic.lose_page),
             "swap_card": lambda: self._damage(self._traffic.swap_card),
+            "rot": self._rot,
         }
         self._weights = [getattr(options, kind) for kind in self._kinds]
 
@@ -249,6 +251,10 @@ class Faults:
             gateway_id = self._random.choice(sorted(self._gateways))
             self._end_life(gateway_id, silently=True)
             how(gateway_id)
+
+    def _rot(self) -> None:
+        if self._gateways:
+            self._traffic.rot(self._random.choice(sorted(self._gateways)))
 
     def _fill_disk(self) -> None:
         if self._gateways:

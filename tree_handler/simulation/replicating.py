@@ -150,6 +150,12 @@ class ReplicatingGateway(Gateway):
         self._replicate(self.replication.publish(rows, flags, 0))
         return self.replication.counters.published - before
 
+    def has_lost(self, lost: dict[Epoch, Intervals]) -> None:
+        """It finds that its log can't read these any more."""
+        for stream, numbers in lost.items():
+            self._replicate(self.replication.lost(stream, numbers))
+        self._set_timer()
+
     def waits_for(self) -> Iterator[str]:
         """Tell what this gateway waits for, or keeps another one waiting for: nothing at peace."""
         if self.replication.repair.is_waiting:

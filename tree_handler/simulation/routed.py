@@ -16,14 +16,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, cast
 
-from tree_handler.batch import CONTROL_PREFIX, Entry, Flags
+from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags
 from tree_handler.intervals import Intervals
+from tree_handler.replication.losses import UNDER_WAY_INTERVALS
 from tree_handler.replication.replication import Lost
 from tree_handler.simulation.checks import right_roots
 from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, MakeTree, Start
 from tree_handler.simulation.network import Network
-from tree_handler.simulation.replicating import ReplicatingGateway
+from tree_handler.simulation.replicating import REPAIR_INTERVAL_S, ReplicatingGateway
 from tree_handler.simulation.routed_gateway import Ledger, RoutedGateway
 from tree_handler.simulation.runs import Options, Simulation
 from tree_handler.simulation.traffic import SimulatedTraffic
@@ -53,6 +54,11 @@ class RoutedTraffic(SimulatedTraffic):
         default_factory=lambda: defaultdict(list), init=False
     )
     most_batches: float = field(default_factory=lambda: math.inf, init=False)
+    _told_lost: dict[tuple[str, Epoch], Intervals] = field(
+        default_factory=lambda: defaultdict(Intervals), init=False
+    )
+    """What a gateway has told as lost: an older card may bring it back to its origin later."""
+    _swapped_at: dict[str, float] = field(default_factory=dict, init=False)
     _saved_cards: dict[str, tuple[int, list[bytes], list[Any]] | None] = field(
         default_factory=dict, init=False
     )
@@ -72,11 +78,19 @@ class RoutedTraffic(SimulatedTraffic):
         """See `SimulatedTraffic`; what was saved was on it too."""
         super().lose_disk(gateway_id)
         self.saved.pop(gateway_id, None)
+        self.ledger.records.pop(gateway_id, None)
+
+    def lose_tail(self, gateway_id: str) -> None:
+        """See `SimulatedTraffic`; nothing says any more that there was more to know."""
+        super().lose_tail(gateway_id)
+        self.ledger.records.pop(gateway_id, None)
 
     def swap_card(self, gateway_id: str) -> None:
         """See `SimulatedTraffic`; what was saved is on the card."""
         there = self.disks[gateway_id]
+        self._swapped_at[gateway_id] = self.clock.now
         super().swap_card(gateway_id)
+        self.ledger.records.pop(gateway_id, None)
         saved = self.saved.get(gateway_id)
         if self.disks[gateway_id] is there:
             self._saved_cards[gateway_id] = saved
@@ -130,6 +144,8 @@ class RoutedTraffic(SimulatedTraffic):
             if header.passed or header.control or header.origin == gateway_id:
                 continue
             for number in range(header.first, header.last + 1):
+                if number in self.ledger.for_everybody[header.stream]:
+                    continue
                 if gateway_id not in self.ledger.sent_to[header.stream, number]:
                     yield f"{gateway_id} has {header}, not sent to it"
 
@@ -143,10 +159,14 @@ class RoutedTraffic(SimulatedTraffic):
                 to = self.ledger.due.get((header.stream, number))
                 if header.control or (to is not None and gateway_id in to):
                     due.add(number, number)
+            due = due.without(self._told_lost[gateway_id, header.stream])
             got = disk.have[header.stream].without(disk.passed[header.stream])
             if len(lost := due.without(got)):
                 yield f"{gateway_id} lacks {header.stream} {lost}"
-            elif len(kept_back := due.without(disk.handed[header.stream])):
+            kept_back = due.without(disk.handed[header.stream])
+            if self.most_batches < math.inf and len(kept_back):  # some waited until it was trimmed
+                kept_back = kept_back.common(disk.holds()[header.stream])
+            if len(kept_back) and not len(lost):
                 yield f"{gateway_id} keeps {header.stream} {kept_back} from clients"
 
     def _kept_back(self, gateway_id: str, origin_id: str) -> Iterator[str]:
@@ -171,6 +191,12 @@ class RoutedTraffic(SimulatedTraffic):
             return
         self.given_up += lost.last - lost.first + 1
         wanted = Intervals([(lost.first, lost.last)])
+        self._told_lost[gateway_id, lost.stream].update(wanted)
+        if (
+            self.clock.now - self._swapped_at.get(origin, -math.inf)
+            < UNDER_WAY_INTERVALS * REPAIR_INTERVAL_S
+        ):
+            return  # that was the word of the card before, which had lost it
         if any(not header.passed for _, header in self.disks[origin].read(lost.stream, wanted)):
             self.checks.found(3, f"{gateway_id} gives up {lost}, which {origin} has")
 
@@ -213,7 +239,7 @@ class RoutedOptions(Options):
         most_batches = chance.choice((math.inf, math.inf, BATCHES_FOR_EACH * gateways))
         drawn = cls.any_network(seed, gateways)
         disks = random.Random(f"disks {seed} {gateways}")
-        faults = drawn.faults.with_shorter_disks(disks)
+        faults = drawn.faults.with_damaged_disks(disks)
         return replace(drawn, faults=faults, most_batches=most_batches)
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> RoutedSimulation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,11 +37,21 @@ class Ledger:
     Attributes:
         due: by stream and number, whom the origin knew to want it.
         sent_to: those whom the origin named.
+        for_everybody: numbers of which the origin did not know for whom they are.
+        records: by gateway, what it was told of others since its disk was whole.
 
     """
 
     due: dict[tuple[Epoch, int], frozenset[str]] = field(default_factory=dict)
     sent_to: dict[tuple[Epoch, int], frozenset[str]] = field(default_factory=dict)
+    for_everybody: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
+    records: dict[str, dict[str, Interest]] = field(default_factory=lambda: defaultdict(dict))
+
+    def was_told(self, gateway_id: str, record: Interest) -> None:
+        """A gateway has a record in its log."""
+        known = self.records[gateway_id]
+        if (before := known.get(record.gateway_id)) is None or before.age < record.age:
+            known[record.gateway_id] = record
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,24 +109,31 @@ class RoutedGateway(ReplicatingGateway):
 
     def save(self) -> None:
         """Keep what the log need not be read for again."""
-        self._saved[self.gateway_id] = (
-            self._disk.position,
-            [record.encode() for record in self.interests],
-            self.routed.accounts.save(),
-        )
+        position, accounts = self._disk.position, self.routed.accounts.save()
+        if self.routed.is_unsure:  # the next start reads the log again from there
+            position, accounts = self._before
+        records = [record.encode() for record in self.interests]
+        self._saved[self.gateway_id] = position, records, accounts
 
     def _recall(self) -> None:
         position, records, accounts = self._saved.get(self.gateway_id, (0, [], []))
-        if is_ahead := position > self._disk.position:  # the log has lost its end
-            position, records, accounts = 0, [], []
+        if position > self._disk.position:  # the log has lost its end
+            position, accounts = -1, []
+            self._saved[self.gateway_id] = position, records, accounts
+        self._before = position, accounts
         for record in records:
             self.interests.update(Interest.decode(record))
         self.routed.accounts.load(accounts, self.now)
         for frame, header in self._disk.read_from(position):
             self.routed.recall(frame, header, self.now)
+        kept_from, is_whole = self._disk.kept_from(), self._disk.is_whole_from(position)
+        self.routed.recalled(kept_from, self.now, is_whole=is_whole)
+        self._note_for_everybody()
         self._trimmed()
-        if is_ahead:  # else the log grows past the place of what was saved
-            self.save()
+
+    def _note_for_everybody(self) -> None:
+        for epoch, stream in self.routed.accounts.streams.items():
+            self._ledger.for_everybody[self.gateway_id, epoch].update(stream.for_everybody)
 
     def _repair_due(self, now: float) -> None:
         super()._repair_due(now)
@@ -149,8 +167,18 @@ class RoutedGateway(ReplicatingGateway):
         for run in self.routed.runs([entry.row() for entry in entries]):
             self._run = run
             self._replicate(self.replication.publish(run.rows, flags, 0))
+        if self.routed.is_unsure:
+            self._note_for_everybody()
         self._set_timer()
         return self.replication.counters.published - before
+
+    def has_lost(self, lost: dict[Epoch, Intervals]) -> None:
+        """See `ReplicatingGateway`; what it owes is known to it in memory."""
+        super().has_lost(lost)
+        for stream, numbers in lost.items():
+            self.routed.lost(stream, numbers, self.now)
+        self.own.lost(lost)
+        self._set_timer()
 
     def waits_for(self) -> Iterator[str]:
         """See `ReplicatingGateway`."""
@@ -239,6 +267,7 @@ class RoutedGateway(ReplicatingGateway):
         for entry in batch.decode(frame, header):
             if entry.topic.startswith(TOPIC):
                 record = Interest.decode(entry.payload)
+                self._ledger.was_told(self.gateway_id, record)
                 self.routed.update(record, self.now)
                 self.own.logged(record, header.first)
 
@@ -256,7 +285,7 @@ class RoutedGateway(ReplicatingGateway):
         for number, entry in enumerate(batch.decode(frame, header), header.first):
             due = {
                 record.gateway_id
-                for record in self.interests
+                for record in self._records()
                 if record.gateway_id != self.gateway_id
                 and (
                     entry.retain
@@ -268,6 +297,12 @@ class RoutedGateway(ReplicatingGateway):
             if header.logged:
                 self._ledger.due[header.stream, number] = frozenset(due)
                 self._ledger.sent_to[header.stream, number] = self._run.to
+
+    def _records(self) -> Iterator[Interest]:
+        """What is known here, and what was before the log lost some of it."""
+        yield from self.interests
+        if self.routed.is_unsure:
+            yield from self._ledger.records[self.gateway_id].values()
 
     # -- time ------------------------------------------------------------------------------------
 

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Entry, Epoch, Flags, Header
+from tree_handler.batch import CONTROL_PREFIX, MAX_NUMBER, NOTE_PREFIX, Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import MAX_HELD_BYTES
 from tree_handler.replication.epochs_over import is_over
-from tree_handler.replication.replication import Lost
+from tree_handler.replication.replication import Lost, Replication
 from tree_handler.simulation.checks import Checks, component, linked, usable_paths
 from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, Start
@@ -127,6 +127,22 @@ class SimulatedTraffic:
         if len(disk.log) > count:
             disk.lose(self.chance.randrange(len(disk.log) - count), count)
 
+    def rot(self, gateway_id: str) -> None:
+        """Let a gateway that runs find that it can't read a part of its log any more."""
+        gateway = self._gateways[gateway_id]
+        count = self.chance.randrange(1, MOST_DAMAGED + 1)
+        there = len(self.disks[gateway_id].log)
+        if isinstance(gateway, ReplicatingGateway) and there > count:
+            disk = self._damaged(gateway_id)
+            lost = disk.lose(self.chance.randrange(there - count), count)
+            for stream, numbers in lost.items():
+                if Replication.is_clients(stream):
+                    # An origin that has lost a page too may send what it passed over before.
+                    done = gateway.replication.handed_out(stream)
+                    disk.again[stream].update(numbers.without(_behind(done)))
+                    disk.handed[stream] = disk.handed[stream].without(numbers)
+            gateway.has_lost(lost)
+
     def swap_card(self, gateway_id: str) -> None:
         """Let a gateway that is down have an older copy of its disk, or the newer one again."""
         there = self._damaged(gateway_id)
@@ -148,6 +164,11 @@ class SimulatedTraffic:
     def handed(self, gateway: Receiver, header: Header, first: int) -> None:
         """Check what a gateway hands its clients (invariants 4 and 5)."""
         gateway_id, numbers = gateway.gateway_id, gateway.handed(header)
+        again = self.disks[gateway_id].again
+        if header.logged and again[header.stream].covers(first, header.last):
+            numbers.add(first, header.last)
+            again[header.stream] = again[header.stream].without(Intervals([(first, header.last)]))
+            return
         last = numbers.last
         if numbers.add(first, header.last) != header.last - first + 1:
             self.checks.found(4, f"{gateway_id} hands out {header} from {first} on a second time")
@@ -159,7 +180,9 @@ class SimulatedTraffic:
         """Check order across the lives of an origin, as far as it can know of them all."""
         if header.control or not header.logged or header.origin in self._lost_disks:
             return
-        latest = self.disks[gateway_id].latest
+        latest, had = self.disks[gateway_id].latest, self.disks[gateway_id].had
+        if had[header.stream].covers(header.first, header.last):
+            return
         is_forgotten = is_over(self.disks[header.origin].have, header.stream)
         if header.epoch < latest.get(header.origin, 0) and not is_forgotten:
             what = f"{gateway_id} hands out {header} behind epoch {latest[header.origin]}"
@@ -261,3 +284,7 @@ class SimulatedTraffic:
         """Check that nothing was sent since ``sent`` was so many (invariant 7)."""
         if self.sent > before:
             self.checks.found(7, f"replication sent {self.sent - before} messages in still time")
+
+
+def _behind(number: int) -> Intervals:
+    return Intervals([(number + 1, MAX_NUMBER)])

@@ -12,7 +12,8 @@ from unreadable_files import Unreadable
 
 from gateway.links.handshake import Credentials
 from gateway.links.node import TreeNode
-from gateway.links.routed_part import FILE_NAME, RoutedPart
+from gateway.links.routed_file import FILE_NAME
+from gateway.links.routed_part import RoutedPart
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import LogError, MessageLog
 from tree_handler import batch
@@ -34,10 +35,10 @@ def records(log: MessageLog) -> list[Interest]:
     ]
 
 
-def routed_node(log: MessageLog, folder: Path) -> tuple[TreeNode, RoutedPart]:
+def routed_node(log: MessageLog, folder: Path, epoch: int = 1) -> tuple[TreeNode, RoutedPart]:
     settings = NodeSettings(
         Credentials("gw", "test", bytes(32)),
-        Identity("gw", 1, 1.0, "127.0.0.1"),
+        Identity("gw", epoch, 1.0, "127.0.0.1"),
         Parameters(hello_s=0.05),
         floods_clients=False,
     )
@@ -189,5 +190,70 @@ async def test_what_is_owed_behind_the_lost_end_of_a_log_is_known_to_the_start_a
         assert again.core.accounts.owed() == owed
     finally:
         await again.stop()
+        await node.stop()
+        log.close()
+
+
+# -- a log that has lost a page -------------------------------------------------------------------
+
+
+async def test_what_stands_behind_a_lost_page_of_the_log_is_owed_to_who_is_told_of_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = MessageLog(tmp_path / "log")
+    log.open()
+    other = Interest("other", 1, 1, frozenset({"a/#"}))
+    row = Entry(TOPIC + "other", other.encode(), qos=1).row()
+    flags = Flags.LOGGED | Flags.CONTROL
+    log.append(*batch.make("other", 1, 1, [row], flags=flags, origin_time_us=0))
+    node, part = routed_node(log, tmp_path)
+    await publish(node, 20)
+    assert part.core.accounts.owed() == {"other": 20}
+    await node.stop()
+    log.close()  # as after a kill: nothing was saved at the end
+    (path,) = (tmp_path / "log").glob("*.log")
+    data = bytearray(path.read_bytes())
+    data[30] ^= 1
+    path.write_bytes(data)
+    log = MessageLog(tmp_path / "log")
+    log.open()
+    node, part = routed_node(log, tmp_path, epoch=2)
+    try:
+        assert not part.interests.everyone
+        assert "messages go to all gateways" in caplog.text
+        part.core.update(other, 0.0)
+        assert part.core.accounts.owed() == {"other": 20}
+        await part.stop()
+        again = RoutedPart(node, tmp_path)
+        assert again.core.is_unsure, "the next start reads the log once more"
+        assert again.interests.everyone == {"other"}, "though the log may have dropped it by then"
+        assert again.core.accounts.owed() == {"other": 20}
+        await again.stop()
+    finally:
+        await node.stop()
+        log.close()
+
+
+async def test_what_a_gateway_wants_is_told_anew_when_the_page_of_the_log_where_it_stood_is_lost(
+    tmp_path: Path,
+) -> None:
+    log = MessageLog(tmp_path / "log")
+    log.open()
+    node, part = routed_node(log, tmp_path)
+    part.begin(["a/#"])
+    try:
+        await until(lambda: bool(records(log)))
+        first = records(log)[0].version
+        await publish(node, 3)
+        (path,) = (tmp_path / "log").glob("*.log")
+        data = bytearray(path.read_bytes())
+        data[data.index(TOPIC.encode())] ^= 1
+        path.write_bytes(data)
+        assert not records(log)
+        assert node.exchange.look_through_damage()
+        await until(lambda: bool(records(log)))
+        assert records(log)[0].version > first
+    finally:
+        await part.stop()
         await node.stop()
         log.close()

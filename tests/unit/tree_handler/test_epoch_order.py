@@ -158,6 +158,31 @@ def test_in_whatever_order_lives_and_restarts_all_is_handed_out_once_and_in_orde
     assert gateway.got == [(epoch, n) for epoch, last in lasts.items() for n in range(1, last + 1)]
 
 
+def test_a_word_on_the_end_of_a_life_that_comes_behind_a_later_one_changes_nothing() -> None:
+    """The page in which it stood was lost, and a neighbour has brought it back."""
+    order = epoch_order.EpochOrder(("gw-1", 1), {}, from_origin_alone=True)
+    order.read(*begins(9, {7: 10, 8: 7}))
+    order.read(*begins(8, {7: 17}))
+    assert order.expected() == {("gw-0", 7): 10, ("gw-0", 8): 7}
+
+
+def test_what_an_origin_has_and_later_lives_wait_for_is_known_and_nothing_behind_its_end() -> None:
+    have = {
+        ("gw-0", 7): Intervals([(1, 3), (6, 9), (20, 20)]),
+        ("gw-0", 8): Intervals([(2, 2)]),
+        ("$gw-0", 9): Intervals([(1, 1)]),
+        ("gw-0", 9): Intervals([(1, 1)]),
+    }
+    order = epoch_order.EpochOrder(
+        ("gw-1", 1), have, [begins(9, {6: 2, 7: 10, 8: 2})], from_origin_alone=True
+    )
+    assert order.awaited() == {
+        ("gw-0", 6): Intervals([(1, 2)]),
+        ("gw-0", 7): Intervals([(4, 5), (10, 10)]),
+        ("gw-0", 8): Intervals([(1, 1)]),
+    }
+
+
 def test_as_many_earlier_lives_as_may_be_named_are_read() -> None:
     present = epoch_order.MAX_NAMED + 2
     frame, header = begins(present, dict.fromkeys(range(1, present), 1 << 40))

@@ -412,3 +412,12 @@ def test_what_came_after_later_messages_were_trimmed_can_be_sent() -> None:
     one.sent.clear()
     one.take(1, Seek(("gw-2", 1, 1), {OLD: Intervals([(1, 3)])}), 0.0)
     assert (1, (message(OLD, 1)[0], True)) in one.sent
+
+
+def test_what_is_over_stays_so_where_a_note_of_it_is_found_lost_which_is_written_again() -> None:
+    over = epochs_over.note_of("gw-0")
+    core = Replication("gw-1", 1, {over: Intervals([(3, 5)])})
+    (again,) = core.lost(over, Intervals([(4, 5)]))
+    assert isinstance(again, Append)
+    assert (again.header.stream, again.header.first, again.header.last) == (over, 4, 5)
+    assert epochs_over.is_over(core.have, ("gw-0", 4))
