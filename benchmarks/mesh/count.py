@@ -140,6 +140,15 @@ class Count:
         """Messages that publishers had an acknowledgement for."""
         return sum(stream.acknowledged.count() for stream in self.streams)
 
+    @property
+    def delivered(self) -> int:
+        """Messages that subscribers have, each once for each of them."""
+        return sum(
+            received.have.count()
+            for streams in self.received.values()
+            for received in streams.values()
+        )
+
     def total(self, what: str) -> int:
         """The sum of ``doubled``, ``disordered``, ``overtaken`` or ``redelivered`` over all."""
         return sum(

@@ -59,7 +59,7 @@ class SharedSpool:
         self._log = log
         self._limits = limits
         self._seals = seals
-        kept, self._known_to = _read(log)
+        kept, self._known_to, self._is_whole = _read(log)
         for stream, numbers in kept.elsewhere.items():
             log.have.setdefault(stream, Intervals()).update(numbers)
         self.core = Sharing(own, group, kept, limits, self._loop.time())
@@ -104,7 +104,12 @@ class SharedSpool:
                 self.write()
 
     def write(self) -> None:
-        """Note what is in which spool; a disk that does not take it has all of it the next time."""
+        """Note what is in which spool; a disk that does not take it has all of it the next time.
+
+        What this start could not read is not replaced by less: the next start reads it.
+        """
+        if not self._is_whole:
+            return
         assert self._node is not None
         have = self._node.replication.have
         self.core.forget(lambda stream: is_over(have, stream))
@@ -215,25 +220,27 @@ def _is_shared(header: Header) -> bool:
     return not (header.control or header.passed or header.origin.startswith(NOTE_PREFIX))
 
 
-def _read(log: MessageLog) -> tuple[KeptNumbers, int]:
-    """What the file says, and what the spool holds since it was written; the position behind that.
+def _read(log: MessageLog) -> tuple[KeptNumbers, int, bool]:
+    """What the file says, and what the spool holds since it was written; the position behind that,
+    and whether all of it could be read.
 
     Without a file nothing is known of what the spool holds, and none of it is told.
     """
-    kept, position = KeptNumbers(), log.position
+    kept, position, is_whole = KeptNumbers(), log.position, True
     try:
         found = _file(log).read(_numbers)
         if found is None:
-            return kept, position
+            return kept, position, is_whole
         kept, known_to = found
         for _, header in log.read_from(known_to):
             if header.logged and _is_shared(header):
                 kept.mine.setdefault(header.stream, Intervals()).add(header.first, header.last)
     except OSError as error:
-        _log.error("what is in which spool is not known: %s", error)
+        is_whole = False
+        _log.error("what is in which spool is not known until the next start: %s", error)
     for stream in kept.mine.keys() & log.have.keys():  # damage may have cost it some
         kept.mine[stream] = kept.mine[stream].common(log.have[stream])
-    return kept, position
+    return kept, position, is_whole
 
 
 def _file(log: MessageLog) -> KeptFile:

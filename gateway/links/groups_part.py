@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import msgpack
-
 from gateway.kept_file import KeptFile
 from gateway.links.node import TreeNode
+from gateway.record_file import RecordFile
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import ProtocolError
@@ -67,7 +67,8 @@ class GroupsPart:
         carried_to: Callable[[str], Collection[str]] | None = None,
     ) -> None:
         self._node = node
-        self._file = KeptFile(folder / FILE_NAME, _WITHOUT)
+        kept = KeptFile(folder / FILE_NAME, _WITHOUT)
+        self._file = RecordFile(kept, "shared subscriptions elsewhere", self._kept)
         core = node.replication
         self._own_id = core.origin
         self._place_of = place_of
@@ -197,8 +198,14 @@ class GroupsPart:
             record = Claims.decode(entry.payload)
             if not record.gateway_id == header.origin == entry.topic.removeprefix(TOPIC):
                 raise ProtocolError("shared subscriptions of another gateway", record.gateway_id)
-            if touched := self.groups.update(record):
-                self._touched(touched)
+            self._take(record)
+
+    def _kept(self, packed: bytes) -> None:
+        self._take(Claims.decode(packed))
+
+    def _take(self, record: Claims) -> None:
+        if touched := self.groups.update(record):
+            self._touched(touched)
 
     def _moved(self, now: float) -> None:
         self.groups.moved(self._node.locator.reached)
@@ -227,10 +234,11 @@ class GroupsPart:
 
     def next_timer(self) -> float:
         """See `Part`."""
-        return self._own.next_timer() if self._is_ready else float("inf")
+        return min(self._own.next_timer(), self._file.next_timer()) if self._is_ready else math.inf
 
     def handle_timer(self, now: float) -> None:
         """See `Part`."""
+        self._file.handle_timer(now)
         record = self._own.take(now) if self._is_ready else None
         if record is not None:
             entry = Entry(TOPIC + record.gateway_id, record.encode(), qos=1)
@@ -271,22 +279,10 @@ class GroupsPart:
         self._save()
 
     def _save(self) -> None:
-        try:
-            self._file.write(msgpack.packb([record.encode() for record in self.groups]))
-        except OSError as error:
-            _log.error("who is there of shared subscriptions elsewhere is not kept: %s", error)
+        self._file.save(lambda: [record.encode() for record in self.groups])
 
     def _recall(self) -> None:
-        try:
-            records = self._file.read(_records)
-        except OSError as unread:
-            _log.error("only what the log tells of shared subscriptions is known: %s", unread)
-            records = None
-        for packed in records or ():
-            try:
-                self.groups.update(Claims.decode(packed))
-            except ProtocolError as error:
-                _log.warning("%s: a record is left out: %s", self._file.path, error)
+        self._file.recall()
         for frame, header in self._node.log.control():
             for entry in _entries(frame, header):
                 try:
@@ -301,10 +297,6 @@ def _entries(frame: bytes, header: Header) -> Iterable[Entry]:
     except ProtocolError as error:
         _log.warning("%s can't be read: %s", header, error)
         return ()
-
-
-def _records(data: bytes) -> list[bytes]:
-    return [bytes(record) for record in msgpack.unpackb(data)]
 
 
 def _no_member(entry: Entry, group: Group, hops: int) -> bool:

@@ -17,13 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgpack
-
 from gateway.access.changes import TRAIL as AUDIT
 from gateway.event_log.audit import AuditTrail
 from gateway.kept_file import KeptFile
 from gateway.links.node import TreeNode
 from gateway.log.message_log import MessageLog
+from gateway.record_file import RecordFile
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import ProtocolError
@@ -65,12 +64,13 @@ class Members:
         self.known = Membership()
         self._trail = AuditTrail(folder / AUDIT)
         self._noted = RateLimit(NOTED_PER_S, NOTED_AT_ONCE)
-        self._file = KeptFile(folder / FILE_NAME, _WITHOUT)
+        kept = KeptFile(folder / FILE_NAME, _WITHOUT)
+        self._file = RecordFile(kept, "members", self._kept)
         self._told: _Told | None = None
 
     def recall(self, log: MessageLog) -> None:
         """Take the records that the file has, and those that the log still holds."""
-        self._load()
+        self._file.recall()
         for frame, header in log.control():
             try:
                 entries = batch.decode(frame, header)
@@ -137,24 +137,14 @@ class Members:
             self.publish(told.node, told.record)
 
     def _save(self) -> None:
-        records = [record.encode() for record in self.known]
-        try:
-            self._file.write(msgpack.packb(records))
-        except OSError as error:
-            _log.error("members are not kept, so a restart may not know all: %s", error)
+        self._file.save(lambda: [record.encode() for record in self.known])
 
-    def _load(self) -> None:
-        try:
-            records = self._file.read(_records)
-        except OSError as error:
-            _log.error("only what the log tells of members is known: %s", error)
-            return
-        for packed in records or ():
-            # One by one: an earlier version took records that are none any more.
-            try:
-                self.known.update(MemberRecord.decode(packed))
-            except ProtocolError as error:
-                _log.warning("%s: a record is left out: %s", self._file.path, error)
+    def read_again(self, now: float) -> None:
+        """Take the records of the file now if a start could not: some are in no log any more."""
+        self._file.handle_timer(now)
+
+    def _kept(self, packed: bytes) -> None:
+        self.known.update(MemberRecord.decode(packed))
 
     def receive(self, entry: Entry, header: Header) -> None:
         """Take a control message; other topics are not this module's.
@@ -219,7 +209,3 @@ class Members:
             version = notice.version if notice.epoch == own.epoch else own.version
             told.record = dataclasses.replace(own, version=version)
             self.publish(told.node, told.record)
-
-
-def _records(data: bytes) -> list[bytes]:
-    return [bytes(record) for record in msgpack.unpackb(data)]

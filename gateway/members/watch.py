@@ -85,6 +85,7 @@ class MemberWatch:
 
     def handle_timer(self, now: float) -> None:
         """See `Part`."""
+        self._members.read_again(now)
         reached = self._node.locator.reached
         known = self._members.known
         before = known.suspects

@@ -79,7 +79,16 @@ class PacedReading:
             (self._transport.resume_reading if reads else self._transport.pause_reading)()
         if self._unread and not self._is_held_up and self._next_turn is None:
             loop = asyncio.get_running_loop()
-            self._next_turn = loop.call_later(pause_s, self._take_turn)
+            self._next_turn = loop.call_later(pause_s, self._take_next_turn)
+
+    def _take_next_turn(self) -> None:
+        transport = self._transport
+        try:
+            self._take_turn()
+        except Exception:
+            if transport is not None:
+                transport.abort()  # as the event loop does where a read fails: none would follow
+            raise
 
 
 class PacedTransport(LayerTransport):

@@ -90,6 +90,7 @@ class Chaos:
         self.disordered = 0
         self.overtaken = 0
         self.acknowledged = 0
+        self.delivered = 0
         self.examples: list[str] = []
         self.lost_sessions: list[str] = []
         self.died: list[str] = []
@@ -224,6 +225,7 @@ class Chaos:
         unsettled = {p.client_id: p.unsettled for p in traffic.publishers.values() if p.unsettled}
         if unsettled:
             self.lost.append(f"exchanges that never ended: {unsettled}")
+        self.delivered = count.delivered
         self.doubled = count.total("doubled")
         # A spool holds batches as they came; who reads it puts them in order.
         count.received.pop(COLLECTOR_NAME, None)
@@ -232,7 +234,8 @@ class Chaos:
         self.acknowledged = count.acknowledged
         self.examples = [line for line in count.examples if COLLECTOR_NAME not in line]
         self.lost_sessions = count.lost_sessions
-        self._note(f"acknowledged {self.acknowledged}, faults {dict(self.faults)}")
+        told = f"acknowledged {self.acknowledged}, delivered {self.delivered}"
+        self._note(f"{told}, faults {dict(self.faults)}")
 
 
 class Spool:

@@ -45,7 +45,8 @@ async def test_nothing_is_lost_doubled_or_out_of_order_in_chaos(
     chaos = Chaos(tmp_path, seed, seconds(request.config), mode)
     try:
         await chaos.run()
-        print(f"{chaos.acknowledged} messages acknowledged; {dict(chaos.faults)}")
+        told = f"{chaos.acknowledged} messages acknowledged, {chaos.delivered} deliveries"
+        print(f"{told}; {dict(chaos.faults)}")
         assert chaos.acknowledged > 100
         assert sum(chaos.faults.values()) > 5
         assert not chaos.died, "\n".join(chaos.died)

@@ -18,6 +18,7 @@ from broker_world import Client, Wire, World
 
 from gateway.broker.hooks import Client as Known
 from gateway.broker.inbound.connection import Connection
+from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.sessions.wills import REFUSED, UNFIT
 from gateway.mqtt import (
     Connect,
@@ -246,6 +247,29 @@ async def test_a_connection_that_can_not_be_written_to_costs_no_other_its_packet
     assert await is_served(world)
     assert wire.is_cut
     assert world.core.refusals.counts["set aside: write to a connection"]
+
+
+async def test_an_answer_to_what_came_again_that_fails_keeps_no_other_answer_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, acknowledge = 0, Publisher.acknowledge
+
+    def second_fails(publisher: Publisher, qos: int, packet_id: int) -> None:
+        nonlocal answers
+        answers += 1
+        if answers == 2:
+            raise RuntimeError("nobody foresaw it")
+        acknowledge(publisher, qos, packet_id)
+
+    monkeypatch.setattr(Publisher, "acknowledge", second_fails)
+    client = world.clients[0]
+    await settle(world, client)
+    client.publish("a/1", 2)
+    (sent,) = client.sent.values()
+    client.send(replace(sent.publish, dup=True))
+    await settle(world, client)
+    assert answers > 1
+    assert await is_served(world)
 
 
 @pytest.mark.parametrize("version", [Version.V311, Version.V5])

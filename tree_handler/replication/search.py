@@ -309,7 +309,7 @@ class Searches:
         if search.waiting:
             return []
         del self._active[number]
-        self._settle(number, search)
+        revoked = self._settle(number, search)
         answer = Sought.fitting(
             number,
             _present(search.left),
@@ -319,19 +319,25 @@ class Searches:
         )
         if search.parent is None:
             self.result = answer
-            return []
-        return [SendSought(search.parent, answer)]
+            return revoked
+        return [*revoked, SendSought(search.parent, answer)]
 
-    def _settle(self, number: SearchId, search: _Search) -> None:
+    def _settle(self, number: SearchId, search: _Search) -> list[Action]:
+        """Let an answer settle; of another seeker's that makes room for it nobody links late is
+        asked, so that it proves nothing any more."""
         seeker = number[:2]
-        superseded = [other for other in self._answered if other[:2] == seeker]
-        if not superseded and len(self._answered) >= MAX_SEARCHES:
-            superseded = [next(iter(self._answered))]
-        for other in superseded:
+        over = [other for other in self._answered if other[:2] == seeker]
+        revoked: list[Action] = []
+        if not over and len(self._answered) >= MAX_SEARCHES:
+            others = (one for one, of in self._answered.items() if of.parent is not None)
+            over = [next(others)]
+            revoked = self._unsettled(over[0])
+        for other in over:
             del self._answered[other]
             self._forget(other)
         search.until += self._settle_s
         self._answered[number] = search
+        return revoked
 
     def _unsettled(self, number: SearchId) -> list[Action]:
         """Somebody who linked late could not look: the answer proves nothing any more."""

@@ -252,7 +252,10 @@ class Acceptance:
         """Deliver and acknowledge in the order of the commits, until a time or the end."""
         while self._settling:
             commit = self._settling[0]
-            self._settle_some(commit, until_s)
+            try:
+                self._settle_some(commit, until_s)
+            except Exception as error:  # else nothing behind it would be answered any more
+                self._outlet.failures.failed("answers to what the log has", error)
             if commit.accepted:
                 break
             self._settling.popleft()
@@ -270,17 +273,18 @@ class Acceptance:
         while accepted:
             one = accepted.popleft()
             message = one.message
-            if message is not None:
-                if number:
-                    if numbers_all or message.retain:
-                        message.ref = (own, number)
-                    number += 1
-                try:
+            if message is not None and number:
+                if numbers_all or message.retain:
+                    message.ref = (own, number)
+                number += 1
+            try:
+                if message is not None:
                     self._settle_one(one, message, now_s)
-                except Exception as error:  # those behind it are waited for, too
-                    failures.failed("message that the log has", error, message.topic)
-            elif one.publisher is not None:
-                self._answer_again(one, one.publisher)
+                elif one.publisher is not None:
+                    self._answer_again(one, one.publisher)
+            except Exception as error:  # those behind it are waited for, too
+                topic = "" if message is None else message.topic
+                failures.failed("message that the log has", error, topic)
             count += 1
             if not count % PORTION and accepted and self._now() > until_s:
                 break

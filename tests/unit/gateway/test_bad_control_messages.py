@@ -77,7 +77,7 @@ def test_one_bad_record_in_the_file_of_members_costs_that_record(
     kept = [GOOD.encode(), changed(id="gw-c", address="{{1}}"), changed(id="gw-d")]
     (tmp_path / FILE_NAME).write_bytes(msgpack.packb(kept))
     members = Members(tmp_path)
-    members._load()
+    members.read_again(0.0)
     assert [one.id for one in members.known] == ["gw-b", "gw-d"]
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
     assert "a record is left out: member address" in caplog.text

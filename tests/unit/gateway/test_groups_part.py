@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fleet_gateway import Fleet, FleetGateway, until
 from mqtt_peer import Peer
+from unreadable_files import Unopened
 
 from gateway.links.groups_part import FILE_NAME, GroupsPart
 from gateway.log.message_log import MessageLog
@@ -201,6 +202,22 @@ def records(log: MessageLog) -> list[Claims]:
         for entry in batch.decode(frame, header)
         if entry.topic.startswith(TOPIC)
     ]
+
+
+async def test_who_stands_in_a_file_that_a_start_could_not_read_is_known_as_soon_as_it_can_be(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = fleet.gateway("gw", tls=False)
+    await one.start()
+    one.process._groups.groups.update(Claims("other", 1, 1, groups={JOBS: ONLINE}))
+    one.process._groups._save()
+    await one.stop()
+    unopened = Unopened(monkeypatch, FILE_NAME)
+    await one.start()
+    assert not knows(one, "other")
+    one.process._groups._save()
+    unopened.end()
+    await until(lambda: knows(one, "other"))
 
 
 async def test_one_bad_record_in_the_file_costs_that_record(

@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 from tree_host import until
+from unreadable_files import Unopened
 
 from gateway.event_log.audit import AuditTrail
 from gateway.links.handshake import Credentials
@@ -88,6 +89,31 @@ async def test_a_restart_knows_the_members_whose_records_its_log_has_dropped(
         members.known.update(record("gw-2"))
         await fill(node)
         await until(lambda: bool(versions(log)) and min(versions(log)) > 1)
+        again = Members(tmp_path)
+        again.recall(log)
+        assert [one.id for one in again.known] == ["gw", "gw-2"]
+
+
+async def test_a_start_that_cannot_read_the_file_of_members_replaces_it_by_nothing_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Members(tmp_path)
+    async with running(tmp_path) as (node, log):
+        before.recall(log)
+        before.publish(node, record("gw"))
+        before.known.update(record("gw-2"))
+        await fill(node)
+        await until(lambda: bool(versions(log)) and min(versions(log)) > 1)
+    unopened = Unopened(monkeypatch, FILE_NAME)
+    async with running(tmp_path) as (node, log):
+        members = Members(tmp_path)
+        members.recall(log)
+        assert [one.id for one in members.known] == ["gw"]
+        members.publish(node, record("gw"))
+        kept_from = log.position - log.length
+        await fill(node)
+        await until(lambda: log.position - log.length > kept_from)
+        unopened.end()
         again = Members(tmp_path)
         again.recall(log)
         assert [one.id for one in again.known] == ["gw", "gw-2"]

@@ -308,6 +308,46 @@ def test_who_has_too_many_searches_says_that_its_answer_proves_nothing(
     assert not answer.sought.complete
 
 
+def test_an_answer_that_makes_room_before_it_has_settled_proves_nothing_any_more() -> None:
+    core = Searches("gw", 1, lambda _: Intervals(), 10.0)
+    core.link_up(1, 0.0)
+    core.link_up(2, 0.0)
+    wanted = {STREAM: Intervals([(1, 1)])}
+
+    def answered(seeker: str) -> list[Sought]:
+        number = (seeker, 1, 1)
+        core.receive_seek(1, Seek(number, wanted), 0.0)
+        nothing = Sought(number, wanted, frozenset(), complete=True)
+        sent = core.receive_sought(2, nothing)
+        assert all(isinstance(one, SendSought) and one.link == 1 for one in sent)
+        return [one.sought for one in sent if isinstance(one, SendSought)]
+
+    for number in range(search.MAX_SEARCHES):
+        (told,) = answered(f"seeker-{number}")
+        assert told.complete
+    revoked, told = answered("one-more")  # whoever links now is not asked for the first one
+    assert (revoked.number[0], revoked.complete) == ("seeker-0", False)
+    assert (told.number[0], told.complete) == ("one-more", True)
+
+
+def test_the_own_answer_makes_no_room_for_those_of_others() -> None:
+    core = Searches("gw", 1, lambda _: Intervals(), 10.0)
+    core.link_up(1, 0.0)
+    core.link_up(2, 0.0)
+    wanted = {STREAM: Intervals([(1, 1)])}
+    asked = [one for one in core.begin(wanted, 0.0) if isinstance(one, SendSeek)]
+    for one in asked:
+        core.receive_sought(one.link, Sought(one.seek.number, wanted, frozenset(), complete=True))
+    for seeker in range(search.MAX_SEARCHES):
+        number = (f"seeker-{seeker}", 1, 1)
+        core.receive_seek(1, Seek(number, wanted), 0.0)
+        core.receive_sought(2, Sought(number, wanted, frozenset(), complete=True))
+    assert core.result is not None
+    (sent,) = core.link_up(3, 0.0)
+    assert isinstance(sent, SendSeek)
+    assert sent.seek.number == core.result.number
+
+
 def test_searches_that_are_over_are_remembered_within_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
