@@ -45,7 +45,7 @@ BROKER_LINES = 14_796 * 3 // 4
 """A quarter fewer than before the broker got rooms."""
 
 LIMITS: Mapping[tuple[str, str], int] = {
-    (LINES, BROKER): 20_460,
+    (LINES, BROKER): 20_480,
 }
 """What stands above its goal today, by measure and part."""
 
