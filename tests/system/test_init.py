@@ -237,10 +237,12 @@ def test_a_fleet_of_several_machines_is_a_folder_for_each(tmp_path: Path) -> Non
     assert "scp -rp" in out
     for name in ("gw-a", "gw-b", "gw-c"):
         assert faults(folder / name / "hedgerow.toml") == []
-        assert (
-            "--config /etc/hedgerow/hedgerow.toml"
-            in (folder / name / "hedgerow.service").read_text()
-        )
+        # The program of this machine may be nowhere there.
+        unit = (folder / name / "hedgerow.service").read_text()
+        runs = "/opt/hedgerow/bin/hedgerow run --config /etc/hedgerow/hedgerow.toml"
+        assert f"ExecStart={runs}\n" in unit
+        assert "ProtectHome=read-only" not in unit
+        assert "/opt/hedgerow/bin/pip install hedgerow" in out
         # What makes gateways, and the password in clear, are on none.
         assert not {"authority/ca.key.pem", "operator.password"} & files(folder / name).keys()
     written = tomllib.loads((folder / "gw-a" / "hedgerow.toml").read_text())
