@@ -17,7 +17,7 @@ from gateway import replaced_file
 from gateway.certificates import private_keys
 from gateway.certificates.authority_folder import SECRET
 from gateway.commands import certifying, enrolling, new_files, next_steps
-from gateway.commands.errors import FailedError
+from gateway.commands.errors import FailedError, WrongUseError
 from gateway.configuration import config
 from gateway.configuration import place as config_place
 from gateway.enrolment.requests import TrustedNow
@@ -78,8 +78,13 @@ def _written(given: EnrolmentToken, folder: Path, kept: Path) -> Path:
     """Get what the gateway needs, and write it; return its unit."""
     new_files.refuse_taken(folder, [files.CONFIGURATION, "tls"])
     with certifying.named_errors():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        key = _key(kept)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            key = _key(kept)
+        except private_file.OpenToOthersError:
+            raise
+        except OSError as error:  # the key that is kept beside it is no name of the user's
+            raise WrongUseError(f"join: {folder}: {error.strerror or error}") from error
     welcome, trusted = _asked(given, key)
     _check_address(welcome.plan)
     tls = {

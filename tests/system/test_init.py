@@ -142,6 +142,15 @@ async def test_from_nothing_to_the_first_reading_by_what_is_printed(tmp_path: Pa
     async with running(folder / "hedgerow.toml"):
         assert "/host/" in await hedgerow(*typed(sub), "-C", "4")
         assert '"n":"host/load1"' in await hedgerow(*typed(get))
+        # What writes takes the configuration's own keys: it is let in, and told what is wrong.
+        own = ("--config", str(folder / "hedgerow.toml"))
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [*HEDGEROW, "members", "--forget", "gw-x", *own],
+            capture_output=True,
+            text=True,
+        )
+        assert done.stderr == "hedgerow: 4.04 no such member\n"
         process = await asyncio.create_subprocess_exec(
             *("mosquitto_sub", *who, "-t", "+/+/+/host/#", "-C", "1", "-v"), stdout=subprocess.PIPE
         )
