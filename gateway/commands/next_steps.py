@@ -60,7 +60,8 @@ def of_fleet(folder: Path, plans: Sequence[GatewayPlan], secrets: Secrets) -> No
     if first.is_local:
         sys.stdout.write(f"See the tree:\n  hedgerow tree{config}\n")
     else:
-        sys.stdout.write(f"See the tree:\n  hedgerow tree {first.at(first.ports.coap)}\n")
+        key, where = _shell(folder / first.id / "psk"), first.at(first.ports.coaps)
+        sys.stdout.write(f"See the tree:\n  hedgerow tree --psk-file {key} {where}\n")
 
 
 def _say_copies(folder: Path, plans: Sequence[GatewayPlan]) -> None:

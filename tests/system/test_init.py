@@ -244,6 +244,8 @@ def test_a_fleet_of_several_machines_is_a_folder_for_each(tmp_path: Path) -> Non
     code, out, err = init(folder, "--fleet", "gw-a=10.0.0.1", "gw-b=10.0.0.2", "gw-c=fd00::3")
     assert (code, err) == (0, "")
     assert "scp -rp" in out
+    # From another machine the status is told by a key alone.
+    assert out.splitlines()[-1] == f"  hedgerow tree --psk-file {folder}/gw-a/psk 10.0.0.1:5684"
     for name in ("gw-a", "gw-b", "gw-c"):
         assert faults(folder / name / "hedgerow.toml") == []
         # The program of this machine may be nowhere there.
