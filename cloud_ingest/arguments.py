@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 from cloud_ingest.ledger_limits import LedgerLimits
 
 MASTER = "local[*]"
+_MASTER = re.compile(
+    r"local(\[(\*|[1-9]\d*)(,[1-9]\d*)?\])?|local-cluster\[.+\]|(spark|k8s)://\S+|yarn"
+)
+"""What Spark knows for a master (its SparkContext)."""
 """Where Spark runs unless it is told otherwise."""
 
 
@@ -109,9 +114,17 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _master(text: str) -> str:
+    """Spark would answer with a page of its own for what it does not know."""
+    if _MASTER.fullmatch(text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not local[N], spark://, k8s:// or yarn")
+    return text
+
+
 def _add_spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--master",
+        type=_master,
         default=MASTER,
         metavar="MASTER",
         help=f"Spark master: local[N], spark://, k8s://, yarn (default {MASTER})",

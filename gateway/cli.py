@@ -29,6 +29,7 @@ from gateway.commands import (
     output,
     place,
     policy_arguments,
+    remedies,
     resource_arguments,
     sensors,
     simulating,
@@ -52,13 +53,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             command: Command = options.command
             return command(options)
     except WrongUseError as error:
-        output.complain(f"hedgerow: {error}")
+        output.complain(f"hedgerow: {_with_remedy(str(error), error)}")
         return exit_codes.WRONG_USE
     except FailedError as error:
-        output.complain(f"hedgerow: {error}")
+        output.complain(f"hedgerow: {_with_remedy(str(error), error)}")
         return error.exit_code
+    except OSError as error:  # of a file that no command has expected trouble with
+        where = f"{error.filename}: " if error.filename else ""
+        why = f"{where}{error.strerror or error}"
+        output.complain(f"hedgerow: {_with_remedy(why, error)}")
+        return exit_codes.FAILED
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
+
+
+def _with_remedy(line: str, error: BaseException) -> str:
+    what_to_do = remedies.remedy(error)
+    return f"{line}; {what_to_do}" if what_to_do else line
 
 
 # -- run -------------------------------------------------------------------------------------------
@@ -104,7 +115,9 @@ def _config_file(options: argparse.Namespace) -> Path:
     try:
         return given or config_place.find()
     except config_place.NoConfigError as error:
-        raise WrongUseError(f"--config: not given, and {error}") from error
+        raise WrongUseError(
+            f"--config: not given, and {error}: `hedgerow init` writes one"
+        ) from error
 
 
 # -- get, status, tree, drain ----------------------------------------------------------------------
@@ -146,6 +159,11 @@ def _demo(options: argparse.Namespace) -> int:
     from gateway.demo import story  # noqa: PLC0415
     from gateway.demo.fleet import FleetError  # noqa: PLC0415
 
+    if options.json is not None:  # it takes minutes until it is written
+        try:
+            options.json.open("a").close()
+        except OSError as error:
+            raise WrongUseError(f"--json: {options.json}: {error.strerror}") from error
     # A client of a gateway that is killed on purpose has nothing new to say about it.
     logging.getLogger("gmqtt").setLevel(logging.CRITICAL)
     try:

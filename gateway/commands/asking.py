@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -17,9 +17,10 @@ from dtls.datagrams import join_host_port
 from dtls.errors import KeystoreError
 from gateway.coap import client
 from gateway.coap.client import CoapClient, Response
+from gateway.commands import draining
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import complain, print_json
-from gateway.commands.own_gateway import OwnGateway
+from gateway.commands.own_gateway import OwnGateway, with_own_key
 from gateway.configuration import place as config_place
 from gateway.printable import printable, printable_in
 from resource_directory.link_format import LinkFormatError, WebLink, parse
@@ -31,6 +32,10 @@ _JSON = 50
 """The content format application/json (RFC 7252, section 12.3)."""
 
 _UNAUTHORIZED = "4.01"
+_NEEDS = {
+    _UNAUTHORIZED: ": --psk-file names a file with one",
+    "4.03": ": `hedgerow policy explain` says who may; --psk-identity takes another key",
+}
 _CLEAR = "\x1b[H\x1b[2J"
 """Empties a terminal (ECMA-48: CUP and ED)."""
 
@@ -104,6 +109,7 @@ def clients(options: argparse.Namespace) -> int:
 
 
 def _kick(options: argparse.Namespace, query: str) -> int:
+    with_own_key(options)
     forget = "&forget=1" if options.forget else ""
     uri = f"{gateway_uri(options)}/clients?{query}{forget}"
     told = json.loads(good(run(_ask(options, "POST", uri), options)))
@@ -121,7 +127,10 @@ def members(options: argparse.Namespace) -> int:
     """List the gateways of the fleet, or take one out."""
     from gateway.commands import members as form  # noqa: PLC0415  # `hedgerow get` shows no table
 
-    uri, gone = f"{gateway_uri(options)}/members", options.forget
+    gone = options.forget
+    if gone is not None:
+        with_own_key(options)
+    uri = f"{gateway_uri(options)}/members"
     if gone is None:
         found = list(form.read(json.loads(good(run(_ask(options, "GET", uri), options)))))
         if options.json:
@@ -178,6 +187,7 @@ def _watch_endpoints(options: argparse.Namespace, query: str) -> int:
 def _remove_endpoint(options: argparse.Namespace, query: str) -> int:
     if not query:
         raise WrongUseError("remove: which endpoint, as in ep=meter-7, is needed")
+    with_own_key(options)
 
     async def remove() -> WebLink:
         found = await _links(options, "ep", query)
@@ -220,6 +230,8 @@ def sensors(options: argparse.Namespace) -> int:
     """List a gateway's sensors, add one, or remove one."""
     from gateway.commands import sensors as form  # noqa: PLC0415  # as above
 
+    if options.action != "list":
+        with_own_key(options)
     uri = f"{gateway_uri(options)}/sensors"
     if options.action == "list":
         answer = run(_ask(options, "GET", uri, accept=_JSON), options)
@@ -248,6 +260,7 @@ def sensors(options: argparse.Namespace) -> int:
 
 def drain(options: argparse.Namespace) -> int:
     """Take a gateway out, and wait until nothing is there alone."""
+    with_own_key(options)
 
     async def ask_and_wait() -> dict[str, Any]:
         uri = gateway_uri(options)
@@ -266,34 +279,12 @@ def drain(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"id": told["id"], **told["drain"]})
     if not told["drain"]["is_over"]:
-        raise FailedError(f"{told['id']} is not drained: {_what_is_left(told)}")
+        raise FailedError(f"{told['id']} is not drained: {draining.what_is_left(told)}")
     if not options.json:
         neighbours = ", ".join(sorted(told["drain"]["lacking"]))
-        kept = "".join(f"; {what} stay on its disk" for what in _what_stays(told["drain"]))
+        kept = "".join(f"; {what} stay on its disk" for what in draining.what_stays(told["drain"]))
         sys.stdout.write(f"{told['id']} is drained: all it had is at {neighbours}{kept}\n")
     return 0
-
-
-def _what_stays(state: dict[str, Any]) -> Iterator[str]:
-    if state["left_on_disk"]:
-        yield f"{state['left_on_disk']} messages for clients that are away"
-    for who, count in sorted(state["owed"].items()):
-        yield f"{count} messages for {who}, which is out of reach,"
-
-
-def _what_is_left(told: dict[str, Any]) -> str:
-    state = told["drain"]
-    if told["mqtt_clients"]:
-        return f"{told['mqtt_clients']} clients are still connected"
-    if state["uncommitted"]:
-        return f"{state['uncommitted']} bytes are not in its log yet"
-    if not state["lacking"]:
-        return "it has no neighbour to hand its messages to"
-    lacking = {who: count for who, count in state["lacking"].items() if count != 0}
-    return ", ".join(
-        f"{peer} has not told what it has" if count is None else f"{peer} lacks {count} messages"
-        for peer, count in sorted((state["owed"] | lacking).items())
-    )
 
 
 # -- showing ---------------------------------------------------------------------------------------
@@ -363,7 +354,7 @@ def good(answer: Response) -> bytes:
     """The payload of an answer that is no error."""
     if not answer.ok:
         why = printable(answer.payload.decode(errors="replace"))
-        raise FailedError(f"{answer.code} {why}".rstrip())
+        raise FailedError(f"{answer.code} {why}".rstrip() + _NEEDS.get(answer.code, ""))
     return answer.payload
 
 

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import datetime
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -43,6 +44,9 @@ AUTHORITY = "authority"
 Named = Sequence[tuple[str, list[str]]]
 
 
+_NUMBERED = re.compile(r"(?<=\.pem)\.[0-9a-f]{16,40}$")
+
+
 @contextlib.contextmanager
 def named_errors() -> Iterator[None]:
     """Have what is wrong with files told in one line.
@@ -58,7 +62,8 @@ def named_errors() -> Iterator[None]:
     except private_keys.PrivateKeyError as error:
         raise WrongUseError(f"keys: {error}") from error
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+        # Where a key is written first has its certificate's number behind its name.
+        where = f"{_NUMBERED.sub('', str(error.filename))}: " if error.filename else ""
         raise WrongUseError(f"keys: {where}{error.strerror or error}") from error
 
 
@@ -66,12 +71,19 @@ def opened(options: argparse.Namespace) -> Authority:
     """The authority that the arguments name.
 
     Raises:
+        WrongUseError: it is not there.
         AuthorityError: a file of it can't be used.
         CredentialError: its password can't be had.
-        OSError: it is not there.
+        OSError: a file of it can't be read.
 
     """
-    return Authority(_folder(options), _ca_password(options))
+    folder = _folder(options)
+    if not folder.exists():
+        raise WrongUseError(
+            f"keys: {folder}: no such folder: --ca says where the authority is, and `hedgerow keys "
+            "init-ca` makes one"
+        )
+    return Authority(folder, _ca_password(options))
 
 
 def init_ca(options: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import signal
 import sys
 import time
@@ -112,7 +113,11 @@ async def _serve(service: EnrolmentService, host: str, port: int) -> None:
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    at = join_host_port(host, await service.start(host, port))
+    try:
+        at = join_host_port(host, await service.start(host, port))
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise FailedError(f"--listen: {join_host_port(host, port)}: {why}") from error
     sys.stdout.write(f"enrolment at {at}\n")
     sys.stdout.flush()
     try:

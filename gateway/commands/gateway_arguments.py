@@ -53,7 +53,11 @@ def add_host(command: argparse.ArgumentParser) -> None:
 
 def _add_client_options(command: argparse.ArgumentParser, timeout_s: float = 10.0) -> None:
     command.add_argument(
-        "--psk-file", type=Path, metavar="FILE", help="IDENTITY:HEXKEY lines, for coaps"
+        "--psk-file",
+        type=Path,
+        metavar="FILE",
+        help="IDENTITY:HEXKEY lines, for coaps (default: what writes to the gateway of a "
+        "configuration takes its coap.psk_file, if this user may read it)",
     )
     command.add_argument(
         "--psk-identity", metavar="ID", help="which identity of the file (default: the first)"

@@ -17,7 +17,7 @@ from gateway import replaced_file
 from gateway.certificates import private_keys
 from gateway.certificates.authority_folder import SECRET
 from gateway.commands import certifying, enrolling, new_files, next_steps
-from gateway.commands.errors import FailedError
+from gateway.commands.errors import FailedError, WrongUseError
 from gateway.configuration import config
 from gateway.configuration import place as config_place
 from gateway.enrolment.requests import TrustedNow
@@ -41,11 +41,50 @@ def join(options: argparse.Namespace) -> int:
     """
     given = enrolling.read_token(options.token, "join")
     folder = new_files.absolute(options.folder or new_files.own_folder())
-    new_files.refuse_taken(folder, [files.CONFIGURATION, "tls"])
     kept = folder.with_name(f".{folder.name}.key.pem")
+    unit = _unit_before(given, folder, kept)
+    if unit is None:
+        unit = _written(given, folder, kept)
+    _note_written(folder)
+    sys.stdout.write(f"{given.name} is written to {folder}\n")
+    if folder == config_place.SYSTEM.parent and SYSTEMD.is_dir() and not options.no_start:
+        _start(folder, unit)
+        sys.stdout.write(f"{unit.name} is started, and starts with the machine\n")
+    else:
+        next_steps.of_joined(folder, unit)
+    kept.unlink()
+    return 0
+
+
+def _unit_before(given: EnrolmentToken, folder: Path, kept: Path) -> Path | None:
+    """The unit of this gateway, if an attempt has written all and was not heard of again."""
+    own = folder / "tls" / "gateway.key.pem"
+    file = folder / files.CONFIGURATION
+    if not os.path.lexists(kept):
+        return None
+    new_files.take_back(folder)
+    if not file.exists() or not own.exists():
+        return None
     with certifying.named_errors():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        key = _key(kept)
+        _refuse_others(kept)
+        found = config.load(file, config.GatewaySettings)
+        if found.gateway.id != given.name or private_file.read(own) != private_file.read(kept):
+            return None
+    units = (folder / name for name in files.unit_names(given.name))
+    return next((unit for unit in units if unit.exists()), None)
+
+
+def _written(given: EnrolmentToken, folder: Path, kept: Path) -> Path:
+    """Get what the gateway needs, and write it; return its unit."""
+    new_files.refuse_taken(folder, [files.CONFIGURATION, "tls"])
+    with certifying.named_errors():
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            key = _key(kept)
+        except private_file.OpenToOthersError:
+            raise
+        except OSError as error:  # the key that is kept beside it is no name of the user's
+            raise WrongUseError(f"join: {folder}: {error.strerror or error}") from error
     welcome, trusted = _asked(given, key)
     _check_address(welcome.plan)
     tls = {
@@ -64,16 +103,7 @@ def join(options: argparse.Namespace) -> int:
         new_files.make(folder, fill)
     except config.ConfigError as error:
         raise FailedError(f"join: what the fleet hands on: {error}; nothing is written") from error
-    _note_written(folder)
-    kept.unlink()
-    sys.stdout.write(f"{welcome.plan.id} is written to {folder}\n")
-    unit = folder / files.unit_name(welcome.plan)
-    if folder == config_place.SYSTEM.parent and SYSTEMD.is_dir() and not options.no_start:
-        _start(folder, unit)
-        sys.stdout.write(f"{unit.name} is started, and starts with the machine\n")
-    else:
-        next_steps.of_joined(folder, unit)
-    return 0
+    return folder / files.unit_name(welcome.plan)
 
 
 def _key(kept: Path) -> PrivateKey:
@@ -82,13 +112,17 @@ def _key(kept: Path) -> PrivateKey:
     Where others may write beside the folder, one may have put a key there, which he has too.
     """
     if os.path.lexists(kept):
-        found = kept.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-            raise FailedError(f"join: {kept}: no file of this user's: remove it, and repeat this")
+        _refuse_others(kept)
         return private_keys.load(private_file.read(kept))[0]
     key = private_keys.make(private_keys.KINDS[0])
     replaced_file.replace(kept, private_keys.as_pem(key), is_durable=True, mode=SECRET)
     return key
+
+
+def _refuse_others(kept: Path) -> None:
+    found = kept.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        raise FailedError(f"join: {kept}: no file of this user's: remove it, and repeat this")
 
 
 def _asked(given: EnrolmentToken, key: PrivateKey) -> tuple[Welcome, TrustedNow]:

@@ -110,7 +110,7 @@ class MqttClient:
         if not isinstance(answer, ConnAck):
             raise MqttClientError(f"{type(answer).__name__} instead of CONNACK")
         if answer.reason >= _FAILURE:
-            raise MqttClientError(f"connection refused: {_why(answer)}")
+            raise MqttClientError(f"connection refused: {_why(answer)}{_needs(answer.reason)}")
         asked = answer.properties.get(PropertyId.SERVER_KEEP_ALIVE, keep_alive_s)
         self._keep_alive_s = int(asked)
 
@@ -241,6 +241,13 @@ class MqttClient:
             raise MqttClientError(f"the connection was lost: {error}") from error
         except PacketError as error:
             raise MqttClientError(f"what came is no MQTT: {error}") from error
+
+
+def _needs(reason: int) -> str:
+    """Which options say who one is, where that was lacking or wrong."""
+    if reason not in (ReasonCode.NOT_AUTHORIZED, ReasonCode.BAD_USER_NAME_OR_PASSWORD):
+        return ""
+    return "; --user and --password-file say who you are"
 
 
 def _why(packet: ConnAck | Disconnect) -> str:

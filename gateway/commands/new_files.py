@@ -58,6 +58,8 @@ def absolute(folder: Path) -> Path:
 def refuse_taken(folder: Path, names: Sequence[str]) -> None:
     """Refuse a folder that is none, or that has one of these files.
 
+    What an attempt has left that was killed is taken back before.
+
     Raises:
         WrongUseError: it is none, or has one; the file is named.
 
@@ -66,7 +68,20 @@ def refuse_taken(folder: Path, names: Sequence[str]) -> None:
 
     if folder.exists() and not folder.is_dir():
         raise WrongUseError(f"{folder} is no folder")
+    take_back(folder)
     written(lambda: new_folder.refuse_taken(folder, names), folder)
+
+
+def take_back(folder: Path) -> None:
+    """Take back what an attempt has moved into a folder that was killed before it had moved all.
+
+    Raises:
+        WrongUseError: it can't be taken back.
+
+    """
+    from gateway.provisioning import new_folder  # noqa: PLC0415
+
+    written(lambda: new_folder.take_back(folder), folder)
 
 
 def make(folder: Path, fill: Callable[[Path], None]) -> None:

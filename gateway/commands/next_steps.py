@@ -60,7 +60,8 @@ def of_fleet(folder: Path, plans: Sequence[GatewayPlan], secrets: Secrets) -> No
     if first.is_local:
         sys.stdout.write(f"See the tree:\n  hedgerow tree{config}\n")
     else:
-        sys.stdout.write(f"See the tree:\n  hedgerow tree {first.at(first.ports.coap)}\n")
+        key, where = _shell(folder / first.id / "psk"), first.at(first.ports.coaps)
+        sys.stdout.write(f"See the tree:\n  hedgerow tree --psk-file {key} {where}\n")
 
 
 def _say_copies(folder: Path, plans: Sequence[GatewayPlan]) -> None:
@@ -68,16 +69,27 @@ def _say_copies(folder: Path, plans: Sequence[GatewayPlan]) -> None:
         target = f"[{one.address}]" if ":" in one.address else one.address
         source = _shell(folder / one.id)
         sys.stdout.write(f"  scp -rp {source} root@{target}:/etc/hedgerow\n")
-    sys.stdout.write("And there:\n")
+    sys.stdout.write("And there, as root:\n")
+    _say_installation("hedgerow")
     home = config_place.SYSTEM.parent
     _say_service(home, home / "hedgerow.service")
 
 
-def _say_service(folder: Path, unit: Path) -> None:
+def _say_installation(requirement: str) -> None:
+    """Say how the program comes to stand where units for other machines have it."""
+    from gateway.provisioning.files import ELSEWHERE  # noqa: PLC0415
+
+    environment = Path(ELSEWHERE.command[0]).parents[1]
+    sys.stdout.write(
+        f"  python3 -m venv {environment}\n  {environment}/bin/pip install {_shell(requirement)}\n"
+    )
+
+
+def _say_service(folder: Path, units: Path | str) -> None:
     sys.stdout.write(
         "  useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow\n"
         f"  chown -R hedgerow: {folder}\n"
-        f"  systemctl enable --now {unit}\n"
+        f"  systemctl enable --now {units}\n"
     )
 
 
@@ -123,12 +135,9 @@ def of_collector(folder: Path, plan: CollectorPlan) -> None:
         sys.stdout.write(
             f"\nCopy it to its server, as root:\n  scp -rp {_shell(folder)} root@SERVER:{home}\n"
             "And there:\n"
-            "  python3 -m venv /opt/hedgerow\n"
-            "  /opt/hedgerow/bin/pip install 'hedgerow[cloud,java]'\n"
-            "  useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow\n"
-            f"  chown -R hedgerow: {home}\n"
-            f"  systemctl enable --now {units}\n"
         )
+        _say_installation("hedgerow[cloud,java]")
+        _say_service(home, units)
     rows = "select count(*) from telemetry"
     sys.stdout.write(
         f"See the first rows:\n  hedgerow query --tables {_shell(plan.tables)} {_shell(rows)}\n"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gateway.commands.errors import FailedError, WrongUseError
+from gateway.configuration import place as config_place
 
 if TYPE_CHECKING:
     from gateway.configuration.config import GatewaySettings
@@ -48,11 +52,11 @@ class OwnGateway:
         try:
             return cls(settings, listeners_file.read(state_dir))
         except PermissionError as error:
-            where = f"where {own_id} listens: ask as {_owner(state_dir)}, or HOST:PORT"
-            raise FailedError(f"{error.filename}: permission denied to read {where}") from error
+            why = f"permission denied to read where {own_id} listens (HOST:PORT needs no file)"
+            raise FailedError(f"{error.filename}: {why}") from error
         except (OSError, ValueError) as error:
             why = f"{own_id} is not running ({state_dir / listeners_file.NAME})"
-            raise FailedError(why) from error
+            raise FailedError(f"{why}; {_starting(file)}") from error
 
     @property
     def id(self) -> str:
@@ -66,8 +70,25 @@ class OwnGateway:
         return listeners_file.near(self.told, scheme)
 
 
-def _owner(folder: Path) -> str:
-    try:
-        return folder.owner()
-    except (OSError, KeyError):
-        return "its user"
+def with_own_key(options: argparse.Namespace) -> None:
+    """Take the key of this machine's gateway for what needs one, if none is given.
+
+    Whoever may read the file may use it: nobody gets a right by that.
+    """
+    config: Path | None = options.config
+    if options.psk_file is not None or options.gateway is not None:
+        return
+    if config is None and (config := config_place.find_readable()) is None:
+        return
+    own = OwnGateway.of(config)
+    file = own.settings.coap.psk_file
+    if file is not None and os.access(file, os.R_OK) and own.near("coaps") is not None:
+        options.psk_file = file
+
+
+def _starting(file: Path) -> str:
+    """What starts the gateway of a configuration."""
+    by_hand = f"`hedgerow run --config {shlex.quote(str(file))}`"
+    if file == config_place.SYSTEM:
+        return f"`systemctl start hedgerow` starts it, or {by_hand}"
+    return f"{by_hand} starts it"

@@ -18,6 +18,7 @@ from gateway.columns import columns
 from gateway.commands import asking, many_resources
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import complain, print_json
+from gateway.commands.own_gateway import with_own_key
 from gateway.commands.resource_arguments import (
     METHODS,
 )
@@ -119,6 +120,8 @@ def call(options: argparse.Namespace) -> int:
 
 def _asked(options: argparse.Namespace, method: str, body: Body) -> int:
     _refuse_many(options)
+    if method != "FETCH" and not is_uri(options.target):
+        with_own_key(options)
 
     async def ask() -> tuple[str, Response]:
         async with _client(options) as asker:

@@ -42,8 +42,11 @@ def run(options: argparse.Namespace) -> int:
         told = _done(options, guard, board)
     except FlashError as error:
         raise FailedError(f"system: {error}", error.exit_code) from error
-    except (SystemSlotError, OSError) as error:
+    except SystemSlotError as error:
         raise FailedError(f"system: {error}") from error
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise FailedError(f"system: {where}{error.strerror or error}") from error
     if told:
         sys.stdout.write(f"{told}\n")
     return 0

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.provisioning import files, grown, new_folder, plan
-from gateway.provisioning.files import CONFIGURATION, OPEN_MODE, SYSTEM_USER, Machine
+from gateway.provisioning.files import CONFIGURATION, ELSEWHERE, OPEN_MODE, Machine
 from gateway.provisioning.new_folder import write
 from gateway.provisioning.plan import GatewayPlan
 from gateway.provisioning.unit import CloudService, cloud_unit
@@ -27,8 +27,6 @@ from gateway.tls.certificates import COLLECTOR_ROLE
 FILE: Final = "collector.toml"
 SYSTEM: Final = Path("/etc/hedgerow-collector")
 SYSTEM_STATE: Final = Path("/var/lib/hedgerow-collector")
-SYSTEM_COMMAND: Final = ("/opt/hedgerow/bin/hedgerow",)
-"""Where docs/cloud.md has a server's Python environment."""
 SHARED: Final = ("access.toml", "passwords", "tree.key")
 """What it has the same as the gateways: users and policy are the dashboard's here."""
 DASHBOARD: Final = "127.0.0.1:8080"
@@ -120,13 +118,12 @@ class NewCollector:
         if own.is_local:  # what the units let the services write to has to be there
             for folder in (fresh / "spool", fresh / "tables"):
                 folder.mkdir(mode=0o700)
-        user = machine.user if own.is_local else SYSTEM_USER
-        command = machine.command if own.is_local else SYSTEM_COMMAND
+        runs = machine if own.is_local else ELSEWHERE
         for name, arguments in commands(own).items():
             service = CloudService(
                 name,
-                (*command, *arguments),
-                user,
+                (*runs.command, *arguments),
+                runs.user,
                 own.home,
                 own.state,
                 (own.spool.name, own.tables.name),

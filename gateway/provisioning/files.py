@@ -38,6 +38,10 @@ class Machine:
     user: str
 
 
+ELSEWHERE = Machine(("/opt/hedgerow/bin/hedgerow",), SYSTEM_USER)
+"""Another machine: `next_steps` says how the program comes to stand there."""
+
+
 def write_one(
     fresh: Path, folder: Path, plan: GatewayPlan, secrets: Secrets, machine: Machine
 ) -> None:
@@ -73,7 +77,7 @@ def write_fleet(
         folder: where they will be.
         plans: of the gateways.
         secrets: that they share.
-        machine: what runs them.
+        machine: what runs them, if they are on this one.
 
     Raises:
         OSError: a file can't be written.
@@ -85,7 +89,8 @@ def write_fleet(
         own = fresh / plan.id
         own.mkdir()
         own.chmod(0o755)
-        _write_gateway(own, _home(folder, plan), plan, secrets, machine)
+        runs = machine if plan.is_local else ELSEWHERE
+        _write_gateway(own, _home(folder, plan), plan, secrets, runs)
         write_certificates(own, authority, plan.id)
 
 
@@ -116,13 +121,14 @@ def write_member(
         plan: of the gateway.
         user: who may write.
         write_shared: writes policy, passwords and keys into a folder.
-        machine: what runs it.
+        machine: what runs it, if it is on this one.
 
     Raises:
         OSError: a file can't be written.
 
     """
-    _write_own(fresh, _home(folder, plan), plan, user, machine)
+    runs = machine if plan.is_local else ELSEWHERE
+    _write_own(fresh, _home(folder, plan), plan, user, runs)
     write_shared(fresh)
 
 
@@ -178,7 +184,13 @@ def _write_own(
 
 def unit_name(plan: GatewayPlan) -> str:
     """The name of a gateway's unit; several on one machine have several."""
-    return f"hedgerow-{plan.id}.service" if plan.has_neighbours_here else "hedgerow.service"
+    alone, beside_others = unit_names(plan.id)
+    return beside_others if plan.has_neighbours_here else alone
+
+
+def unit_names(name: str) -> tuple[str, str]:
+    """The names that a gateway's unit may have: alone on its machine, and beside others."""
+    return "hedgerow.service", f"hedgerow-{name}.service"
 
 
 def _authority(folder: Path, plans: Sequence[GatewayPlan]) -> Path:

@@ -1,13 +1,26 @@
-"""A folder's new files: all of them are there in the end, or none, and nothing is written over."""
+"""A folder's new files: all of them are there in the end, or none, and nothing is written over.
+
+Files that go into a folder that is there are moved one by one. Before the first of them moves, a
+note beside the folder says which they are: who is killed meanwhile leaves it, and the next attempt
+takes back what has moved.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Final
+
+from gateway import replaced_file
+
+_LAST: Final = "hedgerow.toml"
+"""The configuration: without it nothing else is looked at."""
 
 
 class TakenError(Exception):
@@ -50,6 +63,7 @@ def make(folder: Path, fill: Callable[[Path], None]) -> None:
         OSError: one can't be written.
 
     """
+    take_back(folder)
     with _parents(folder):
         fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".new", dir=folder.parent))
         try:
@@ -96,21 +110,70 @@ def force_to_disk(folder: Path) -> None:
         os.fsync(descriptor)
 
 
+def take_back(folder: Path) -> None:
+    """Take back what an attempt has moved into a folder that was killed before it had moved all.
+
+    Args:
+        folder: which; what is in it by others stays.
+
+    Raises:
+        OSError: the note of that attempt can't be read, or a file can't be moved.
+
+    """
+    note = _note_beside(folder)
+    moving = _read_note(note)
+    if moving is None:
+        return
+    fresh = folder.with_name(moving[0])
+    if any(os.path.lexists(fresh / name) for name, _ in moving[1]):
+        for name, number in moving[1]:
+            # Another file of that name is not what the attempt has moved.
+            if _number(folder / name) == number:
+                (folder / name).rename(fresh / name)
+    note.unlink()
+    shutil.rmtree(fresh, ignore_errors=True)
+
+
 def _move(fresh: Path, folder: Path) -> None:
-    # The configuration last: without it nothing else is looked at.
-    names = sorted(
-        (path.name for path in fresh.iterdir()), key=lambda name: (name == "hedgerow.toml", name)
-    )
+    names = sorted((path.name for path in fresh.iterdir()), key=lambda name: (name == _LAST, name))
     refuse_taken(folder, reversed(names))
-    moved = list[str]()
+    note = _note_beside(folder)
+    numbers = [(name, _number(fresh / name)) for name in names]
+    told = json.dumps([fresh.name, numbers]).encode()
+    replaced_file.replace(note, told, is_durable=True, mode=0o600)
     try:
         for name in names:
             (fresh / name).rename(folder / name)
-            moved.append(name)
     except BaseException:
-        for name in moved:
-            (folder / name).rename(fresh / name)
+        take_back(folder)
         raise
+    note.unlink()
+
+
+def _note_beside(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.moving")
+
+
+def _read_note(note: Path) -> tuple[str, list[tuple[str, int]]] | None:
+    """The folder that files moved from, and the name and number of each; None without a note.
+
+    Where others may write beside the folder, one may have put a note there: it is left alone.
+    """
+    if not os.path.lexists(note):
+        return None
+    found = note.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        return None
+    fresh, numbers = json.loads(note.read_bytes())
+    return fresh, [(name, number) for name, number in numbers]
+
+
+def _number(path: Path) -> int | None:
+    """The file's number on its disk, which stays under another name; None if there is no file."""
+    try:
+        return path.lstat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 @contextlib.contextmanager

@@ -260,14 +260,15 @@ def test_the_user_s_own_configuration_is_every_command_s_default(
 
     missing = f"hedgerow: --config: not given, and neither /etc/hedgerow/hedgerow.toml nor {own}"
     for command in ("run", "check"):
-        assert run(command) == (2, f"{missing} is there\n")
+        assert run(command) == (2, f"{missing} is there: `hedgerow init` writes one\n")
     own.write_text(GOOD)
     (own.parent / "tree.key").write_text("ab" * 32)
     (own.parent / "own.csv").write_text(SERIES)
     assert run("check") == (0, f"{own}: nothing is wrong\n")
     for command in ("status", "tree", "drain"):
         listeners = own.parent / "state" / "listeners.json"
-        assert run(command) == (1, f"hedgerow: gw is not running ({listeners})\n")
+        starting = f"`hedgerow run --config {own}` starts it"
+        assert run(command) == (1, f"hedgerow: gw is not running ({listeners}); {starting}\n")
 
 
 def test_each_fault_of_a_file_that_it_names_is_told_with_its_line(folder: Path) -> None:

@@ -60,8 +60,17 @@ policy_file = "{folder}/policy.toml"
         assert await peer.connect(name, username="alice", password=b"secret") == 0
         return peer
 
-    async def hedgerow(self, *arguments: str, key: bool = False) -> tuple[int, str, str]:
-        command = [sys.executable, "-m", "gateway.cli", "clients", "--config", str(self.config)]
+    @property
+    def coap(self) -> str:
+        """Its address of CoAP."""
+        told = json.loads((self.config.parent / "state" / "listeners.json").read_text())
+        return str(told["coap"])
+
+    async def hedgerow(
+        self, *arguments: str, key: bool = False, at: str = ""
+    ) -> tuple[int, str, str]:
+        where = (at,) if at else ("--config", str(self.config))
+        command = [sys.executable, "-m", "gateway.cli", "clients", *where]
         command += [*arguments, *(("--psk-file", str(self.psk)) if key else ())]
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
@@ -97,11 +106,19 @@ async def test_clients_are_listed_on_their_own_machine_without_a_key(place: Plac
     assert [one["id"] for one in json.loads(out)] == ["meter-1"]
 
 
-async def test_a_kick_needs_the_key_and_tells_a_5_0_client_why(place: Place) -> None:
+async def test_of_ones_own_gateway_a_kick_takes_the_key_of_its_configuration(place: Place) -> None:
     meter = await place.client("meter-1")
     code, out, err = await place.hedgerow("--kick", "meter-1")
+    assert (code, out, err) == (0, "'meter-1' is disconnected\n", "")
+    assert isinstance(await meter.next(), Disconnect)
+
+
+async def test_a_kick_needs_the_key_and_tells_a_5_0_client_why(place: Place) -> None:
+    meter = await place.client("meter-1")
+    elsewhere = place.coap
+    code, out, err = await place.hedgerow("--kick", "meter-1", at=elsewhere)
     assert (code, out) == (1, "")
-    assert err.startswith("hedgerow: 4.01")
+    assert err == "hedgerow: 4.01 this needs a key (coaps): --psk-file names a file with one\n"
     await meter.nothing_came()
     code, out, err = await place.hedgerow("--kick", "meter-1", key=True)
     assert (code, out, err) == (0, "'meter-1' is disconnected\n", "")

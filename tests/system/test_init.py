@@ -142,6 +142,15 @@ async def test_from_nothing_to_the_first_reading_by_what_is_printed(tmp_path: Pa
     async with running(folder / "hedgerow.toml"):
         assert "/host/" in await hedgerow(*typed(sub), "-C", "4")
         assert '"n":"host/load1"' in await hedgerow(*typed(get))
+        # What writes takes the configuration's own keys: it is let in, and told what is wrong.
+        own = ("--config", str(folder / "hedgerow.toml"))
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [*HEDGEROW, "members", "--forget", "gw-x", *own],
+            capture_output=True,
+            text=True,
+        )
+        assert done.stderr == "hedgerow: 4.04 no such member\n"
         process = await asyncio.create_subprocess_exec(
             *("mosquitto_sub", *who, "-t", "+/+/+/host/#", "-C", "1", "-v"), stdout=subprocess.PIPE
         )
@@ -235,12 +244,16 @@ def test_a_fleet_of_several_machines_is_a_folder_for_each(tmp_path: Path) -> Non
     code, out, err = init(folder, "--fleet", "gw-a=10.0.0.1", "gw-b=10.0.0.2", "gw-c=fd00::3")
     assert (code, err) == (0, "")
     assert "scp -rp" in out
+    # From another machine the status is told by a key alone.
+    assert out.splitlines()[-1] == f"  hedgerow tree --psk-file {folder}/gw-a/psk 10.0.0.1:5684"
     for name in ("gw-a", "gw-b", "gw-c"):
         assert faults(folder / name / "hedgerow.toml") == []
-        assert (
-            "--config /etc/hedgerow/hedgerow.toml"
-            in (folder / name / "hedgerow.service").read_text()
-        )
+        # The program of this machine may be nowhere there.
+        unit = (folder / name / "hedgerow.service").read_text()
+        runs = "/opt/hedgerow/bin/hedgerow run --config /etc/hedgerow/hedgerow.toml"
+        assert f"ExecStart={runs}\n" in unit
+        assert "ProtectHome=read-only" not in unit
+        assert "/opt/hedgerow/bin/pip install hedgerow" in out
         # What makes gateways, and the password in clear, are on none.
         assert not {"authority/ca.key.pem", "operator.password"} & files(folder / name).keys()
     written = tomllib.loads((folder / "gw-a" / "hedgerow.toml").read_text())

@@ -166,6 +166,23 @@ async def test_who_did_not_hear_the_answer_repeats_it_and_nobody_else_can(
         assert (await joined(text, tmp_path / "new"))[0] == 0
 
 
+async def test_who_is_killed_when_all_is_written_repeats_it_and_is_told_how_to_go_on(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, kept = tmp_path / "new", tmp_path / ".new.key.pem"
+    async with service(fleet) as at:
+        text = token(fleet, at)
+        with monkeypatch.context() as patched:
+            patched.setattr(joining, "_note_written", lost)
+            assert (await joined(text, folder))[0] == exit_codes.FAILED
+    code, out, err = await joined(text, folder)  # nobody is asked
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1] == f"  hedgerow run --config {folder / 'hedgerow.toml'}"
+    assert not kept.exists()
+    code, _, err = await joined(text, folder)
+    assert (code, "is there already" in err) == (exit_codes.WRONG_USE, True)
+
+
 def lost(_: object) -> None:
     raise joining.FailedError("join: lost")
 

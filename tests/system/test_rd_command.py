@@ -70,14 +70,21 @@ name = "valve"
                 )
                 assert answer.code == "2.01", answer.payload
 
-    def command(self, *arguments: str, key: bool = False) -> list[str]:
+    @property
+    def coap(self) -> str:
+        """Its address of CoAP."""
+        told = json.loads((self.config.parent / "state" / "listeners.json").read_text())
+        return str(told["coap"])
+
+    def command(self, *arguments: str, key: bool = False, at: str = "") -> list[str]:
         more = ("--psk-file", str(self.psk)) if key else ()
         command = [sys.executable, "-m", "gateway.cli", "rd", *arguments]
-        return [*command, "--config", str(self.config), *more]
+        where = ("--host", at) if at else ("--config", str(self.config))
+        return [*command, *where, *more]
 
-    async def rd(self, *arguments: str, key: bool = False) -> tuple[int, str, str]:
+    async def rd(self, *arguments: str, key: bool = False, at: str = "") -> tuple[int, str, str]:
         process = await asyncio.create_subprocess_exec(
-            *self.command(*arguments, key=key),
+            *self.command(*arguments, key=key, at=at),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -114,7 +121,7 @@ async def test_devices_are_listed_searched_and_removed(place: Place) -> None:
     code, out, _ = await place.rd("search", "gp=north", "--json")
     assert [link["domain"] for link in json.loads(out)] == ["campus"]
 
-    code, out, err = await place.rd("remove", "ep=meter-1")
+    code, out, err = await place.rd("remove", "ep=meter-1", at=place.coap)
     assert (code, out) == (1, "")
     assert "4.01" in err
     code, _, err = await place.rd("remove", "et=meter", key=True)

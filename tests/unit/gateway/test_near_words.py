@@ -77,4 +77,7 @@ def test_a_refused_connection_is_called_so(error: OSError) -> None:
 def test_a_command_says_that_nobody_listens_there(capsys: pytest.CaptureFixture[str]) -> None:
     code = cli.main(["sub", "-t", "x", "--host", "127.0.0.1", "--port", "9"])
     assert code == exit_codes.FAILED
-    assert capsys.readouterr().err == "hedgerow: 127.0.0.1:9: Connection refused\n"
+    assert capsys.readouterr().err == (
+        "hedgerow: 127.0.0.1:9: Connection refused; nobody listens there: does it run, and is that "
+        "its address and port?\n"
+    )

@@ -1,0 +1,58 @@
+"""What somebody may do about what the system has refused, in a few words behind the line."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+_OF: Final[Mapping[int, str]] = {
+    errno.ENOSPC: "make room on its disk (`df -h` shows how full it is), and repeat this",
+    errno.EDQUOT: "make room on its disk (`quota` shows how much is yours), and repeat this",
+    errno.EROFS: "its disk is mounted to be read only: `findmnt` shows how",
+    errno.ECONNREFUSED: "nobody listens there: does it run, and is that its address and port?",
+    errno.EHOSTUNREACH: "is that machine on, and in this network?",
+    errno.ENETUNREACH: "this machine has no way there: is it in a network?",
+    errno.EADDRINUSE: "another program listens there (`ss -lntup` shows which): take another port",
+    errno.EADDRNOTAVAIL: "this machine has no such address: `ip address` shows those that it has",
+}
+
+
+def remedy(error: BaseException) -> str:
+    """Find what to do about an error of the system that an error was raised from.
+
+    Args:
+        error: which a command ends with.
+
+    Returns:
+        A few words, or nothing: nothing is known, or the system is not the cause.
+
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, socket.gaierror):
+            return "is the name right, and does this machine ask a name server?"
+        if isinstance(cause, OSError) and cause.errno is not None:
+            return _of(cause)
+        cause = cause.__cause__
+    return ""
+
+
+def _of(error: OSError) -> str:
+    if error.errno in (errno.EACCES, errno.EPERM) and isinstance(error.filename, str):
+        return f"it is {_owner(Path(error.filename))}'s: repeat this as that user, or with sudo"
+    return _OF.get(error.errno or 0, "")
+
+
+def _owner(path: Path) -> str:
+    """Whose a file is, or the nearest folder above it that can be seen."""
+    for each in (path.absolute(), *path.absolute().parents):
+        try:
+            return each.owner()
+        except KeyError:
+            return f"user {each.stat().st_uid}"
+        except OSError:
+            continue
+    return "root"

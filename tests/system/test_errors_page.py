@@ -1,0 +1,64 @@
+"""Goal: `docs/errors.md` has what every command says when something is wrong, as it says it."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from refused_commands import ROWS, WRONG_OPTION, commands, folder, lines, page, refused, why_not
+
+from gateway import cli
+
+PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
+INTERNAL = re.compile(r"Errno|Traceback|\.lock\b|\.new\b|call failed|\b[0-9a-f]{40}\b")
+DRAWN = 8
+"""Of some hundred and seventy lines, in CI; `--soak` runs all."""
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    if (why := why_not()) is not None:
+        pytest.skip(why)
+    with folder() as made:
+        yield made
+
+
+def test_each_command_of_the_parser_is_in_the_table() -> None:
+    assert set(ROWS) == {name for name, _ in commands(cli.command_line())}
+
+
+def test_each_command_is_on_the_page_with_each_of_its_rows() -> None:
+    text, rows = PAGE.read_text(), list(lines())
+    for name in ROWS:
+        _, _, section = text.partition(f"## hedgerow {name}\n")
+        section = section.partition("\n## ")[0]
+        kinds = [kind for one, kind, _ in rows if one == name]
+        assert re.findall(r"^\| ([a-z ]+) \| `", section, re.MULTILINE) == kinds
+
+
+def test_no_line_of_the_page_names_what_is_inside() -> None:
+    assert INTERNAL.findall(PAGE.read_text()) == []
+
+
+def test_what_is_drawn_of_the_page_is_said(home: Path, pytestconfig: pytest.Config) -> None:
+    text = PAGE.read_text()
+    rows = [row for row in lines() if row[0] not in ("query", "dashboard", "ingest", "demo")]
+    for _, kind, typed in random.Random(pytestconfig.getoption("--seed")).sample(rows, DRAWN):
+        ended = refused(home, kind, typed)
+        assert ended.code is not None, ended
+        assert ended.code or kind != WRONG_OPTION, ended
+        for line in ended.said.splitlines():
+            assert line.replace("|", "\\|") in text, ended
+
+
+@pytest.mark.soak("a minute; a few lines are drawn in CI")
+@pytest.mark.timeout(1200)
+def test_the_page_is_current() -> None:
+    if (why := why_not()) is not None:
+        pytest.skip(why)
+    assert PAGE.read_text() == page(), (
+        "run: .venv/bin/python tests/system/refused_commands.py > docs/errors.md"
+    )
