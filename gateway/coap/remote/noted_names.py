@@ -87,9 +87,9 @@ class NotedNames:
             batch, self._gathered = self._gathered, []
             names = [name for name, _ in batch]
             is_anew = not self._is_whole or self._count + len(names) > MAX_RECORDS
-            put = partial(self._replace, self._counting()) if is_anew else self._append
             failure = ""
             try:
+                put = partial(self._replace, self._counting()) if is_anew else self._append
                 await asyncio.to_thread(put, names)
             except Exception as error:  # whoever asked is told
                 failure = told(error)

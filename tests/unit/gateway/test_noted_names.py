@@ -77,6 +77,22 @@ async def test_names_share_a_sync_and_the_file_has_a_bound(
     assert bytes((9, 15)) * 8 in NotedNames(tmp_path / "names").earlier
 
 
+async def test_a_file_that_cannot_be_made_up_anew_keeps_no_later_name_from_being_noted(
+    tmp_path: Path,
+) -> None:
+    def counting() -> list[bytes]:
+        raise RuntimeError("nobody foresaw it")
+
+    noted = NotedNames(tmp_path / "names")
+    done = list[str]()
+    noted.note(bytes(NOTE_BYTES), counting, done.append)
+    await noted.stop()
+    assert done == ["nobody foresaw it"]
+    noted.note(bytes(NOTE_BYTES), lambda: (), done.append)
+    await noted.stop()
+    assert done[1:] == [""]
+
+
 async def test_where_a_name_can_not_be_noted_nothing_is_done_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
