@@ -18,7 +18,7 @@ from aiocoap import Code, Message, error, resource
 from aiocoap.message import Direction
 
 from coap_engine import codes
-from coap_engine.codec import CON, CoapMessage, decode
+from coap_engine.codec import ACK, CON, CoapMessage, decode
 from coap_engine.engine import Engine
 from coap_engine.message import CoapPeer, Option
 from coap_engine.option_numbers import (
@@ -158,6 +158,7 @@ class World:
         )
         self._empty: asyncio.Queue[CoapMessage] = asyncio.Queue()
         self._answers: dict[bytes, asyncio.Queue[CoapMessage]] = {}
+        self._confirmed: set[int] = set()
         self._message_id = 0
 
     def another(self) -> Answers:
@@ -174,10 +175,21 @@ class World:
             turns=root.turns,
         )
 
-    def _took(self, datagram: bytes, _peer: CoapPeer) -> None:
+    def _took(self, datagram: bytes, peer: CoapPeer) -> None:
         message = decode(datagram)
+        if message.type == CON:  # on a slow machine an answer may be one, and come again
+            asyncio.get_running_loop().call_soon(self._acknowledge, message.message_id, peer)
+            if message.message_id in self._confirmed:
+                return
+            self._confirmed.add(message.message_id)
         queue = self._answers[message.token] if message.code else self._empty
         queue.put_nowait(message)
+
+    def _acknowledge(self, message_id: int, peer: CoapPeer) -> None:
+        """Nothing more is told to a peer that leaves a message unacknowledged."""
+        now = asyncio.get_running_loop().time()
+        self.shell.receive(CoapMessage(ACK, codes.EMPTY, message_id).encode(), peer, now)
+        self.shell.turn_ended(now)
 
     def send(
         self, code: int, options: tuple[Option, ...], payload: bytes, peer: CoapPeer = KNOWN
