@@ -46,7 +46,8 @@ def run(command: list[str], *, stdout: int | IO[Any] = subprocess.PIPE) -> tuple
 def test_a_full_device_is_one_line(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         code, _, said = run([*HEDGEROW, *arguments], stdout=full)
-    assert (code, said) == (2, "hedgerow: standard output: No space left on device\n")
+    line = "hedgerow: standard output: No space left on device; make room on its disk "
+    assert (code, said) == (2, f"{line}(`df -h` shows how full it is), and repeat this\n")
 
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
