@@ -5,6 +5,9 @@ does goes on untouched. A call that is to fail raises the error that the kernel 
 give; a short write does a part of its work before it raises, a sync that fails loses what it was to
 force, and one that is slow has forced nothing before its end. What becomes of connections
 `failing_sockets` says. A look at the wall clock that is to fail finds it years from where it was.
+
+Faults that differ in the error's number alone are the same to a gateway that asks for no number: an
+error of the disk takes note of who asks for its own, so that a life need not be lived again.
 """
 
 from __future__ import annotations
@@ -12,12 +15,14 @@ from __future__ import annotations
 import errno
 import io
 import os
+import pathlib
 import socket
 import sqlite3
 import ssl
+import sys
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +83,39 @@ class Fault:
             return socket.gaierror(self.number, "no name for now")
         return OSError(self.number, os.strerror(self.number))
 
+    def is_like(self, other: Fault) -> bool:
+        """Return whether all but the error's number is the same: its type, too."""
+        if not self.number or type(self.error()) is not type(other.error()):
+            return False
+        return replace(self, name="", number=0) == replace(other, name="", number=0)
+
+
+def alike(faults: Iterable[Fault]) -> list[tuple[Fault, ...]]:
+    """Return faults, those together that differ in the error's number alone."""
+    groups: list[tuple[Fault, ...]] = []
+    for fault in faults:
+        at = next((at for at, group in enumerate(groups) if fault.is_like(group[0])), None)
+        if at is None:
+            groups.append((fault,))
+        else:
+            groups[at] += (fault,)
+    return groups
+
+
+class NumberedError(OSError):
+    """An error of the disk that takes note of who asks for its number.
+
+    Its text is for people. `pathlib` asks whether it says that there is no file; none here does.
+    """
+
+    calls: FailingCalls
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("errno", "args"):
+            asks = sys._getframe(1).f_code.co_filename
+            self.calls.is_told_apart |= asks != pathlib.__file__
+        return super().__getattribute__(name)
+
 
 OF_DISK = (
     Fault("EIO-once", errno.EIO),
@@ -88,7 +126,7 @@ OF_DISK = (
     Fault("EMFILE-once", errno.EMFILE),
     Fault("EMFILE-for-some-calls", errno.EMFILE, 5),
     Fault("EINTR-once", errno.EINTR),
-    Fault("short-write", errno.ENOSPC, is_partial=True),
+    Fault("short-write", errno.ENOSPC, is_partial=True, place="write"),
     Fault("slow-once", slow_s=SLOW_S),
     Fault("slow-for-some-calls", lasts=5, slow_s=SLOW_S),
     Fault("slow-for-ever", lasts=FOR_EVER, slow_s=1.0),
@@ -242,12 +280,14 @@ class FailingCalls:
         wait: passes time for a call that takes long, and comes back when it goes on.
         look: raises an error if who calls is dead.
         failed: the calls that failed, in their order.
+        is_told_apart: somebody asked with which error of the disk a call failed.
 
     """
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch, also: tuple[str, ...] = ()) -> None:
         self.counts: Counter[str] = Counter()
         self.failed: list[str] = []
+        self.is_told_apart = False
         self.wait: Callable[[float], None] = lambda _: None
         self.look: Callable[[], None] = lambda: None
         self._disk = Disk()
@@ -274,6 +314,13 @@ class FailingCalls:
     def mend(self) -> None:
         """Let no call fail any more."""
         self._fault = None
+
+    def may_fail_within(self, calls: int) -> bool:
+        """Return whether one of so many calls to come, of whatever they reach, may fail."""
+        fault = self._fault
+        if fault is None:
+            return False
+        return self._from - calls <= self.counts[fault.place] < self._from + fault.lasts
 
     def reached(self, what: str, place: str = DISK, *, is_write: bool = False) -> Fault | None:
         """Count a call; return the fault with which it ends, if it does."""
@@ -303,7 +350,15 @@ class FailingCalls:
         """Count a call for the disk, and fail with it."""
         fault = self._on_disk(what)
         if fault is not None:
-            raise fault.error()
+            raise self._error(fault)
+
+    def _error(self, fault: Fault, *of: str) -> Exception:
+        plain = OSError(fault.number, os.strerror(fault.number), *of)
+        if type(plain) is not OSError:
+            return plain
+        error = NumberedError(fault.number, os.strerror(fault.number), *of)
+        error.calls = self
+        return error
 
     def _is_meant(self, path: object) -> bool:
         return isinstance(path, str | os.PathLike) and os.fspath(path).startswith(self._folder)
@@ -315,7 +370,7 @@ class FailingCalls:
                     call(path, *more, **options), self
                 )  # it was opened, and counted, before
             if self._is_meant(path) and (fault := self._on_disk(name)) is not None:
-                raise OSError(fault.number, os.strerror(fault.number), str(path))
+                raise self._error(fault, str(path))
             if name not in _MOVES or not self._is_meant(path):
                 done = call(path, *more, **options)
                 is_read = name == OPEN and isinstance(path, str | os.PathLike)
@@ -337,7 +392,7 @@ class FailingCalls:
                 if fault is not None:
                     if fault.is_partial and more and isinstance(more[0], bytes):
                         return call(fd, more[0][: len(more[0]) // 2])
-                    raise fault.error()
+                    raise self._error(fault)
             return call(fd, *more, **options)
 
         return reach

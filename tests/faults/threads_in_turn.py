@@ -96,28 +96,34 @@ class ThreadsInTurn:
 
     Args:
         loop: where time passes.
-        are_needed: whether any call takes long; if not, all are made at once.
+        is_needed: whether a call in a thread that begins may take long.
 
     """
 
-    def __init__(self, loop: VirtualLoop, *, are_needed: bool) -> None:
+    def __init__(self, loop: VirtualLoop, is_needed: Callable[[], bool]) -> None:
         self._loop = loop
-        self._are_needed = are_needed
+        self._is_needed = is_needed
         self._workers: list[_Worker] = []
+        self._is_in_none = False
         self.held_up_s = 0.0
         """For so long the event loop waited for a thread."""
 
     async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """In place of `asyncio.to_thread`."""
-        if not self._are_needed:
-            return work(*arguments)
+        """In place of `asyncio.to_thread`; what takes no time beside nothing needs no thread."""
         self._workers = [worker for worker in self._workers if not worker.is_over]
+        if not self._workers and not self._is_needed():
+            self._is_in_none = True
+            try:
+                return work(*arguments)
+            finally:
+                self._is_in_none = False
         worker = _Worker(lambda: work(*arguments), self._loop)
         self._workers.append(worker)
         return await worker.begin()
 
     def wait(self, seconds: float) -> None:
         """Take so long, in whichever thread this is called."""
+        assert not self._is_in_none, "what takes long here was to have a thread"
         worker = threading.current_thread()
         if isinstance(worker, _Worker):
             worker.wait(seconds)
