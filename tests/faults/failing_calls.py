@@ -15,9 +15,11 @@ from __future__ import annotations
 import errno
 import io
 import os
+import pathlib
 import socket
 import sqlite3
 import ssl
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -101,13 +103,17 @@ def alike(faults: Iterable[Fault]) -> list[tuple[Fault, ...]]:
 
 
 class NumberedError(OSError):
-    """An error of the disk that takes note of who asks which one it is."""
+    """An error of the disk that takes note of who asks for its number.
+
+    Its text is for people. `pathlib` asks whether it says that there is no file; none here does.
+    """
 
     calls: FailingCalls
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("errno", "strerror", "args"):
-            self.calls.is_told_apart = True
+        if name in ("errno", "args"):
+            asks = sys._getframe(1).f_code.co_filename
+            self.calls.is_told_apart |= asks != pathlib.__file__
         return super().__getattribute__(name)
 
 
