@@ -31,6 +31,12 @@ DEBIANS = {"cp311": 12, "cp313": 13}
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """Debian's name of a machine's."""
 HOME = new_files.PACKAGED
+ENVIRONMENT = """\
+home = /usr/bin
+include-system-site-packages = true
+version = {python}
+"""
+"""Debian's packages for pins and I2C are found behind the environment's own."""
 PROGRAM = """\
 #!{home}/bin/python3
 import sys
@@ -155,7 +161,7 @@ def fill(root: Path, kind: Kind, version: str) -> None:
 
     """
     home = HOME.relative_to("/")
-    write(root / home / "pyvenv.cfg", f"home = /usr/bin\nversion = {kind.python}\n")
+    write(root / home / "pyvenv.cfg", ENVIRONMENT.format(python=kind.python))
     write(root / home / "bin/hedgerow", PROGRAM.format(home=HOME), mode=0o755)
     (root / home / "bin/python3").symlink_to(f"/usr/bin/python{kind.python}")
     (root / "usr/bin").mkdir(parents=True)

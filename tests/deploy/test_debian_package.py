@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +30,8 @@ class Packaged:
     first: str
     second: str
 
-    def installs(self, package: str) -> str:
-        return self.pi.run("dpkg", "--install", package, timeout_s=900)
+    def dpkg(self, *words: str) -> str:
+        return self.pi.run("dpkg", "--force-confold", *words, timeout_s=900)
 
     def has(self, path: str) -> bool:
         return self.pi.says("sh", "-c", f"test -e {path} && echo yes") == "yes"
@@ -52,7 +53,9 @@ def packaged(
 ) -> Iterator[Packaged]:
     made = tmp_path_factory.mktemp("debs")
     kind = f"{SUITES[request.param]}-{MACHINE}"
-    run(PROJECT / "deploy/deb", "--outdir", made, kind, timeout_s=1800)
+    wheels = made / "wheels"
+    build = ("env", f"WHEELHOUSE={wheels}", PROJECT / "deploy/deb")
+    run(*build, "--outdir", made, kind, timeout_s=1800)
     (first,) = made.glob("*.deb")
     second = next_version(first, made)
     with empty_bed(tmp_path_factory) as bed:
@@ -60,6 +63,7 @@ def packaged(
         (pi.root / "opt/debs").mkdir()
         for package in (first, second):
             run("cp", package, pi.root / "opt/debs")
+        run("cp", "-r", wheels / kind, pi.root / "opt/debs/wheels")
         pi.boot()
         yield Packaged(pi, f"/opt/debs/{first.name}", f"/opt/debs/{second.name}")
 
@@ -81,11 +85,19 @@ def test_a_debian_becomes_a_gateway_is_upgraded_and_has_nothing_left_after_a_pur
 ) -> None:
     pi = packaged.pi
     before = packaged.left()
-    packaged.installs(packaged.first)
+    packaged.dpkg("--install", packaged.first)
     assert pi.run("dpkg", "--verify", "hedgerow") == ""
     assert pi.run("hedgerow", "--version").startswith("hedgerow ")
     assert pi.run("stat", "-c", "%U %a", "/var/lib/hedgerow").strip() == "hedgerow 700"
     assert not packaged.is_active()
+
+    # Debian's own modules are found, behind those that the package brings.
+    for module in ("smbus2", "yaml"):
+        pi.run("sh", "-c", f": >/usr/lib/python3/dist-packages/{module}.py")
+    asked = "import smbus2, yaml; print(smbus2.__file__, yaml.__file__)"
+    debians, own = pi.run("/usr/lib/hedgerow/bin/python3", "-B", "-c", asked).split()
+    assert debians.startswith("/usr/lib/python3/")
+    assert own.startswith("/usr/lib/hedgerow/lib/")
 
     # As a user types it: what `init` says comes next.
     said = pi.run("hedgerow", "init", "--yes")
@@ -105,7 +117,7 @@ def test_a_debian_becomes_a_gateway_is_upgraded_and_has_nothing_left_after_a_pur
     # An upgrade: it runs again, keeps what it had, and what the operator wrote.
     pi.run("sh", "-c", "echo 'HEDGEROW_OPTIONS=\"--log-level debug\"' >/etc/default/hedgerow")
     was = pi.run("systemctl", "show", "--property=MainPID", "hedgerow")
-    pi.run("dpkg", "--force-confold", "--install", packaged.second, timeout_s=900)
+    packaged.dpkg("--install", packaged.second)
     assert packaged.is_active(), pi.journal()
     assert pi.run("systemctl", "show", "--property=MainPID", "hedgerow") != was
     until("it serves", lambda: "gw-alone" in pi.says("hedgerow", "status"))
@@ -119,25 +131,44 @@ def test_a_debian_becomes_a_gateway_is_upgraded_and_has_nothing_left_after_a_pur
 
     # Who stopped it before an upgrade finds it stopped.
     pi.run("systemctl", "stop", "hedgerow")
-    pi.run("dpkg", "--force-confold", "--install", packaged.second, timeout_s=900)
+    packaged.dpkg("--install", packaged.second)
     assert not packaged.is_active()
 
-    pi.run("dpkg", "--remove", "hedgerow")
+    packaged.dpkg("--remove", "hedgerow")
     assert not packaged.has("/usr/bin/hedgerow")
     assert not packaged.has("/usr/lib/hedgerow")
     assert packaged.has("/var/lib/hedgerow/log")
     assert packaged.has("/etc/hedgerow/hedgerow.toml")
-    pi.run("dpkg", "--purge", "hedgerow")
+    packaged.dpkg("--purge", "hedgerow")
     assert packaged.left() - before == set()
     assert pi.says("getent", "passwd", "hedgerow") == pi.says("getent", "group", "hedgerow") == ""
 
 
+def test_one_command_joins_a_fleet_and_starts_the_packages_own_unit(packaged: Packaged) -> None:
+    pi, fleet, service = packaged.pi, "/opt/debs/fleet", f"{packaged.pi.address}:8890"
+    before = packaged.left()
+    packaged.dpkg("--install", packaged.first)
+    pi.run("hedgerow", "init", fleet, "--fleet", f"gw-alone={pi.address}", "gw-far=10.77.0.99")
+    serve = ("hedgerow", "keys", "serve", "--ca", f"{fleet}/authority", "--listen", service)
+    pi.run("systemd-run", "--unit=authority", *serve)
+    until("it serves", lambda: "enrolment at " in pi.journal("authority"))
+    token = ("hedgerow", "keys", "token", "--fleet", fleet, "gw-alone", "--service", service)
+    said = pi.run("hedgerow", "join", str(json.loads(pi.run(*token, "--json"))["token"]))
+    assert "hedgerow.service is started, and starts with the machine" in said
+    assert packaged.is_active(), pi.journal()
+    shown = ("systemctl", "show", "--value", "--property=FragmentPath,UnitFileState", "hedgerow")
+    assert set(pi.run(*shown).split()) == {"/usr/lib/systemd/system/hedgerow.service", "enabled"}
+    pi.run("systemctl", "stop", "authority")
+    packaged.dpkg("--purge", "hedgerow")
+    assert packaged.left() - before == set()
+
+
 def test_a_fleets_authority_outlives_a_purge(packaged: Packaged) -> None:
     pi = packaged.pi
-    packaged.installs(packaged.first)
+    packaged.dpkg("--install", packaged.first)
     pi.run("hedgerow", "init", "--yes", "--address", pi.address)
     pi.run("chown", "-R", "hedgerow:", "/etc/hedgerow")
-    pi.run("dpkg", "--purge", "hedgerow")
+    packaged.dpkg("--purge", "hedgerow")
     assert pi.run("ls", "/etc/hedgerow").split() == ["authority"]
     key = "/etc/hedgerow/authority/ca.key.pem"
     assert pi.run("stat", "-c", "%U", key, "/etc/hedgerow").split() == ["root", "root"]
@@ -151,3 +182,20 @@ def test_the_gateway_of_ansible_is_not_taken_over(packaged: Packaged) -> None:
     assert "this machine's gateway is Ansible's" in said
     assert not packaged.has("/usr/bin/hedgerow")
     pi.run("rmdir", "/opt/hedgerow/venv", "/opt/hedgerow")
+
+    # Nor is one that Ansible makes later taken away with the package.
+    packaged.dpkg("--install", packaged.first)
+    pi.run("mkdir", "-p", "/opt/hedgerow/venv", "/etc/hedgerow")
+    packaged.dpkg("--purge", "hedgerow")
+    assert packaged.has("/etc/hedgerow")
+    assert packaged.has("/var/lib/hedgerow")
+    assert pi.says("getent", "passwd", "hedgerow")
+    pi.run("rm", "-r", "/opt/hedgerow", "/etc/hedgerow", "/var/lib/hedgerow")
+
+
+def test_pip_installs_it_from_the_folder_of_wheels_alone(packaged: Packaged) -> None:
+    pi = packaged.pi
+    pi.run("python3", "-m", "venv", "/opt/debs/venv", timeout_s=900)
+    pip = ("/opt/debs/venv/bin/pip", "install", "--quiet", "--no-index")
+    pi.run(*pip, "--find-links", "/opt/debs/wheels", "hedgerow", timeout_s=900)
+    assert pi.run("/opt/debs/venv/bin/hedgerow", "--version").startswith("hedgerow ")
