@@ -147,7 +147,7 @@ def test_a_debian_becomes_a_gateway_is_upgraded_and_has_nothing_left_after_a_pur
 def test_one_command_joins_a_fleet_and_starts_the_packages_own_unit(packaged: Packaged) -> None:
     pi, fleet, service = packaged.pi, "/opt/debs/fleet", f"{packaged.pi.address}:8890"
     before = packaged.left()
-    packaged.dpkg("--install", packaged.first)
+    pi.run("apt-get", "install", "--yes", packaged.first, timeout_s=900)
     pi.run("hedgerow", "init", fleet, "--fleet", f"gw-alone={pi.address}", "gw-far=10.77.0.99")
     serve = ("hedgerow", "keys", "serve", "--ca", f"{fleet}/authority", "--listen", service)
     pi.run("systemd-run", "--unit=authority", *serve)
@@ -157,7 +157,9 @@ def test_one_command_joins_a_fleet_and_starts_the_packages_own_unit(packaged: Pa
     assert "hedgerow.service is started, and starts with the machine" in said
     assert packaged.is_active(), pi.journal()
     shown = ("systemctl", "show", "--value", "--property=FragmentPath,UnitFileState", "hedgerow")
-    assert set(pi.run(*shown).split()) == {"/usr/lib/systemd/system/hedgerow.service", "enabled"}
+    unit, state = sorted(pi.run(*shown).split())
+    assert unit.endswith("/lib/systemd/system/hedgerow.service")
+    assert state == "enabled"
     pi.run("systemctl", "stop", "authority")
     packaged.dpkg("--purge", "hedgerow")
     assert packaged.left() - before == set()
