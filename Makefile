@@ -1,5 +1,5 @@
 # Hedgerow's commands; each sets up what it needs in .venv first.
-.PHONY: help demo test test-on-one-build test-others one-build-in-ci others-in-ci quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels bench soak clean
+.PHONY: help demo test test-on-one-build test-others one-build-in-ci others-in-ci quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels wheelhouse deb bench soak clean
 .DEFAULT_GOAL := help
 
 # SEED=N replays what a run of CI drew, which prints it: the order, and what tests draw themselves.
@@ -100,6 +100,14 @@ test-deploy: ## boot Debian systems, provision, upgrade and break them (root; an
 
 wheels: ## compiled wheels for Pis and PCs, in dist/wheels (KINDS=cp313-aarch64 for one)
 	@deploy/wheels $(KINDS)
+
+wheelhouse: ## all wheels for a machine without internet, in dist/wheelhouse (KINDS=cp313-aarch64)
+	@deploy/set-up package
+	@deploy/wheelhouse $(KINDS)
+
+deb: ## a Debian package, in dist/deb (KINDS=cp313-aarch64; by default for this Debian)
+	@deploy/set-up package
+	@deploy/deb $(KINDS)
 
 bench: compiled ## broker, CoAP and tree beside their peers (half an hour; QUICK=--quick for less)
 	@deploy/set-up test

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 NAME = "hedgerow"
+NAMES: Mapping[str, str] = {"GATEWAY": "gateways", "WHAT": "resources"}
+"""What the running gateway is asked for, by what a help calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Option:
     Attributes:
         names: as they are typed, dashes included.
         text: what it is for.
-        takes: ``""`` nothing, ``"file"``, ``"choice"`` or ``"value"``.
+        takes: ``""`` nothing, ``"file"``, ``"choice"``, ``"value"``, or one of `NAMES`.
         choices: of its value.
         metavar: of its value.
 
@@ -64,14 +66,25 @@ def add(commands: Any, parser: argparse.ArgumentParser) -> None:
     completion = commands.add_parser(
         "completion",
         help="make a shell complete these commands",
-        description="Print what a shell reads to complete commands, options and files: "
-        "source <(hedgerow completion bash); source <(hedgerow completion zsh); "
-        "hedgerow completion fish | source.",
+        description="Print what a shell reads to complete commands, options and files, and names "
+        "of sensors and gateways: source <(hedgerow completion bash); "
+        "source <(hedgerow completion zsh); hedgerow completion fish | source. The shell then asks "
+        "for names by `completion gateways` and `completion resources`, which wait for this "
+        "machine's gateway for a second, and print nothing where none answers.",
     )
-    completion.add_argument("shell", choices=sorted(_SHELLS), help="which shell")
+    kinds = sorted(NAMES.values())
+    completion.add_argument(
+        "shell", choices=[*sorted(_SHELLS), *kinds], help="which shell, or which names"
+    )
 
     def run(options: argparse.Namespace) -> int:
-        sys.stdout.write(script(options.shell, parser))
+        if options.shell in kinds:
+            from gateway.commands import offered_names  # noqa: PLC0415  # a script asks nobody
+
+            names = offered_names.ask(options.shell, parser.parse_args(["discover"]))
+            sys.stdout.write("".join(f"{name}\n" for name in names))
+        else:
+            sys.stdout.write(script(options.shell, parser))
         return 0
 
     completion.set_defaults(command=run)
@@ -126,10 +139,18 @@ def _option(action: argparse.Action) -> Option:
     elif action.type is Path:
         takes = "file"
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest
+    takes = NAMES.get(metavar, takes)
     return Option(action.option_strings, action.help or "", takes, choices, metavar)
 
 
 def _bash(commands: Mapping[str, CommandForm]) -> Iterator[str]:
+    # Not by compgen, which would run what stands in a name.
+    yield f"_{NAME}_names() {{"
+    yield "  local name"
+    yield "  while IFS= read -r name; do"
+    yield '    [[ "$name" == "$cur"* ]] && COMPREPLY+=("$name")'
+    yield f'  done < <(command {NAME} completion "$1" 2>/dev/null)'
+    yield "}"
     yield f"_{NAME}() {{"
     yield '  local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}"'
     yield "  COMPREPLY=()"
@@ -147,6 +168,8 @@ def _bash(commands: Mapping[str, CommandForm]) -> Iterator[str]:
                     yield "      compopt -o default"
                 elif option.choices:
                     yield _bash_words("      ", option.choices)
+                elif option.takes in NAMES.values():
+                    yield f"      _{NAME}_names {option.takes}"
                 yield "      return ;;"
     yield "  esac"
     yield '  case "${COMP_WORDS[1]}" in'
@@ -154,10 +177,18 @@ def _bash(commands: Mapping[str, CommandForm]) -> Iterator[str]:
         words = [name for option in form.options for name in option.names]
         words += [choice for argument in form.arguments for choice in argument.choices]
         yield f"    {command})"
-        yield _bash_words("      ", words) + " ;;"
+        yield _bash_words("      ", words)
+        for kind in _named(form):
+            yield f'      [[ "$cur" == -* ]] || _{NAME}_names {kind}'
+        yield "      ;;"
     yield "  esac"
     yield "}"
     yield f"complete -F _{NAME} {NAME}"
+
+
+def _named(form: CommandForm) -> list[str]:
+    """What a command's words name, options left out."""
+    return sorted({one.takes for one in form.arguments} & set(NAMES.values()))
 
 
 def _bash_words(indent: str, words: Sequence[str]) -> str:
@@ -166,6 +197,11 @@ def _bash_words(indent: str, words: Sequence[str]) -> str:
 
 def _zsh(commands: Mapping[str, CommandForm]) -> Iterator[str]:
     yield f"#compdef {NAME}"
+    yield f"_{NAME}_names() {{"
+    yield "  local -a names"
+    yield f'  names=(${{(f)"$(command {NAME} completion $1 2>/dev/null)"}})'
+    yield "  compadd -a names"
+    yield "}"
     yield f"_{NAME}() {{"
     yield "  local -a commands"
     yield "  commands=("
@@ -182,7 +218,7 @@ def _zsh(commands: Mapping[str, CommandForm]) -> Iterator[str]:
     for command, form in commands.items():
         yield f"    {command})"
         specs = [spec for option in form.options for spec in _zsh_specs(option)]
-        specs += [f"'*:{_plain(one.metavar)}:{_zsh_values(one)}'" for one in form.arguments[:1]]
+        specs += [f"'*:{_plain(one.metavar)}:{_zsh_values(one)}'" for one in _last(form)]
         yield "      _arguments " + " ".join(specs) + " ;;"
     yield "  esac"
     yield "}"
@@ -191,6 +227,12 @@ def _zsh(commands: Mapping[str, CommandForm]) -> Iterator[str]:
     yield "else"
     yield f"  compdef _{NAME} {NAME}"
     yield "fi"
+
+
+def _last(form: CommandForm) -> Sequence[Option]:
+    """The argument that zsh takes each word for: one that the gateway knows, or the first."""
+    known = [one for one in form.arguments if one.takes in NAMES.values()]
+    return (known or form.arguments)[:1]
 
 
 def _zsh_specs(option: Option) -> Iterator[str]:
@@ -202,6 +244,8 @@ def _zsh_specs(option: Option) -> Iterator[str]:
 def _zsh_values(option: Option) -> str:
     if option.choices:
         return f"({' '.join(option.choices)})"
+    if option.takes in NAMES.values():
+        return f"_{NAME}_names {option.takes}"
     return "_files" if option.takes == "file" else " "
 
 
@@ -214,6 +258,8 @@ def _fish(commands: Mapping[str, CommandForm]) -> Iterator[str]:
         for argument in form.arguments:
             if argument.choices:
                 yield f"{seen} -a '{' '.join(argument.choices)}'"
+        for kind in _named(form):
+            yield f"{seen} -a '({_asked(kind)})'"
         for option in form.options:
             names = " ".join(
                 f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
@@ -221,8 +267,13 @@ def _fish(commands: Mapping[str, CommandForm]) -> Iterator[str]:
             )
             value = {"": "", "file": " -r -F", "value": " -x"}.get(option.takes)
             if value is None:
-                value = f" -x -a '{' '.join(option.choices)}'"
+                words = " ".join(option.choices) or f"({_asked(option.takes)})"
+                value = f" -x -a '{words}'"
             yield f"{seen} {names}{value} -d '{_plain(option.text)}'"
+
+
+def _asked(kind: str) -> str:
+    return f"command {NAME} completion {kind} 2>/dev/null"
 
 
 def _plain(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from gateway.columns import columns
@@ -32,11 +32,28 @@ def discover(options: argparse.Namespace) -> int:
 
 
 async def _found(options: argparse.Namespace) -> tuple[list[WebLink], Missing]:
+    found, missing = list[WebLink](), Missing()
+    async for links, without in pages(options):
+        found += links
+        missing = missing.joined(without)
+    return found, missing
+
+
+async def pages(options: argparse.Namespace) -> AsyncIterator[tuple[list[WebLink], Missing]]:
+    """Find resources, and yield them as they come, with what is not known beside them.
+
+    Args:
+        options: of `hedgerow discover`.
+
+    Raises:
+        WrongUseError, FailedError, ClientError: as `asking` and `CoapClient` do.
+
+    """
     places = {"rt": options.rt, "d": options.domain, "gp": options.group, "gw": options.at}
     criteria = [*options.criteria, *(f"{k}={v}" for k, v in places.items() if v is not None)]
     query = directory.query(criteria)
     uri = f"{asking.gateway_uri(options)}/{'/'.join(RESOURCES)}"
-    found, missing, page = list[WebLink](), Missing(), 0
+    page = 0
     async with asking.client_for(options, uri) as asker:
         while True:
             part = f"count={directory.PAGE_LINKS}&page={page}"
@@ -47,11 +64,12 @@ async def _found(options: argparse.Namespace) -> tuple[list[WebLink], Missing]:
                 links = parse(answer.payload)
             except LinkFormatError as error:
                 raise FailedError(f"{uri}: {error}") from error
-            missing = missing.joined(Missing.taken_out(RESOURCES, links))
-            found += links
+            missing = Missing.taken_out(RESOURCES, links)
+            is_last = len(links) < directory.PAGE_LINKS
+            yield links, missing
+            if is_last:
+                return
             page += 1
-            if len(links) < directory.PAGE_LINKS:
-                return found, missing
 
 
 def found_table(links: Sequence[WebLink], missing: Missing) -> str:

@@ -181,7 +181,7 @@ def _start(folder: Path, unit: Path) -> None:
             f"join: all is written, but {error.filename or folder}: {error.strerror}"
         ) from error
     check_program(account, unit)
-    _ran("systemctl", "enable", "--now", os.fspath(unit))
+    _ran("systemctl", "enable", "--now", new_files.service(unit))
 
 
 def hand_over(folder: Path, owner: int, group: int) -> None:
@@ -234,7 +234,7 @@ def check_program(account: pwd.struct_passwd, unit: Path) -> None:
         raise FailedError(
             f"join: all is written, but the user {user} may not run {program[0]}: install it where "
             f"all may read it, such as /opt, or let {user} read it; then: systemctl enable --now "
-            f"{unit}"
+            f"{new_files.service(unit)}"
         )
 
 

@@ -17,6 +17,8 @@ from gateway.configuration import place as config_place
 if TYPE_CHECKING:
     from gateway.provisioning.files import Machine
 
+PACKAGED = Path("/usr/lib/hedgerow")
+"""Where the Debian package has its Python, which its own unit runs (deploy/debian)."""
 _FRESH = re.compile(r"/\.([^/]+)\.[^/.]+\.new(?=/|$)")
 """A folder that is made beside the one that somebody named, which alone is told."""
 
@@ -33,6 +35,18 @@ def machine() -> Machine:
     except (KeyError, OSError):  # a number that no user has, as in a container
         user = str(os.getuid())
     return Machine(command, user)
+
+
+def service(unit: Path) -> str:
+    """What systemd is told to run: the Debian package's own unit where this program is its.
+
+    An upgrade of the package brings that one up to date.
+
+    Args:
+        unit: the file that was written for a program that came in another way.
+
+    """
+    return unit.name if Path(sys.prefix) == PACKAGED else str(unit)
 
 
 def own_folder() -> Path:

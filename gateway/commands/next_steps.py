@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pwd
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gateway.commands import new_files
 from gateway.configuration import place as config_place
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ def of_one(folder: Path, plan: GatewayPlan, secrets: Secrets) -> None:
         sys.stdout.write(f"Clients trust {folder}/tls/ca.pem (--cafile)\n")
     if folder == config_place.SYSTEM.parent:
         sys.stdout.write("\nLet systemd run it, as a user of its own:\n")
-        _say_service(folder, folder / "hedgerow.service")
+        _say_own_service(folder, folder / "hedgerow.service")
     else:
         sys.stdout.write(
             f"\nRun it (or: sudo systemctl enable --now {_shell(folder / 'hedgerow.service')}):\n"
@@ -85,12 +87,23 @@ def _say_installation(requirement: str) -> None:
     )
 
 
-def _say_service(folder: Path, units: Path | str) -> None:
-    sys.stdout.write(
-        "  useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow\n"
-        f"  chown -R hedgerow: {folder}\n"
-        f"  systemctl enable --now {units}\n"
-    )
+def _say_own_service(folder: Path, unit: Path) -> None:
+    """Say it of this machine, where the user may be there already and the unit a package's."""
+    try:
+        pwd.getpwnam("hedgerow")
+    except KeyError:
+        _say_service(folder, new_files.service(unit))
+    else:
+        _say_start(folder, new_files.service(unit))
+
+
+def _say_service(folder: Path, unit: Path | str) -> None:
+    sys.stdout.write("  useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow\n")
+    _say_start(folder, unit)
+
+
+def _say_start(folder: Path, unit: Path | str) -> None:
+    sys.stdout.write(f"  chown -R hedgerow: {folder}\n  systemctl enable --now {unit}\n")
 
 
 def of_added(folder: Path, plan: GatewayPlan) -> None:
@@ -112,7 +125,7 @@ def of_joined(folder: Path, unit: Path) -> None:
     """Say how a gateway that has joined a fleet is started."""
     if folder == config_place.SYSTEM.parent:
         sys.stdout.write("\nLet systemd run it, as a user of its own:\n")
-        _say_service(folder, unit)
+        _say_own_service(folder, unit)
     else:
         sys.stdout.write(f"\nRun it:\n  hedgerow run{_config_option(folder)}\n")
 

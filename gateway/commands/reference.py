@@ -42,20 +42,34 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPars
                 yield from _commands(command)
 
 
-def _section(command: argparse.ArgumentParser) -> str:
+def arguments(command: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return what a command takes: words that must stand, those that may, and then options.
+
+    Args:
+        command: its parser.
+
+    """
     others = (argparse._HelpAction, argparse._SubParsersAction)
-    arguments = [action for action in command._actions if not isinstance(action, others)]
-    # Those that must stand, those that may, and then options.
-    arguments.sort(key=lambda action: bool(action.option_strings))
+    found = [action for action in command._actions if not isinstance(action, others)]
+    return sorted(found, key=lambda action: bool(action.option_strings))
+
+
+def _section(command: argparse.ArgumentParser) -> str:
     rows = "".join(
-        f"| {_cell(f'`{_written(action)}`')} | {_cell(_help(action))} |\n" for action in arguments
+        f"| {_cell(f'`{written(action)}`')} | {_cell(help_of(action))} |\n"
+        for action in arguments(command)
     )
     table = f"\n| argument | |\n|---|---|\n{rows}" if rows else ""
     return f"\n## {command.prog}\n\n{command.description}\n{table}"
 
 
-def _written(action: argparse.Action) -> str:
-    """An argument as it is written on a command line, in brackets where it may be left out."""
+def written(action: argparse.Action) -> str:
+    """Return an argument as it is typed, in brackets where it may be left out.
+
+    Args:
+        action: the argument, as the parser has it.
+
+    """
     value = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
     if action.choices is not None:
         value = "|".join(map(str, action.choices))
@@ -67,7 +81,13 @@ def _written(action: argparse.Action) -> str:
     return name if action.nargs == 0 else f"{name} {value}"
 
 
-def _help(action: argparse.Action) -> str:
+def help_of(action: argparse.Action) -> str:
+    """Return what an argument is for, with its default.
+
+    Args:
+        action: the argument, as the parser has it.
+
+    """
     text = action.help or ""
     is_told = "default" in text or action.default in (None, False, argparse.SUPPRESS)
     if is_told:

@@ -20,5 +20,7 @@ def needed(options: SensorOptions, module: str, extra: str) -> None:
 
     """
     if importlib.util.find_spec(module) is None:
-        why = f"needs {module}, which is not installed: pip install 'hedgerow[{extra}]'"
+        by_pip = f"pip install 'hedgerow[{extra}]'"
+        by_apt = f"with the Debian package, apt-get install python3-{module}"
+        why = f"needs {module}, which is not installed: {by_pip}; {by_apt}"
         raise options.error("type", why)

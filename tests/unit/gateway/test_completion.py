@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
+import socket
 import subprocess
+from functools import cache
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from gateway.cli import command_line
 from gateway.commands.completion import forms, script
+from gateway.commands.offered_names import ask, plain
+from resource_directory.link_format import WebLink
 
 SHELLS = ("bash", "fish", "zsh")
 CHECKS = {"bash": ("bash", "-n"), "fish": ("fish", "--no-execute"), "zsh": ("zsh", "-f", "-n")}
+
+
+NAMES = {"resources": "host/load1 gw-north/door", "gateways": "gw-north gw-south"}
+"""What the program of a test answers with."""
+
+
+@cache
+def own_script(shell: str) -> str:
+    """What the shell reads for the commands that there are."""
+    return script(shell, command_line())
+
+
+@pytest.fixture
+def answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program `hedgerow` whose gateway answers at once."""
+    program = tmp_path / "hedgerow"
+    answers = "\n".join(f"  {kind}) printf '%s\\n' {names} ;;" for kind, names in NAMES.items())
+    program.write_text(f'#!/bin/sh\ncase "$2" in\n{answers}\nesac\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
 
 def completed(*words: str) -> set[str]:
     """What bash offers for the last of these words."""
     line = " ".join(f"'{word}'" for word in words)
     program = (
-        f"{script('bash', command_line())}\nCOMP_WORDS=({line}) COMP_CWORD={len(words) - 1}\n"
+        f"{own_script('bash')}\nCOMP_WORDS=({line}) COMP_CWORD={len(words) - 1}\n"
         'compopt() { echo "files"; }\n_hedgerow\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
     )
     done = subprocess.run(
@@ -57,6 +84,69 @@ def test_bash_completes_commands_options_choices_and_files() -> None:
     assert completed("hedgerow", "keys", "issue", "--ca", "") == {"files"}
     assert completed("hedgerow", "keys", "init-ca", "--key-type", "") == {"p256", "ed25519"}
     assert completed("hedgerow", "no-such-command", "") == set()
+
+
+@pytest.mark.peer("bash", "bash")
+@pytest.mark.usefixtures("answering")
+def test_bash_completes_names_of_sensors_and_gateways() -> None:
+    assert completed("hedgerow", "get", "gw") >= {"gw-north/door"}
+    assert completed("hedgerow", "get", "h") == {"host/load1"}
+    assert completed("hedgerow", "get", "--ho") == {"--host"}
+    assert completed("hedgerow", "call", "post", "gw") == {"gw-north/door"}
+    assert completed("hedgerow", "discover", "--at", "gw-s") == {"gw-south"}
+    assert completed("hedgerow", "status", "gw") == set()
+
+
+@pytest.mark.peer("fish", "fish")
+@pytest.mark.usefixtures("answering")
+def test_fish_completes_names_of_sensors_and_gateways(tmp_path: Path) -> None:
+    def offered(line: str) -> set[str]:
+        asked = f"{own_script('fish')}\ncomplete -C '{line}'\n"
+        home = os.environ | {"HOME": str(tmp_path)}
+        done = subprocess.run(
+            ["fish"], input=asked, capture_output=True, text=True, timeout=60, check=True, env=home
+        )
+        return {one.partition("\t")[0] for one in done.stdout.splitlines()}
+
+    assert offered("hedgerow get h") == {"host/load1"}
+    assert offered("hedgerow discover --at gw-s") == {"gw-south"}
+
+
+@pytest.mark.peer("zsh", "zsh")
+@pytest.mark.usefixtures("answering")
+def test_zsh_asks_for_names_of_sensors_and_gateways() -> None:
+    """Its completion needs a terminal: what it would add is printed here."""
+    added = 'compdef() { }\ncompadd() { print -l -- "${(P@)2}" }\n'
+    asked = f"{added}{own_script('zsh')}\n_hedgerow_names resources\n"
+    done = subprocess.run(
+        ["zsh", "-f"], input=asked, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == NAMES["resources"].split()
+    told = own_script("zsh")
+    assert "'*:WHAT:_hedgerow_names resources'" in told
+    assert ":GATEWAY:_hedgerow_names gateways'" in told
+
+
+def test_a_name_that_a_shell_would_run_is_not_offered() -> None:
+    odd = ["$(reboot)", "a b", "`id`", "x;id", "-rf", "*", "~root", "é", "a\nb"]
+    links = [WebLink(f"/sensors/{quote(name, '')}", (("gw", name),)) for name in odd]
+    links.append(WebLink("/sensors/host/load1", (("gw", "gw-north"),)))
+    assert plain("gateways", links) == {"gw-north"}
+    assert plain("resources", links) == {"gw-north/host/load1"}
+
+
+def test_nothing_is_offered_and_nothing_said_where_no_gateway_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{silent.getsockname()[1]}"
+        options = command_line().parse_args(["discover", "--host", host])
+        assert ask("resources", options) == []
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    lost = tmp_path / "none.toml"
+    assert ask("gateways", command_line().parse_args(["discover", "--config", str(lost)])) == []
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ class Standing:
         self.reached: frozenset[str] = frozenset()
         self.sent: list[Entry] = []
         self.locator = self
-        self.exchange = SimpleNamespace(tell_of_trims=lambda _: None)
+        self.exchange = SimpleNamespace(tell_of_trims=lambda _: None, tell_of_losses=lambda _: None)
         self.next_control = 1
         self.tree = SimpleNamespace(identity=SimpleNamespace(gateway_id=OWN), root_id=root)
         self.members = Members(folder)

@@ -175,6 +175,7 @@ def test_a_library_that_is_missing_is_named_with_its_extra(
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     why = (
         f"sensors[0].type: needs {module}, which is not installed: pip install 'hedgerow[{extra}]'"
+        f"; with the Debian package, apt-get install python3-{module}"
     )
     assert refused(type=kind, name="a", pin=1) == why
 
