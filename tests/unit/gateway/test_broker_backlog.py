@@ -279,20 +279,30 @@ SHAPES: dict[str, tuple[float, Callable[[int], Delivery]]] = {
 def test_memory_does_not_grow_with_what_waits_whatever_its_shape(shape: str) -> None:
     allowed, made = SHAPES[shape]
     few = waiting(map(made, range(1, 1_001)))
+    # A thread of an earlier test may take some of the process's memory, but not each time.
+    bound = few.places_bytes + 1.5 * allowed * MANY + (32 << 10)
+    for _ in range(3):
+        grown, backlog = _grown(lambda: waiting(map(made, range(1, MANY + 1))))
+        if grown - 2 * HEAD_BYTES <= bound:
+            break
+    assert backlog.count == MANY
+    assert backlog.size_bytes <= HEAD_BYTES
+    assert backlog.places_bytes <= few.places_bytes + allowed * MANY
+    # An object for each place takes much more.
+    assert grown - 2 * HEAD_BYTES <= bound
+
+
+def _grown(make: Callable[[], Backlog]) -> tuple[int, Backlog]:
+    """Make something; how many bytes the process has taken for it, and what was made."""
     gc.collect()
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        backlog = waiting(map(made, range(1, MANY + 1)))
+        made = make()
         gc.collect()
-        grown = tracemalloc.get_traced_memory()[0] - before - 2 * HEAD_BYTES
+        return tracemalloc.get_traced_memory()[0] - before, made
     finally:
         tracemalloc.stop()
-    assert backlog.count == MANY
-    assert backlog.size_bytes <= HEAD_BYTES
-    assert backlog.places_bytes <= few.places_bytes + allowed * MANY
-    # Something else of this process may take some; an object for each place takes much more.
-    assert grown <= few.places_bytes + 1.5 * allowed * MANY + (32 << 10)
 
 
 def test_places_count_for_a_limit_of_their_own_and_what_finds_no_room_is_told() -> None:
