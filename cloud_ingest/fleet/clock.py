@@ -45,6 +45,8 @@ class WatchClock(msgspec.Struct):
         shift_us: how far the collectors' clocks are behind what they said before.
         heartbeat_us: until when a collector last said that it heard all there was, by its clock.
         ahead_us: how far the latest stamp of a collector was beyond the job's clock.
+        late_us: how far the latest one that a gateway's clock agreed with was behind it; of all
+            stamps, where none agreed.
 
     """
 
@@ -53,6 +55,7 @@ class WatchClock(msgspec.Struct):
     shift_us: int = 0
     heartbeat_us: int | None = None
     ahead_us: int = 0
+    late_us: int = 0
 
     def job_says(self, now_us: int, progress_us: int | None) -> None:
         """Read the job's clock.
@@ -89,9 +92,13 @@ class WatchClock(msgspec.Struct):
         return self.bounded(progress_us + passed_us)
 
     @property
-    def is_ahead(self) -> bool:
-        """Return whether a collector's clock is ahead of the job's, so that it times nothing."""
-        return self.ahead_us > APART_US
+    def is_vouched_for(self) -> bool:
+        """Return whether a collector's clock is as good as the job's, so that it judges others.
+
+        It is not where it is ahead of the job's, nor while the job is late: then a clock that is
+        ahead by less than the job is late looks as if the gateway's were behind.
+        """
+        return max(self.ahead_us, self.late_us) <= APART_US
 
     def timed(self, facts: BatchFacts, gateways: dict[str, GatewayState]) -> BatchFacts:
         """Return a batch's facts in the watch's time.
@@ -108,6 +115,8 @@ class WatchClock(msgspec.Struct):
         newest_us = max(stamps, default=UNTIMED_US)
         if newest_us != UNTIMED_US and self.limit_us is not None:
             self.ahead_us = max(0, newest_us - self.limit_us)
+            agreed = (one.collected_us for one in facts.statements if self._is_agreed(one))
+            self.late_us = max(0, self.limit_us - max(agreed, default=newest_us))
         if (
             not self.ahead_us
             and not self.shift_us
@@ -158,9 +167,9 @@ class WatchClock(msgspec.Struct):
     def _shift_us(self, before: _Before, said: Statement) -> int | None:
         """How far a record's stamp is behind; None if the record shows nothing."""
         stamp_us, origin_us, limit_us = said.collected_us, said.origin_us, self.limit_us
+        if self._is_agreed(said):
+            return 0
         if origin_us is not None and limit_us is not None:
-            if abs(origin_us - stamp_us) < APART_US and stamp_us <= limit_us:
-                return 0
             do_others_agree = abs(origin_us - limit_us) < APART_US
             if do_others_agree and stamp_us < limit_us - APART_US:
                 return self.bounded(origin_us) - stamp_us
@@ -173,6 +182,13 @@ class WatchClock(msgspec.Struct):
             return None
         longer_us = round(max(0.0, up_s - before_s) * 1e6)
         return self.bounded(before.at_us + longer_us) - stamp_us
+
+    def _is_agreed(self, said: Statement) -> bool:
+        """Whether the gateway's clock and the collector's agree on something that has been."""
+        stamp_us, origin_us = said.collected_us, said.origin_us
+        if origin_us is None or self.limit_us is None or stamp_us > self.limit_us:
+            return False
+        return abs(origin_us - stamp_us) < APART_US
 
     def _said(
         self, one: Statement, shifts: dict[_Number, int], gateways: dict[str, GatewayState]

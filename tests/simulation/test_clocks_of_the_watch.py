@@ -80,8 +80,9 @@ def test_while_the_job_catches_up_one_of_two_collectors_of_a_gateway_is_wrong_an
     fleet = WatchedFleet(3, batch_s=60.0)
     off_us = round((OFF_S[off] if way == "ahead" else -OFF_S[off]) * 1e6)
 
-    def us(second: float, number: int) -> int:
-        return off_us if second > WRONG_S and number % 2 else 0
+    def us(gateway: str, number: int) -> int:
+        is_by_wrong_one = number % 2 or gateway == fleet[2].name
+        return off_us if fleet.second > WRONG_S and is_by_wrong_one else 0
 
     watch, alerts = FleetWatch(AlertRules()), pa.table({})
     for facts in fleet.batches(END_S):
@@ -89,11 +90,11 @@ def test_while_the_job_catches_up_one_of_two_collectors_of_a_gateway_is_wrong_an
         came = replace(
             facts,
             statements=tuple(
-                replace(one, collected_us=one.collected_us + us(fleet.second, one.sequence))
+                replace(one, collected_us=one.collected_us + us(one.gateway, one.sequence))
                 for one in facts.statements
             ),
             activity=tuple(
-                replace(one, collected_us=one.collected_us + us(fleet.second, number + at))
+                replace(one, collected_us=one.collected_us + us(one.gateway, number + at))
                 for at, one in enumerate(facts.activity)
             ),
             committed_us=facts.committed_us + LATE_US,
@@ -102,4 +103,7 @@ def test_while_the_job_catches_up_one_of_two_collectors_of_a_gateway_is_wrong_an
         changes = watch.changes(came.committed_us)
         alerts = changes.replace.get("alerts", alerts)
         watch.written(changes)
-    assert alerts.num_rows == 0, alerts.to_pylist()
+    told = {(row["kind"], row["gateway"]) for row in alerts.to_pylist()}
+    # By the stamps of the wrong one alone nobody can tell its leap ahead from a silence.
+    unknowable = {("silent", fleet[2].name)} if way == "ahead" else set()
+    assert told <= unknowable

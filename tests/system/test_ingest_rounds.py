@@ -75,6 +75,8 @@ class Rounds:
         self._fleet.bring()
         self._fleet.read_odd(number, 1.0)
         self.check()
+        # What is open when the next batch goes missing would stand for that one, too.
+        self._job.wait(self._are_all_cleared)
 
     def check(self) -> int:
         """Wait until all that is published is in the tables, and return how much that is."""
@@ -99,7 +101,7 @@ class Rounds:
 
     def check_alerts(self, rounds: int) -> None:
         """Wait until all alerts are cleared: each round has raised its two, and nothing more."""
-        self._job.wait(lambda: all(row["cleared"] for row in self._job.alerts()))
+        self._job.wait(self._are_all_cleared)
         rows = self._job.alerts()
         about = ("kind", "gateway", "sensor", "value")
         wanted = Counter(
@@ -142,6 +144,9 @@ class Rounds:
     def _start(self, clock_s: float) -> None:
         self._is_job_wrong = bool(clock_s)
         self._job.start(clock_s)
+
+    def _are_all_cleared(self) -> bool:
+        return all(row["cleared"] for row in self._job.alerts())
 
     def _are_open(self, number: int) -> bool:
         """Whether the round's two alerts are open."""
