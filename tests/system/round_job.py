@@ -20,7 +20,8 @@ from ingest_rounds import RULES
 from cloud_ingest.tables.store import TableStore
 
 HERE = Path(__file__).parent
-PATIENCE_S = 900.0
+PATIENCE_S = 3_600.0
+"""For one step: a start of Spark that has a fortieth of a core took a quarter of an hour."""
 LOOK_S = 0.3
 SOON_S = 0.002
 TOLD = 3_000
