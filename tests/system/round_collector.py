@@ -48,12 +48,10 @@ def main() -> None:
             took.append(frames.get())
         whole = [frame for frame in took if frame is not None]
         for frame in whole:
-            _append(log, frame)
+            _append(log, frame, refusals)
         _sync(log)
         os.write(1, b"." * len(whole))
-        keeping.keep(log, [JOB], refusals)
-        with contextlib.suppress(OSError):  # a full disk: the next time
-            log.trim()
+        _trim(log, refusals)
         _tell(folder)
         if len(whole) < len(took):
             log.close()
@@ -76,14 +74,21 @@ def _opened(folder: Path) -> MessageLog:
             time.sleep(RETRY_S)
 
 
-def _append(log: MessageLog, frame: bytes) -> None:
-    """Append a batch, as soon as the disk takes it."""
+def _append(log: MessageLog, frame: bytes, refusals: CountedLines) -> None:
+    """Append a batch, as soon as the disk takes it: what tables have goes meanwhile."""
     while True:
         try:
             log.append(frame, batch.check(frame))
             return
         except LogError:
             time.sleep(RETRY_S)
+            _trim(log, refusals)
+
+
+def _trim(log: MessageLog, refusals: CountedLines) -> None:
+    keeping.keep(log, [JOB], refusals)
+    with contextlib.suppress(OSError):  # a full disk: the next time
+        log.trim()
 
 
 def _sync(log: MessageLog) -> None:
