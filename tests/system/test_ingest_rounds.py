@@ -107,7 +107,7 @@ class Rounds:
         wanted = Counter(
             ("sensor-range", GATEWAYS[0], f"{ODD}{number}", 1_000.0) for number in range(rounds)
         )
-        wanted["gap", HOLED, "", float(A_BATCH)] = rounds
+        wanted["gap", HOLED, None, float(A_BATCH)] = rounds
         assert Counter(tuple(row[name] for name in about) for row in rows) == wanted
         assert len({row["alert"] for row in rows}) == len(rows)
         assert all(row["opened"] <= row["cleared"] for row in rows)
