@@ -48,6 +48,7 @@ _SPARK = (
     *("test_spark_ingest.py", "test_spark_session.py", "test_ingest_command.py"),
     *("test_demo.py", "test_kill.py"),
     *("test_page_with_spark.py", "test_ingest_kill.py", "test_ingest_crashes.py"),
+    "test_ingest_rounds.py",
     *("test_ingest_elsewhere.py", "test_an_hour_through_the_job.py"),
 )
 _MULTICAST = ("test_multicast_discovery.py", "test_dns_sd.py")

@@ -6,20 +6,22 @@ things:
 - **The job's clock bounds it.** Nothing was collected after the job had it. A job's clock that is
   set back does not take the watch's time back: it goes on from there at the job's pace.
 - **Two clocks of three are right.** Where the gateway's clock and the job's agree, and the stamp is
-  earlier, the collector's clock is behind.
+  earlier, the collector's clock is behind. Where the gateway's clock and the stamp agree, both are
+  right, however far the job is behind with what it reads.
 - **Gateways say how long they are up.** A later record of one life was collected later. One whose
   stamp is earlier shows that the collector's clock was set back, or had been ahead; it came as much
   later as the gateway was up longer.
 
-What a gateway of a collector shows holds for its other messages, and for those of gateways that
-show nothing themselves. So a wrong clock makes a stamp at most as late as now, and never moves the
-watch beyond it. Times are microseconds.
+What a record shows holds for its own stamp: other records of the gateway may come through another
+collector. It holds for the gateway's other messages where they are behind too, and for those of
+gateways that show nothing themselves. So a wrong clock makes a stamp at most as late as now, and
+never moves the watch beyond it. Times are microseconds.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -30,7 +32,8 @@ from cloud_ingest.status_record import StatusError, decode
 APART_US: Final = 30_000_000
 """Clocks that are further apart do not agree."""
 _MINUTE_US: Final = 60_000_000
-_Stamped = TypeVar("_Stamped", Statement, Activity)
+_Number = tuple[str, int, int]
+"""A record's gateway, life and number."""
 
 
 class WatchClock(msgspec.Struct):
@@ -42,8 +45,13 @@ class WatchClock(msgspec.Struct):
         shift_us: how far the collectors' clocks are behind what they said before.
         heartbeat_us: until when a collector last said that it heard all there was, by its clock.
         ahead_us: how far the latest stamp of a collector was beyond the job's clock.
+<<<<<<< HEAD
         read_until_us: until when all that collectors had by then is read, by the last micro-batch;
             None if that was all.
+=======
+        late_us: how far the latest one that a gateway's clock agreed with was behind it; of all
+            stamps, where none agreed.
+>>>>>>> rounds
 
     """
 
@@ -53,6 +61,7 @@ class WatchClock(msgspec.Struct):
     heartbeat_us: int | None = None
     ahead_us: int = 0
     read_until_us: int | None = None
+    late_us: int = 0
 
     def job_says(self, now_us: int, progress_us: int | None) -> None:
         """Read the job's clock.
@@ -101,9 +110,13 @@ class WatchClock(msgspec.Struct):
         return progress_us if self.read_until_us is None else min(progress_us, self.read_until_us)
 
     @property
-    def is_ahead(self) -> bool:
-        """Return whether a collector's clock is ahead of the job's, so that it times nothing."""
-        return self.ahead_us > APART_US
+    def is_vouched_for(self) -> bool:
+        """Return whether a collector's clock is as good as the job's, so that it judges others.
+
+        It is not where it is ahead of the job's, nor while the job is late: then a clock that is
+        ahead by less than the job is late looks as if the gateway's were behind.
+        """
+        return max(self.ahead_us, self.late_us) <= APART_US
 
     def timed(self, facts: BatchFacts, gateways: dict[str, GatewayState]) -> BatchFacts:
         """Return a batch's facts in the watch's time.
@@ -114,7 +127,7 @@ class WatchClock(msgspec.Struct):
                 behind is noted with them.
 
         """
-        self._compare(facts, gateways)
+        shifts = self._compare(facts, gateways)
         until_us = facts.read_until_us
         self.read_until_us = None if until_us is None else self.bounded(until_us + self.shift_us)
         stamps = [one.collected_us for one in facts.statements]
@@ -122,65 +135,145 @@ class WatchClock(msgspec.Struct):
         newest_us = max(stamps, default=UNTIMED_US)
         if newest_us != UNTIMED_US and self.limit_us is not None:
             self.ahead_us = max(0, newest_us - self.limit_us)
+            agreed = (one.collected_us for one in facts.statements if self._is_agreed(one))
+            self.late_us = max(0, self.limit_us - max(agreed, default=newest_us))
         if (
             not self.ahead_us
             and not self.shift_us
+            and not any(shifts.values())
             and not any(each.shift_us for each in gateways.values())
         ):
             return facts
         return replace(
             facts,
-            statements=tuple(self._moved(one, gateways) for one in facts.statements),
-            activity=tuple(self._moved(one, gateways) for one in facts.activity),
+            statements=tuple(self._said(one, shifts, gateways) for one in facts.statements),
+            activity=tuple(self._acted(one, gateways) for one in facts.activity),
             delays=tuple(self._in_minute(one, gateways) for one in facts.delays),
         )
 
-    def _compare(self, facts: BatchFacts, gateways: dict[str, GatewayState]) -> None:
-        """Note by whose records the collectors' clocks are behind what they said before."""
-        shifts: dict[str, int] = {}
-        for said in sorted(facts.statements, key=lambda one: (one.boot_epoch, one.sequence)):
-            shift_us = self._shift_us(gateways.get(said.gateway), said)
+    def _compare(self, facts: BatchFacts, gateways: dict[str, GatewayState]) -> dict[_Number, int]:
+        """Note by whose records the collectors' clocks are behind what they said before.
+
+        Returns:
+            How far the stamp of each record is behind that shows it. Records of one gateway may
+            come through two collectors, also in one batch: where one's clock is wrong, the
+            other's may be right.
+
+        """
+        shifts: dict[_Number, int] = {}
+        of_gateways: dict[str, int] = {}
+        before: dict[tuple[str, int], _Before] = {}
+        for said in sorted(facts.statements, key=_number):
+            if said.collected_us == UNTIMED_US:
+                continue
+            life = said.gateway, said.boot_epoch
+            if life not in before:
+                before[life] = _before(gateways.get(said.gateway), said.boot_epoch)
+            shift_us = self._shift_us(before[life], said)
             if shift_us is not None:
-                shifts[said.gateway] = shift_us
-        for name, shift_us in shifts.items():
+                shifts[_number(said)] = of_gateways[said.gateway] = shift_us
+            if said.kind == "status" and said.sequence > before[life].sequence:
+                at_us = said.collected_us + (shift_us or 0)
+                before[life] = _Before(said.sequence, at_us, said.payload)
+        for name, shift_us in of_gateways.items():
             if name in gateways:
                 gateways[name].shift_us = shift_us
-        if shifts:
+        if of_gateways:
             # Half of them show it: a single gateway does not move the others.
-            ordered = sorted(shifts.values())
+            ordered = sorted(of_gateways.values())
             self.shift_us = ordered[len(ordered) // 2]
+        return shifts
 
-    def _shift_us(self, gateway: GatewayState | None, said: Statement) -> int | None:
+    def _shift_us(self, before: _Before, said: Statement) -> int | None:
         """How far a record's stamp is behind; None if the record shows nothing."""
         stamp_us, origin_us, limit_us = said.collected_us, said.origin_us, self.limit_us
+        if self._is_agreed(said):
+            return 0
         if origin_us is not None and limit_us is not None:
             do_others_agree = abs(origin_us - limit_us) < APART_US
             if do_others_agree and stamp_us < limit_us - APART_US:
                 return self.bounded(origin_us) - stamp_us
-        life = None if gateway is None else gateway.lives.get(said.boot_epoch)
-        if said.kind != "status" or life is None or life.status_us is None:
+        if said.kind != "status" or before.at_us is None or said.sequence <= before.sequence:
             return None
-        if said.sequence <= life.sequence:
-            return None
-        if stamp_us + APART_US >= life.status_us:
+        if stamp_us + APART_US >= before.at_us:
             return 0
-        try:
-            up_s = decode(said.payload).up_s
-        except StatusError:
+        up_s, before_s = _up_s(said.payload), _up_s(before.said)
+        if up_s is None or before_s is None:
             return None
-        longer_us = round(max(0.0, up_s - life.up_s) * 1e6)
-        return self.bounded(life.status_us + longer_us) - stamp_us
+        longer_us = round(max(0.0, up_s - before_s) * 1e6)
+        return self.bounded(before.at_us + longer_us) - stamp_us
 
-    def _moved(self, one: _Stamped, gateways: dict[str, GatewayState]) -> _Stamped:
+    def _is_agreed(self, said: Statement) -> bool:
+        """Whether the gateway's clock and the collector's agree on something that has been."""
+        stamp_us, origin_us = said.collected_us, said.origin_us
+        if origin_us is None or self.limit_us is None or stamp_us > self.limit_us:
+            return False
+        return abs(origin_us - stamp_us) < APART_US
+
+    def _said(
+        self, one: Statement, shifts: dict[_Number, int], gateways: dict[str, GatewayState]
+    ) -> Statement:
+        if one.collected_us == UNTIMED_US:
+            return one
+        shift_us = shifts.get(_number(one))
+        if shift_us is None:
+            at_us = self._at_us(one.gateway, one.collected_us, gateways)
+        else:
+            at_us = self.bounded(one.collected_us + shift_us)
+        return replace(one, collected_us=at_us)
+
+    def _acted(self, one: Activity, gateways: dict[str, GatewayState]) -> Activity:
         if one.collected_us == UNTIMED_US:
             return one
         return replace(one, collected_us=self._at_us(one.gateway, one.collected_us, gateways))
 
     def _in_minute(self, one: Delays, gateways: dict[str, GatewayState]) -> Delays:
-        at_us = self._at_us(one.gateway, one.minute_us, gateways)
-        return replace(one, minute_us=at_us // _MINUTE_US * _MINUTE_US)
+        # A stamp of that minute: its end says whether it is behind.
+        ends_us = self._at_us(one.gateway, one.minute_us + _MINUTE_US - 1, gateways)
+        return replace(one, minute_us=ends_us // _MINUTE_US * _MINUTE_US)
 
     def _at_us(self, name: str, stamp_us: int, gateways: dict[str, GatewayState]) -> int:
         gateway = gateways.get(name)
-        shift_us = self.shift_us if gateway is None else gateway.shift_us
-        return self.bounded(stamp_us + shift_us)
+        if gateway is None:
+            return self.bounded(stamp_us + self.shift_us)
+        # What is not behind was stamped by a collector whose clock is right.
+        is_behind = stamp_us < gateway.last_us
+        return self.bounded(stamp_us + (gateway.shift_us if is_behind else 0))
+
+
+class _Before(NamedTuple):
+    """The latest status record of a life before another one.
+
+    Attributes:
+        sequence: its number; -1: there is none.
+        at_us: when it came, by the watch's time; None: there is none.
+        said: the record, or how long the gateway was up when it was sent, in seconds.
+
+    """
+
+    sequence: int
+    at_us: int | None
+    said: bytes | float
+
+
+def _before(gateway: GatewayState | None, epoch: int) -> _Before:
+    life = None if gateway is None else gateway.lives.get(epoch)
+    return (
+        _Before(-1, None, 0.0)
+        if life is None
+        else _Before(life.sequence, life.status_us, life.up_s)
+    )
+
+
+def _number(said: Statement) -> _Number:
+    return said.gateway, said.boot_epoch, said.sequence
+
+
+def _up_s(said: bytes | float) -> float | None:
+    """How long the gateway was up; None if the record can't be read."""
+    if not isinstance(said, bytes):
+        return said
+    try:
+        return decode(said).up_s
+    except StatusError:
+        return None

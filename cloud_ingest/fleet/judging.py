@@ -67,7 +67,7 @@ class Judge:
         self._supply(gateway, rules, record, at_us)
         self._disk(gateway, rules, record, at_us)
         if heard.is_live:
-            if not self._clock.is_ahead:
+            if self._clock.is_vouched_for:
                 self._clock_off(gateway, rules, said)
             self._judge("silent", gateway, False, at_us, "")
         self._elections(gateway, record, said.collected_us, begins=heard.begins)

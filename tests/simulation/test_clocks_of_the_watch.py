@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from clocked_fleet import CLOCKS, OFF_S, Clock, ClockedFleet, Fault
 from troubled_fleet import raised
+from watched_fleet import WatchedFleet
 
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.watch import FleetWatch
@@ -15,6 +18,9 @@ WRONG_S = 200.0
 """Since when a clock is wrong, if it is not wrong from the beginning."""
 GOES_S, COMES_S, END_S = 330.0, 520.0, 700.0
 """When two gateways fall silent, one of them comes back, and the look at what came of it."""
+
+LATE_US = 90_000_000
+"""How far the job is behind what collectors have, where it catches up."""
 
 
 @pytest.mark.parametrize("clock", CLOCKS)
@@ -64,3 +70,40 @@ def _is_right(clock: Clock, off: str, way: str, when: str) -> None:
     assert {who for _, who, _ in about_clocks} <= ({fleet[0].name} if is_off else set())
     assert health[gone[0]] == health[gone[1]] == "silent"
     assert health[gone[2]] == health[fleet[4].name] == "good"
+
+
+@pytest.mark.parametrize("off", OFF_S)
+@pytest.mark.parametrize("way", ["ahead", "behind"])
+def test_while_the_job_catches_up_one_of_two_collectors_of_a_gateway_is_wrong_and_it_is_not(
+    off: str, way: str
+) -> None:
+    fleet = WatchedFleet(3, batch_s=60.0)
+    off_us = round((OFF_S[off] if way == "ahead" else -OFF_S[off]) * 1e6)
+
+    def us(gateway: str, number: int) -> int:
+        is_by_wrong_one = number % 2 or gateway == fleet[2].name
+        return off_us if fleet.second > WRONG_S and is_by_wrong_one else 0
+
+    watch, alerts = FleetWatch(AlertRules()), pa.table({})
+    for facts in fleet.batches(END_S):
+        number = facts.batch_id
+        came = replace(
+            facts,
+            statements=tuple(
+                replace(one, collected_us=one.collected_us + us(one.gateway, one.sequence))
+                for one in facts.statements
+            ),
+            activity=tuple(
+                replace(one, collected_us=one.collected_us + us(one.gateway, number + at))
+                for at, one in enumerate(facts.activity)
+            ),
+            committed_us=facts.committed_us + LATE_US,
+        )
+        watch.take(came)
+        changes = watch.changes(came.committed_us)
+        alerts = changes.replace.get("alerts", alerts)
+        watch.written(changes)
+    told = {(row["kind"], row["gateway"]) for row in alerts.to_pylist()}
+    # By the stamps of the wrong one alone nobody can tell its leap ahead from a silence.
+    unknowable = {("silent", fleet[2].name)} if way == "ahead" else set()
+    assert told <= unknowable

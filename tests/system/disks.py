@@ -107,9 +107,11 @@ class _Mounted:
 
     def fill(self) -> None:
         """Until not a byte more fits."""
-        with contextlib.suppress(OSError), (self.folder / "filler").open("ab", 0) as file:
-            while True:
-                file.write(bytes(512))
+        with (self.folder / "filler").open("ab", 0) as file:
+            for size in (1 << 20, 512):
+                with contextlib.suppress(OSError):
+                    while file.write(bytes(size)) == size:
+                        pass
 
     def free(self) -> None:
         (self.folder / "filler").unlink()
