@@ -45,13 +45,10 @@ class WatchClock(msgspec.Struct):
         shift_us: how far the collectors' clocks are behind what they said before.
         heartbeat_us: until when a collector last said that it heard all there was, by its clock.
         ahead_us: how far the latest stamp of a collector was beyond the job's clock.
-<<<<<<< HEAD
         read_until_us: until when all that collectors had by then is read, by the last micro-batch;
             None if that was all.
-=======
         late_us: how far the latest one that a gateway's clock agreed with was behind it; of all
             stamps, where none agreed.
->>>>>>> rounds
 
     """
 
