@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ import pyspark
 from cloud_ingest.job.java import Java, cache_folder
 
 _FILE: Final = "classes.jsa"
+_FRESH: Final = f"{_FILE}.new-"
 _HOME: Final = "home"
 _QUIET: Final = "-Xlog:cds*=off"
 """What does not fit, or is left out, is no news; Java would say it on standard output."""
@@ -107,9 +109,13 @@ def class_archive(
             return
         home, file = folder / _HOME, folder / _FILE
         fresh = None
-        if not file.exists() and stack.enter_context(_alone(folder / "writing")):
-            fresh = folder / f"{_FILE}.new"
-            fresh.unlink(missing_ok=True)
+        is_kept = file.exists()
+        if is_kept or stack.enter_context(_alone(folder / "writing")):
+            for left in folder.glob(f"{_FRESH}*"):  # by the Java of a session that was killed
+                with contextlib.suppress(OSError):  # a disk that is read only now keeps it
+                    left.unlink()
+            # That Java may write it still, so no other one writes there.
+            fresh = None if is_kept else folder / f"{_FRESH}{secrets.token_hex(8)}"
         yield ClassArchive(home, file, fresh)
 
 

@@ -83,6 +83,20 @@ def test_what_a_killed_java_has_written_half_is_never_begun_with(sessions: Sessi
         assert not written_by(following).exists()
 
 
+def test_what_the_java_of_a_killed_session_writes_late_spoils_no_other_one_and_goes(
+    sessions: Sessions,
+) -> None:
+    with sessions.one() as killed:
+        late = written_by(killed)
+    with sessions.one() as following:
+        written_by(following).write_bytes(b"classes")
+        late.write_bytes(b"clas")
+        following.keep()
+    assert sessions.archives() == [b"classes"]
+    with sessions.one():
+        assert not late.exists()
+
+
 @pytest.mark.parametrize("is_taken", [True, False])
 def test_an_archive_is_begun_with_only_once_the_disk_has_it(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch, is_taken: bool
