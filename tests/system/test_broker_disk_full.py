@@ -304,7 +304,7 @@ async def test_a_start_on_a_full_disk_is_one_line(
         await gateway.start()
         await gateway.stop()
     disk.fill()
-    assert (await one_line(gateway)).endswith("No space left on device")
+    assert "No space left on device; make room on its disk" in await one_line(gateway)
     disk.free()
     await gateway.start()
     assert await gateway.stop() == 0
@@ -323,4 +323,4 @@ async def test_a_start_on_a_read_only_disk_is_one_line(
         with segment.open("ab") as file:
             file.write(b"HB\x01")
     disk.make_read_only()
-    assert (await one_line(gateway)).endswith("Read-only file system")
+    assert "Read-only file system; its disk is mounted to be read only" in await one_line(gateway)

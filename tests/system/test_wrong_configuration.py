@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from authority import Authority
 
+IN_USE = (
+    "Address already in use; "
+    "another program listens there (`ss -lntup` shows which): take another port"
+)
 BASE = """
 [gateway]
 id = "gw"
@@ -242,7 +246,7 @@ def test_a_further_port_in_use_is_named(tmp_path: Path, base: str, field: str) -
         given = f"[mqtt]\n{keys}{field} = {port}"
         code, lines = start(tmp_path, base.replace("[mqtt]", given))
     assert code == 1  # it may pass: systemd tries again
-    assert lines == [f"hedgerow: mqtt.{field}: 127.0.0.1:{port}: Address already in use"]
+    assert lines == [f"hedgerow: mqtt.{field}: 127.0.0.1:{port}: {IN_USE}"]
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
@@ -253,7 +257,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         code, lines = start(tmp_path, BASE.format(folder=tmp_path, port=port))
     assert code == 1  # it may pass: systemd tries again
-    assert lines[-1] == f"hedgerow: mqtt.port: 127.0.0.1:{port}: Address already in use"
+    assert lines[-1] == f"hedgerow: mqtt.port: 127.0.0.1:{port}: {IN_USE}"
     assert len(lines) == 1
 
 
