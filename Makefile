@@ -129,7 +129,7 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 		--runs 1000 --gateways 3 --gateways-to 12 --seed 1 || exit; done
 	@for gateways in 2 3 4; do .venv/bin/hedgerow simulate --exhaustive $$gateways || exit; done
 	@.venv/bin/python -m pytest tests/system --soak --timeout 0
-	@.venv/bin/python -m pytest $(ON_ONE_BUILD) $(ON_BOTH_BUILDS) tests/unit/deploy tests/unit/cloud_ingest --soak --timeout 0
+	@.venv/bin/python -m pytest $(ON_ONE_BUILD) $(ON_BOTH_BUILDS) tests/unit/deploy tests/unit/cloud_ingest tests/documents --soak --timeout 0
 	@$(MAKE) --no-print-directory test-compiled
 	@.venv/bin/python -m pytest tests/network --soak --timeout 0
 	@.venv/bin/python -m pytest tests/flash/test_first_boot.py --soak --timeout 0 -s

@@ -26,8 +26,8 @@ def of_the_page(text: str) -> Block:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.soak("it starts Spark again and again")
+@pytest.mark.timeout(0)
 def test_what_the_page_of_the_tables_says_works_as_it_stands(
     installation: Path, tmp_path: Path
 ) -> None:
