@@ -1,5 +1,5 @@
 # Hedgerow's commands; each sets up what it needs in .venv first.
-.PHONY: help demo test test-on-one-build test-others one-build-in-ci others-in-ci quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels wheelhouse deb bench soak clean
+.PHONY: help demo test test-on-one-build test-others one-build-in-ci others-in-ci imported-in-ci quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels wheelhouse deb bench soak clean
 .DEFAULT_GOAL := help
 
 # SEED=N replays what a run of CI drew, which prints it: the order, and what tests draw themselves.
@@ -19,6 +19,7 @@ ON_ONE_BUILD = tests/unit/gateway tests/unit/resource_directory tests/simulation
 # Over a benchmark, which no wheel has.
 UNCOMPILED = tests/simulation/test_directory_digests.py
 PASSED = .pytest_cache/passed-compiled
+COLLECTED = .pytest_cache/collected
 
 # Tests start several hundred Pythons; where an image forbids byte code each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -85,7 +86,8 @@ check-then-alone: check $(if $(CI),imported-in-ci)
 
 # Python's byte code of all that tests import, once: five runs of tests would begin by making it, each for itself.
 imported-in-ci:
-	@$(PYTEST) --collect-only --quiet tests >/dev/null
+	@mkdir -p .pytest_cache
+	@$(PYTEST) --collect-only --quiet tests >$(COLLECTED) || { tail -n 40 $(COLLECTED); exit 1; }
 
 # It leaves the processor to the checks and to the tests that would run alone, which mostly wait for a silent neighbour.
 compiled-in-ci:

@@ -201,7 +201,7 @@ class WatchClock(msgspec.Struct):
         return self.bounded(before.at_us + longer_us) - stamp_us
 
     def _is_agreed(self, said: Statement) -> bool:
-        """Whether the gateway's clock and the collector's agree on something that has been."""
+        """Return whether the gateway's clock and the collector's agree on what has been."""
         stamp_us, origin_us = said.collected_us, said.origin_us
         if origin_us is None or self.limit_us is None or stamp_us > self.limit_us:
             return False

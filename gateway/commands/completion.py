@@ -187,7 +187,7 @@ def _bash(commands: Mapping[str, CommandForm]) -> Iterator[str]:
 
 
 def _named(form: CommandForm) -> list[str]:
-    """What a command's words name, options left out."""
+    """Return what a command's words name, options left out."""
     return sorted({one.takes for one in form.arguments} & set(NAMES.values()))
 
 

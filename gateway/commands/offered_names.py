@@ -14,7 +14,6 @@ from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.resource_names import name_of
 from resource_directory.link_format import WebLink
 
-KINDS: Final = ("gateways", "resources")
 LIMIT_S: Final = 1.0
 """How long a user waits for the shell at most, beside the start of Python."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.~/@+,-]+")
@@ -31,7 +30,7 @@ def ask(kind: str, options: argparse.Namespace) -> list[str]:
     What came within `LIMIT_S` is returned, of a large fleet a part.
 
     Args:
-        kind: one of `KINDS`.
+        kind: a value of `completion.NAMES`.
         options: of `hedgerow discover`.
 
     """
@@ -52,7 +51,7 @@ def plain(kind: str, links: Iterable[WebLink]) -> set[str]:
     """Return the names that a shell may be given.
 
     Args:
-        kind: one of `KINDS`.
+        kind: a value of `completion.NAMES`.
         links: what was found.
 
     """

@@ -87,7 +87,7 @@ def with_own_key(options: argparse.Namespace) -> None:
 
 
 def _starting(file: Path) -> str:
-    """What starts the gateway of a configuration."""
+    """Say what starts the gateway of a configuration."""
     by_hand = f"`hedgerow run --config {shlex.quote(str(file))}`"
     if file == config_place.SYSTEM:
         return f"`systemctl start hedgerow` starts it, or {by_hand}"

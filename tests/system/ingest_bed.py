@@ -126,33 +126,33 @@ def until(holds: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.05)
 
 
-def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+def children(process: subprocess.Popen[bytes], words: str) -> list[psutil.Process]:
+    """Return the processes below one whose command line has these words."""
     found = []
     for one in psutil.Process(process.pid).children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # it ends while it is looked at
-            if "pyspark.daemon" in " ".join(one.cmdline()):
+            if words in " ".join(one.cmdline()):
                 found.append(one)
     return found
+
+
+def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    return children(process, "pyspark.daemon")
 
 
 def source_runners(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     """Spark's process for the Python source: Java starts it once for a query, and never again."""
-    found = []
-    for one in psutil.Process(process.pid).children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if "python_streaming_source_runner" in " ".join(one.cmdline()):
-                found.append(one)
-    return found
+    return children(process, "python_streaming_source_runner")
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
     """Kill the driver; its Java ends by itself, and is waited for."""
     if process.poll() is not None:  # it has ended by itself, and whoever waits for it says so
         return
-    children = psutil.Process(process.pid).children(recursive=True)
+    below = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.communicate()
-    _, alive = psutil.wait_procs(children, timeout=DEADLINE_S)
+    _, alive = psutil.wait_procs(below, timeout=DEADLINE_S)
     assert not alive
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import psutil
-from ingest_bed import kill, source_runners, workers
+from ingest_bed import children, kill, source_runners, workers
 from ingest_rounds import RULES
 
 from cloud_ingest.tables.store import TableStore
@@ -151,10 +151,10 @@ class RoundJob:
         def is_at_work() -> bool:
             of = executors(process) if party == "executor" else [psutil.Process(process.pid)]
             found[:] = of if party == "executor" else workers(process)
-            children = workers(process)
+            at_work = workers(process)
             end_s = time.monotonic() + LOOK_S
-            while of and children and time.monotonic() < end_s:
-                if any(_computes(one) for one in children):
+            while of and at_work and time.monotonic() < end_s:
+                if any(_computes(one) for one in at_work):
                     return True
                 time.sleep(SOON_S)
             return False
@@ -164,13 +164,8 @@ class RoundJob:
 
 
 def executors(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """Those of Spark's small cluster: its own processes of Java."""
-    found = []
-    for one in psutil.Process(process.pid).children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if any("CoarseGrainedExecutorBackend" in word for word in one.cmdline()):
-                found.append(one)
-    return found
+    """Return those of Spark's small cluster: its own processes of Java."""
+    return children(process, "CoarseGrainedExecutorBackend")
 
 
 def _computes(one: psutil.Process) -> bool:
