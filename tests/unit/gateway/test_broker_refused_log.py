@@ -212,7 +212,7 @@ async def test_who_waits_while_a_sync_fails_is_refused_too(
 
     def sync() -> None:
         loop.call_soon_threadsafe(syncing.set)
-        asyncio.run_coroutine_threadsafe(failing.wait(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(failing.wait(), loop).result(60)
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patched:

@@ -90,7 +90,7 @@ class Machine(Actuator):
 
     def handle_post(self, call: ResourceCall) -> Handled:
         self.calls.append(call)
-        self.hold.wait(10)
+        self.hold.wait(60)
         match call.text():
             case "create":
                 call.create(f"jobs/{len(self.children)}", Job("new"))
