@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 from authority import Authority
 from dashboard_server import LIMIT_S, Served, Visitor, complete, dashboard, visitor
+from held_timers import HeldTimers
 from synthetic_tables import ALERTS, NOW, Fleet, put, rows, write_readings
 
 from cloud_ingest.dashboard import api, browsers, connections
@@ -256,12 +257,17 @@ async def test_who_begins_no_handshake_or_half_of_one_keeps_nobody_from_the_page
 async def test_who_does_not_end_a_handshake_is_closed_in_time_and_who_has_asked_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_S", 1.0)
+    monkeypatch.setattr(connections, "HEAD_S", 60.5)
+    timers = HeldTimers(monkeypatch, connections.HEAD_S)
     async with over_tls(tmp_path) as (served, olga), AsyncExitStack() as stack:
         assert await olga.log_in("olga") == 200
         listening = olga.session.get(f"https://localhost:{served.port}/api/events")
         events = await stack.enter_async_context(listening)
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        async with asyncio.timeout(LIMIT_S):
+            while not timers.count:
+                await asyncio.sleep(0.01)
+        timers.run_out()
         with contextlib.suppress(ConnectionResetError):
             async with asyncio.timeout(LIMIT_S):
                 assert await reader.read() == b""

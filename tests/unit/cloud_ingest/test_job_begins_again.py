@@ -123,7 +123,7 @@ def test_a_signal_asks_a_job_to_end_and_is_anothers_again_after(
     with asked_to_end() as asked:
         assert not asked.is_set()
         os.kill(os.getpid(), number)
-        assert asked.wait(10)
+        assert asked.wait(60)
     assert signal.getsignal(number) is before
 
 

@@ -63,7 +63,7 @@ async def told(
     answer: asyncio.Future[tuple[int, OSError | None]]
     answer = asyncio.get_running_loop().create_future()
     node.publish_all(rows(entries), rows(unlogged), lambda *told: answer.set_result(told))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         return await answer
 
 
@@ -167,7 +167,7 @@ async def test_with_durability_write_the_disk_has_it_before_long(
     commit = GroupCommit(log, sync=False, sync_interval_s=0.01)
     made = batch.make("gw", 1, 1, [("t", 1, b"1")], flags=Flags.LOGGED, origin_time_us=0)
     assert commit.append(*made) is None
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await synced.wait()
     await commit.drain()
     log.close()
@@ -183,7 +183,7 @@ async def test_what_is_appended_while_a_sync_runs_is_synced_too_though_nobody_wa
     def to_disk(fd: int) -> None:
         lengths.append(os.fstat(fd).st_size)
         loop.call_soon_threadsafe(syncing.set)
-        asyncio.run_coroutine_threadsafe(going_on.wait(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(going_on.wait(), loop).result(60)
 
     log = MessageLog(tmp_path / "log")
     log.open()

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mqtt_peer import Bench
+from mqtt_peer import Bench, Peer
 
 from gateway.broker.statistics.load import LoadAverages
+from gateway.mqtt import PingReq, PingResp, Publish, Subscribe, SubscriptionRequest, Version
 from gateway.policy.older import AccessPolicy, Rules
 from gateway.policy.policy import Policy
 
@@ -117,8 +118,15 @@ class TestBesideMosquitto:
                 port, "-t", "$SYS/broker/clients/maximum", "-C", "1", "-W", "2"
             ):
                 pass
-        found = await mosquitto_sub(port, "-t", "$SYS/#", "--retained-only", "-W", "1")
-        return {topic: form(text) for topic, _, text in found}
+        peer = Peer(*await asyncio.open_connection("127.0.0.1", port), Version.V311)
+        assert await peer.connect("reader") == 0
+        peer.send(Subscribe(1, [SubscriptionRequest("$SYS/#", 0)]), PingReq())
+        found = {}
+        while not isinstance(packet := await peer.next(), PingResp):
+            if isinstance(packet, Publish):  # behind the SUBACK, and all that is retained
+                found[packet.topic] = form(packet.payload.decode())
+        peer.close()
+        return found
 
 
 class TestWhoReadsIt:

@@ -187,7 +187,7 @@ class TestListener:
     async def test_an_answer_that_nobody_reads_is_cut_in_time(
         self, console: Console, port: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(server, "HEAD_S", 0.1)
+        monkeypatch.setattr(server, "HEAD_S", 60.0)
         monkeypatch.setattr(server, "TIME_S", 0.1)
         monkeypatch.setattr(Console, "page", lambda *_: Page(CONTENT_TYPE, bytes(64 << 20)))
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)

@@ -396,16 +396,17 @@ async def test_a_body_without_end_is_refused(fleet: Fleet) -> None:
     writer.close()
 
 
-async def test_silent_connections_of_an_address_keep_nobody_else_waiting(fleet: Fleet) -> None:
+async def test_silent_connections_of_an_address_keep_nobody_else_waiting(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "TIME_S", 600.0)  # none of them ends before the client gives up
     host, _, port = fleet.at.partition(":")
     silent = [
         await asyncio.open_connection(host, int(port), local_addr=("127.0.0.2", 0))
         for _ in range(2 * service.CONNECTIONS_MAX)
     ]
-    begun_s = time.monotonic()
     found = await asyncio.to_thread(fleet.client().trust)
     assert "BEGIN CERTIFICATE" in found.authorities
-    assert time.monotonic() - begun_s < 5.0
     for _, writer in silent:
         writer.close()
 
@@ -438,7 +439,7 @@ async def test_the_service_renews_a_list_whose_time_is_half_over(
         patched.setattr(forms, "now", lambda: real() - datetime.timedelta(days=500))
         fleet.authority.revoke()
     file = fleet.authority.folder / "revoked.pem"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while x509.load_pem_x509_crl(file.read_bytes()).last_update_utc < real() - 2 * DAY:
             await asyncio.sleep(0.05)
 

@@ -282,7 +282,7 @@ async def test_a_device_that_registers_anywhere_is_found_everywhere(
     made = await request("POST", path, payload=b"</power>;rt=power", content_format=40)
     assert made.ok
     other.process._members.offer(other.process._site.directory.offers)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not (found := parse((await get(one, "/rd-lookup/res?scope=all&rt=power")).payload)):
             await asyncio.sleep(0.05)
     assert [(link.href, link.get("gw")) for link in found] == [("coap://10.0.0.9/power", "gw-b")]

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from fleet_gateway import Fleet, FleetGateway, until
 
+PATIENT_S = 1.0
+"""Between HELLOs of neighbours that are not to be taken for dead when this machine is slow."""
+
 
 @pytest.fixture
 async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
@@ -44,8 +47,8 @@ async def test_the_link_of_two_that_dial_each_other_is_made_once(
     for start in range(5):
         caplog.clear()
         await asyncio.gather(
-            a.start(neighbours=[f"127.0.0.1:{b.plain_port}"]),
-            b.start(neighbours=[f"127.0.0.1:{a.plain_port}"]),
+            a.start(neighbours=[f"127.0.0.1:{b.plain_port}"], hello_s=PATIENT_S),
+            b.start(neighbours=[f"127.0.0.1:{a.plain_port}"], hello_s=PATIENT_S),
         )
         await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
         # The hand-shake that was not needed has ended.

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet_gateway import Fleet, FleetGateway
+from fleet_gateway import Fleet, FleetGateway, until
 from hypothesis import given
 from hypothesis import strategies as st
 from mqtt_peer import Peer
 
 from cloud_ingest import measurements
 from cloud_ingest.record import Record
-from gateway.mqtt import Publish
+from gateway.mqtt import PingReq, PingResp, Publish
 from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.mqtt_form import FORMATS, MqttForm, plain
 from gateway.sensors.options import SensorConfigError
@@ -124,19 +124,19 @@ async def test_who_subscribes_late_gets_the_last_reading_of_a_retained_sensor(
     start: Start,
 ) -> None:
     gateway = await start(SENSORS.replace("0.1", "3600"))
+    retention = gateway.process._broker.core.retention
+    sampler = gateway.process._readings.sampler
+    await until(lambda: {sampler.state_of(one) for one in sampler.sensors} == {"good"})
+    await until(lambda: retention.get("-/-/gw-a/plain") is not None)
     peer = await client(gateway)
-    while True:  # until the first reading is in
-        await peer.subscribe("-/-/gw-a/plain")
-        try:
-            async with asyncio.timeout(0.2):
-                message = await next_message(peer)
-        except TimeoutError:
-            continue
-        if message.retain:
-            break
-    assert (message.payload, message.qos) == (b"0", 1)
+    await peer.subscribe("-/-/gw-a/plain")
+    message = await next_message(peer)
+    assert (message.payload, message.qos, message.retain) == (b"0", 1, True)
     await peer.subscribe("-/-/gw-a/senml")
-    await peer.nothing_came()
+    peer.send(PingReq())
+    while isinstance(packet := await peer.next(), Publish):
+        assert not packet.retain  # it may be the first reading, on its way yet
+    assert isinstance(packet, PingResp)
     peer.close()
 
 

@@ -189,7 +189,14 @@ def release(folder: Path, connection: Callable[[socket.socket], None]) -> Iterat
 
 
 @pytest.fixture(autouse=True)
+def _in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who answers at all answers in time, however slow the machine is."""
+    monkeypatch.setattr(asking, "ANSWER_S", 60.0)
+
+
+@pytest.fixture
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who does not answer is waited for no longer than a test takes."""
     monkeypatch.setattr(asking, "ANSWER_S", 0.2)
 
 
@@ -217,6 +224,7 @@ def upgrades_for_another(connection: socket.socket) -> None:
     connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: x\r\n\r\n")
 
 
+@pytest.mark.usefixtures("_soon")
 def test_a_release_that_answers_neither_a_connect_nor_a_ping_has_both_against_it(
     tmp_path: Path,
 ) -> None:
@@ -253,7 +261,6 @@ def test_a_broker_that_gives_no_connack_is_told_by_what_it_does(
     [
         (hangs_up, "it hangs up without a websocket"),
         (speaks_http, "'HTTP/1.1 400 Bad Request' in place of a websocket"),
-        (refuses, "no websocket within"),
         (upgrades_for_another, "another Sec-WebSocket-Accept"),
     ],
 )
@@ -264,6 +271,14 @@ def test_what_gives_no_websocket_is_told_by_what_it_does(
         trial.tell("ws")
         (found,) = OwnListeners(trial.config, 0.0).complaints(())
     assert why in found
+
+
+@pytest.mark.usefixtures("_soon")
+def test_what_begins_no_websocket_in_time_is_told_as_silent(tmp_path: Path) -> None:
+    with release(tmp_path, refuses) as trial:
+        trial.tell("ws")
+        (found,) = OwnListeners(trial.config, 0.0).complaints(())
+    assert "no websocket within" in found
 
 
 def test_a_websocket_is_asked_for_by_who_may_have_one() -> None:
@@ -304,16 +319,23 @@ def test_one_that_lets_nobody_in_answers(tmp_path: Path) -> None:
         assert not OwnListeners(trial.config, 0.0).complaints(["mqtt"])
 
 
-def test_one_that_answers_at_the_second_round_is_well(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("_soon")
+def test_one_that_answers_at_the_second_round_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ways = iter([accepts_and_says_nothing, refuses])
     pauses: list[float] = []
 
     def better_each_time(connection: socket.socket) -> None:
         next(ways)(connection)
 
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        monkeypatch.setattr(asking, "ANSWER_S", 60.0)  # the answer comes, late or not
+
     with release(tmp_path, better_each_time) as trial:
         trial.tell("mqtt")
-        assert not OwnListeners(trial.config, 60.0, pauses.append).complaints(())
+        assert not OwnListeners(trial.config, 60.0, pause).complaints(())
     assert pauses == [asking.AGAIN_S]
 
 
@@ -326,6 +348,7 @@ def test_one_that_has_told_no_listeners_is_not_well(tmp_path: Path) -> None:
         assert "where it listens is not known" in listeners.complaints(())[0]
 
 
+@pytest.mark.usefixtures("_soon")
 def test_the_command_does_not_confirm_a_release_that_does_not_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -279,7 +279,7 @@ async def test_an_end_is_not_lost_that_comes_in_the_midst_of_a_time_out(place: P
     readings._sampling = sampling = asyncio.create_task(sampled())
     await asyncio.sleep(0)
     sampling.cancel()  # the time-out's own, of which the task has not heard yet
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await readings.stop()
     assert readings._sampling.done()
 

@@ -6,10 +6,10 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
+from held_timers import HeldTimers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -296,31 +296,8 @@ async def test_several_values_of_one_reading_have_names_units_and_one_number() -
 
 @pytest.fixture
 async def make_late(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Ends the time of all calls of drivers that are under way, at the moment that a test needs.
-
-    A short real time limit may pass before a slow machine has begun the call.
-    """
-    loop = asyncio.get_running_loop()
-    call_later = loop.call_later
-    held = list[tuple[asyncio.TimerHandle, Callable[[], object]]]()
-
-    def hold(
-        delay: float, callback: Callable[..., object], *args: Any, context: Any = None
-    ) -> asyncio.TimerHandle:
-        timer = call_later(delay, callback, *args, context=context)
-        if delay == TIMEOUT_S:
-            held.append((timer, partial(callback, *args)))
-        return timer
-
-    def fire() -> None:
-        for timer, callback in held:
-            if not timer.cancelled():
-                timer.cancel()
-                callback()
-        held.clear()
-
-    monkeypatch.setattr(loop, "call_later", hold)
-    return fire
+    """Ends the time of all calls of drivers that are under way, at the moment that a test needs."""
+    return HeldTimers(monkeypatch, TIMEOUT_S).run_out
 
 
 class Hanging(Sensor):
