@@ -26,6 +26,7 @@ class TreeGateway(Gateway):
         neighbour_port: of the one that it dials, if any.
         max_bytes: of its log.
         mode: of the tree.
+        hello_s: a neighbour of which nothing comes for three of these is dead.
 
     """
 
@@ -36,6 +37,7 @@ class TreeGateway(Gateway):
         neighbour_port: int | None,
         max_bytes: int,
         mode: str = "flood",
+        hello_s: float = 0.1,
     ) -> None:
         folder.mkdir()
         super().__init__(folder, "write")
@@ -45,7 +47,8 @@ class TreeGateway(Gateway):
         self.config.write_text(
             text.replace('id = "gw"', f'id = "{gateway_id}"')
             .replace("discovery = false", f"discovery = false\nneighbours = [{neighbours}]")
-            .replace("[tree]", "[tree]\nhello_s = 0.1\nrepair_interval_s = 0.5\nmode = 'MODE'")
+            .replace("[tree]", "[tree]\nhello_s = HELLO\nrepair_interval_s = 0.5\nmode = 'MODE'")
+            .replace("HELLO", f"{hello_s}")
             .replace("MODE", mode)
             .replace(f"segment_bytes = {256 << 10}", "segment_bytes = 16384")
             .replace(f"max_bytes = {1 << 30}", f"max_bytes = {max_bytes}")
