@@ -15,6 +15,10 @@ from gateway.mqtt import PingReq, PingResp, Publish, Will
 
 CONVERGE_S = 40.0
 """A busy machine may take so long."""
+HELLO_S = 2.0
+"""A neighbour of which nothing comes for three of these is dead: none that stands still a while."""
+OFTEN_S = 0.1
+"""Of tests that wait for what gateways do a few hellos after a fault, and bear that links end."""
 
 
 class TreeGateway(Gateway):
@@ -37,7 +41,7 @@ class TreeGateway(Gateway):
         neighbour_port: int | None,
         max_bytes: int,
         mode: str = "flood",
-        hello_s: float = 0.1,
+        hello_s: float = HELLO_S,
     ) -> None:
         folder.mkdir()
         super().__init__(folder, "write")
@@ -91,7 +95,13 @@ class Chain:
     """Gateways ``a``, ``b``, ...; each but the first dials the one before it."""
 
     def __init__(
-        self, folder: Path, count: int = 3, *, max_bytes: int = 1 << 20, mode: str = "flood"
+        self,
+        folder: Path,
+        count: int = 3,
+        *,
+        max_bytes: int = 1 << 20,
+        mode: str = "flood",
+        hello_s: float = HELLO_S,
     ) -> None:
         self.gateways: list[TreeGateway] = []
         self.paths: list[CutOff] = []
@@ -99,6 +109,7 @@ class Chain:
         self._folder = folder
         self._max_bytes = max_bytes
         self._mode = mode
+        self._hello_s = hello_s
         for _ in range(count):
             self.add()
 
@@ -109,7 +120,9 @@ class Chain:
         if self.gateways:
             self.paths.append(CutOff(self.gateways[-1]))
             port = self.paths[-1].port
-        one = TreeGateway(self._folder / name, name, port, self._max_bytes, self._mode)
+        one = TreeGateway(
+            self._folder / name, name, port, self._max_bytes, self._mode, self._hello_s
+        )
         self.gateways.append(one)
         return one
 

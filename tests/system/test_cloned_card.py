@@ -19,8 +19,6 @@ TOLD_S = 60.0
 """Ten seconds of patience, and what a busy machine adds."""
 RETRY_S = 120.0
 """The copy tries twice a minute."""
-HELLO_S = 10.0
-"""No link between these gateways ends because the machine stood still."""
 
 
 async def hedgerow(command: str, gateway: TreeGateway, *more: str) -> str:
@@ -50,7 +48,7 @@ async def said(gateway: TreeGateway, text: str, limit_s: float = TOLD_S) -> None
 
 def copied(folder: Path, original: TreeGateway, port: int) -> TreeGateway:
     """A gateway with the same id, whose card is a copy."""
-    copy = TreeGateway(folder / "copy", original.gateway_id, port, 1 << 20, hello_s=HELLO_S)
+    copy = TreeGateway(folder / "copy", original.gateway_id, port, 1 << 20)
     shutil.copytree(original.state, copy.state)
     (copy.state / "listeners.json").unlink()
     return copy
@@ -75,8 +73,8 @@ client_crl_file = "{certificates}/revoked.pem"
 
 
 async def test_the_member_stays_and_the_copy_waits_until_it_is_gone(tmp_path: Path) -> None:
-    a = TreeGateway(tmp_path / "a", "a", None, 1 << 20, hello_s=HELLO_S)
-    b = TreeGateway(tmp_path / "b", "b", a.port, 1 << 20, hello_s=HELLO_S)
+    a = TreeGateway(tmp_path / "a", "a", None, 1 << 20)
+    b = TreeGateway(tmp_path / "b", "b", a.port, 1 << 20)
     await asyncio.gather(a.start(), b.start())
     copy = None
     try:
@@ -111,9 +109,9 @@ async def test_a_copy_that_has_the_certificate_too_is_kept_out_of_links_inside_t
 ) -> None:
     certificates = tmp_path / "tls"
     fleet_keys.issue(certificates, "a", "b")
-    a = TreeGateway(tmp_path / "a", "a", None, 1 << 20, hello_s=HELLO_S)
+    a = TreeGateway(tmp_path / "a", "a", None, 1 << 20)
     port = take_links_over_tls(a, certificates)
-    b = TreeGateway(tmp_path / "b", "b", port, 1 << 20, hello_s=HELLO_S)
+    b = TreeGateway(tmp_path / "b", "b", port, 1 << 20)
     take_links_over_tls(b, certificates)
     await asyncio.gather(a.start(), b.start())
     copy = None
@@ -133,8 +131,8 @@ async def test_a_copy_that_has_the_certificate_too_is_kept_out_of_links_inside_t
 
 
 async def test_a_restored_card_whose_original_is_gone_is_let_in_at_once(tmp_path: Path) -> None:
-    a = TreeGateway(tmp_path / "a", "a", None, 1 << 20, hello_s=HELLO_S)
-    b = TreeGateway(tmp_path / "b", "b", a.port, 1 << 20, hello_s=HELLO_S)
+    a = TreeGateway(tmp_path / "a", "a", None, 1 << 20)
+    b = TreeGateway(tmp_path / "b", "b", a.port, 1 << 20)
     await asyncio.gather(a.start(), b.start())
     await linked(a, "b")
     copy = copied(tmp_path, b, a.port)
