@@ -94,7 +94,7 @@ def damaged(subject: type[RoutedOptions], seed: int, damage: dict[str, float]) -
         (ROT, TopicOptions, (17,)),
         (ENDS | PAGES | ROT, RoutedOptions, (5325,)),
         (ENDS | PAGES | ROT | CARDS, RoutedOptions, (85, 206)),
-        (ENDS | PAGES | ROT | CARDS, TopicOptions, (45,)),
+        (ENDS | PAGES | ROT | CARDS, TopicOptions, (45, 211)),
     ],
     ids=lambda one: "_".join(one) if isinstance(one, dict) else None,
 )

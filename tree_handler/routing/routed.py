@@ -244,6 +244,7 @@ class Routed:
         if isinstance(message, Tell):
             return self._destination.told(message, now)
         if isinstance(message, Ask):
+            self.accounts.asks(message.asker, message.stream[1], message.ranges, now)
             return self._answer(message)
         self.accounts.covered(message.gateway_id, message.stream[1], message.covered, now)
         return []
