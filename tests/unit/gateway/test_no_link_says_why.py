@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from authority import Authority
 from fleet_gateway import Fleet, FleetGateway, until
+from ports import free_port
 
 from gateway.coap.client import Response
 from gateway.links import neighbours, wire
@@ -135,12 +136,9 @@ async def test_a_neighbour_that_is_only_starting_is_not_complained_of(
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(neighbours, "GRACE_S", 60.0)  # however long the start takes
     a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
-    await a.start()
-    port = a.port
-    await a.stop()
-    await b.start(neighbours=[f"127.0.0.1:{port}"])
+    a.plain_port = free_port()
+    await b.start(neighbours=[f"127.0.0.1:{a.plain_port}"])
     await until(lambda: dialled(b)["failed"] > 0)
-    a.plain_port = port
     await a.start()
     await until(lambda: dialled(b)["linked"])
     assert dialled(b)["why"] == ""
