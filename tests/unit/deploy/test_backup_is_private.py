@@ -36,7 +36,9 @@ class Watch:
         self._thread.join()
 
     def _look(self) -> None:
-        while not self._has_ended.wait(0.0005):
+        has_ended = False
+        while not has_ended:
+            has_ended = self._has_ended.wait(0.0005)  # and then it looks once more
             for file in self._backup.parent.glob("gw.tar.gz*"):
                 try:
                     self.modes.add(file.stat().st_mode & 0o777)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mqtt_peer import Bench, Peer
+from ports import free_port
 
 from gateway.broker.statistics.load import LoadAverages
 from gateway.mqtt import PingReq, PingResp, Publish, Subscribe, SubscriptionRequest, Version
@@ -93,8 +93,7 @@ class TestBesideMosquitto:
     async def test_every_topic_of_mosquitto_is_there_in_the_same_form(
         self, started: Bench, tmp_path: Path
     ) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         conf = tmp_path / "mosquitto.conf"
         conf.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nsys_interval 1\n")
         log = (tmp_path / "mosquitto.log").open("wb")

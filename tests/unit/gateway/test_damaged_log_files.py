@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 from fleet_gateway import Fleet, FleetGateway, until
 from mqtt_peer import Peer
+from state_copies import copy_of_running
 
 from gateway.broker.limits import NO_LONGER_LOGGED
 from gateway.mqtt import PingReq, PingResp, PubAck, Publish
@@ -177,6 +178,10 @@ async def _filled(folder: Path, mode: str) -> World:
     away = await _peer(one, "away", stays=True)
     await away.subscribe("t/#", 1)
     away.close()
+    (session,) = (
+        s for s in one.process._broker.core.sessions.values() if s.client.client_id == "away"
+    )
+    await until(lambda: session.channel is None)  # else the first messages are sent to it
     await until(lambda: one.links and other.links)
     if (part := other.process._routed) is not None:  # who wants what is known there
         await until(lambda: any(r.gateway_id == "one" and r.subscribes for r in part.interests))
@@ -191,11 +196,8 @@ async def _filled(folder: Path, mode: str) -> World:
             payload = f"{name} {number}"
             assert await writer.publish(f"t/{name}", payload.ljust(SIZE, ".").encode()) == 0
             published[name].append(payload)
-    (session,) = (
-        s for s in one.process._broker.core.sessions.values() if s.client.client_id == "away"
-    )
     await until(lambda: session.outgoing.backlog.count == 2 * COUNT)
-    shutil.copytree(one.folder / "state", one.folder / "killed")
+    copy_of_running(one.folder / "state", one.folder / "killed")
     for gateway in (one, other):
         await gateway.stop()
         shutil.copytree(gateway.folder / "state", gateway.folder / "stopped")
@@ -205,7 +207,7 @@ async def _filled(folder: Path, mode: str) -> World:
     away.send(PingReq())
     while not isinstance(await away.next(), PingResp):
         pass  # what is on its way is not acknowledged
-    shutil.copytree(one.folder / "state", one.folder / ENDS[2])
+    copy_of_running(one.folder / "state", one.folder / ENDS[2])
     away.close()
     await one.stop()
     return World(fleet, one, other, published, had, mode)

@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator
 
 import pytest
+from ports import free_port
 
 from gateway.links.discovery import (
     GROUP,
@@ -45,9 +46,7 @@ class Gateway:
 
 @pytest.fixture
 def group() -> Group:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        return Group("127.0.0.1", port=free.getsockname()[1])
+    return Group("127.0.0.1", port=free_port())
 
 
 @contextlib.asynccontextmanager

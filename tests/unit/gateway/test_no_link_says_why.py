@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from authority import Authority
 from fleet_gateway import Fleet, FleetGateway, until
+from ports import free_port
 
 from gateway.coap.client import Response
-from gateway.links import wire
+from gateway.links import neighbours, wire
 from gateway.links.refusal import Refusal, RefusedError, reason
 from gateway.status.text import as_text
 from gateway.status.tree_view import collect
@@ -130,16 +131,14 @@ async def test_a_closed_port_and_an_unknown_host_are_said_by_the_dialler(
 
 
 async def test_a_neighbour_that_is_only_starting_is_not_complained_of(
-    fleet: Fleet, caplog: pytest.LogCaptureFixture
+    fleet: Fleet, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO)
+    monkeypatch.setattr(neighbours, "GRACE_S", 60.0)  # however long the start takes
     a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
-    await a.start()
-    port = a.port
-    await a.stop()
-    await b.start(neighbours=[f"127.0.0.1:{port}"])
+    a.plain_port = free_port()
+    await b.start(neighbours=[f"127.0.0.1:{a.plain_port}"])
     await until(lambda: dialled(b)["failed"] > 0)
-    a.plain_port = port
     await a.start()
     await until(lambda: dialled(b)["linked"])
     assert dialled(b)["why"] == ""

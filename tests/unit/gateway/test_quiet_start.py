@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from fleet_gateway import Fleet, FleetGateway, until
+from ports import free_port
 
 PATIENT_S = 1.0
 """Between HELLOs of neighbours that are not to be taken for dead when this machine is slow."""
@@ -20,14 +20,6 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
     fleet = Fleet(tmp_path)
     yield fleet
     await fleet.stop()
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def lines(log: pytest.LogCaptureFixture, part: str) -> list[str]:
@@ -43,7 +35,7 @@ async def test_the_link_of_two_that_dial_each_other_is_made_once(
 ) -> None:
     caplog.set_level(logging.INFO)
     a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
-    a.plain_port, b.plain_port = free_ports(2)
+    a.plain_port, b.plain_port = free_port(), free_port()
     for start in range(5):
         caplog.clear()
         await asyncio.gather(

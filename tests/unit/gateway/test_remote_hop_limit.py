@@ -79,7 +79,6 @@ async def test_each_of_many_is_counted_for_itself() -> None:
         return {one["n"]: one["vs"] for one in records if one["n"].endswith(".status")}
 
     fleet = far(deadline_s=0.2)
-    fleet.holds_time = fleet.is_owed_answers
     async with asking(fleet) as ask:
         here, there, enough = [await codes(ask, hops) for hops in (1, 3, 4)]
     assert here == {
@@ -97,7 +96,6 @@ async def test_each_of_many_is_counted_for_itself() -> None:
 
 async def test_what_has_a_hop_limit_is_not_flooded_where_nobody_would_count() -> None:
     fleet = far(deadline_s=0.2)
-    fleet.holds_time = fleet.is_owed_answers
     fleet.epochs["gw-north"] = None
     async with asking(fleet) as ask:
         counted = await ask("GET", f"{NORTH}/probe", hop_limit=9)

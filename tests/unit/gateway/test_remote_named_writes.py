@@ -33,15 +33,10 @@ class _Slow(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
 
 async def test_a_write_whose_answer_was_lost_is_carried_out_once_for_who_asks_again() -> None:
     fleet = Fleet(deadline_s=0.3)
-
-    def has_replied() -> bool:
-        return any(topic.startswith(REPLY_TOPIC) for topic in fleet.published)
-
     async with asking(fleet) as ask:
-        fleet.holds_time = lambda: not has_replied()
         fleet.lose = lambda topic: topic.startswith(REPLY_TOPIC)
         lost = await ask("POST", f"{NORTH}/probe", b"press", request_id=FIRST)
-        fleet.lose, fleet.holds_time = lambda _topic: False, lambda: True
+        fleet.lose = lambda _topic: False
         again = await ask("POST", f"{NORTH}/probe", b"press", request_id=AGAIN)
         other = await ask("POST", f"{NORTH}/probe", b"press", request_id=b"\0name-2")
     assert lost.code.dotted == "5.04"

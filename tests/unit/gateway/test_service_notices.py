@@ -79,6 +79,9 @@ async def test_another_life_in_the_process_is_no_end_and_the_watchdog_hears_of_i
     serving = asyncio.create_task(service.serve(settings))
     assert "STOPPING=1" not in await notices_until(manager, "READY=1")
     Process.lives[0].renewals.start_again()
+    async with asyncio.timeout(60):
+        while len(Process.lives) < 2:
+            await asyncio.sleep(0)
     # The second life has not begun: who says nothing now is killed.
     heard = await notices_until(manager, "WATCHDOG=1", 3)
     Process.lives[1].may_begin.set()
