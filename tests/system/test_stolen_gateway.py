@@ -28,7 +28,6 @@ from tree_handler.replication.repair import Summary
 from tree_handler.retained.message import VERSION
 from tree_handler.routing.locator import Behind
 
-pytestmark = pytest.mark.timeout(120)
 COUNT = 200
 THIEF = "gw-x"
 
