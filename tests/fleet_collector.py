@@ -55,7 +55,7 @@ spool_dir = "{fleet.folder / "spool"}{name.removeprefix("collector")}"
 [tree]
 key_file = "{fleet.folder / "tree.key"}"
 discovery = false
-hello_s = 0.05
+hello_s = 0.5
 repair_interval_s = 0.2
 neighbours = {[f"127.0.0.1:{port}" for port in neighbours]}
 [log]

@@ -66,7 +66,7 @@ class FleetGateway:
 
     def write(self, **tree: object) -> None:
         """Write its configuration with these fields of [tree]."""
-        rows = {"discovery": False, "neighbours": [], "hello_s": 0.05, **tree}
+        rows = {"discovery": False, "neighbours": [], "hello_s": 0.5, **tree}
         secure = ""
         if self._issued is not None:
             secure = (

@@ -26,6 +26,8 @@ from gateway.printable import printable, printable_in
 from resource_directory.link_format import LinkFormatError, WebLink, parse
 
 POLL_S = 0.3
+LOOK_S = 5.0
+"""The last look has so long for its answer, which says what is left to do."""
 """How often a drain is asked how far it is."""
 
 _JSON = 50
@@ -269,7 +271,7 @@ def drain(options: argparse.Namespace) -> int:
             good(await asker.request("POST", f"{uri}/drain", timeout_s=options.timeout))
             while True:
                 left_s = deadline_s - asyncio.get_running_loop().time()
-                answer = await asker.request("GET", f"{uri}/status", timeout_s=max(0.1, left_s))
+                answer = await asker.request("GET", f"{uri}/status", timeout_s=max(LOOK_S, left_s))
                 told = told_in(answer)
                 if told["drain"]["is_over"] or left_s < POLL_S:
                     return told

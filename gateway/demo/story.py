@@ -14,7 +14,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from cloud_ingest import record
 from gateway.coap.client import CoapClient, Response
 from gateway.demo import count, page, picture
 from gateway.demo.device import Device, Notes, Watcher
-from gateway.demo.fleet import OPERATOR, ROOT, SITES, Fleet, FleetError, Member
+from gateway.demo.fleet import COLLECTOR, OPERATOR, ROOT, SITES, Fleet, FleetError, Member
 from gateway.demo.network import network
 from gateway.demo.patience import StalledError
 from gateway.demo.result import Result
@@ -32,6 +32,8 @@ from gateway.demo.timeline import Timeline
 from gateway.sensors import recorded
 
 RATE_HZ = 20.0
+LEAST_SHARE = 0.5
+"""Of the readings that a device publishes in a while on a quiet machine; these are waited for."""
 SPEED = 18_000.0
 """Recorded seconds in a second: the series has a value each quarter of an hour."""
 SERIES = ("irradiance", "module-temperature", "ambient-temperature")
@@ -94,10 +96,10 @@ class _Story:
         listening = asyncio.create_task(timeline.listen(self._fleet), name="demo timeline")
         publishing = self._start_devices()
         try:
-            await asyncio.sleep(self._publish_s)
+            await self._let_devices_publish()
             await self._read_through_another_gateway()
             await self._kill_the_root(timeline, watcher)
-            await asyncio.sleep(self._publish_s)
+            await self._let_devices_publish()
         finally:
             for device in self._devices.values():
                 device.stop()
@@ -116,7 +118,10 @@ class _Story:
         await asyncio.gather(*(self._fleet.start_gateway(name) for name in self._fleet.members))
         await self._fleet.start_collector()
         statuses = await self._until(
-            "one tree", lambda found: _is_one_tree(found, ROOT, gateways=len(SITES))
+            "one tree",
+            lambda found: (
+                _is_one_tree(found, ROOT, gateways=len(SITES)) and _has_the_collector(found)
+            ),
         )
         self._result.converged_s = round(time.monotonic() - started, 2)
         _say(f"   One tree {self._result.converged_s} s after the first process was started:")
@@ -132,6 +137,20 @@ class _Story:
                 series, topic, member.mqtt_port, recorded.load(series), rate_hz=RATE_HZ, speed=SPEED
             )
         return asyncio.gather(*(device.run() for device in self._devices.values()))
+
+    async def _let_devices_publish(self) -> None:
+        """Pass some time, in which each device has readings acknowledged, however long it takes."""
+        before = {name: len(one.notes.acknowledged) for name, one in self._devices.items()}
+        await asyncio.sleep(self._publish_s)
+        least = self._publish_s * RATE_HZ * LEAST_SHARE
+
+        async def have_published() -> bool:
+            return all(
+                len(one.notes.acknowledged) - before[name] >= least
+                for name, one in self._devices.items()
+            )
+
+        await self._wait("readings of each device", have_published)
 
     async def _read_through_another_gateway(self) -> None:
         path = f"/q/{self._fleet.members[OWNER].site.prefix}/sensors/host/load1"
@@ -248,11 +267,14 @@ class _Story:
             statuses = await self._fleet.statuses()
             return holds(statuses)
 
+        await self._wait(what, came_about)
+        return statuses
+
+    async def _wait(self, what: str, holds: Callable[[], Awaitable[bool]]) -> None:
         try:
-            await self._fleet.patience().until(came_about)
+            await self._fleet.patience().until(holds)
         except StalledError as over:
             raise FleetError(f"{what} did not come about {over}") from None
-        return statuses
 
     def _show(self, name: str, statuses: dict[str, dict[str, Any]]) -> None:
         lines = picture.draw(statuses)
@@ -262,14 +284,16 @@ class _Story:
 
 
 def _is_one_tree(statuses: dict[str, dict[str, Any]], root: str, *, gateways: int) -> bool:
-    """Whether all gateways agree on the root, are linked to each other and form one tree."""
+    """Whether all gateways agree on the root and are linked to each other in one tree.
+
+    Both ends of each link have to say the same of it.
+    """
     ways = {
         (name, neighbour["id"])
         for name, status in statuses.items()
         for neighbour in status["neighbours"]
         if neighbour["forwarding"] and neighbour["id"] in statuses
     }
-    edges = {frozenset((one, other)) for one, other in ways if (other, one) in ways}
     linked = all(
         len({n["id"] for n in status["neighbours"]} & statuses.keys()) == gateways - 1
         for status in statuses.values()
@@ -278,7 +302,17 @@ def _is_one_tree(statuses: dict[str, dict[str, Any]], root: str, *, gateways: in
         len(statuses) == gateways
         and {status["root"] for status in statuses.values()} == {root}
         and linked
-        and len(edges) == gateways - 1
+        and ways == {(other, one) for one, other in ways}
+        and len(ways) == 2 * (gateways - 1)
+    )
+
+
+def _has_the_collector(statuses: dict[str, dict[str, Any]]) -> bool:
+    """Whether the tree feeds the collector."""
+    return any(
+        neighbour["id"] == COLLECTOR and neighbour["forwarding"]
+        for status in statuses.values()
+        for neighbour in status["neighbours"]
     )
 
 

@@ -41,7 +41,7 @@ class Timeline:
         began_time_s: that moment, of the wall clock.
         moments: when something happened, by its name: ``killed_s``, ``healed_s``,
             ``started_again_s``, ``back_s``, ``until_s``.
-        told: whom each gateway called the root, and when; None: it did not answer.
+        told: whom each gateway called the root, and when it was asked; None: it did not answer.
 
     """
 
@@ -64,10 +64,8 @@ class Timeline:
             asked_s = time.monotonic()
             running = fleet.members[gateway].process is not None
             status = await fleet.status(gateway) if running else None
-            if status is None:
-                told.append((self._since(asked_s), None))
-            else:
-                told.append((self._since(time.monotonic()), str(status["root"])))
+            # An answer may lie in the socket for a while, and its gateway be killed meanwhile.
+            told.append((self._since(asked_s), None if status is None else str(status["root"])))
             await asyncio.sleep(ASK_EVERY_S)
 
     def deliveries(self, notes: Mapping[str, Notes], watcher: Watcher) -> list[Published]:

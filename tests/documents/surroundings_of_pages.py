@@ -248,8 +248,12 @@ def journal(session: Session) -> None:
     """What systemd's commands do with the gateway's lines and process."""
     status = "hedgerow status 127.0.0.1 --json"
     pid = f"{status} | python -c 'import json, sys; print(json.load(sys.stdin)[\"pid\"])'"
-    session.program("systemctl", f"kill -HUP $({pid}) && sleep 1")
-    session.program("journalctl", f"cat {session.folder.parent}/output-*")
+    lines = f"cat {session.folder.parent}/output-*"
+    session.program("journalctl", lines)
+    session.program("count-reloads", f"{lines} | grep -c 'read again' || true")
+    reload = f'before=$(count-reloads); kill -HUP "$({pid})"'
+    is_done = "until [ $(count-reloads) -gt $before ]; do sleep 0.05; done"
+    session.program("systemctl", f"{reload}; {is_done}")
 
 
 def slip(session: Session) -> None:

@@ -37,6 +37,8 @@ allow = ["publish {TOPIC}/#", "subscribe {TOPIC}/#"]
 allow = ["publish greedy/#", "subscribe greedy/#"]
 """
 SWITCH = '[[sensors]]\ntype = "switch"\nname = "valve"\n'
+STANDS_STILL = "\nhello_s = 2.0\n"
+"""Of [tree]: that a link stays shows no gateway that stood still for a second, as machines do."""
 SMALL_LOG = "[log]\nmax_bytes = 16777216\nsegment_bytes = 4194304\n"
 
 
@@ -98,7 +100,7 @@ class AttackedFleet:
         policy.write_text(POLICY)
         access = f'password_file = "{passwords}"\npolicy_file = "{policy}"'
         coap = f'dtls_port = 0\npsk_file = "{psk}"'
-        tls = 'tls = "off"'
+        tls = 'tls = "off"' + ("" if is_soak else STANDS_STILL)
         made = Gateway(folder, SWITCH + SMALL_LOG, tls, coap, access=access, mqtt=mqtt)
         with stopping(made) as gateway:
             host, port = gateway.address
@@ -163,15 +165,18 @@ class AttackedFleet:
         As with `serves_during`, but those who come in meanwhile are MQTT clients.
 
         Args:
-            attack: when it has ended by itself, that is enough.
+            attack: when it has ended by itself, that is enough; else it has to do enough.
             memory_bytes: by so much the gateway may grow.
 
         """
         end_s = time.monotonic() + self.attack_s
         came_in_ms: list[float] = []
 
+        def is_enough() -> bool:
+            return time.monotonic() >= end_s and attack.has_done_enough
+
         def come_in() -> None:
-            while not came_in_ms or (time.monotonic() < end_s and not attack.is_over):
+            while not came_in_ms or not (is_enough() or attack.is_over):
                 begun_s = time.monotonic()
                 self.victim.comes_in_anew()
                 came_in_ms.append((time.monotonic() - begun_s) * 1000)
@@ -210,10 +215,10 @@ class AttackedFleet:
         self.gateway.wait_for(lambda: NEIGHBOUR in self.gateway.links())
 
     def _coap(self, *arguments: str) -> str:
-        command = ["coap-client-openssl", "-B", "10", "-u", IDENTITY, "-k", KEY, *arguments]
+        command = ["coap-client-openssl", "-B", "30", "-u", IDENTITY, "-k", KEY, *arguments]
         uri = f"coaps://{self.gateway.listeners['coaps']}/sensors/valve"
         done = subprocess.run(
-            [*command, uri], capture_output=True, text=True, check=False, timeout=30
+            [*command, uri], capture_output=True, text=True, check=False, timeout=60
         )
         return done.stdout.strip()
 

@@ -34,13 +34,24 @@ class Attacker(ABC):
 
 
 class Attack:
-    """An attack that goes on in another process."""
+    """An attack that goes on in another process.
 
-    def __init__(self, make: Callable[..., Attacker], arguments: tuple[object, ...]) -> None:
+    Args:
+        make: the attacker's class, of a module that another process can load.
+        arguments: for it.
+        least: what it must have seen before it has done enough.
+
+    """
+
+    def __init__(
+        self, make: Callable[..., Attacker], arguments: tuple[object, ...], least: Counter[str]
+    ) -> None:
         spawn = multiprocessing.get_context("spawn")
         self._stopping, self._leaving = spawn.Event(), spawn.Event()
+        self._enough = spawn.Event()
         self._told, tells = spawn.Pipe(duplex=False)
-        given = (make, arguments, self._stopping, self._leaving, tells)
+        events = (self._stopping, self._leaving, self._enough)
+        given = (make, arguments, least, events, tells)
         self._process = spawn.Process(target=_attack, args=given, daemon=True)
         self._process.start()
         tells.close()
@@ -50,6 +61,11 @@ class Attack:
     def is_over(self) -> bool:
         """Whether it has come to its end by itself."""
         return self._told.poll()
+
+    @property
+    def has_done_enough(self) -> bool:
+        """Whether it is an attack by now; on a slow machine that takes its time."""
+        return self._enough.is_set()
 
     def stop(self) -> Counter[str]:
         """Begin nothing more, and say what came of it; connections stay as they are."""
@@ -72,15 +88,18 @@ class Attack:
 
 
 @contextmanager
-def attacking(make: Callable[..., Attacker], *arguments: object) -> Iterator[Attack]:
+def attacking(
+    make: Callable[..., Attacker], *arguments: object, least: Counter[str] | None = None
+) -> Iterator[Attack]:
     """An attack until the end of the block.
 
     Args:
         make: the attacker's class, of a module that another process can load.
         arguments: for it.
+        least: what it must have seen before it has done enough; a step if not given.
 
     """
-    attack = Attack(make, arguments)
+    attack = Attack(make, arguments, Counter() if least is None else least)
     try:
         yield attack
     finally:
@@ -90,14 +109,16 @@ def attacking(make: Callable[..., Attacker], *arguments: object) -> Iterator[Att
 def _attack(
     make: Callable[..., Attacker],
     arguments: tuple[object, ...],
-    stopping: Event,
-    leaving: Event,
+    least: Counter[str],
+    events: tuple[Event, Event, Event],
     told: Connection,
 ) -> None:
+    stopping, leaving, enough = events
     attacker = make(*arguments)
     told.send("ready")
     while not stopping.is_set() and attacker.step():
-        pass
+        if attacker.seen >= least:
+            enough.set()
     told.send(attacker.seen)
     leaving.wait()
     attacker.close()

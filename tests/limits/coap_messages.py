@@ -6,6 +6,8 @@ CONFIRMABLE, NON_CONFIRMABLE = 0x40, 0x50
 GET, PUT = 1, 3
 CONTENT, CHANGED, UNAUTHORIZED = 0x45, 0x44, 0x81
 OBSERVE, URI_PATH, URI_QUERY, BLOCK1, ECHO = 6, 11, 15, 27, 252
+EMPTY = 0
+"""The code of a message that acknowledges alone."""
 EMPTY_OPTIONS = b"\x00"
 """Each such byte is one more option of the number before and no length."""
 

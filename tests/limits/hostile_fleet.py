@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from attacked_fleet import SWITCH, stopping
+from attacked_fleet import STANDS_STILL, SWITCH, stopping
 from gateways import Gateway
 
 from benchmarks.fleet_devices import Asker
@@ -70,7 +70,7 @@ class HostileFleet:
         psk.write_text("".join(f"{name}:{KEY.hex()}\n" for name in ("operator", "thing", "other")))
         policy.write_text(POLICY)
         access = f'policy_file = "{policy}"\nanonymous = true'
-        coap, tls = f'dtls_port = 0\npsk_file = "{psk}"', 'tls = "off"'
+        coap, tls = f'dtls_port = 0\npsk_file = "{psk}"', f'tls = "off"{STANDS_STILL}'
         with stopping(Gateway(folder, SWITCH, tls, coap, access=access)) as gateway:
             host, port = gateway.address
             other = folder / "neighbour"

@@ -10,12 +10,13 @@ against its limit.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from attacked_fleet import POLICY, AttackedFleet, stopping
+from attacked_fleet import POLICY, STANDS_STILL, AttackedFleet, stopping
 from attacking import attacking
 from authority import Authority, Issued
 from gateways import Gateway
@@ -62,22 +63,24 @@ client_ca_file = "{authority.file}"
 def test_who_has_stolen_a_gateway_holds_up_nobody_and_ends_none(
     tmp_path: Path, mode: str, is_signed: bool, request: pytest.FixtureRequest
 ) -> None:
+    is_soak = bool(request.config.getoption("--soak"))
     authority = Authority(tmp_path)
     files = {name: authority.issue(name, is_gateway=True) for name in ("gw", "gw-b", THIEF)}
     tree = f'mode = "{mode}"\nrepair_interval_s = 0.5\n'
     tree += "" if is_signed else 'signatures = "off"\n'
+    tree += "" if is_soak else STANDS_STILL
     tree += "capability"
     with honest(tmp_path / "gw", "gw", authority, files["gw"], f"{tree} = 3.0") as gateway:
         to_it = gateway.listeners["mqtts"]
         dials = f'{tree} = 2.0\nneighbours = ["{to_it}"]'
         with honest(tmp_path / "gw-b", "gw-b", authority, files["gw-b"], dials) as neighbour:
-            is_soak = bool(request.config.getoption("--soak"))
             fleet = AttackedFleet(tmp_path, gateway, neighbour, is_soak=is_soak)
             known = {name: (one.certificate, one.key) for name, one in files.items()}
             own = known.pop(THIEF)
             links = [to_it, neighbour.listeners["mqtts"]]
             with attacking(
-                StolenGateway, tmp_path, authority.file, own, mode, is_signed, links, known
+                *(StolenGateway, tmp_path, authority.file, own, mode, is_signed, links, known),
+                least=Counter({"lives claimed": 1}),
             ) as attack:
                 fleet.serves_beside(attack)
                 for one in (gateway, neighbour) if is_signed else ():

@@ -28,6 +28,7 @@ from coap_messages import (
     CONFIRMABLE,
     CONTENT,
     ECHO,
+    EMPTY,
     EMPTY_OPTIONS,
     GET,
     NON_CONFIRMABLE,
@@ -206,23 +207,30 @@ def test_a_key_that_was_taken_out_of_the_file_opens_nothing(fleet: AttackedFleet
                 gateway.reload()
 
 
+def answer_to(stranger: socket.socket) -> bytes:
+    """What comes; a gateway that stood still acknowledges first, and answers by itself."""
+    while (answer := stranger.recv(1 << 16))[1] == EMPTY:
+        pass
+    return answer
+
+
 def test_a_stranger_gets_no_more_than_three_times_what_he_sent(fleet: AttackedFleet) -> None:
     stranger = fleet.stranger(next(HOSTS))
     asked = path(".well-known/core")
     request = message(CONFIRMABLE, GET, 1, b"t", *asked)
     stranger.send(request)
-    answer = stranger.recv(1 << 16)
+    answer = answer_to(stranger)
     assert len(answer) <= 3 * len(request)
     assert answer[1] == UNAUTHORIZED
     echo = (ECHO, options_of(answer)[ECHO])
     stranger.send(message(CONFIRMABLE, GET, 2, b"u", *asked, echo))
-    assert stranger.recv(1 << 16)[1] == CONTENT
+    assert answer_to(stranger)[1] == CONTENT
 
 
 def test_a_stranger_learns_no_more_than_that_a_gateway_is_up(fleet: AttackedFleet) -> None:
     stranger = fleet.stranger(next(HOSTS))
     stranger.send(message(CONFIRMABLE, GET, 1, b"t", (URI_PATH, b"status")))
-    answer = stranger.recv(1 << 16)
+    answer = answer_to(stranger)
     assert answer[1] == CONTENT
     assert set(json.loads(answer[answer.index(b"\xff") + 1 :])) == {"id", "version", "up_s"}
 
@@ -238,8 +246,8 @@ def test_a_write_over_plain_coap_needs_a_fresh_echo(tmp_path: Path) -> None:
         body = b"\xff" + b'[{"n":"valve","v":1}]'
         options = [*path("sensors/valve"), (12, b"\x6e")]
         stranger.send(message(CONFIRMABLE, PUT, 1, b"t", *options) + body)
-        answer = stranger.recv(1 << 16)
+        answer = answer_to(stranger)
         assert answer[1] == UNAUTHORIZED
         echo = (ECHO, options_of(answer)[ECHO])
         stranger.send(message(CONFIRMABLE, PUT, 2, b"u", *options, echo) + body)
-        assert stranger.recv(1 << 16)[1] == CHANGED
+        assert answer_to(stranger)[1] == CHANGED

@@ -20,7 +20,7 @@ from ports import free_port
 from gateway.commands.place import rewritten
 from tree_handler.members.place import NONE, Place
 
-HELLO_S = 0.2
+HELLO_S = 1.0
 """A neighbour of which nothing comes for three of these is dead."""
 ACTUATOR = "counted"
 _DRIVER = '''
@@ -76,6 +76,7 @@ class AskedGateway(_Process):
         neighbours: ports that it dials.
         capability: the greatest one makes the root of the tree.
         certificates: the folder with those of the fleet.
+        hello_s: `tree.hello_s`.
 
     Attributes:
         place: where it stands.
@@ -92,6 +93,7 @@ class AskedGateway(_Process):
         neighbours: list[int],
         capability: float,
         certificates: Path,
+        hello_s: float = HELLO_S,
     ) -> None:
         self.folder = folder / name
         super().__init__(free_port(), self.folder / "state", " is up: mqtt")
@@ -123,7 +125,7 @@ port = {self.coap_port}
 key_file = "tree.key"
 discovery = false
 dial_back = false
-hello_s = {HELLO_S}
+hello_s = {hello_s}
 repair_interval_s = 0.5
 capability = {capability}
 neighbours = {dialled}
@@ -231,10 +233,11 @@ class AskedFleet:
     Args:
         folder: for their files.
         places: where each stands.
+        hello_s: `tree.hello_s` of all.
 
     """
 
-    def __init__(self, folder: Path, places: list[Place]) -> None:
+    def __init__(self, folder: Path, places: list[Place], hello_s: float = HELLO_S) -> None:
         self.gateways: list[AskedGateway] = []
         self._paths: list[tuple[SilentPath, set[str]]] = []
         certificates = folder / "certificates"
@@ -247,7 +250,7 @@ class AskedFleet:
                 dialled.append(path.port)
             name, capability = f"gw-{number}", 1000.0 - number
             self.gateways.append(
-                AskedGateway(folder, name, place, dialled, capability, certificates)
+                AskedGateway(folder, name, place, dialled, capability, certificates, hello_s)
             )
 
     async def __aenter__(self) -> AskedFleet:

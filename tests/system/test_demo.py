@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(660)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         [*command, "--json", str(folder / "demo.json"), "--report", str(folder / "report")],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         check=False,
         env=os.environ | {"TMPDIR": str(folder)},
     )

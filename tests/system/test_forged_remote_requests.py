@@ -21,7 +21,6 @@ from tree_handler.remote.query import QUERY_TOPIC
 from tree_handler.remote.resource import ResourceRequest
 from tree_handler.routing.direct import Passed
 
-pytestmark = pytest.mark.timeout(60)
 TOPIC = QUERY_TOPIC + "gw-b"
 VALVE = '[[sensors]]\ntype = "switch"\nname = "valve"\n'
 

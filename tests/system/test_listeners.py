@@ -18,8 +18,6 @@ import pytest
 from gateway.coap.client import request
 from gateway.commands.mqtt_client import Login, MqttClient
 
-pytestmark = pytest.mark.timeout(120)
-
 PSK = bytes.fromhex("ab" * 16)
 CONFIG = """
 [gateway]

@@ -9,13 +9,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
 from chain import CONVERGE_S, Chain, TreeGateway
 from mqtt_peer import Peer
 
 from gateway.mqtt import PingReq, PingResp, PubAck, Publish
-
-pytestmark = pytest.mark.timeout(180)
 
 COUNT = 100
 LOST_BYTES = 4_096

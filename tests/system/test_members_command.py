@@ -13,8 +13,6 @@ from fleet_gateway import Fleet, FleetGateway, until
 from gateway import cli
 from tests import policies
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 async def line(tmp_path: Path) -> AsyncIterator[list[FleetGateway]]:

@@ -18,8 +18,6 @@ from hypothesis import strategies as st
 from cloud_ingest.record import Record
 from gateway.commands import payloads
 
-pytestmark = pytest.mark.timeout(120)
-
 RECORD = Record("lamp", "W", 21.5, 1_700_000_000.0, 12)
 
 

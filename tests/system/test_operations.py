@@ -6,20 +6,20 @@ import asyncio
 import json
 import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from mqtt_peer import Peer
 
 from gateway.demo.fleet import Fleet
 from gateway.mqtt import Disconnect, Publish, ReasonCode, Version
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.drawn(4)]
+pytestmark = pytest.mark.drawn(4)
 
 NORTH, SOUTH, ROOT = "gw-north", "gw-south", "gw-root"
+LIMIT_S = 90.0
 
 
 async def hedgerow(*arguments: str) -> tuple[int, str, str]:
@@ -27,7 +27,7 @@ async def hedgerow(*arguments: str) -> tuple[int, str, str]:
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(LIMIT_S):
         out, err = await process.communicate()
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()
@@ -43,17 +43,30 @@ async def client(fleet: Fleet, gateway_id: str, name: str) -> AsyncIterator[Peer
 
 
 async def one_tree(fleet: Fleet, *gateways: str) -> None:
-    """Wait until these gateways follow one root and each knows all of them."""
-    async with asyncio.timeout(30):
+    """Wait until these gateways are linked to each other in one tree and each knows all of them."""
+    async with asyncio.timeout(LIMIT_S):
         while True:
             told = await fleet.statuses()
+            links = [link for status in told.values() for link in status["neighbours"]]
             if (
                 set(told) == set(gateways)
                 and len({status["root"] for status in told.values()}) == 1
                 and all(set(gateways) <= set(status["members"]) for status in told.values())
+                and len(links) == len(gateways) * (len(gateways) - 1)
+                and sum(link["forwarding"] for link in links) == 2 * (len(gateways) - 1)
             ):
                 return
             await asyncio.sleep(0.05)
+
+
+async def status(
+    fleet: Fleet, asked: str, holds: Callable[[dict[str, Any]], bool] = lambda _: True
+) -> dict[str, Any]:
+    """Wait until what a gateway says of itself is so, and return it."""
+    async with asyncio.timeout(LIMIT_S):
+        while (told := await fleet.status(asked)) is None or not holds(told):
+            await asyncio.sleep(0.05)
+    return told
 
 
 def key(fleet: Fleet) -> list[str]:
@@ -85,11 +98,9 @@ async def test_the_tree_shows_a_collector_below_the_gateway_that_feeds_it(tmp_pa
     async with Fleet(tmp_path) as fleet:
         await fleet.start_gateway(ROOT)
         await fleet.start_collector()
-        async with asyncio.timeout(30):
-            while (told := await fleet.status(ROOT)) is None or not any(
-                one["role"] == "designated" for one in told["neighbours"]
-            ):
-                await asyncio.sleep(0.05)
+        await status(
+            fleet, ROOT, lambda s: any(one["role"] == "designated" for one in s["neighbours"])
+        )
         code, out, err = await hedgerow("tree", "--config", str(fleet.config(ROOT)))
         assert code == 0, err
         lines = out.splitlines()
@@ -120,19 +131,14 @@ async def test_a_gateway_that_stays_away_leaves_the_records_and_its_return_bring
             await fleet.start_gateway(gateway_id)
         await one_tree(fleet, ROOT, NORTH, SOUTH)
         await fleet.kill(ROOT)  # the others find a new root first, and that one misses it
-        await members_are(fleet, SOUTH, NORTH, SOUTH)
-        told = await fleet.status(SOUTH)
-        assert told is not None and told["hierarchy"]["parent"] == NORTH
+        await status(
+            fleet,
+            SOUTH,
+            lambda s: set(s["members"]) == {NORTH, SOUTH} and s["hierarchy"]["parent"] == NORTH,
+        )
         await fleet.start_gateway(ROOT)
-        await members_are(fleet, SOUTH, ROOT, NORTH, SOUTH)
-        await members_are(fleet, ROOT, ROOT, NORTH, SOUTH)
-
-
-async def members_are(fleet: Fleet, asked: str, *gateways: str) -> None:
-    """Wait until a gateway knows just these."""
-    async with asyncio.timeout(30):
-        while (told := await fleet.status(asked)) is None or set(told["members"]) != set(gateways):
-            await asyncio.sleep(0.05)
+        for gateway in (SOUTH, ROOT):
+            await status(fleet, gateway, lambda s: set(s["members"]) == {ROOT, NORTH, SOUTH})
 
 
 async def test_a_gateway_whose_disk_was_restored_starts_again_and_loses_nothing_it_acknowledges(
@@ -153,17 +159,12 @@ async def test_a_gateway_whose_disk_was_restored_starts_again_and_loses_nothing_
             async with client(fleet, NORTH, "before") as before:
                 assert await before.publish("load/x", b"later than the image") == 0
             assert (await sink.next()).payload == b"later than the image"
-            told = await fleet.status(NORTH)
-            assert told is not None
+            told = await status(fleet, NORTH)
             await fleet.kill(NORTH)
             shutil.rmtree(fleet.state_dir(NORTH))
             shutil.copytree(image, fleet.state_dir(NORTH))
             await fleet.start_gateway(NORTH)
-            async with asyncio.timeout(30):
-                while (now := await fleet.status(NORTH)) is None or (
-                    now["boot_epoch"] <= told["boot_epoch"]
-                ):
-                    await asyncio.sleep(0.05)
+            await status(fleet, NORTH, lambda now: now["boot_epoch"] > told["boot_epoch"])
             async with client(fleet, NORTH, "after") as after:
                 assert await after.publish("load/x", b"under a number of its own") == 0
             assert (await sink.next()).payload == b"under a number of its own"
@@ -193,7 +194,7 @@ async def test_a_drained_gateway_ends_and_nothing_it_acknowledged_is_missing_els
                 received.add(packet.payload)
         process = fleet.members[NORTH].process
         assert process is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_S):
             assert await process.wait() == 0
 
 
@@ -226,6 +227,5 @@ async def test_a_gateway_without_neighbours_is_not_drained_and_says_why(tmp_path
         late = Peer(*await asyncio.open_connection("127.0.0.1", port), Version.V5)
         assert await late.connect("late") == ReasonCode.USE_ANOTHER_SERVER
         late.close()
-        told: dict[str, Any] | None = await fleet.status(NORTH)
-        assert told is not None
+        told = await status(fleet, NORTH)
         assert told["drain"]["lacking"] == {}

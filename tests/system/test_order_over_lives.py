@@ -17,8 +17,6 @@ from mqtt_peer import Peer
 
 from gateway.mqtt import PingReq, PingResp, PubAck, Publish
 
-pytestmark = pytest.mark.timeout(180)
-
 LIVES = 3
 PER_LIFE = 30
 LAST = "last"

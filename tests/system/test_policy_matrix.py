@@ -128,7 +128,6 @@ public = {list(PUBLIC)!r}
 key_file = "tree.key"
 tls = "off"
 discovery = false
-hello_s = 0.05
 neighbours = {list(neighbours)!r}
 [access]
 password_file = "passwords"

@@ -56,7 +56,7 @@ class Client:
 
     async def subscribe(self, topic_filter: str) -> tuple[int, ...]:
         self._client.subscribe(topic_filter, qos=2)
-        return await asyncio.wait_for(self.answers.get(), 10)
+        return await asyncio.wait_for(self.answers.get(), 60)
 
     def publish(self, topic: str, payload: bytes) -> None:
         self._client.publish(topic, payload, qos=1)
@@ -76,7 +76,7 @@ async def test_the_documented_configuration_takes_everybody_and_refuses_one_subs
             assert await client.subscribe("#") == (2,)
             client.publish("test/nosubscribe", b"concealed")
             client.publish("TopicA/C", b"open")
-            received = await asyncio.wait_for(client.messages.get(), 10)
+            received = await asyncio.wait_for(client.messages.get(), 60)
             assert received == ("TopicA/C", b"open")
     finally:
         await process.stop()

@@ -30,6 +30,8 @@ PLACES = [
 ]
 COUNT, SOAK_COUNT = 4, 6
 DOWN_S = 2.0
+HELLO_S = 0.2
+"""A neighbour that is cut off is dead long before that ends."""
 FAULTS = ("kill", "cut", "move")
 SOAK_FAULTS = 60
 
@@ -92,7 +94,7 @@ async def all_answered(fleet: AskedFleet, account: Account, fault: Fault) -> dic
 @pytest.fixture
 async def fleet(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[AskedFleet]:
     count = SOAK_COUNT if request.config.getoption("--soak") else COUNT
-    async with AskedFleet(tmp_path, PLACES[:count]) as made:
+    async with AskedFleet(tmp_path, PLACES[:count], HELLO_S) as made:
         yield made
 
 

@@ -15,8 +15,6 @@ from gateway.configuration import config
 from gateway.process.gateway_process import GatewayProcess
 from tests import policies
 
-pytestmark = pytest.mark.timeout(120)
-
 KEY = b"\xcd" * 32
 
 

@@ -17,8 +17,6 @@ import pytest
 from gateway.releases import asking
 from gateway.releases.asking import OwnListeners
 
-pytestmark = pytest.mark.timeout(120)
-
 CONFIG = """
 [gateway]
 id = "gw"

@@ -5,14 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from gateway.coap.client import CoapClient
 from gateway.coap.directory.file import NAME
 from gateway.demo.fleet import OPERATOR, Fleet
 from resource_directory.link_format import parse
-
-pytestmark = pytest.mark.timeout(120)
 
 GATEWAY = "gw-north"
 LINKS = b'</temp>;rt="temperature"'

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
 from chain import OFTEN_S, Chain, retains
 from mqtt_peer import Peer
 
 from gateway.mqtt import PubAck, Publish, Will
-
-pytestmark = pytest.mark.timeout(180)
 
 
 async def test_what_is_retained_at_one_gateway_is_there_for_a_late_subscriber_at_another(

@@ -20,7 +20,6 @@ from gateway import cli
 from gateway.coap.peers import shown_by
 from gateway.mqtt import Disconnect, ReasonCode
 
-pytestmark = pytest.mark.timeout(60)
 GET = b"\x40\x01\x00\x02\xbb.well-known\x04core"
 
 

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from chain import CONVERGE_S, HELLO_S, Chain, TreeGateway
 from mqtt_peer import Peer
 
@@ -19,8 +18,6 @@ from gateway.coap.client import request
 from gateway.mqtt import PingReq, PingResp, PubAck, Publish
 from tree_handler import batch
 from tree_handler.batch import Header
-
-pytestmark = pytest.mark.timeout(180)
 
 
 async def status(one: TreeGateway) -> dict[str, Any]:

@@ -61,6 +61,13 @@ class Reloaded:
             told = "\n".join(self.gateway.lines)
             raise AssertionError(f"{found}\n{told}") from None
 
+    async def reads(self, name: str, payload: bytes) -> None:
+        """Wait until a sensor has its first value, which must be this."""
+        async with asyncio.timeout(CONVERGE_S):
+            while not (found := await self.get(f"/sensors/{name}", 0)).ok:
+                await asyncio.sleep(0.05)
+        assert found.payload == payload
+
     async def hangs(self, name: str) -> None:
         """Wait until a driver hangs in its ``read``."""
         async with asyncio.timeout(CONVERGE_S):
@@ -89,20 +96,17 @@ async def test_sensors_come_change_and_go_by_the_signal_and_hung_drivers_hold_no
     await reloaded.has("hung0", "hung1", "hung2", "valve")
     for one in range(3):
         await reloaded.hangs(f"hung{one}")
-    assert (await reloaded.get("/sensors/valve", 0)).payload == b"0.0"
+    await reloaded.reads("valve", b"0.0")
     # Some that hang go, one stays, and others come meanwhile.
     one_hung = _SENSOR.format("hanging:Hanging", "hung0", 0.1)
     reloaded.reload(one_hung + _SENSOR.format("switch", "pump", 7))
     await reloaded.has("hung0", "pump")
-    assert (await reloaded.get("/sensors/pump", 0)).payload == b"0.0"
+    await reloaded.reads("pump", b"0.0")
     assert (await reloaded.get("/sensors/valve")).code == "4.04"
     # The same name is another sensor: a driver that hangs gives way to one that does not.
     reloaded.reload(_SENSOR.format("switch", "hung0", 5))
     await reloaded.has("hung0")
-    async with asyncio.timeout(CONVERGE_S):
-        while not (found := await reloaded.get("/sensors/hung0", 0)).ok:
-            await asyncio.sleep(0.05)
-    assert found.payload == b"0.0"
+    await reloaded.reads("hung0", b"0.0")
 
 
 async def test_a_file_that_is_wrong_leaves_the_sensors_as_they_are_and_says_why(

@@ -20,7 +20,6 @@ from mqtt_peer import Peer
 from gateway.mqtt import V5, V311, PropertyId, PubAck, Publish
 from tree_handler.batch import Flags, Row
 
-pytestmark = pytest.mark.timeout(120)
 RETAINED = 5
 """With QoS 1."""
 ROWS: list[Any] = [

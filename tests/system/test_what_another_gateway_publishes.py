@@ -33,7 +33,6 @@ from tree_handler.members.member import MemberRecord
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import Retained
 
-pytestmark = pytest.mark.timeout(120)
 PAGE = Path(__file__).resolve().parents[2] / "docs/trust.md"
 THIEF, VICTIM = "gw-x", "gw-a"
 MARK = "mark"

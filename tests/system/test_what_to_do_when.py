@@ -235,12 +235,12 @@ def test_a_gateway_that_is_silent_is_told_by_what_the_page_quotes(fleet: Fleet) 
         def tree(gateway: Gateway) -> str:
             return hedgerow("tree", "--timeout", "3", "--config", gateway.config)[1]
 
+        def is_whole(shown: str) -> bool:
+            names = all(name in shown for name in (NORTH, BARN, SOUTH))
+            return names and "no answer" not in shown
+
         for gateway in (north, south):
-            until(
-                lambda one=gateway: all(name in tree(one) for name in (NORTH, BARN, SOUTH)),
-                lambda one=gateway: tree(one),
-            )
-        assert "no answer" not in tree(north)
+            until(lambda one=gateway: is_whole(tree(one)), lambda one=gateway: tree(one))
         barn.end(signal.SIGKILL)
         until(lambda: quoted(SILENT, 4) in tree(north), lambda: tree(north))
 
@@ -284,10 +284,13 @@ def test_a_client_that_is_refused_is_told_by_what_the_page_quotes(fleet: Fleet) 
     assert fleet.as_operator(north)[0] == 0
 
     # REFUSED 1: `authentication over the limit of an address`
-    for _ in range(11):
-        assert connect(north.mqtt, "alice", "guess") == REFUSED_3_1_1
+    def is_kept_out() -> bool:
+        for _ in range(11):
+            assert connect(north.mqtt, "alice", "guess") == REFUSED_3_1_1
+        return connect(north.mqtt, "alice", "open sesame") == REFUSED_3_1_1
+
+    until(is_kept_out)  # one guess in ten seconds is forgiven
     north.says(quoted(REFUSED, 1))
-    assert connect(north.mqtt, "alice", "open sesame") == REFUSED_3_1_1
     assert connect(north.mqtt, "alice", "open sesame", source="127.0.0.3") == 0
 
     # REFUSED 2: `not_authorized`
