@@ -130,6 +130,7 @@ class Exchange:
         self._dropped_by_gone_links += link.dropped
         if (backlog := self._backlogs.pop(link.number, None)) is not None:
             backlog.stop()
+        self._repairs.refused.discard(link.number)
         self.carry_out(self._core.repair.link_down(link.number, now))
 
     def agrees(self, link: int) -> None:

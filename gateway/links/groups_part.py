@@ -19,6 +19,7 @@ from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.holders import Group, Holders
 from tree_handler.members.place import Place
+from tree_handler.newest_records import NewestRecords
 from tree_handler.sharing import handed_on
 from tree_handler.sharing.claims import TOPIC, Claims, OwnClaims
 from tree_handler.sharing.groups import FleetGroups
@@ -75,6 +76,7 @@ class GroupsPart:
         self._own = OwnClaims(core.origin, core.epoch, decides=decides)
         self.decides = decides
         self.groups = FleetGroups(core.origin, self._distance, carried_to)
+        self._newest = NewestRecords[Claims](core.have, node.locator.epoch_of)
         if decides:
             self.groups.own_lives.add(core.epoch)
         self._touched: Callable[[Collection[str]], None] = _nobody
@@ -204,11 +206,18 @@ class GroupsPart:
         self._take(Claims.decode(packed))
 
     def _take(self, record: Claims) -> None:
-        if touched := self.groups.update(record):
+        gateway_id = record.gateway_id
+        touched: frozenset[str] = frozenset()
+        if self._newest.takes_place(gateway_id, self.groups.epoch_of(gateway_id), record):
+            touched = self.groups.forget(gateway_id)
+        if touched := touched | self.groups.update(record):
             self._touched(touched)
 
     def _moved(self, now: float) -> None:
-        self.groups.moved(self._node.locator.reached)
+        reached = self._node.locator.reached
+        self.groups.moved(reached)
+        for record in self._newest.refused_of(reached):
+            self._take(record)
 
     def _distance(self, gateway_id: str) -> int:
         if self._node.is_linked(gateway_id):

@@ -31,6 +31,7 @@ from tree_handler.members.absence import AbsenceNotice
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord
 from tree_handler.members.own_record import OwnRecord
+from tree_handler.newest_records import NewestRecords
 from tree_handler.rate_limit import RateLimit
 
 TOPIC = "$hedgerow/member/"
@@ -67,9 +68,11 @@ class Members:
         kept = KeptFile(folder / FILE_NAME, _WITHOUT)
         self._file = RecordFile(kept, "members", self._kept)
         self._told: _Told | None = None
+        self._newest = NewestRecords[MemberRecord]({}, self._epoch_of)
 
     def recall(self, log: MessageLog) -> None:
         """Take the records that the file has, and those that the log still holds."""
+        self._newest = NewestRecords[MemberRecord](log.have, self._epoch_of)
         self._file.recall()
         for frame, header in log.control():
             try:
@@ -90,6 +93,7 @@ class Members:
             self._told = told = _Told(node, record, OwnRecord(record.id, record.epoch))
             node.exchange.tell_of_trims(self._trimmed)
             node.exchange.tell_of_losses(self._lost)
+            node.locator.tell_of_moves(self._moved)
         else:
             told.record = record = dataclasses.replace(record, version=told.record.version + 1)
             told.in_log.told()
@@ -188,7 +192,21 @@ class Members:
             raise ProtocolError("record of another gateway", record.id)
         if is_news and self.known.get(record.id) is None:
             self.note(header.origin, "member joined", record.id)
-        self.known.update(record)
+        self._update(record)
+
+    def _update(self, record: MemberRecord) -> None:
+        if self._newest.takes_place(record.id, self.known.latest_epoch(record.id), record):
+            self.known.replace(record)
+        else:
+            self.known.update(record)
+
+    def _epoch_of(self, gateway_id: str) -> int | None:
+        return None if self._told is None else self._told.node.locator.epoch_of(gateway_id)
+
+    def _moved(self, now: float) -> None:
+        if self._told is not None:
+            for record in self._newest.refused_of(self._told.node.locator.reached):
+                self._update(record)
 
     def _absence(self, notice: AbsenceNotice, header: Header, *, is_news: bool) -> None:
         was_known = self.known.get(notice.id) is not None

@@ -228,6 +228,18 @@ class Membership:
         self._changed()
         return True
 
+    def latest_epoch(self, gateway_id: str) -> int:
+        """The latest life of a gateway of which a record or an absence tells; 0 if none does."""
+        record, (absent, _) = self._records.get(gateway_id), self._absent.get(gateway_id, _NEVER)
+        return absent if record is None else max(record.epoch, absent)
+
+    def replace(self, record: MemberRecord) -> bool:
+        """Take a record in the place of what is known of a later life; see `newest_records`."""
+        self._records.pop(record.id, None)
+        self._absent.pop(record.id, None)
+        self._claimed.pop(record.id, None)
+        return self.update(record)
+
     def is_absent(self, notice: AbsenceNotice) -> bool:
         """Drop the records that a notice makes void; tell whether that is news."""
         if notice.mark <= self._absent.get(notice.id, _NEVER):

@@ -64,8 +64,6 @@ class Arrivals:
     counters: Counters
     seals: Seals | None
     _unlogged: Unlogged = field(default_factory=Unlogged)
-    _forged: dict[int, int] = field(default_factory=dict)
-    """By link; none of those that have ended, as far as they were met since."""
 
     def take(
         self, frame: bytes, header: Header, source: int | None, link: int | None, *, repair: bool
@@ -91,8 +89,12 @@ class Arrivals:
             self.counters.duplicates += not header.passed
             return []
         if (refuse := self.refusal(frame, header, link)) is not None:
-            if source is not None and refuse.verdict is Verdict.FORGED:
-                self._count_forged(source, header)
+            if (
+                source is not None
+                and refuse.verdict is Verdict.FORGED
+                and self.flooding.count_forged(source) > MAX_FORGED
+            ):
+                raise ProtocolError("one forged batch too many", str(header))
             return [refuse]
         if not header.numbered:
             self._unlogged.is_new(header)
@@ -126,13 +128,6 @@ class Arrivals:
             if link is not None:
                 self.neighbours.refused(link, header)
         return Refuse(frame, header, link, verdict)
-
-    def _count_forged(self, link: int, header: Header) -> None:
-        count = self._forged[link] = self._forged.get(link, 0) + 1
-        if count > MAX_FORGED:
-            self._forged = {one: n for one, n in self._forged.items() if one in self.flooding}
-            del self._forged[link]
-            raise ProtocolError("one forged batch too many", str(header))
 
     def _is_known(self, header: Header) -> bool:
         if not header.numbered:

@@ -21,6 +21,8 @@ class LinkState:
 
     forwarding: bool = False
     full: bool = False
+    forged: int = 0
+    """Forged batches that came over it."""
 
 
 @dataclass(slots=True)
@@ -78,6 +80,14 @@ class Flooding:
             return False
         state.full = is_full
         return True
+
+    def count_forged(self, link: int) -> int:
+        """Count a forged batch; return how many have come over this link, 0 if it has ended."""
+        state = self.links.get(link)
+        if state is None:
+            return 0
+        state.forged += 1
+        return state.forged
 
     def with_room(self) -> Iterator[int]:
         """The links that are not full."""

@@ -35,6 +35,7 @@ from collections.abc import Mapping, Sequence
 from tree_handler import batch
 from tree_handler.batch import MAX_NUMBER, Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals
+from tree_handler.newest_records import NewestRecords
 from tree_handler.replication.replication import Replication
 from tree_handler.routing import interest
 from tree_handler.routing import wire as routed_wire
@@ -43,19 +44,18 @@ from tree_handler.routing.actions import Action, ServeRouted
 from tree_handler.routing.destination import Destination
 from tree_handler.routing.interest import Interest, Interests
 from tree_handler.routing.locator import Locator
-from tree_handler.routing.newest_records import NewestRecords
 from tree_handler.routing.passing import Passing, checked_batch
 from tree_handler.routing.recollection import Recollection
 from tree_handler.routing.runs import Run, Ways, cut
 from tree_handler.routing.wire import (
     MAX_HOPS,
-    MAX_RANGES,
     Ack,
     Ask,
     Carry,
     Claim,
     Tell,
     Word,
+    first_of,
     signed_part,
 )
 from tree_handler.seal import address_of
@@ -83,7 +83,7 @@ class Routed:
     ) -> None:
         self.interests = interests
         self.locator = locator
-        self._records = NewestRecords(interests, core.have, locator)
+        self._records = NewestRecords[Interest](core.have, locator.epoch_of)
         self.accounts = Accounts(core.origin, core.epoch)
         for (origin, epoch), numbers in core.have.items():
             if origin == core.origin and epoch != core.epoch:
@@ -145,11 +145,16 @@ class Routed:
 
     def update(self, record: Interest, now: float) -> None:
         """A gateway's record has come."""
-        replaced = self._records.update(record)
-        if replaced is record and record.gateway_id != self._own_id:
-            self.accounts.met(record.gateway_id, now)
-        if replaced is not None and replaced.epoch != record.epoch:
-            self.accounts.claim_anew({record.gateway_id}, now, restarted=True)
+        gateway_id, interests = record.gateway_id, self.interests
+        known = interests.get(gateway_id)
+        if known is not None and self._records.takes_place(gateway_id, known.epoch, record):
+            interests.forget(gateway_id)
+        if interests.update(record) is None:
+            return
+        if known is None and gateway_id != self._own_id:
+            self.accounts.met(gateway_id, now)
+        elif known is not None and known.epoch != record.epoch:
+            self.accounts.claim_anew({gateway_id}, now, restarted=True)
 
     def forget(self, gateway_id: str) -> None:
         """A gateway is gone for good (`away`): it is no destination any more."""
@@ -344,7 +349,7 @@ class Routed:
         if is_all:
             gone.update(left)
         self.accounts.answered(ask.asker, epoch, ask.number)
-        tell = Tell(ask.asker, ask.stream, last, tail, _first(passed), _first(gone), ask.number)
+        tell = Tell(ask.asker, ask.stream, last, tail, first_of(passed), first_of(gone), ask.number)
         return [*actions, *self._passing.to(ask.asker, tell, None, MAX_HOPS)]
 
     # -- on the way ------------------------------------------------------------------------------
@@ -391,8 +396,3 @@ class Routed:
 
     def _from_here(self, gateway_id: str, message: Ask | Ack) -> list[Action]:
         return [*self._passing.to(gateway_id, message, None, MAX_HOPS)]
-
-
-def _first(ranges: Intervals) -> Intervals:
-    """As many ranges as one message holds; the rest is asked for again."""
-    return Intervals(list(ranges)[:MAX_RANGES])

@@ -304,6 +304,11 @@ def _destinations(rows: object, size: int) -> Iterator[tuple[Any, ...]]:
         yield row
 
 
+def first_of(ranges: Intervals) -> Intervals:
+    """Return as many ranges as one message holds; the rest is asked for again."""
+    return Intervals(list(ranges)[:MAX_RANGES])
+
+
 def _ranges(rows: object) -> Intervals:
     if not isinstance(rows, tuple) or len(rows) > MAX_RANGES:
         raise ProtocolError("routed ranges", rows)

@@ -117,6 +117,20 @@ class FleetGroups:
             self._matching.clear()
         return frozenset(changed)
 
+    def epoch_of(self, gateway_id: str) -> int:
+        """The life of which a gateway's record is; 0 if none is known."""
+        record = self._records.get(gateway_id)
+        return 0 if record is None else record.epoch
+
+    def forget(self, gateway_id: str) -> frozenset[str]:
+        """Drop a gateway's record; see `update` for what is returned."""
+        record = self._records.pop(gateway_id, None)
+        if record is None:
+            return frozenset()
+        self._candidates.clear()
+        self._matching.clear()
+        return frozenset(self._withdraw(gateway_id, record.groups))
+
     def _withdraw(self, gateway_id: str, groups: Iterable[Group]) -> set[str]:
         """Forget members of a gateway; the filters of what has no members elsewhere any more."""
         changed: set[str] = set()

@@ -16,6 +16,7 @@ from gateway.log.message_log import MessageLog
 from gateway.mqtt import PubAck, Publish
 from tree_handler import batch
 from tree_handler.batch import MAX_FRAME_BYTES, Entry
+from tree_handler.routing.locator import Behind
 from tree_handler.sharing.claims import ONLINE, TOPIC, Claims
 
 JOBS = ("workers", "jobs/#")
@@ -87,6 +88,19 @@ async def test_each_message_goes_to_one_member_in_the_fleet_near_ones_first_and_
     await until(lambda: a.process._node.locator.reached == {"b"})
     assert await writer.publish("jobs/1", b"left") == 0
     assert await takes(at_b) == b"left"
+
+
+async def test_of_who_lost_its_disk_and_drew_an_earlier_epoch_the_members_that_are_there_count(
+    fleet: Fleet,
+) -> None:
+    (a,) = await line(fleet, a="fleet")
+    part, locator = a.process._groups, a.process._node.locator
+    part._take(Claims("b", 500, 1, True, {JOBS: ONLINE}))  # of a life that no log knows
+    part._take(Claims("b", 20, 1, True, {("others", "jobs/#"): ONLINE}))
+    assert part.groups.matching("jobs/1") == (JOBS,)
+    locator.locator.forwards([1])
+    locator.receive(1, b"", Behind(True, {"b": 20}).encode(), 0.0)
+    assert part.groups.matching("jobs/1") == (("others", "jobs/#"),)
 
 
 async def test_a_gateway_that_is_set_so_serves_its_own_members_and_others_those_of_theirs(

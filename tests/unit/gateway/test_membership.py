@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,9 +20,10 @@ from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
 from gateway.members.membership import ABSENT_TOPIC, FILE_NAME, NOTED_AT_ONCE, TOPIC, Members
 from tree_handler import batch
-from tree_handler.batch import Entry
+from tree_handler.batch import CONTROL_PREFIX, Entry
 from tree_handler.members.absence import AbsenceNotice
 from tree_handler.members.member import MemberRecord
+from tree_handler.routing.locator import Behind
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 
@@ -117,6 +119,27 @@ async def test_a_start_that_cannot_read_the_file_of_members_replaces_it_by_nothi
         again = Members(tmp_path)
         again.recall(log)
         assert [one.id for one in again.known] == ["gw", "gw-2"]
+
+
+async def test_what_is_saved_of_a_life_that_no_log_knows_gives_way_to_the_one_that_is_there(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as (node, log):
+        members = Members(tmp_path)
+        members.recall(log)
+        members.known.update(dataclasses.replace(record("gw-2"), epoch=500))
+        members.known.is_absent(AbsenceNotice("gw-3", 500, 1))
+        members.publish(node, record("gw"))
+        header = batch.passed((CONTROL_PREFIX + "gw-2", 20), 1, 1)[1]
+        for other in ("gw-2", "gw-3"):
+            now = dataclasses.replace(record(other), epoch=20, address="10.0.0.9")
+            header = dataclasses.replace(header, origin=other)
+            members.receive(Entry(TOPIC + other, now.encode(), qos=1), header)
+        assert [one.address for one in members.known] == ["10.0.0.1", "10.0.0.1"]
+        node.locator.locator.forwards([1])
+        lives = Behind(True, {"gw-2": 20, "gw-3": 20})
+        node.locator.receive(1, b"", lives.encode(), 0.0)
+        assert [one.address for one in members.known] == ["10.0.0.1", "10.0.0.9", "10.0.0.9"]
 
 
 async def test_a_damaged_file_of_members_costs_no_more_than_itself(

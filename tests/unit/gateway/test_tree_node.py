@@ -160,6 +160,18 @@ async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by
     assert list(b.node.links) == [link]
 
 
+async def test_of_a_link_that_has_ended_it_is_not_remembered_that_the_log_refused_its_batches(
+    start: Start,
+) -> None:
+    a, b = await start("a", 2.0), await start("b", 1.0)
+    a.neighbours.add_static(b.address)
+    await until(lambda: len(b.node.links) == 1)
+    b.node.exchange._repairs.refused.update(b.node.links)
+    await a.stop()
+    await until(lambda: not b.node.links)
+    assert not b.node.exchange._repairs.refused
+
+
 async def test_what_damage_costs_a_log_that_is_open_comes_back_from_a_neighbour(
     start: Start, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from tree_handler.replication.repair import Request, Summary
 from tree_handler.replication.replication import RepairSettings, Replication
 from tree_handler.seal import Seals
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
+from tree_handler.simulation.table_sizes import table_sizes
 from tree_handler.spanning.election import Identity
 
 LINK = 1
@@ -194,6 +195,18 @@ def test_a_neighbour_that_floods_forged_batches_loses_its_link_in_the_end(
         core.receive_batch(LINK, with_crc(bytes(bent)))
     assert core.have == {}
     assert core.receive_batch(LINK, SEALED)
+
+
+def test_of_links_that_have_ended_it_is_not_remembered_how_much_was_forged_over_them() -> None:
+    core = receiver()
+    bent = bytearray(SEALED)
+    bent[-5] ^= 1
+    before = table_sizes({"core": core})
+    for link in range(LINK + 1, LINK + 101):
+        core.repair.link_up(link, 0.0)
+        core.receive_batch(link, with_crc(bytes(bent)), repair=True)
+        core.repair.link_down(link, 0.0)
+    assert table_sizes({"core": core}) == before
 
 
 def test_a_root_is_what_it_says_itself_and_nobody_else() -> None:
