@@ -20,17 +20,29 @@ _OF: Final[Mapping[int, str]] = {
 }
 
 
-def remedy(error: BaseException) -> str:
+def with_remedy(line: str, error: BaseException | None) -> str:
+    """Say what to do behind a line, if that is known.
+
+    Args:
+        line: what went wrong.
+        error: what it was raised from, or itself; None if nothing was.
+
+    """
+    what_to_do = remedy(error)
+    return f"{line}; {what_to_do}" if what_to_do else line
+
+
+def remedy(error: BaseException | None) -> str:
     """Find what to do about an error of the system that an error was raised from.
 
     Args:
-        error: which a command ends with.
+        error: which a command ends with, or which a fault was found by.
 
     Returns:
         A few words, or nothing: nothing is known, or the system is not the cause.
 
     """
-    cause: BaseException | None = error
+    cause = error
     while cause is not None:
         if isinstance(cause, socket.gaierror):
             return "is the name right, and does this machine ask a name server?"

@@ -43,6 +43,12 @@ def test_no_line_of_the_page_names_what_is_inside() -> None:
     assert INTERNAL.findall(PAGE.read_text()) == []
 
 
+def test_who_has_no_right_is_told_whose_it_is_and_what_to_do() -> None:
+    rows = re.findall(r"^\| no right \| (.*)$", PAGE.read_text(), re.MULTILINE)
+    assert rows
+    assert [row for row in rows if "repeat this as that user, or with sudo" not in row] == []
+
+
 def test_what_is_drawn_of_the_page_is_said(home: Path, pytestconfig: pytest.Config) -> None:
     text = PAGE.read_text()
     rows = [row for row in lines() if row[0] not in ("query", "dashboard", "ingest", "demo")]
