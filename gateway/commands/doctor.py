@@ -82,7 +82,7 @@ def _examined(options: argparse.Namespace, file: Path) -> Any:
     return Examined(
         faults={fault.told(file): fault.remedy for fault in faults},
         silence="" if silence is None else str(silence),
-        silence_remedy=remedies.remedy(silence),
+        silence_remedy=remedies.remedy(silence) if remedies.is_denied(silence) else "",
         status=status,
         broker=None if faults else _broker(file, options.timeout),
         clock_is_set=KernelClocks().is_synchronised(),

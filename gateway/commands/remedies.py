@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from dtls.errors import HandshakeFailedError, HandshakeTimeoutError
+
 _OF: Final[Mapping[int, str]] = {
     errno.ENOSPC: "make room on its disk (`df -h` shows how full it is), and repeat this",
     errno.EDQUOT: "make room on its disk (`quota` shows how much is yours), and repeat this",
@@ -18,6 +20,11 @@ _OF: Final[Mapping[int, str]] = {
     errno.EADDRINUSE: "another program listens there (`ss -lntup` shows which): take another port",
     errno.EADDRNOTAVAIL: "this machine has no such address: `ip address` shows those that it has",
 }
+
+_SILENCE: Final = (
+    "is that machine on, and does a gateway listen at that port? A firewall drops in silence"
+)
+_OTHER_KEY: Final = "has the gateway's coap.psk_file this identity, and the same key for it?"
 
 
 def with_remedy(line: str, error: BaseException | None) -> str:
@@ -46,10 +53,25 @@ def remedy(error: BaseException | None) -> str:
     while cause is not None:
         if isinstance(cause, socket.gaierror):
             return "is the name right, and does this machine ask a name server?"
+        if isinstance(cause, HandshakeTimeoutError):
+            return _OTHER_KEY if cause.answered else _SILENCE
+        if isinstance(cause, HandshakeFailedError):
+            return _OTHER_KEY
+        if isinstance(cause, TimeoutError):
+            return _SILENCE
         if isinstance(cause, OSError) and cause.errno is not None:
             return _of(cause)
         cause = cause.__cause__
     return ""
+
+
+def is_denied(error: BaseException | None) -> bool:
+    """Return whether an error was raised since this user may not do what another one may."""
+    while error is not None:
+        if isinstance(error, PermissionError):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _of(error: OSError) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dtls.errors import HandshakeFailedError, HandshakeTimeoutError
 from gateway.commands.errors import FailedError
 from gateway.commands.remedies import remedy
 from gateway.configuration.toml_file import ConfigError, Fault, hold
@@ -55,6 +56,13 @@ def test_a_fault_of_a_configuration_keeps_the_error_that_it_was_found_by() -> No
     with pytest.raises(ConfigError) as held:
         hold([of_a_section()])
     assert remedy(held.value).endswith("repeat this as that user, or with sudo")
+
+
+def test_silence_and_another_key_are_told_apart() -> None:
+    for silent in (TimeoutError(), HandshakeTimeoutError(1.0, answered=False)):
+        assert "is that machine on" in remedy(raised_from(silent))
+    for refused in (HandshakeFailedError("alert"), HandshakeTimeoutError(1.0, answered=True)):
+        assert "coap.psk_file" in remedy(raised_from(refused))
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), OSError("no number"), OSError(2, "None")])
