@@ -53,23 +53,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             command: Command = options.command
             return command(options)
     except WrongUseError as error:
-        output.complain(f"hedgerow: {_with_remedy(str(error), error)}")
+        output.complain(f"hedgerow: {remedies.with_remedy(str(error), error)}")
         return exit_codes.WRONG_USE
     except FailedError as error:
-        output.complain(f"hedgerow: {_with_remedy(str(error), error)}")
+        output.complain(f"hedgerow: {remedies.with_remedy(str(error), error)}")
         return error.exit_code
     except OSError as error:  # of a file that no command has expected trouble with
         where = f"{error.filename}: " if error.filename else ""
         why = f"{where}{error.strerror or error}"
-        output.complain(f"hedgerow: {_with_remedy(why, error)}")
+        output.complain(f"hedgerow: {remedies.with_remedy(why, error)}")
         return exit_codes.FAILED
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
-
-
-def _with_remedy(line: str, error: BaseException) -> str:
-    what_to_do = remedies.remedy(error)
-    return f"{line}; {what_to_do}" if what_to_do else line
 
 
 # -- run -------------------------------------------------------------------------------------------

@@ -34,10 +34,11 @@ _JSON = 50
 """The content format application/json (RFC 7252, section 12.3)."""
 
 _UNAUTHORIZED = "4.01"
-_NEEDS = {
+NEEDS = {
     _UNAUTHORIZED: ": --psk-file names a file with one",
     "4.03": ": `hedgerow policy explain` says who may; --psk-identity takes another key",
 }
+"""What to do about a refusal, by its code."""
 _CLEAR = "\x1b[H\x1b[2J"
 """Empties a terminal (ECMA-48: CUP and ED)."""
 
@@ -356,7 +357,7 @@ def good(answer: Response) -> bytes:
     """The payload of an answer that is no error."""
     if not answer.ok:
         why = printable(answer.payload.decode(errors="replace"))
-        raise FailedError(f"{answer.code} {why}".rstrip() + _NEEDS.get(answer.code, ""))
+        raise FailedError(f"{answer.code} {why}".rstrip() + NEEDS.get(answer.code, ""))
     return answer.payload
 
 

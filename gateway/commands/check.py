@@ -12,6 +12,7 @@ from typing import Any
 
 from gateway import exit_codes
 from gateway.access import files as access_files
+from gateway.commands import remedies
 from gateway.commands.errors import WrongUseError
 from gateway.commands.output import print_json
 from gateway.configuration.config import ConfigError, GatewaySettings
@@ -38,12 +39,14 @@ class LineFault:
         line: where, from 1; 0 if it is no line in particular, as with what is missing.
         where: the field; empty if the line is no TOML.
         why: what is wrong, and what is allowed.
+        remedy: what to do about it, where it is not the file that is to be changed; else empty.
 
     """
 
     line: int
     where: str
     why: str
+    remedy: str = ""
 
     def told(self, path: Path) -> str:
         """As one line, which editors and compilers' users know."""
@@ -71,7 +74,9 @@ def run(path: Path, *, as_json: bool) -> int:
     if as_json:
         print_json({"file": str(path), "faults": [asdict(fault) for fault in faults]})
     elif faults:
-        sys.stdout.writelines(f"{fault.told(path)}\n" for fault in faults)
+        for fault in faults:
+            behind = f"; {fault.remedy}" if fault.remedy else ""
+            sys.stdout.write(f"{fault.told(path)}{behind}\n")
     else:
         sys.stdout.write(f"{path}: nothing is wrong\n")
     return exit_codes.WRONG_USE if faults else exit_codes.DONE
@@ -100,7 +105,7 @@ def faults_of(data: bytes, path: Path) -> list[LineFault]:
     for fault in dict.fromkeys(faults):
         value = _VALUE.match(fault.why)
         line = lines.first(fault.where, value[1] if value else "")
-        found.append(LineFault(line, fault.where, fault.why))
+        found.append(LineFault(line, fault.where, fault.why, remedies.remedy(fault.cause)))
     return found
 
 

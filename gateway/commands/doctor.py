@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway import exit_codes
+from gateway.commands import remedies
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import print_json
 
@@ -79,8 +80,9 @@ def _examined(options: argparse.Namespace, file: Path) -> Any:
     status, silence = _status(options)
     hot = _number(TEMPERATURE, 10)
     return Examined(
-        faults=[fault.told(file) for fault in faults],
-        silence=silence,
+        faults={fault.told(file): fault.remedy for fault in faults},
+        silence="" if silence is None else str(silence),
+        silence_remedy=remedies.remedy(silence) if remedies.is_denied(silence) else "",
         status=status,
         broker=None if faults else _broker(file, options.timeout),
         clock_is_set=KernelClocks().is_synchronised(),
@@ -91,7 +93,7 @@ def _examined(options: argparse.Namespace, file: Path) -> Any:
     )
 
 
-def _status(options: argparse.Namespace) -> tuple[dict[str, Any] | None, str]:
+def _status(options: argparse.Namespace) -> tuple[dict[str, Any] | None, Exception | None]:
     from gateway.commands import asking  # noqa: PLC0415
 
     async def ask() -> dict[str, Any]:
@@ -101,13 +103,13 @@ def _status(options: argparse.Namespace) -> tuple[dict[str, Any] | None, str]:
         return asking.told_in(answer)
 
     try:
-        return asking.run(ask(), options), ""
+        return asking.run(ask(), options), None
     except FailedError as error:
-        return None, str(error)
+        return None, error
     except WrongUseError as error:
         if options.psk_file is not None:
             raise
-        return None, str(error)
+        return None, error
 
 
 def _broker(file: Path, timeout_s: float) -> str:

@@ -47,6 +47,13 @@ class MqttClientError(Exception):
     """The broker refused something, or the connection ended; the message says what."""
 
 
+class ConnectionClosedError(MqttClientError):
+    """The broker ended the connection without a word."""
+
+    def __init__(self) -> None:
+        super().__init__("the connection was closed")
+
+
 @dataclass(frozen=True, slots=True)
 class Login:
     """Who a client says it is.
@@ -106,7 +113,11 @@ class MqttClient:
             bridge=False,
         )
         self._send(connect)
-        answer = await self._next()
+        try:
+            answer = await self._next()
+        except ConnectionClosedError as error:
+            ports = "a port of MQTT over TLS takes --cafile, another one takes none"
+            raise MqttClientError(f"{error} before an answer: {ports}") from error
         if not isinstance(answer, ConnAck):
             raise MqttClientError(f"{type(answer).__name__} instead of CONNACK")
         if answer.reason >= _FAILURE:
@@ -233,7 +244,7 @@ class MqttClient:
                     self._send(PingReq())
                     continue
                 if not more:
-                    raise MqttClientError("the connection was closed")
+                    raise ConnectionClosedError
                 self._scanner.feed(more)
             (raw,) = taken
             return decode(raw[0], raw[body_at(raw) :], Version.V5)

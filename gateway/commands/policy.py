@@ -10,6 +10,7 @@ from pathlib import Path
 from gateway import exit_codes
 from gateway.access import files as access_files
 from gateway.access.faults import AccessFileError, read_access_file
+from gateway.commands import remedies
 from gateway.commands.errors import WrongUseError
 from gateway.commands.output import print_json
 from gateway.configuration import place as config_place
@@ -46,7 +47,7 @@ def _check(options: argparse.Namespace) -> int:
         try:
             odd = findings(policy_file.parse(read_access_file(Path(place)), place), place)
         except AccessFileError as error:
-            faults = [str(error), *map(str, error.more)]
+            faults = [remedies.with_remedy(str(error), error), *map(str, error.more)]
     else:
         settings = _settings(options)
         place = str(settings.access.policy_file or settings.file)
@@ -57,7 +58,10 @@ def _check(options: argparse.Namespace) -> int:
                 Finding(*line.split(": ", 1)) for line in access_files.read_alone(settings, told)
             ]
         except ConfigError as error:
-            faults = [f"{fault.where}: {fault.why}" for fault in error.faults]
+            faults = [
+                remedies.with_remedy(f"{fault.where}: {fault.why}", fault.cause)
+                for fault in error.faults
+            ]
     if options.json:
         print_json({"file": place, "faults": faults, "findings": [asdict(one) for one in odd]})
     else:

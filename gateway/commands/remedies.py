@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from dtls.errors import HandshakeFailedError, HandshakeTimeoutError
+
 _OF: Final[Mapping[int, str]] = {
     errno.ENOSPC: "make room on its disk (`df -h` shows how full it is), and repeat this",
     errno.EDQUOT: "make room on its disk (`quota` shows how much is yours), and repeat this",
@@ -19,25 +21,57 @@ _OF: Final[Mapping[int, str]] = {
     errno.EADDRNOTAVAIL: "this machine has no such address: `ip address` shows those that it has",
 }
 
+_SILENCE: Final = (
+    "is that machine on, and does a gateway listen at that port? A firewall drops in silence"
+)
+_OTHER_KEY: Final = "has the gateway's coap.psk_file this identity, and the same key for it?"
 
-def remedy(error: BaseException) -> str:
+
+def with_remedy(line: str, error: BaseException | None) -> str:
+    """Say what to do behind a line, if that is known.
+
+    Args:
+        line: what went wrong.
+        error: what it was raised from, or itself; None if nothing was.
+
+    """
+    what_to_do = remedy(error)
+    return f"{line}; {what_to_do}" if what_to_do else line
+
+
+def remedy(error: BaseException | None) -> str:
     """Find what to do about an error of the system that an error was raised from.
 
     Args:
-        error: which a command ends with.
+        error: which a command ends with, or which a fault was found by.
 
     Returns:
         A few words, or nothing: nothing is known, or the system is not the cause.
 
     """
-    cause: BaseException | None = error
+    cause = error
     while cause is not None:
         if isinstance(cause, socket.gaierror):
             return "is the name right, and does this machine ask a name server?"
+        if isinstance(cause, HandshakeTimeoutError):
+            return _OTHER_KEY if cause.answered else _SILENCE
+        if isinstance(cause, HandshakeFailedError):
+            return _OTHER_KEY
+        if isinstance(cause, TimeoutError):
+            return _SILENCE
         if isinstance(cause, OSError) and cause.errno is not None:
             return _of(cause)
         cause = cause.__cause__
     return ""
+
+
+def is_denied(error: BaseException | None) -> bool:
+    """Return whether an error was raised since this user may not do what another one may."""
+    while error is not None:
+        if isinstance(error, PermissionError):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _of(error: OSError) -> str:

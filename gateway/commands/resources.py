@@ -308,7 +308,8 @@ def told(uri: str, answer: Response) -> int:
     """
     if not answer.ok:
         why = _text(answer) or (_NOTHING_THERE if answer.code == _NOT_FOUND else "")
-        raise FailedError(f"{uri}: {answer.code} {why}".rstrip(), exit_codes.REFUSED)
+        needs = asking.NEEDS.get(answer.code, "")
+        raise FailedError(f"{uri}: {answer.code} {why}".rstrip() + needs, exit_codes.REFUSED)
     return 0
 
 

@@ -56,11 +56,13 @@ class Fault:
     Attributes:
         where: the field, as ``tree.hello_s`` or ``sensors[1].speed``.
         why: what is wrong with it, and what is allowed.
+        cause: the error that it was found by, as of a file that may not be read.
 
     """
 
     where: str
     why: str
+    cause: BaseException | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
     def key(self) -> str:
@@ -87,7 +89,7 @@ class ConfigError(ValueError):
     @property
     def faults(self) -> tuple[Fault, ...]:
         """All that is wrong."""
-        return (Fault(self.where, self.why), *self.more)
+        return (Fault(self.where, self.why, self.__cause__), *self.more)
 
 
 def hold(faults: Iterable[Fault]) -> None:
@@ -98,7 +100,7 @@ def hold(faults: Iterable[Fault]) -> None:
 
     """
     for first in (found := iter(faults)):
-        raise ConfigError(first.where, first.why, *found)
+        raise ConfigError(first.where, first.why, *found) from first.cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ def load(path: Path, settings: type[S]) -> S:
     reading = read(document, path, settings)
     if reading.settings is None:
         first, *more = reading.faults
-        raise ConfigError(f"{path}: {first.where}", first.why, *more)
+        raise ConfigError(f"{path}: {first.where}", first.why, *more) from first.cause
     return reading.settings
 
 
@@ -256,7 +258,9 @@ class _Reader:
             except LimitRangeError as error:
                 told = fresh = [Fault(error.where, error.why)]
             is_first = False
-            self.faults += [Fault(f"{prefix}{fault.where}", fault.why) for fault in told]
+            self.faults += [
+                Fault(f"{prefix}{fault.where}", fault.why, fault.cause) for fault in told
+            ]
             keys = {fault.key for fault in fresh}
             if not keys or keys & wrong:
                 return None

@@ -100,7 +100,8 @@ def vouched_by(token: EnrolmentToken) -> str:
         if fingerprint_of(one) == token.fingerprint:
             return one.public_bytes(Encoding.PEM).decode()
     raise ServiceError(
-        f"{token.service}: not the service of the token's authority: the fingerprint is another one"
+        f"{token.service}: not the service of the token's authority: the fingerprint is another "
+        "one. If nobody stands between, take a token of the authority that is served there"
     )
 
 
@@ -136,6 +137,8 @@ def _ask(
         return TrustedNow.parse(answer)
     except ssl.SSLCertVerificationError as error:
         raise ServiceError(f"{service}: its certificate: {error.verify_message}") from error
+    except TimeoutError as error:
+        raise ServiceError(f"{service}: no answer within {TIMEOUT_S:g} s") from error
     except (OSError, http.client.HTTPException) as error:
         why = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
         raise ServiceError(f"{service}: {why or type(error).__name__}") from error

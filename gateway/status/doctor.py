@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -49,8 +49,9 @@ class Examined:
     """What was looked at; None where it could not be.
 
     Attributes:
-        faults: of the configuration, each in words.
+        faults: of the configuration, each in words, and what to do where that is known.
         silence: why the gateway tells nothing; empty if it does.
+        silence_remedy: what to do about that; empty if the journal has to tell.
         status: what it tells.
         broker: why its broker does not answer; empty if it does.
         clock_is_set: whether a time service keeps the clock.
@@ -61,8 +62,9 @@ class Examined:
 
     """
 
-    faults: Sequence[str] = ()
+    faults: Mapping[str, str] = field(default_factory=dict)
     silence: str = ""
+    silence_remedy: str = ""
     status: Mapping[str, Any] | None = None
     broker: str | None = None
     clock_is_set: bool | None = None
@@ -85,8 +87,9 @@ def findings(examined: Examined) -> list[Symptom]:
 
 
 def _of_the_configuration(examined: Examined) -> Iterator[Symptom]:
-    for fault in examined.faults:
-        yield Symptom(Weight.WRONG, "configuration", fault, "mend that line, then reload")
+    for fault, remedy in examined.faults.items():
+        advice = remedy or "mend that line, then reload"
+        yield Symptom(Weight.WRONG, "configuration", fault, advice)
 
 
 def _of_the_machine(examined: Examined) -> Iterator[Symptom]:
@@ -112,7 +115,8 @@ def _of_the_machine(examined: Examined) -> Iterator[Symptom]:
 def _of_the_process(examined: Examined) -> Iterator[Symptom]:
     status = examined.status
     if examined.silence:
-        advice = "`systemctl status hedgerow`, `journalctl -u hedgerow`: its last line says why"
+        journal = "`systemctl status hedgerow`, `journalctl -u hedgerow`: its last line says why"
+        advice = examined.silence_remedy or journal
         yield Symptom(Weight.WRONG, "gateway", examined.silence, advice)
     if examined.broker:
         advice = "see the journal; it restarts by itself if systemd runs it"

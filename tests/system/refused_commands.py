@@ -4,7 +4,8 @@
 
 Each is run in a child process of its own, in a folder with a fleet that does not run. The child has
 none of root's rights over other users' files where it has "no right", and a full disk of its own
-where there is a "full disk". Both need root.
+where there is a "full disk". Both need root. Where it is "refused" a gateway runs that refuses it,
+and where there is "silence" sockets listen that nobody reads.
 """
 
 from __future__ import annotations
@@ -14,13 +15,18 @@ import contextlib
 import ctypes
 import importlib
 import io
+import itertools
 import os
+import re
 import shlex
 import shutil
 import signal
+import socket
 import struct
+import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,28 +35,49 @@ from typing import Final
 from gateway import cli
 
 NO_FILE, NO_RIGHT, NO_ANSWER = "no file", "no right", "no answer"
+SILENCE, REFUSED = "silence", "refused"
 FULL_DISK, WRONG_VALUE, WRONG_OPTION = "full disk", "wrong value", "misspelt option"
-KINDS: Final = (NO_FILE, NO_RIGHT, NO_ANSWER, FULL_DISK, WRONG_VALUE, WRONG_OPTION)
+KINDS: Final = (
+    *(NO_FILE, NO_RIGHT, NO_ANSWER, SILENCE, REFUSED),
+    *(FULL_DISK, WRONG_VALUE, WRONG_OPTION),
+)
 SECONDS: Final = 60
+PROJECT: Final = Path(__file__).parents[2]
+_LIFE: Final = re.compile(r"/rd/\d+-")
+"""Each life of a gateway has another number."""
 _TOKEN: Final = f"hedgerow-enrol://gw-c@127.0.0.1:9/{'A' * 43}/{'A' * 22}"
 _OWN: Final = "--config fleet/gw-a/hedgerow.toml"
 _THEIRS: Final = "--config theirs/gw-a/hedgerow.toml"
+_SILENT: Final = 21_999
+"""A port at which nobody reads what comes, over TCP and over UDP."""
+_UNHEARD: Final = f"127.0.0.1:{_SILENT} --timeout 1"
+_STRANGE_TOKEN: Final = _TOKEN.replace(":9/", ":21990/")
+_SILENT_TOKEN: Final = _TOKEN.replace(":9/", f":{_SILENT}/")
+_CLEAR: Final = "127.0.0.1:21985"
+"""Where the gateway that runs answers CoAP."""
+_SECURE: Final = "127.0.0.1:21986"
+"""Where it does so over DTLS."""
+_GUEST: Final = "--psk-file running/gw-a/psk --psk-identity guest"
 _ASKS: Final = {
     NO_FILE: "--config none.toml",
     NO_RIGHT: _THEIRS,
     NO_ANSWER: "127.0.0.1:9",
+    SILENCE: _UNHEARD,
     WRONG_VALUE: "127.0.0.1:99999",
 }
 _NAMED: Final = {
     NO_FILE: "valve --config none.toml",
     NO_RIGHT: f"valve {_THEIRS}",
     NO_ANSWER: "valve --host 127.0.0.1:9",
+    SILENCE: f"valve --host {_UNHEARD}",
+    REFUSED: f"valve --host {_CLEAR}",
     WRONG_VALUE: "valve --host 127.0.0.1:99999",
 }
 _LISTED: Final = {
     NO_FILE: "list --config none.toml",
     NO_RIGHT: f"list {_THEIRS}",
     NO_ANSWER: "list --host 127.0.0.1:9",
+    SILENCE: f"list --host {_UNHEARD}",
 }
 _SLOTS: Final = {WRONG_VALUE: "--data fleet"}
 ROWS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -63,6 +90,8 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
     "join": {
         NO_RIGHT: f"{_TOKEN} theirs/new",
         NO_ANSWER: f"{_TOKEN} new",
+        SILENCE: f"{_SILENT_TOKEN} new",
+        REFUSED: f"{_STRANGE_TOKEN} new",
         FULL_DISK: f"{_TOKEN} disk/new",
         WRONG_VALUE: "token",
     },
@@ -73,10 +102,10 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
         WRONG_VALUE: "--log-level infos",
     },
     "check": {NO_FILE: "--config none.toml", NO_RIGHT: _THEIRS, WRONG_VALUE: "--config wrong.toml"},
-    "status": _ASKS,
-    "tree": _ASKS,
+    "status": {**_ASKS, REFUSED: f"{_SECURE} --psk-file other.psk --timeout 2"},
+    "tree": {**_ASKS, REFUSED: f"{_SECURE} --psk-file unknown.psk"},
     "hierarchy": _ASKS,
-    "drain": _ASKS,
+    "drain": {**_ASKS, REFUSED: _CLEAR},
     "passwd": {
         NO_RIGHT: "operator --file theirs/gw-a/passwords",
         FULL_DISK: "operator --file disk/gw-a/passwords",
@@ -97,25 +126,38 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
         WRONG_VALUE: "check fleet/gw-a/hedgerow.toml",
     },
     "doctor": {NO_FILE: "--config none.toml"},
-    "clients": _ASKS,
+    "clients": {**_ASKS, REFUSED: f"{_CLEAR} --kick meter"},
     "get": _NAMED,
     "put": {kind: f"{words} 1" for kind, words in _NAMED.items()},
-    "call": {kind: f"post {words}" for kind, words in _NAMED.items()},
+    "call": {
+        **{kind: f"post {words}" for kind, words in _NAMED.items()},
+        REFUSED: f"post host/load1 --host {_SECURE} {_GUEST}",
+    },
     "observe": _NAMED,
-    "discover": {kind: words.removeprefix("valve ") for kind, words in _NAMED.items()},
-    "members": _ASKS,
-    "rd": {**_LISTED, WRONG_VALUE: "list temperature"},
-    "sensors": {**_LISTED, WRONG_VALUE: f"add type {_OWN}"},
+    "discover": {
+        kind: words.removeprefix("valve ") for kind, words in _NAMED.items() if kind != REFUSED
+    },
+    "members": {**_ASKS, REFUSED: f"{_CLEAR} --forget gw-b"},
+    "rd": {**_LISTED, REFUSED: f"remove ep=gw-a --host {_CLEAR}", WRONG_VALUE: "list temperature"},
+    "sensors": {
+        **_LISTED,
+        REFUSED: f"add type=switch name=pump --host {_CLEAR}",
+        WRONG_VALUE: f"add type {_OWN}",
+    },
     "pub": {
         NO_FILE: "-t x -m y --config none.toml",
         NO_RIGHT: f"-t x -m y {_THEIRS}",
         NO_ANSWER: "-t x -m y --host 127.0.0.1 --port 9",
+        SILENCE: f"-t x -m y --host 127.0.0.1 --port {_SILENT}",
+        REFUSED: "-t x -m y --host 127.0.0.1 --port 21984",
         WRONG_VALUE: "-t x -m y --port 0",
     },
     "sub": {
         NO_FILE: "-t x --cafile none.pem",
         NO_RIGHT: "-t x --user u --password-file theirs/operator.password",
         NO_ANSWER: "-t x --host 127.0.0.1 --port 9",
+        SILENCE: f"-t x --host 127.0.0.1 --port {_SILENT} --cafile fleet/authority/ca.pem",
+        REFUSED: "-t x --host 127.0.0.1 --port 21983 -u operator --password-file other.password",
         WRONG_VALUE: "-t x --count 0",
     },
     "keys init-ca": {
@@ -174,6 +216,8 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
     "keys enrol": {
         NO_RIGHT: f"--to theirs/new {_TOKEN}",
         NO_ANSWER: f"--to new {_TOKEN}",
+        SILENCE: f"--to new {_SILENT_TOKEN}",
+        REFUSED: f"--to new {_STRANGE_TOKEN}",
         FULL_DISK: f"--to disk/new {_TOKEN}",
         WRONG_VALUE: "--to new token",
     },
@@ -204,8 +248,9 @@ HEAD = """\
 
 Made by running them, as root: `.venv/bin/python tests/system/refused_commands.py > docs/errors.md`.
 Each is typed in a folder with a fleet (`fleet`) that does not run, the same of another user
-(`theirs`), and on a full disk (`disk`). There is no `none`, and `wrong.toml` has a slip. What the
-codes mean: [commands](commands.md).
+(`theirs`), and on a full disk (`disk`). There is no `none`, and `wrong.toml` has a slip. A gateway
+of `running` runs, and refuses what is asked of it. At port 21999 there is silence, as where a
+machine is off, or a firewall drops what comes. What the codes mean: [commands](commands.md).
 """
 TABLE = "\n## hedgerow {}\n\n| | typed | code | what it says |\n|---|---|--:|---|\n"
 LOADED = (
@@ -292,6 +337,53 @@ def folder() -> Iterator[Path]:
         yield home
 
 
+@contextlib.contextmanager
+def partners(home: Path) -> Iterator[None]:
+    """A gateway and a service of keys that refuse what is asked, and one that is silent."""
+    ended = _ended(home, "init running --fleet gw-a gw-b --port 21983 -y", "")
+    assert ended.code == 0, ended
+    with (home / "running/gw-a/psk").open("a") as keys:
+        keys.write(f"guest:{bytes(16).hex()}\n")
+    for name, whose in (("other", "operator"), ("unknown", "nobody")):
+        (home / f"{name}.psk").write_text(f"{whose}:{bytes(16).hex()}\n")
+        (home / f"{name}.psk").chmod(0o600)
+    (home / "other.password").write_text("another one\n")
+    with contextlib.ExitStack() as there:
+        there.enter_context(socket.create_server(("127.0.0.1", _SILENT)))
+        datagrams = there.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        datagrams.bind(("127.0.0.1", _SILENT))
+        for typed, awaited in (
+            ("run --config running/gw-a/hedgerow.toml", " is up: "),
+            ("keys serve --ca running/authority --listen 127.0.0.1:21990", "enrolment at "),
+        ):
+            there.enter_context(_going_on(home, typed, awaited))
+        yield
+
+
+@contextlib.contextmanager
+def _going_on(home: Path, typed: str, awaited: str) -> Iterator[None]:
+    """Run a command beside the others, from the line on that says that it is there."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gateway.cli", *typed.split()],
+        cwd=home,
+        env=os.environ | {"PYTHONPATH": str(PROJECT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    said = list(itertools.takewhile(lambda line: awaited not in line, process.stdout))
+    assert process.poll() is None, said
+    output = threading.Thread(target=process.stdout.read)  # none of it is to hold it up
+    output.start()
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+        output.join()
+
+
 def refused(home: Path, kind: str, typed: str) -> Refused:
     """Run a command in a child process, and tell how it ended."""
     return _ended(home, typed, kind)
@@ -311,7 +403,8 @@ def _ended(home: Path, typed: str, kind: str) -> Refused:
             if kind == NO_RIGHT:
                 _give_up_rights()
             code, said = _run(shlex.split(typed))
-            os.write(write, f"{code}\n{said.replace(f'{home}/', '').strip()}".encode())
+            said = _LIFE.sub("/rd/1-", said.replace(f"{home}/", "").strip())
+            os.write(write, f"{code}\n{said}".encode())
         finally:
             os._exit(0)
     os.close(write)
@@ -360,19 +453,21 @@ def _fill(home: Path) -> None:
 def page() -> str:
     """Run all, and write the page."""
     text, last = HEAD, ""
-    with folder() as home:
+    with folder() as home, partners(home):
         for name, kind, typed in lines():
             if name != last:
                 text += TABLE.format(name)
             last, ended = name, refused(home, kind, typed)
-            shown = typed.removeprefix(f"{name} ").replace(_TOKEN, "TOKEN")
+            shown = typed.removeprefix(f"{name} ")
             said = "<br>".join(_cell(line) for line in ended.said.splitlines())
             text += f"| {kind} | `{_cell(shown)}` | {ended.code} | {said} |\n"
     return text
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace(_TOKEN, "TOKEN")
+    for token in (_TOKEN, _STRANGE_TOKEN, _SILENT_TOKEN):
+        text = text.replace(token, "TOKEN")
+    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":

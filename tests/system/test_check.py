@@ -219,7 +219,7 @@ def test_for_scripts_it_is_json(folder: Path) -> None:
         2,
         {
             "file": str(file),
-            "faults": [{"line": 10, "where": "tree.dicsovery", "why": why}],
+            "faults": [{"line": 10, "where": "tree.dicsovery", "why": why, "remedy": ""}],
         },
     )
 

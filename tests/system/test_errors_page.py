@@ -8,7 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from refused_commands import ROWS, WRONG_OPTION, commands, folder, lines, page, refused, why_not
+from refused_commands import (
+    REFUSED,
+    ROWS,
+    SILENCE,
+    WRONG_OPTION,
+    commands,
+    folder,
+    lines,
+    page,
+    refused,
+    why_not,
+)
 
 from gateway import cli
 
@@ -43,9 +54,25 @@ def test_no_line_of_the_page_names_what_is_inside() -> None:
     assert INTERNAL.findall(PAGE.read_text()) == []
 
 
+def test_who_has_no_right_is_told_whose_it_is_and_what_to_do() -> None:
+    rows = re.findall(r"^\| no right \| (.*)$", PAGE.read_text(), re.MULTILINE)
+    assert rows
+    assert [row for row in rows if "repeat this as that user, or with sudo" not in row] == []
+
+
+def test_who_hears_nothing_is_told_what_may_be_between() -> None:
+    rows = re.findall(r"^\| silence \| (.*)$", PAGE.read_text(), re.MULTILINE)
+    assert rows
+    assert [row for row in rows if "is that machine on" not in row] == []
+
+
 def test_what_is_drawn_of_the_page_is_said(home: Path, pytestconfig: pytest.Config) -> None:
     text = PAGE.read_text()
-    rows = [row for row in lines() if row[0] not in ("query", "dashboard", "ingest", "demo")]
+    rows = [
+        (name, kind, typed)
+        for name, kind, typed in lines()
+        if name not in ("query", "dashboard", "ingest", "demo") and kind not in (SILENCE, REFUSED)
+    ]
     for _, kind, typed in random.Random(pytestconfig.getoption("--seed")).sample(rows, DRAWN):
         ended = refused(home, kind, typed)
         assert ended.code is not None, ended

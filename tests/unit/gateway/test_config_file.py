@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from gateway.configuration.passing import may_pass
 from gateway.configuration.toml_file import IS_THE_FILE, ConfigError, Fault, hold, load, read
 
 
@@ -67,6 +70,24 @@ def test_a_load_that_fails_carries_them_all(tmp_path: Path) -> None:
         load(file, Outer)
     assert str(caught.value).startswith(f"{file}: inner.ports: unknown key, did you mean 'port'")
     assert [fault.where for fault in caught.value.more] == ["inner.key_file", "inner.names"]
+
+
+def test_a_disk_that_fails_for_a_moment_is_told_apart_from_a_file_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "x.toml"
+    file.write_text('[inner]\nkey_file = "key"\n')
+    with pytest.raises(ConfigError) as caught:
+        load(file, Outer)
+    assert not may_pass(caught.value)
+
+    def fails(path: Path) -> bool:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    monkeypatch.setattr(Path, "is_file", fails)
+    with pytest.raises(ConfigError) as caught:
+        load(file, Outer)
+    assert may_pass(caught.value)
 
 
 def test_a_file_that_systemd_hands_over_as_a_credential_is_read_from_there(

@@ -58,7 +58,7 @@ def test_what_could_not_be_looked_at_is_not_called_wrong() -> None:
             "gateway: certificates has failed: no",
         ),
         (told(set_aside={"sweep": 3}), Weight.LOOK, "gateway: set aside 3 times: sweep"),
-        (changed(faults=["a.toml:1: x"]), Weight.WRONG, "configuration: a.toml:1: x"),
+        (changed(faults={"a.toml:1: x": ""}), Weight.WRONG, "configuration: a.toml:1: x"),
         (changed(silence="not running", status=None), Weight.WRONG, "gateway: not running"),
         (changed(broker="MQTT: refused"), Weight.WRONG, "broker: MQTT: refused"),
         (changed(free_bytes=10**6), Weight.WRONG, "disk: 1.0 MB are free"),
@@ -108,6 +108,17 @@ def test_each_thing_is_named_with_its_weight(
     found = [one for one in findings(examined) if f"{one.about}: {one.what}".startswith(words)]
     assert [one.weight for one in found] == [weight], findings(examined)
     assert all(one.advice for one in found)
+
+
+def test_who_may_not_look_is_told_so_and_not_to_mend_what_is_not_wrong() -> None:
+    remedy = "it is hedgerow's: repeat this as that user, or with sudo"
+    denied = changed(
+        faults={"a.toml:3: tree.key_file: Permission denied": remedy},
+        silence="permission denied",
+        silence_remedy=remedy,
+        status=None,
+    )
+    assert {one.advice for one in findings(denied)} == {remedy}
 
 
 def test_the_command_says_that_a_gateway_does_not_run_and_exits_with_1(

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from dtls.errors import HandshakeFailedError, HandshakeTimeoutError
 from gateway.commands.errors import FailedError
 from gateway.commands.remedies import remedy
+from gateway.configuration.toml_file import ConfigError, Fault, hold
 
 
 @pytest.mark.parametrize(
@@ -37,6 +39,30 @@ def test_a_file_of_somebody_else_is_told_with_its_owner(tmp_path: Path) -> None:
 
 def test_an_unknown_host_is_asked_for_its_name() -> None:
     assert "is the name right" in remedy(raised_from(socket.gaierror(-2, "Name not known")))
+
+
+def test_a_fault_of_a_configuration_keeps_the_error_that_it_was_found_by() -> None:
+    denied = PermissionError(errno.EACCES, "Permission denied", "/x/key")
+
+    def of_a_section() -> Fault:
+        try:
+            raise ConfigError("tree.key_file", "/x/key: Permission denied") from denied
+        except ConfigError as error:
+            return error.faults[0]
+
+    with pytest.raises(ConfigError) as held:
+        hold([Fault("mqtt.port", "no port"), of_a_section()])
+    assert [fault.cause for fault in held.value.faults] == [None, denied]
+    with pytest.raises(ConfigError) as held:
+        hold([of_a_section()])
+    assert remedy(held.value).endswith("repeat this as that user, or with sudo")
+
+
+def test_silence_and_another_key_are_told_apart() -> None:
+    for silent in (TimeoutError(), HandshakeTimeoutError(1.0, answered=False)):
+        assert "is that machine on" in remedy(raised_from(silent))
+    for refused in (HandshakeFailedError("alert"), HandshakeTimeoutError(1.0, answered=True)):
+        assert "coap.psk_file" in remedy(raised_from(refused))
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), OSError("no number"), OSError(2, "None")])
