@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mqtt_peer import Peer
 
 from gateway.demo.fleet import Fleet
