@@ -219,8 +219,9 @@ class RetainedSync:
         changes = self._versions.changes
         is_due = has_settled or now - state.told_at >= UNSETTLED_S
         if state.told_changes == -1 or (state.told_changes != changes and is_due):
-            state.told_changes, state.told_at = changes, now
-            actions.append(SendRetained(link, pack((int(SyncKind.ROOT), self._versions.root()))))
+            root, proven = self._versions.root(), self._versions.proven
+            told = SendRetained(link, pack((int(SyncKind.ROOT), root)))
+            actions += [told] * state.tells(root, changes, proven, now)
         may_ask = self._session is None and state.may_be_asked(now)
         if state.differs and may_ask:
             state.differs = False

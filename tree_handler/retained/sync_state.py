@@ -118,6 +118,8 @@ class SyncLink:
     Attributes:
         told_changes: `RetainedVersions.changes` when it was told the root; -1 for never.
         told_at: when that was.
+        told: the root that it was told.
+        told_proven: `RetainedVersions.proven` then.
         differs: its root is another one, and its digest is wanted.
         digest: its digest, until it is compared.
         proofs_at: from then on it is asked for proofs that are lacking here.
@@ -134,6 +136,8 @@ class SyncLink:
 
     told_changes: int = -1
     told_at: float = -inf
+    told: bytes = b""
+    told_proven: int = 0
     differs: bool = False
     digest: bytes | None = None
     proofs_at: float = -inf
@@ -151,6 +155,18 @@ class SyncLink:
     goes_on_from: Place = START
     """What is fetched from it next begins here: it may be honest, and have much that is not
     believed before what is."""
+
+    def tells(self, root: bytes, changes: int, proven: int, now: float) -> int:
+        """It is told a root now; return how often.
+
+        A root has nothing of proofs in it: the same one again says that there are more of them
+        (`told_root`). So it is told twice where it is another one and there are more proofs, too.
+        """
+        has_more = self.told_changes != -1 and proven != self.told_proven
+        times = 2 if has_more and root != self.told else 1
+        self.told_changes, self.told_proven = changes, proven
+        self.told, self.told_at = root, now
+        return times
 
     def told_root(self, root: bytes, own: bytes) -> None:
         """It tells its root; the same one again where it has learnt what proves something."""

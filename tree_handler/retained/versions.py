@@ -44,6 +44,7 @@ class RetainedVersions:
 
     Attributes:
         changes: raised by each change.
+        proven: how often what proves a topic came behind its message.
 
     """
 
@@ -56,6 +57,7 @@ class RetainedVersions:
     ) -> None:
         self._own_id = own_id
         self.changes = 0
+        self.proven = 0
         self._live: dict[str, RetainedVersion] = {}
         self._dead = Tombstones(retention_s, tombstones_max, tombstones_of_one_max)
         self._topics: list[set[str]] = [set() for _ in range(BUCKETS)]
@@ -176,6 +178,7 @@ class RetainedVersions:
         self._proofs[topic] = proof
         self._unproven[bucket_of(topic)] -= 1
         self._newly_proven.add(topic)
+        self.proven += 1
         self.changes += 1
         return True
 

@@ -10,7 +10,7 @@ from collections import deque
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.tree_handler.test_retained_sync import Log, Store
@@ -101,6 +101,7 @@ class Fleet:
     length=st.integers(2, 5),
     renewals=st.lists(st.tuples(st.floats(0.0, 300.0), st.booleans()), max_size=20),
 )
+@example(3, [(0.0, True), *[(0.0, False)] * 7, (17.0, True)])  # with the proof comes news
 @settings(max_examples=15, deadline=None)
 def test_after_any_changes_of_its_key_a_newcomer_gets_what_an_origin_wrote(
     length: int, renewals: list[tuple[float, bool]]
