@@ -73,6 +73,9 @@ async def dial(
         except HandshakeError as error:
             link.refuse(error.tell)
             raise
+        except asyncio.CancelledError:
+            link.leave()  # who may have a link here already does not dial back
+            raise
         except BaseException:
             link.close()
             raise

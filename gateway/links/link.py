@@ -276,6 +276,12 @@ class Link(asyncio.Protocol):
                 transport.close()
                 await asyncio.shield(self._closed)
 
+    def leave(self) -> None:
+        """Say DISCONNECT and close, as `finish` for who can't wait."""
+        self.send(wire.disconnect())
+        if self._transport is not None:
+            self._transport.close()
+
     def refuse(self, refusal: int | None = None) -> None:
         """Close so that the neighbour still reads what was sent, and last why, if that is given."""
         if refusal is not None:

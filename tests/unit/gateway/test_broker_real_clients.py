@@ -23,7 +23,7 @@ MOSQUITTO = [
     pytest.mark.peer("mosquitto_pub", "mosquitto-clients"),
     pytest.mark.peer("mosquitto_sub", "mosquitto-clients"),
 ]
-LIMIT_S = 20
+LIMIT_S = 60
 
 
 async def start(**options: Any) -> GatewayBroker:

@@ -22,7 +22,7 @@ PEERS = [
     pytest.mark.peer("mosquitto", "mosquitto"),
     pytest.mark.peer("mosquitto_sub", "mosquitto-clients"),
 ]
-LIMIT_S = 20
+LIMIT_S = 60
 FORMS = {
     "a whole number": re.compile(r"\d+"),
     "two decimals": re.compile(r"\d+\.\d\d"),

@@ -128,7 +128,7 @@ async def bench(caplog: pytest.LogCaptureFixture) -> AsyncIterator[Bench]:
 
 
 async def until(said: Callable[[], list[str]], count: int) -> list[str]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(said()) < count:
             await asyncio.sleep(0.01)
     return said()

@@ -43,7 +43,7 @@ def roll(bench: Bench) -> ClientRoll:
 
 async def gone(bench: Bench, client_id: str) -> None:
     """Wait until a client is away or its session has ended."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (session := bench.broker.core.sessions.get(client_id)) and session.channel:
             await asyncio.sleep(0.01)
 

@@ -17,7 +17,7 @@ from gateway.coap.server import CoapListener, CoapServer
 from tests.policies import open_access
 
 KEY = b"0123456789abcdef"
-LIMIT_S = 20
+LIMIT_S = 60
 
 
 class Nat:

@@ -31,7 +31,7 @@ from resource_directory.resources import ResourceDirectory
 from resource_directory.service import DirectoryService
 from tests.policies import NORTH, access_of
 
-LIMIT_S = 20
+LIMIT_S = 60
 CORE: tuple[Option, ...] = ((URI_PATH, b".well-known"), (URI_PATH, b"core"))
 
 

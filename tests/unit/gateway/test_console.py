@@ -53,7 +53,7 @@ async def port(console: Console) -> int:
 async def ask(port: int, data: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(data)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         answer = await reader.read()
     writer.close()
     return answer
@@ -192,7 +192,7 @@ class TestListener:
         monkeypatch.setattr(Console, "page", lambda *_: Page(CONTENT_TYPE, bytes(64 << 20)))
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
         writer.write(GET)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await reader.readexactly(1)
             while console._open:
                 await asyncio.sleep(0.01)

@@ -152,7 +152,7 @@ async def test_over_http_a_browser_is_told_what_it_takes(port: int) -> None:
     async def ask(proof: bytes) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + proof + b"\r\n")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             answer = await reader.read()
         writer.close()
         return answer
@@ -186,7 +186,7 @@ class Secure:
         context = self.authority.client_context(issued)
         reader, writer = await asyncio.open_connection("localhost", self.port, ssl=context)
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + proof + b"\r\n")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             answer = await reader.read()
         writer.close()
         return answer
@@ -217,7 +217,7 @@ async def test_over_https_a_password_or_a_certificate_opens_a_page(secure: Secur
 async def test_over_https_nothing_is_told_in_the_clear(secure: Secure) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", secure.port)
     writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert b"HTTP" not in await reader.read()
     writer.close()
 

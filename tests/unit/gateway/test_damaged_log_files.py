@@ -31,7 +31,7 @@ COUNT = 60
 SIZE = 600
 PAGE = 4_096
 DRAWN = 12
-LIMIT_S = 20
+LIMIT_S = 60
 
 Damage = Callable[[Path], object]
 

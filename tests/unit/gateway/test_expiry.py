@@ -153,7 +153,7 @@ async def metrics(gateway: FleetGateway) -> str:
     host, _, port = where.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         answer = await reader.read()
     writer.close()
     return answer.partition(b"\r\n\r\n")[2].decode()

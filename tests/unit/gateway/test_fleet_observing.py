@@ -99,7 +99,7 @@ class Fleet:
             told(response, is_last)
 
     async def until(self, holds: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not holds():
                 await asyncio.sleep(0.005)
 

@@ -156,7 +156,7 @@ def _hello(epoch: int) -> bytes:
 
 async def _answered(link: Link, number: int) -> None:
     """Wait until a hello is echoed: what was sent before it has been taken."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             packet = await link.receive()
             if packet.type is wire.Type.PINGRESP and wire.split_ping(packet.body)[0] == number:

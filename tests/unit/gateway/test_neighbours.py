@@ -10,7 +10,9 @@ import pytest
 from fleet_gateway import LIMIT_S, Fleet, FleetGateway, until
 from ports import free_port
 
+from gateway.links import greeting
 from gateway.links import neighbours as module
+from gateway.links.link import Link
 from gateway.links.neighbours import Address, Neighbours
 
 
@@ -53,12 +55,29 @@ async def test_a_neighbour_that_ends_its_link_itself_is_not_dialled_back(fleet: 
     calm = {"hello_s": 1.0}  # a link that breaks by itself would be dialled back
     await a.start(**calm)
     await b.start(neighbours=[f"127.0.0.1:{a.port}"], **calm)
-    await until(lambda: a.links == {"gw-b"})
+    await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
     await until(lambda: dialling(a)["found"] == 1)
     b.write(neighbours=[], **calm)
     await b.process.reload()
     await until(lambda: not a.links and not b.links)
     await until(lambda: dialling(a)["found"] == 0)
+
+
+async def test_a_neighbour_that_gives_up_while_it_dials_is_not_dialled_back(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
+
+    async def has_not_heard(_link: Link, _peer_id: str) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(greeting, "_accepted", has_not_heard)
+    await a.start()
+    await b.start(neighbours=[f"127.0.0.1:{a.port}"])
+    await until(lambda: a.links == {"gw-b"} and dialling(a)["found"] == 1)
+    b.write(neighbours=[])
+    await b.process.reload()
+    await until(lambda: dialling(a)["found"] == 0 and not a.links)
 
 
 async def test_a_neighbour_that_has_dialled_in_itself_is_shown_as_linked_at_once(
@@ -105,7 +124,8 @@ async def test_two_that_dial_each_other_keep_one_link(fleet: Fleet) -> None:
     await until(lambda: dialling(a)["duplicate_links"] + dialling(b)["duplicate_links"] > 0)
     await until(lambda: len(a.process._node.links) == len(b.process._node.links) == 1)
     (link,) = a.process._node.links.values()
-    assert link.dialler_id == "gw-a"
+    (other,) = b.process._node.links.values()
+    assert link.dialler_id == other.dialler_id  # whose link was up first, or else the lower id
 
 
 class Dialled:

@@ -208,7 +208,7 @@ async def test_a_gateway_reads_its_certificates_again_when_the_clock_was_set(
     renew(fleet, old)
     gateway.process._expiry.changed()  # as its watch calls it
     port = gateway.process.mqtt_ports["mqtts"]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await serves(port, fleet.authority.client_context()):
             await asyncio.sleep(0.01)
 

@@ -52,7 +52,7 @@ async def mosquitto(tmp_path: Path) -> AsyncIterator[Path]:
     )
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while line := await process.stderr.readline():
                 if b" running" in line:
                     break
@@ -82,7 +82,7 @@ class Client:
         self._writer.write(encode(packet, self.version))
 
     async def receive(self) -> Packet:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (ends := packet_end(self._buffer, 0, 1 << 20)) is None:
                 more = await self._reader.read(1 << 16)
                 assert more, "closed"

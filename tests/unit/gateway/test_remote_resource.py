@@ -230,7 +230,7 @@ async def test_a_write_that_its_client_says_again_is_carried_out_once_and_answer
     put.opt.uri_path = (*put.opt.uri_path, "probe")
     put.mtype, put.mid, put.token = aiocoap.CON, 7, b"t"
     loop = asyncio.get_running_loop()
-    async with asking(fleet), asyncio.timeout(20):
+    async with asking(fleet), asyncio.timeout(60):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
             client.setblocking(False)
             client.connect(("127.0.0.1", fleet.served.coap_port))
