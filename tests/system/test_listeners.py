@@ -79,7 +79,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     assert up
     yield Running(config, json.loads((folder / "state" / "listeners.json").read_text()), up)
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     assert process.returncode == 0
 
 
