@@ -90,7 +90,7 @@ async def test_what_is_published_is_received(gateway: GatewayProcess, qos: str) 
 async def test_a_retained_message_waits_for_the_subscriber(gateway: GatewayProcess) -> None:
     port = gateway.mqtt_port
     assert (await run("mosquitto_pub", port, "-t", "a/b", "-m", "kept", "-r", "-q", "1"))[0] == 0
-    code, output = await run("mosquitto_sub", port, "-t", "a/b", "-C", "1", "-W", "10")
+    code, output = await run("mosquitto_sub", port, "-t", "a/b", "-C", "1", "-W", "60")
     assert (code, output) == (0, "kept\n")
 
 
