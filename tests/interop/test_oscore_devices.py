@@ -215,7 +215,8 @@ async def test_a_device_observes_through_a_proxy(device: Device, proxy: Proxy) -
         notifications = aiter(request.observation)
         for value in (b"1.0", b"0.0"):
             await device.ask(Code.PUT, "/sensors/valve", payload=value[:1], content_format=0)
-            assert (await anext(notifications)).payload == value
+            while (await anext(notifications)).payload != value:
+                pass  # the state before may be told again
     request.observation.cancel()
 
 
