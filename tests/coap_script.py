@@ -22,7 +22,7 @@ import socket
 import time
 from dataclasses import dataclass
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 SILENCE_S = 0.5
 PIGGYBACKED_S = 0.1
 """An answer that a gateway has by then comes in the ACK (`acknowledge_s` of its limits)."""

@@ -102,7 +102,7 @@ class DtlsPeer:
     """
 
     def __init__(
-        self, context: Context, port: int, host: str = "127.0.0.1", limit_s: float = 20.0
+        self, context: Context, port: int, host: str = "127.0.0.1", limit_s: float = 60.0
     ) -> None:
         self.session = DtlsSession(context)
         self._context = context

@@ -12,7 +12,7 @@ from authority import Authority, Issued
 from gateway.configuration import config
 from gateway.process.gateway_process import GatewayProcess
 
-LIMIT_S = 20
+LIMIT_S = 60
 
 
 class FleetGateway:

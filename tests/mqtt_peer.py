@@ -32,7 +32,7 @@ from gateway.mqtt import (
 from tree_handler.batch import Entry, Row
 from tree_handler.sharing.rule import EachGateway, SharedGroups
 
-LIMIT_S = 20
+LIMIT_S = 60
 PLAIN = Listener("mqtt", ("127.0.0.1",), 0)
 
 

@@ -215,7 +215,8 @@ async def test_a_device_observes_through_a_proxy(device: Device, proxy: Proxy) -
         notifications = aiter(request.observation)
         for value in (b"1.0", b"0.0"):
             await device.ask(Code.PUT, "/sensors/valve", payload=value[:1], content_format=0)
-            assert (await anext(notifications)).payload == value
+            while (await anext(notifications)).payload != value:
+                pass  # the state before may be told again
     request.observation.cancel()
 
 
@@ -240,7 +241,7 @@ async def test_what_was_sent_is_taken_once_though_the_gateway_was_killed_meanwhi
     await device.ask(Code.GET, "/sensors/valve")
     proxy.passed.clear()
     await device.ask(Code.PUT, "/sensors/valve", payload=b"1", content_format=0)
-    (switched_on,) = proxy.passed
+    switched_on = proxy.passed[-1]  # a client that waited for long sends again
     await device.ask(Code.PUT, "/sensors/valve", payload=b"0", content_format=0)
     assert b"Replay detected" in proxy.again(switched_on)
     assert (await device.ask(Code.GET, "/sensors/valve", accept=0)).payload == b"0.0"
@@ -264,6 +265,7 @@ class RawDevice:
         self._sock.bind(("127.0.0.1", 0))
         self._sock.settimeout(LIMIT_S)
         self.asked: list[str] = []
+        self._confirmed: set[int] = set()
 
     def __enter__(self) -> RawDevice:
         return self
@@ -282,6 +284,9 @@ class RawDevice:
             came = decode(self._sock.recv(2_048))
             if came.type == CON:
                 self._sock.sendto(empty_message(ACK, came.message_id), self._gateway)
+                if came.message_id in self._confirmed:
+                    continue  # on a slow machine it comes again
+                self._confirmed.add(came.message_id)
             if came.token == token and codes.is_response(came.code):
                 inner, _ = self._security.unprotect(self._opened(came), request_id)
                 return inner

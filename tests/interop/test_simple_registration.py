@@ -27,7 +27,7 @@ from resource_directory.watches import Watches
 from tests.policies import open_access
 
 KEY = b"0123456789abcdef"
-LIMIT_S = 20
+LIMIT_S = 60
 
 
 class Links(resource.Resource):  # type: ignore[misc]  # aiocoap has no types

@@ -17,7 +17,7 @@ import psutil
 from raw_client import Broker
 
 START_S = 180.0
-WAIT_S = 20.0
+WAIT_S = 60.0
 RELOADED = "are read again"
 PORTS = (
     ("mqtt", "port", "mqtt"),

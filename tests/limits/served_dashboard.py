@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dashboard_server import dashboard
 
-ANSWER_S = 20.0
+ANSWER_S = 60.0
 
 
 class ServedDashboard:

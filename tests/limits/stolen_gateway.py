@@ -16,7 +16,7 @@ THIEF = "gw-x"
 ROUNDS = 20
 """Of forged batches and claims, between two claims that end a link."""
 ROUND_S = 0.02
-LINKED_S = 20.0
+LINKED_S = 60.0
 
 Files = tuple[Path, Path]
 """A certificate and its key."""

@@ -21,7 +21,7 @@ from raw_packets import V5, Kind, Packets, Property, Received, parse
 
 RETRY_S = 0.02
 """Between attempts to reach a broker that is down."""
-CONNACK_S = 10.0
+CONNACK_S = 30.0
 NEVER_S = 3600
 """Session expiry of a session that a test means to keep."""
 

@@ -18,7 +18,7 @@ from ledger import Ledger, Message
 from raw_packets import V5, V311
 
 QUOTA_EXCEEDED = 0x97
-SOON_S = 20.0
+SOON_S = 60.0
 """An awaited event that does not come by then does not come."""
 
 

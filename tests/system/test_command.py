@@ -74,7 +74,7 @@ interval_s = 0.2
     listeners = json.loads((folder / "state" / "listeners.json").read_text())
     yield Running(config, folder / "psk", listeners)
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert process.returncode == 0
     assert not (folder / "state" / "listeners.json").exists()
 

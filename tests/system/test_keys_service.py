@@ -19,7 +19,7 @@ from load import Load
 from gateway import cli
 from gateway.certificates.authority_folder import trusted
 
-RECONNECT_S = 15.0
+RECONNECT_S = 30.0
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -78,7 +78,7 @@ async def test_gateways_are_enrolled_and_then_follow_revocations_and_a_roll_over
 async def revoked_without_a_signal(authority: Path, a: KeyedGateway) -> None:
     async with a.client(authority, "thief", "thief") as thief:
         fleet_keys.keys("revoke", "--ca", authority, "thief")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await thief.next() is not None  # a DISCONNECT
             assert await thief.next() is None
 

@@ -32,7 +32,7 @@ from gateway.mqtt import PingReq, PingResp, Publish
 from gateway.process.drain import Drain
 from gateway.process.gateway_process import GatewayProcess
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 KEY, PASSWORD = b"0123456789abcdef", b"open sesame"
 STRANGER_AT = "127.0.0.9"
 LINKS = b"</temp>;rt=temperature"

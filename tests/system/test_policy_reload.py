@@ -17,7 +17,7 @@ from gateway.coap.client import CoapClient
 from gateway.configuration import config
 from gateway.process.gateway_process import GatewayProcess
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 KEY = b"0123456789abcdef"
 READERS = """version = 1
 [principals]

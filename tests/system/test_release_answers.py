@@ -67,7 +67,7 @@ def running(folder: Path, client_certificate: str, coap: str) -> Iterator[subpro
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def start(folder: Path, text: str | bytes) -> tuple[int, list[str]]:
         [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     return done.returncode, done.stderr.splitlines()
@@ -288,7 +288,7 @@ def test_a_state_folder_in_use_is_named(tmp_path: Path, base: str) -> None:
         code, lines = start(tmp_path, base)
     finally:
         first.terminate()
-        first.communicate(timeout=20)
+        first.communicate(timeout=60)
     assert code == 1  # it may pass: systemd tries again
     assert "gateway.state_dir: " in lines[0]
     assert "in use by another process" in lines[0]
@@ -300,7 +300,7 @@ def test_a_wrong_argument_is_one_line_too() -> None:
         [sys.executable, "-m", "gateway.cli", "simulate", "--runs", "0"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert done.returncode == 2
