@@ -20,9 +20,6 @@ link takes them, so a request is not repeated while some still come."""
 MAX_PUSHED_NUMBERS: Final = 1_000
 """Sent to a new neighbour in the tree without being asked; it asks for more."""
 
-MAX_TOLD_STREAMS: Final = 100_000
-"""Remembered of what one neighbour told; what it tells of more is not known here."""
-
 HELD_S: Final = 60.0
 """What one neighbour is asked for no other is, for so long at most: it may be slow, or silent."""
 
@@ -47,7 +44,7 @@ class AntiEntropy:
     timeout_s: float
     must_prove: bool = False
     left_out: int = 0
-    """Rows of what neighbours told that were over `MAX_TOLD_STREAMS`."""
+    """Rows of what neighbours told that were over `MAX_TOLD_STREAMS` or `MAX_TOLD_RANGES`."""
     _neighbours: dict[int, ToldNeighbour] = field(default_factory=dict)
 
     def link_up(self, link: int) -> None:
@@ -68,21 +65,15 @@ class AntiEntropy:
         state = self._neighbours[link]
         picture = state.picture
         for name, epochs in summary.over.items():
-            if len(picture.over) < MAX_TOLD_STREAMS or name in picture.over:
-                picture.over[name] = epochs
-                self._is_over(picture, name, epochs)
+            if state.told_over(name, epochs):
+                self._is_over(state, name, epochs)
             else:
                 self.left_out += 1
         for stream, numbers in summary.have.items():
             state.told_again(stream)
             if is_over(self.have, stream):
                 continue
-            known = picture.have.get(stream)
-            if known is not None:
-                known.update(numbers)
-            elif len(picture.have) < MAX_TOLD_STREAMS:
-                picture.have[stream] = numbers
-            else:
+            if not state.told(stream, numbers):
                 self.left_out += 1
                 continue
             if (first := summary.kept_from.get(stream)) is not None:
@@ -96,12 +87,12 @@ class AntiEntropy:
         state.is_complete |= summary.completes
         return ends
 
-    def _is_over(self, picture: Summary, name: str, epochs: Intervals) -> None:
+    def _is_over(self, state: ToldNeighbour, name: str, epochs: Intervals) -> None:
+        picture = state.picture
         for stream in [row for row in picture.have if row[0] == name and row[1] in epochs]:
             last = picture.have[stream].last
             if self.have.get(stream, _NOTHING).contiguous_from(1) >= last:
-                del picture.have[stream]
-                picture.kept_from.pop(stream, None)
+                state.drop(stream)
             else:
                 picture.kept_from[stream] = last + 1
 
@@ -150,9 +141,7 @@ class AntiEntropy:
         state = self._neighbours.get(link)
         if state is None or not header.numbered:
             return
-        have = state.picture.have
-        if header.stream in have or len(have) < MAX_TOLD_STREAMS:
-            have.setdefault(header.stream, Intervals()).add(header.first, header.last)
+        if state.told(header.stream, Intervals([(header.first, header.last)])):
             state.may_have(header.stream)
             if state.asked is not None:
                 state.unproven.setdefault(header.stream, Intervals()).add(header.first, header.last)
@@ -166,9 +155,8 @@ class AntiEntropy:
     def has_sent(self, link: int, header: Header) -> None:
         """A neighbour has sent a batch that is logged here now: it has it, before it tells."""
         state = self._neighbours.get(link)
-        known = None if state is None else state.picture.have.get(header.stream)
-        if known is not None:
-            known.add(header.first, header.last)
+        if state is not None:
+            state.has_sent(header.stream, header.first, header.last)
 
     def lacks(self, link: int, kept: Callable[[Epoch], Intervals]) -> Request | None:
         """Find what a neighbour lacks that has just told what it has.

@@ -105,8 +105,7 @@ class Arrivals:
             # Nobody else numbers for this epoch: a second gateway runs under this id.
             self.counters.malformed += 1
             raise ProtocolError("batch of this gateway's own epoch that it never made", str(header))
-        if not self._has_room(header):
-            self.counters.left_out += 1
+        if not self.has_room(header):
             return []
         if repair and not header.passed:
             self.counters.repaired += header.count
@@ -141,9 +140,17 @@ class Arrivals:
         is_here = have is not None and have.covers(header.first, header.last)
         return self.own.has_made(header) and not is_here
 
-    def _has_room(self, header: Header) -> bool:
+    def has_room(self, header: Header) -> bool:
+        """Return whether there is room to know that these numbers are here; count those without.
+
+        An origin makes as many gaps and lives as it likes, and says what it passes over.
+        """
         have = self.have.get(header.stream)
         if have is None:
             name = header.stream[0]
-            return sum(stream[0] == name for stream in self.have) < MAX_LIVES
-        return len(have) < MAX_GAPS or header.first - 1 in have or header.last + 1 in have
+            has_room = sum(stream[0] == name for stream in self.have) < MAX_LIVES
+        else:
+            fills = header.first - 1 in have or header.last + 1 in have
+            has_room = len(have) < MAX_GAPS or fills
+        self.counters.left_out += not has_room
+        return has_room

@@ -192,8 +192,9 @@ class Repairing:
         """Compare what the neighbour has with what is here, and ask for the difference."""
         if link not in self._flooding:
             return []
+        left_out = self._neighbours.left_out
         has_told_all = self._neighbours.told(link, summary)
-        self._counters.left_out = self._neighbours.left_out
+        self._counters.left_out += self._neighbours.left_out - left_out
         asks = self._neighbours.ask(link, now)
         return [*asks, *self._openings.of_all(now)] if has_told_all else [*asks]
 

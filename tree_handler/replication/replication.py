@@ -246,7 +246,7 @@ class Replication:
         what waits behind them is handed out. What is covered already costs nothing. The statement
         is for this gateway alone: neighbours never get it from here. Of a gap that is wider than
         one can hold only the beginning is passed over: however far an origin says that it has
-        counted, that is one line in the log.
+        counted, that is one line in the log. More gaps than `arrivals.MAX_GAPS` are not made.
         """
         if stream == (self.origin, self.epoch):
             return []
@@ -254,7 +254,8 @@ class Replication:
         flags = Flags.PASSED | Flags.LOCAL
         if is_lost:
             flags |= Flags.LOST
-        return [Append(*batch.passed(stream, *next(parts(*gap)), flags), None) for gap in gaps]
+        made = [batch.passed(stream, *next(parts(*gap)), flags) for gap in gaps]
+        return [Append(*one, None) for one in made if self._arrivals.has_room(one[1])]
 
     # -- links -------------------------------------------------------------------------------
 

@@ -29,12 +29,15 @@ from typing import Final
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Action, Look, SendRepair, SendSeek, SendSought
-from tree_handler.replication.ranges_wire import within_limits
+from tree_handler.replication.ranges_wire import MAX_RANGES, within_limits
 from tree_handler.replication.repair import MAX_DENIALS, Denial, SearchId, Seek, Sought
 from tree_handler.seal import Seals
 
 MAX_SEARCHES: Final = 64
 """Searches of others under way here; more are answered as not complete."""
+MAX_KEPT_RANGES: Final = 20 * MAX_RANGES
+"""Of all searches under way here, and of those whose answers are let settle: some 15 MB. What would
+be more is answered as not complete."""
 MAX_REMEMBERED: Final = 1_024
 """Searches that are over and still known when they come around another way."""
 TIMEOUT_S: Final = 10.0
@@ -55,6 +58,7 @@ class _Search:
         origins: those who number what is sought and were asked.
         complete: whether all were asked and answered.
         denials: what origins say themselves that they have not, by origin.
+        ranges: of how many ranges was sought what is.
 
     """
 
@@ -65,6 +69,7 @@ class _Search:
     origins: set[str] = field(default_factory=set)
     complete: bool = True
     denials: dict[str, Denial] = field(default_factory=dict)
+    ranges: int = 0
 
 
 class Searches:
@@ -138,7 +143,7 @@ class Searches:
         """A neighbour asks."""
         if self._is_known(seek.number):
             return [SendSought(link, Sought(seek.number, seek.wanted, frozenset(), complete=True))]
-        if len(self._active) >= MAX_SEARCHES:
+        if len(self._active) >= MAX_SEARCHES or not self._has_room_for(seek.wanted):
             return [SendSought(link, Sought(seek.number, seek.wanted, frozenset(), complete=False))]
         self._active[seek.number] = search = self._opened(link, seek.wanted, now)
         here = {key: numbers.common(self._kept(key)) for key, numbers in seek.wanted.items()}
@@ -262,7 +267,13 @@ class Searches:
             now + TIMEOUT_S,
             origins=self._is_origin_of(wanted),
             complete=are_all_linked or not self._unlinked_s,
+            ranges=_ranges_of(wanted),
         )
+
+    def _has_room_for(self, wanted: Wanted) -> bool:
+        searches = chain(self._active.values(), self._answered.values())
+        kept = sum([search.ranges for search in searches])
+        return kept + _ranges_of(wanted) <= MAX_KEPT_RANGES
 
     def _is_known(self, number: SearchId) -> bool:
         return number in self._active or number in self._answered or number in self._over
@@ -362,6 +373,10 @@ class Searches:
 
 def _present(wanted: Wanted) -> Wanted:
     return {key: numbers for key, numbers in wanted.items() if len(numbers)}
+
+
+def _ranges_of(wanted: Wanted) -> int:
+    return sum([len(numbers) for numbers in wanted.values()])
 
 
 def _less(wanted: Wanted, found: Mapping[Epoch, Intervals]) -> Wanted:

@@ -24,6 +24,10 @@ ASKED_AGAIN_MAX_S: Final = 600.0
 asleep."""
 MAX_LATE: Final = 100
 """Answers that are known to be on their way when their requests have been given up."""
+MAX_TOLD_STREAMS: Final = 100_000
+"""Remembered of what one neighbour told; what it tells of more is not known here."""
+MAX_TOLD_RANGES: Final = 200_000
+"""Of all of them, some 15 MB: one that has gaps in everything is not heard of more."""
 MAX_FALSE_STREAMS: Final = 1_000
 """Of one neighbour; beyond it the oldest is believed again."""
 MAX_BEYOND: Final = 1_000
@@ -53,6 +57,8 @@ class ToldNeighbour:
     must_prove: bool
     picture: Summary = field(default_factory=Summary)
     """All that it has told."""
+    told_ranges: int = 0
+    """Of how many ranges that is made."""
     is_complete: bool = False
     """Whether it has told all: what it has not named it does not have."""
     rounds: int = 0
@@ -161,6 +167,49 @@ class ToldNeighbour:
             else:
                 del self.unlike[stream]
 
+    def told(self, stream: Epoch, numbers: Intervals) -> bool:
+        """Take that it has these; return whether there is room to know it."""
+        have = self.picture.have
+        known = have.get(stream)
+        is_over = self.told_ranges + len(numbers) > MAX_TOLD_RANGES
+        if is_over or (known is None and len(have) >= MAX_TOLD_STREAMS):
+            return False
+        if known is None:
+            have[stream] = numbers
+            self.told_ranges += len(numbers)
+        else:
+            before = len(known)
+            known.update(numbers)
+            self.told_ranges += len(known) - before
+        return True
+
+    def told_over(self, name: str, epochs: Intervals) -> bool:
+        """Take that these epochs are over for it; return whether there is room to know it."""
+        over = self.picture.over
+        known = over.get(name)
+        more = len(epochs) - (0 if known is None else len(known))
+        is_over = self.told_ranges + more > MAX_TOLD_RANGES
+        if is_over or (known is None and len(over) >= MAX_TOLD_STREAMS):
+            return False
+        over[name] = epochs
+        self.told_ranges += more
+        return True
+
+    def has_sent(self, stream: Epoch, first: int, last: int) -> None:
+        """It has sent these, of which it may have told: so it has them."""
+        known = self.picture.have.get(stream)
+        if known is not None:
+            before = len(known)
+            known.add(first, last)
+            self.told_ranges += len(known) - before
+
+    def drop(self, stream: Epoch) -> None:
+        """Know no more of what it has of a stream."""
+        known = self.picture.have.pop(stream, None)
+        if known is not None:
+            self.told_ranges -= len(known)
+        self.picture.kept_from.pop(stream, None)
+
     def may_have(self, stream: Epoch) -> None:
         """It has told more of a stream, or there is less of it here."""
         if stream in self.picture.have:
@@ -251,9 +300,9 @@ class ToldNeighbour:
     def forget(self, stream: Epoch) -> None:
         """The stream is over here."""
         put_off = (self.unproven, self.put_off)
-        for told in (self.picture.have, self.unsent, self.doubted, self.false, *put_off):
+        for told in (self.unsent, self.doubted, self.false, *put_off):
             told.pop(stream, None)
-        self.picture.kept_from.pop(stream, None)
+        self.drop(stream)
         self.unlike.pop(stream, None)
         self.beyond.pop(stream, None)
 

@@ -57,7 +57,8 @@ class RoutedTraffic(SimulatedTraffic):
     _told_lost: dict[tuple[str, Epoch], Intervals] = field(
         default_factory=lambda: defaultdict(Intervals), init=False
     )
-    """What a gateway has told as lost: an older card may bring it back to its origin later."""
+    """What a gateway has told as lost: an older card, or one that was off, may bring it back to its
+    origin later."""
     _swapped_at: dict[str, float] = field(default_factory=dict, init=False)
     _saved_cards: dict[str, tuple[int, list[bytes], list[Any]] | None] = field(
         default_factory=dict, init=False
@@ -186,12 +187,12 @@ class RoutedTraffic(SimulatedTraffic):
     def lost(self, gateway_id: str, network: Network, lost: Lost) -> None:
         """See `SimulatedTraffic`; clients' messages are had from their origin alone."""
         origin = lost.stream[0]
+        wanted = Intervals([(lost.first, lost.last)])
+        self._told_lost[gateway_id, lost.stream].update(wanted)
         if origin.startswith(CONTROL_PREFIX):
             super().lost(gateway_id, network, lost)
             return
         self.given_up += lost.last - lost.first + 1
-        wanted = Intervals([(lost.first, lost.last)])
-        self._told_lost[gateway_id, lost.stream].update(wanted)
         if (
             self.clock.now - self._swapped_at.get(origin, -math.inf)
             < UNDER_WAY_INTERVALS * REPAIR_INTERVAL_S

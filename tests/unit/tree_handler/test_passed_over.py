@@ -14,6 +14,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
 from tree_handler.replication.answering import answer
+from tree_handler.replication.arrivals import MAX_GAPS
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Summary
 from tree_handler.replication.repairing import RepairSettings
@@ -143,6 +144,19 @@ def test_however_far_an_origin_has_counted_one_word_of_it_costs_one_line_in_the_
         gateway.do(gateway.core.passed_over(STREAM, 1, batch.MAX_NUMBER))
     assert [header.count for header in gateway.held()] == [batch.MAX_PASSED] * 3
     assert gateway.core.covered(STREAM) == Intervals([(1, 3 * batch.MAX_PASSED)])
+
+
+def test_an_origin_that_passes_over_every_other_number_fills_no_table() -> None:
+    have = Intervals((number, number) for number in range(1, 2 * MAX_GAPS, 2))
+    gateway = Gateway(Replication("gw-1", 9, {STREAM: have}, RepairSettings()), [])
+    far = 4 * MAX_GAPS
+    for number in range(far, far + 10, 2):
+        gateway.do(gateway.core.passed_over(STREAM, number, number))
+    assert gateway.held() == []
+    assert gateway.core.counters.left_out == 5
+    gateway.do(gateway.core.passed_over(STREAM, 2, 2))  # two ranges become one
+    gateway.do(gateway.core.passed_over(STREAM, far, far))
+    assert [header.first for header in gateway.held()] == [2, far]
 
 
 def test_a_statement_is_passed_on_and_lets_go_what_waits_behind_it() -> None:

@@ -18,7 +18,7 @@ from tree_handler.replication import search
 from tree_handler.replication.actions import Action, Look, SendRepair, SendSeek, SendSought
 from tree_handler.replication.ranges_wire import MAX_RANGES
 from tree_handler.replication.repair import Denial, Seek, Sought
-from tree_handler.replication.search import Searches
+from tree_handler.replication.search import MAX_KEPT_RANGES, Searches
 
 STREAM = ("origin", 1)
 
@@ -346,6 +346,25 @@ def test_the_own_answer_makes_no_room_for_those_of_others() -> None:
     (sent,) = core.link_up(3, 0.0)
     assert isinstance(sent, SendSeek)
     assert sent.seek.number == core.result.number
+
+
+def test_searches_for_ever_more_ranges_take_no_more_memory_than_they_may() -> None:
+    core = Searches("gw", 1, lambda _: Intervals(), 10.0)
+    core.link_up(1, 0.0)
+    core.link_up(2, 0.0)
+    wanted = {STREAM: Intervals((number, number) for number in range(1, 2 * MAX_RANGES, 2))}
+    answers: list[Sought] = []
+    for seeker in range(MAX_KEPT_RANGES // MAX_RANGES + 5):
+        number = (f"seeker-{seeker}", 1, 1)
+        sent = core.receive_seek(1, Seek(number, dict(wanted)), 0.0)
+        answers += [one.sought for one in sent if isinstance(one, SendSought)]
+        if seeker % 2:  # an answer is let settle, and needs its ranges until then
+            core.receive_sought(2, Sought(number, dict(wanted), frozenset(), complete=True))
+    assert [one.complete for one in answers] == [False] * 5
+    core.handle_timer(1_000.0)
+    core.handle_timer(2_000.0)
+    (sent,) = core.receive_seek(1, Seek(("late", 1, 1), wanted), 2_000.0)
+    assert isinstance(sent, SendSeek)
 
 
 def test_searches_that_are_over_are_remembered_within_a_limit(

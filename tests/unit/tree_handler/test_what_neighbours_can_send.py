@@ -14,7 +14,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication import told_neighbour
 from tree_handler.replication.anti_entropy import AntiEntropy
 from tree_handler.replication.repair import Summary
-from tree_handler.replication.told_neighbour import ToldNeighbour
+from tree_handler.replication.told_neighbour import MAX_TOLD_RANGES, ToldNeighbour
 
 LINK = 1
 STREAMS = [(name, epoch) for name in ("a", "$a", "b") for epoch in (1, 2)]
@@ -117,3 +117,26 @@ def test_what_is_the_same_here_is_looked_at_once_and_not_each_time() -> None:
         assert neighbours.ask(LINK, float(at)) == []
         assert not neighbours.is_catching_up()
     assert have.times == before
+
+
+def test_a_neighbour_that_says_ever_more_ranges_takes_no_more_memory_than_it_may() -> None:
+    """An honest one tells of few: its numbers close up. Each of these costs some 70 bytes here."""
+    neighbours = AntiEntropy({}, lambda _: True, 5.0, must_prove=True)
+    neighbours.link_up(LINK)
+    at_once = 10_000
+    for part in range(21):
+        first = 2 * at_once * part
+        ranges = Intervals((number, number) for number in range(first + 1, first + 2 * at_once, 2))
+        neighbours.told(LINK, Summary({("a", 1): ranges}))
+    (kept,) = neighbours.can_send(("a", 1))
+    assert len(kept) == MAX_TOLD_RANGES
+    assert neighbours.left_out == 1
+    neighbours.forget([("a", 1)])
+    for name in range(21):
+        neighbours.told(LINK, Summary(over={str(name): ranges}))
+    assert neighbours.left_out == 2
+    state = neighbours._neighbours[LINK]
+    assert sum(map(len, state.picture.over.values())) == MAX_TOLD_RANGES
+    neighbours.told(LINK, Summary(over={"0": Intervals([(1, 1)])}))
+    neighbours.told(LINK, Summary({("b", 1): Intervals([(1, 3)])}))
+    assert state.picture.have[("b", 1)] == Intervals([(1, 3)])
