@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SERVICE_PORT = 8890
 """Where `hedgerow keys serve` is told to listen."""
+_ADD_USER = "useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow"
 
 
 def of_one(folder: Path, plan: GatewayPlan, secrets: Secrets) -> None:
@@ -111,13 +112,21 @@ def _say_carried(folder: Path, plan: GatewayPlan) -> None:
     )
 
 
-def _say_installation(requirement: str) -> None:
-    """Say how the program comes to stand where units for other machines have it."""
-    from gateway.provisioning.files import ELSEWHERE  # noqa: PLC0415
+def _say_server(folder: Path, units: str) -> None:
+    """Say how a collector comes to a server, and the program to where its units have it."""
+    from gateway.provisioning import collecting, files  # noqa: PLC0415
 
-    environment = Path(ELSEWHERE.command[0]).parents[1]
+    environment, home = Path(files.ELSEWHERE.command[0]).parents[1], collecting.SYSTEM
     sys.stdout.write(
-        f"  python3 -m venv {environment}\n  {environment}/bin/pip install {_shell(requirement)}\n"
+        "\nCarry it to its server, and this project's folder:\n"
+        f"  scp -rp {_shell(folder)} SERVER:\n"
+        "And there, in the project's folder:\n"
+        f"  sudo python3 -m venv {environment}\n"
+        f"  sudo {environment}/bin/pip install '.[cloud,java]'\n"
+        f"  sudo mv -T ~/{_shell(folder.name)} {home}\n"
+        f"  sudo {_ADD_USER}\n"
+        f"  sudo chown -R hedgerow: {home}\n"
+        f"  sudo systemctl enable --now {units}\n"
     )
 
 
@@ -132,8 +141,7 @@ def _say_own_service(folder: Path, unit: Path) -> None:
 
 
 def _say_service(folder: Path, unit: Path | str) -> None:
-    added = "useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow"
-    sys.stdout.write(f"  {_sudo()}{added}\n")
+    sys.stdout.write(f"  {_sudo()}{_ADD_USER}\n")
     _say_start(folder, unit)
 
 
@@ -183,16 +191,8 @@ def of_collector(folder: Path, plan: CollectorPlan) -> None:
         for arguments in runs.values():
             sys.stdout.write(f"  hedgerow {shlex.join(arguments)}\n")
     else:
-        home, units = (
-            collecting.SYSTEM,
-            " ".join(str(collecting.SYSTEM / collecting.unit_name(name)) for name in runs),
-        )
-        sys.stdout.write(
-            f"\nCopy it to its server, as root:\n  scp -rp {_shell(folder)} root@SERVER:{home}\n"
-            "And there:\n"
-        )
-        _say_installation("hedgerow[cloud,java]")
-        _say_service(home, units)
+        units = [str(collecting.SYSTEM / collecting.unit_name(name)) for name in runs]
+        _say_server(folder, " ".join(units))
     rows = "select count(*) from telemetry"
     sys.stdout.write(
         f"See the first rows:\n  hedgerow query --tables {_shell(plan.tables)} {_shell(rows)}\n"
