@@ -2,11 +2,12 @@
 
 python -m benchmarks.first_hour
 
-It does what docs/first-gateway.md says, in an empty folder: a fresh virtual environment, `pip
-install` of the wheel of this tree with all packages from the index that pip is configured for
-and none from pip's cache, `hedgerow init`, `hedgerow run`, a reading; then three gateways by
-`hedgerow init --fleet`. It prints the seconds of each step and how many commands are typed and
-choices made, and exits with 1 where either takes more than five minutes or shows no reading.
+It does what docs/first-gateway.md says, without systemd and in an empty folder: a fresh virtual
+environment, `pip install` of the wheel of this tree with all packages from the index that pip is
+configured for and none from pip's cache, `hedgerow init`, `hedgerow run`, a reading; then three
+gateways by `hedgerow init --fleet`. It prints the seconds of each step and how many commands are
+typed and choices made, and exits with 1 where either takes more than five minutes or shows no
+reading.
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ from gateway.commands.output import print_json
 THROTTLED = Path("/sys/devices/platform/soc/soc:firmware/get_throttled")
 """A Pi's firmware tells of its power here."""
 TEMPERATURE = Path("/sys/class/thermal/thermal_zone0/temp")
+REBOOT = Path("/run/reboot-required")
+"""Debian's packages leave it where what they have brought runs from the next boot on."""
 RELEASES = Path("/opt/hedgerow")
 """Where deploy/ansible keeps releases."""
 
@@ -85,6 +87,7 @@ def _examined(options: argparse.Namespace, file: Path) -> Any:
         silence_remedy=remedies.remedy(silence) if remedies.is_denied(silence) else "",
         status=status,
         broker=None if faults else _broker(file, options.timeout),
+        reboot_for=_reboot_for(),
         clock_is_set=KernelClocks().is_synchronised(),
         free_bytes=_free_bytes(file),
         throttled=_number(THROTTLED, 16),
@@ -147,6 +150,16 @@ def _free_bytes(file: Path) -> int | None:
     except (OSError, config.ConfigError):
         return None
     return disk.f_bavail * disk.f_frsize
+
+
+def _reboot_for() -> list[str] | None:
+    """The packages that want a reboot; None if none does."""
+    if not REBOOT.exists():
+        return None
+    try:
+        return sorted(set(REBOOT.with_suffix(".pkgs").read_text(errors="replace").split()))
+    except OSError:
+        return []
 
 
 def _number(path: Path, base: int) -> int | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 import shlex
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
     from gateway.provisioning.collecting import CollectorPlan
     from gateway.provisioning.plan import GatewayPlan
     from gateway.provisioning.secret import Secrets
+
+SERVICE_PORT = 8890
+"""Where `hedgerow keys serve` is told to listen."""
+_ADD_USER = "useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow"
 
 
 def of_one(folder: Path, plan: GatewayPlan, secrets: Secrets) -> None:
@@ -54,8 +60,7 @@ def of_fleet(folder: Path, plans: Sequence[GatewayPlan], secrets: Secrets) -> No
             path = _shell(folder / one.id / "hedgerow.toml")
             sys.stdout.write(f"  hedgerow run --config {path}\n")
     else:
-        sys.stdout.write("\nCopy each to its machine's /etc/hedgerow, as root:\n")
-        _say_copies(folder, plans)
+        _say_joins(folder, plans)
         cafile = _shell(folder / AUTHORITY / "ca.pem")
         config = f" --host {first.address} --port {first.ports.mqtts} --cafile {cafile}"
     _say_first_reading(config, first, secrets, password)
@@ -66,24 +71,62 @@ def of_fleet(folder: Path, plans: Sequence[GatewayPlan], secrets: Secrets) -> No
         sys.stdout.write(f"See the tree:\n  hedgerow tree --psk-file {key} {where}\n")
 
 
-def _say_copies(folder: Path, plans: Sequence[GatewayPlan]) -> None:
-    for one in plans:
-        target = f"[{one.address}]" if ":" in one.address else one.address
-        source = _shell(folder / one.id)
-        sys.stdout.write(f"  scp -rp {source} root@{target}:/etc/hedgerow\n")
-    sys.stdout.write("And there, as root:\n")
-    _say_installation("hedgerow")
-    home = config_place.SYSTEM.parent
-    _say_service(home, home / "hedgerow.service")
+def _say_joins(folder: Path, plans: Sequence[GatewayPlan]) -> None:
+    """Say how each machine becomes a gateway of a fleet by a token of its own."""
+    from gateway.provisioning.files import AUTHORITY  # noqa: PLC0415
 
-
-def _say_installation(requirement: str) -> None:
-    """Say how the program comes to stand where units for other machines have it."""
-    from gateway.provisioning.files import ELSEWHERE  # noqa: PLC0415
-
-    environment = Path(ELSEWHERE.command[0]).parents[1]
+    service = _own_address(plans[0].address)
     sys.stdout.write(
-        f"  python3 -m venv {environment}\n  {environment}/bin/pip install {_shell(requirement)}\n"
+        "\nGive out tokens here; the first line goes on:\n"
+        f"  hedgerow keys serve --ca {_shell(folder / AUTHORITY)} --listen {service}\n"
+    )
+    for one in plans:
+        fleet = f"--fleet {_shell(folder)} {one.id}"
+        sys.stdout.write(f"  hedgerow keys token {fleet} --service {service}\n")
+    sys.stdout.write(
+        "And on each machine that has the package, with its own token:\n"
+        "  sudo hedgerow join TOKEN\n"
+    )
+
+
+def _own_address(towards: str) -> str:
+    """Where another machine reaches the service of keys here, as ``host:port``."""
+    family = socket.AF_INET6 if ":" in towards else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as asked:
+            asked.connect((towards, SERVICE_PORT))  # sends nothing
+            own = str(asked.getsockname()[0])
+    except OSError:  # there is no way there yet
+        own = "ADDRESS"
+    return f"[{own}]:{SERVICE_PORT}" if ":" in own else f"{own}:{SERVICE_PORT}"
+
+
+def _say_carried(folder: Path, plan: GatewayPlan) -> None:
+    """Say how a gateway's folder comes to a machine that has the Debian package."""
+    target = f"[{plan.address}]" if ":" in plan.address else plan.address
+    home = config_place.SYSTEM.parent
+    sys.stdout.write(
+        f"\nCarry it to its machine:\n  scp -rp {_shell(folder / plan.id)} {target}:\n"
+        f"And there:\n  sudo mv -T {plan.id} {home}\n  sudo chown -R hedgerow: {home}\n"
+        "  sudo systemctl enable --now hedgerow\n"
+    )
+
+
+def _say_server(folder: Path, units: str) -> None:
+    """Say how a collector comes to a server, and the program to where its units have it."""
+    from gateway.provisioning import collecting, files  # noqa: PLC0415
+
+    environment, home = Path(files.ELSEWHERE.command[0]).parents[1], collecting.SYSTEM
+    sys.stdout.write(
+        "\nCarry it to its server, and this project's folder:\n"
+        f"  scp -rp {_shell(folder)} SERVER:\n"
+        "And there, in the project's folder:\n"
+        f"  sudo python3 -m venv {environment}\n"
+        f"  sudo {environment}/bin/pip install '.[cloud,java]'\n"
+        f"  sudo mv -T ~/{_shell(folder.name)} {home}\n"
+        f"  sudo {_ADD_USER}\n"
+        f"  sudo chown -R hedgerow: {home}\n"
+        f"  sudo systemctl enable --now {units}\n"
     )
 
 
@@ -98,12 +141,20 @@ def _say_own_service(folder: Path, unit: Path) -> None:
 
 
 def _say_service(folder: Path, unit: Path | str) -> None:
-    sys.stdout.write("  useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow\n")
+    sys.stdout.write(f"  {_sudo()}{_ADD_USER}\n")
     _say_start(folder, unit)
 
 
 def _say_start(folder: Path, unit: Path | str) -> None:
-    sys.stdout.write(f"  chown -R hedgerow: {folder}\n  systemctl enable --now {unit}\n")
+    sudo = _sudo()
+    sys.stdout.write(
+        f"  {sudo}chown -R hedgerow: {folder}\n  {sudo}systemctl enable --now {unit}\n"
+    )
+
+
+def _sudo() -> str:
+    """What stands before a command of root's, for whom it may be no matter of course."""
+    return "sudo " if os.geteuid() == 0 and "SUDO_USER" in os.environ else ""
 
 
 def of_added(folder: Path, plan: GatewayPlan) -> None:
@@ -113,8 +164,7 @@ def of_added(folder: Path, plan: GatewayPlan) -> None:
         path = _shell(folder / plan.id / "hedgerow.toml")
         sys.stdout.write(f"\nRun it:\n  hedgerow run --config {path}\n")
     else:
-        sys.stdout.write("\nCopy it to its machine's /etc/hedgerow, as root:\n")
-        _say_copies(folder, [plan])
+        _say_carried(folder, plan)
     sys.stdout.write(
         "It dials the others, which need no change for that. To have them dial it too, add to "
         f'tree.neighbours of each, and reload:\n  "{plan.at(plan.ports.mqtts)}"\n'
@@ -141,16 +191,8 @@ def of_collector(folder: Path, plan: CollectorPlan) -> None:
         for arguments in runs.values():
             sys.stdout.write(f"  hedgerow {shlex.join(arguments)}\n")
     else:
-        home, units = (
-            collecting.SYSTEM,
-            " ".join(str(collecting.SYSTEM / collecting.unit_name(name)) for name in runs),
-        )
-        sys.stdout.write(
-            f"\nCopy it to its server, as root:\n  scp -rp {_shell(folder)} root@SERVER:{home}\n"
-            "And there:\n"
-        )
-        _say_installation("hedgerow[cloud,java]")
-        _say_service(home, units)
+        units = [str(collecting.SYSTEM / collecting.unit_name(name)) for name in runs]
+        _say_server(folder, " ".join(units))
     rows = "select count(*) from telemetry"
     sys.stdout.write(
         f"See the first rows:\n  hedgerow query --tables {_shell(plan.tables)} {_shell(rows)}\n"
@@ -163,7 +205,7 @@ def _say_first_reading(config: str, plan: GatewayPlan, secrets: Secrets, passwor
     if plan.ports.coap == 5683:
         uri = uri.replace(":5683/", "/")
     sys.stdout.write(
-        f"Subscribe:\n  hedgerow sub{config} -t '#' --user {secrets.user} "
+        f"Subscribe:\n  {_sudo()}hedgerow sub{config} -t '#' --user {secrets.user} "
         f"--password-file {_shell(password)}\n"
         f"Read a sensor:\n  hedgerow get {_shell(uri) if '[' in uri else uri}\n"
     )

@@ -10,12 +10,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.flashing.device import CardDevice
+from gateway.flashing.device import CardDevice, Wifi
 
 PREPARE = "/boot/firmware/hedgerow/first-boot.sh"
 """What the first boot runs; `cloud-init` again at each boot until the device is a member."""
-GROUPS = ("adm", "dialout", "sudo", "plugdev", "users")
-"""Those of a first user of Raspberry Pi OS that every Debian has."""
+GROUPS = ("adm", "dialout", "sudo", "plugdev", "users", "gpio", "i2c", "spi", "netdev")
+"""Those of a first user of Raspberry Pi OS that a gateway's operator is in need of."""
 
 
 def user_data(device: CardDevice) -> str:
@@ -50,22 +50,19 @@ def meta_data(device: CardDevice, instance: str) -> str:
 
 
 def network_config(device: CardDevice) -> str:
-    """The device's network; it has the key of the Wi-Fi."""
+    """The device's network; it has the keys of the Wi-Fi."""
     ethernet = {"eth0": {**_addresses(device, "eth0"), "optional": True}}
     config: dict[str, Any] = {"version": 2, "ethernets": ethernet}
     other = device.fixed_interface
     if other not in ("", "eth0", "wlan0"):
         ethernet[other] = {**_addresses(device, other), "optional": True}
-    if device.wifi is not None:
-        point: dict[str, Any] = {"password": device.wifi.key()}
-        if device.wifi.hidden:
-            point["hidden"] = True
+    if device.wifis:
         config["wifis"] = {
             "wlan0": {
                 **_addresses(device, "wlan0"),
                 "optional": True,
                 "regulatory-domain": device.country,
-                "access-points": {device.wifi.ssid: point},
+                "access-points": {wifi.ssid: _access_point(wifi) for wifi in device.wifis},
             }
         }
     return _text({"network": config})
@@ -96,6 +93,17 @@ def _user(device: CardDevice) -> Mapping[str, Any]:
         "sudo": "ALL=(ALL) NOPASSWD:ALL",
         "ssh_authorized_keys": list(device.ssh_keys),
     }
+
+
+def _access_point(wifi: Wifi) -> Mapping[str, Any]:
+    point: dict[str, Any] = {}
+    if wifi.security == "wpa2":
+        point["password"] = wifi.key()
+    elif wifi.security == "wpa3":
+        point["auth"] = {"key-management": "sae", "password": wifi.key()}
+    if wifi.hidden:
+        point["hidden"] = True
+    return point
 
 
 def _addresses(device: CardDevice, interface: str) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ _HEX_KEY = re.compile(r"[0-9a-fA-F]{64}")
 _SSH_KEY = re.compile(r"(?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}(?: [^\r\n]*)?")
 _MOST_SSH_KEYS = 64
 _MOST_NAME_SERVERS = 3
+_MOST_NETWORKS = 8
 
 
 class Wifi(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -31,9 +32,11 @@ class Wifi(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     Attributes:
         ssid: its name, up to 32 bytes.
-        passphrase: 8 to 63 ASCII characters, or the key itself as 64 hexadecimal digits.
+        passphrase: 8 to 63 ASCII characters; of WPA2 also the key itself as 64 hexadecimal digits.
         passphrase_file: whose first line is the passphrase.
         hidden: whether it does not tell its name.
+        security: ``wpa2`` (which access points of WPA2 and WPA3 take, too), ``wpa3`` for those
+            that take SAE alone, or ``open``.
 
     """
 
@@ -41,12 +44,19 @@ class Wifi(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     passphrase: str = ""
     passphrase_file: Path | None = None
     hidden: bool = False
+    security: Literal["wpa2", "wpa3", "open"] = "wpa2"
 
     def __repr__(self) -> str:
         return f"Wifi({self.ssid!r})"
 
     def key(self) -> str:
-        """The key in hexadecimal (IEEE 802.11-2020, annex J.4.1): the passphrase is not written."""
+        """What a card has of the passphrase.
+
+        Of WPA2 that is the key in hexadecimal (IEEE 802.11-2020, annex J.4.1): the passphrase is
+        not written. SAE has no such key (12.4), so of WPA3 it is the passphrase.
+        """
+        if self.security != "wpa2":
+            return self.passphrase
         if _HEX_KEY.fullmatch(self.passphrase):
             return self.passphrase.lower()
         name = self.ssid.encode()
@@ -87,7 +97,7 @@ class CardDevice(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
         ssh_key_files: files of such keys.
         timezone: as ``Europe/Berlin``.
         country: where the radio is used, as ``DE``.
-        wifi: the wireless network.
+        wifi: the wireless network, or several: the first that is heard is taken.
         network: a fixed address; None for DHCP.
         place: what its label says of where it goes; empty for domain and group.
 
@@ -105,7 +115,7 @@ class CardDevice(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     ssh_key_files: tuple[Path, ...] = ()
     timezone: str = "Etc/UTC"
     country: str = ""
-    wifi: Wifi | None = None
+    wifi: Wifi | tuple[Wifi, ...] | None = None
     network: StaticNetwork | None = None
     place: str = ""
 
@@ -118,11 +128,18 @@ class CardDevice(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
         return self.host_name or self.id
 
     @property
+    def wifis(self) -> tuple[Wifi, ...]:
+        """Its wireless networks."""
+        if isinstance(self.wifi, Wifi):
+            return (self.wifi,)
+        return self.wifi or ()
+
+    @property
     def fixed_interface(self) -> str:
         """Which interface has the fixed address; empty for none."""
         if self.network is None:
             return ""
-        return self.network.interface or ("eth0" if self.wifi is None else "wlan0")
+        return self.network.interface or ("wlan0" if self.wifis else "eth0")
 
 
 FirstBoot = Literal["auto", "cloud-init", "firstrun"]
@@ -150,22 +167,55 @@ def faults(device: CardDevice) -> Iterator[Fault]:
         yield Fault("country", f"{device.country!r} is no country of two letters, such as DE")
     if not device.place.isprintable():
         yield Fault("place", f"{device.place!r} has characters that can't be printed")
-    if device.wifi is not None:
-        yield from _wifi(device.wifi, device.country)
+    if device.wifis:
+        yield from _wireless(device)
     if device.network is not None:
         yield from _network(device.network)
 
 
-def _wifi(wifi: Wifi, country: str) -> Iterator[Fault]:
-    if not country:
+def wifi_field(device: CardDevice, number: int) -> str:
+    """How a fault names one of a device's wireless networks.
+
+    Args:
+        device: the device.
+        number: of the network, from 0.
+
+    """
+    return "wifi" if isinstance(device.wifi, Wifi) else f"wifi[{number}]"
+
+
+def _wireless(device: CardDevice) -> Iterator[Fault]:
+    if not device.country:
         yield Fault("country", "not given, and without it the radio stays off")
+    if len(device.wifis) > _MOST_NETWORKS:
+        yield Fault("wifi", f"{len(device.wifis)} networks, and at most {_MOST_NETWORKS} may be")
+    names = set[str]()
+    for number, wifi in enumerate(device.wifis):
+        where = wifi_field(device, number)
+        if wifi.ssid in names:
+            yield Fault(f"{where}.ssid", f"{wifi.ssid!r} stands twice")
+        names.add(wifi.ssid)
+        yield from _wifi(wifi, where)
+
+
+def _wifi(wifi: Wifi, where: str) -> Iterator[Fault]:
     if not 1 <= len(wifi.ssid.encode("utf-8", "replace")) <= 32 or not wifi.ssid.isprintable():
-        yield Fault("wifi.ssid", f"{wifi.ssid!r} is not 1 to 32 bytes of printable text")
+        yield Fault(f"{where}.ssid", f"{wifi.ssid!r} is not 1 to 32 bytes of printable text")
+    if wifi.security == "open":
+        if wifi.passphrase:
+            yield Fault(f"{where}.passphrase", "an open network has none")
+        return
     is_phrase = 8 <= len(wifi.passphrase) <= 63 and wifi.passphrase.isascii()
-    if not _HEX_KEY.fullmatch(wifi.passphrase) and not (
-        is_phrase and wifi.passphrase.isprintable()
-    ):
-        yield Fault("wifi.passphrase", "not 8 to 63 printable ASCII characters, nor 64 hex digits")
+    if is_phrase and wifi.passphrase.isprintable():
+        return
+    if wifi.security == "wpa2" and _HEX_KEY.fullmatch(wifi.passphrase):
+        return
+    allowed = "not 8 to 63 printable ASCII characters"
+    if wifi.security == "wpa2":
+        allowed += ", nor 64 hex digits"
+    if not wifi.passphrase:
+        allowed += ' (a network without one has security = "open")'
+    yield Fault(f"{where}.passphrase", allowed)
 
 
 def _network(network: StaticNetwork) -> Iterator[Fault]:

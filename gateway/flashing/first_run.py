@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator
 
 from gateway.flashing.cloud_config import GROUPS, PREPARE
-from gateway.flashing.device import CardDevice
+from gateway.flashing.device import CardDevice, Wifi
 
 COMMAND_LINE = (
     "systemd.run=/boot/firmware/firstrun.sh systemd.run_success_action=reboot "
@@ -40,7 +40,7 @@ def _lines(device: CardDevice) -> Iterator[str]:
     for name, text in keyfiles(device).items():
         file = shlex.quote(f"{_CONNECTIONS}/{name}")
         yield f"( umask 077; printf '%s' {shlex.quote(text)} >{file} )"
-    if device.wifi is not None:
+    if device.wifis:
         yield "rfkill unblock wifi 2>/dev/null || true"
         yield "rm -f /var/lib/systemd/rfkill/*:wlan"
     yield f"sh {PREPARE} prepare"
@@ -79,25 +79,51 @@ def keyfiles(device: CardDevice) -> dict[str, str]:
         found["hedgerow-wired.nmconnection"] = _keyfile(
             device, fixed, "ethernet", ["[ethernet]"], is_fixed=True
         )
-    if device.wifi is not None:
-        # As numbers, so that no character of a name means anything.
-        ssid = "".join(f"{byte};" for byte in device.wifi.ssid.encode())
-        wifi = ["[wifi]", "mode=infrastructure", f"ssid={ssid}"]
-        if device.wifi.hidden:
-            wifi.append("hidden=true")
-        wifi += ["", "[wifi-security]", "key-mgmt=wpa-psk", f"psk={device.wifi.key()}"]
-        found["hedgerow-wifi.nmconnection"] = _keyfile(
-            device, "wlan0", "wifi", wifi, is_fixed=fixed == "wlan0"
+    for number, wifi in enumerate(device.wifis):
+        behind = f"-{number + 1}" if number else ""
+        found[f"hedgerow-wifi{behind}.nmconnection"] = _keyfile(
+            device,
+            "wlan0",
+            "wifi",
+            _wifi(wifi),
+            behind=behind,
+            priority=len(device.wifis) - number,
+            is_fixed=fixed == "wlan0",
         )
     return found
 
 
+def _wifi(wifi: Wifi) -> list[str]:
+    # As numbers, so that no character of a name means anything.
+    ssid = "".join(f"{byte};" for byte in wifi.ssid.encode())
+    lines = ["[wifi]", "mode=infrastructure", f"ssid={ssid}"]
+    if wifi.hidden:
+        lines.append("hidden=true")
+    if wifi.security != "open":
+        kind = "sae" if wifi.security == "wpa3" else "wpa-psk"
+        # A backslash begins an escape in a keyfile, and a space at the begin is none of the value.
+        psk = wifi.key().replace("\\", "\\\\").replace(" ", "\\s")
+        lines += ["", "[wifi-security]", f"key-mgmt={kind}", f"psk={psk}"]
+        if kind == "sae":
+            lines.append("pmf=3")  # required there; netplan writes the same
+    return lines
+
+
 def _keyfile(
-    device: CardDevice, interface: str, kind: str, settings: list[str], *, is_fixed: bool
+    device: CardDevice,
+    interface: str,
+    kind: str,
+    settings: list[str],
+    *,
+    is_fixed: bool,
+    behind: str = "",
+    priority: int = 0,
 ) -> str:
-    name = f"hedgerow-{interface}"
+    name = f"hedgerow-{interface}{behind}"
     own = uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.{device.host}")
     lines = ["[connection]", f"id={name}", f"uuid={own}", f"type={kind}"]
+    if priority:
+        lines.append(f"autoconnect-priority={priority}")
     lines += [f"interface-name={interface}", "", *settings, ""]
     for section, is_ours in (("ipv4", False), ("ipv6", True)):
         lines += [f"[{section}]", *_method(device, is_six=is_ours, is_fixed=is_fixed), ""]

@@ -64,18 +64,20 @@ def _completed(one: CardDevice, folder: Path) -> CardDevice:
     for file in one.ssh_key_files:
         lines = _lines("ssh_key_files", folder / file.expanduser())
         keys += [line for line in lines if line and not line.startswith("#")]
-    wifi = one.wifi
-    if wifi is not None and wifi.passphrase_file is not None:
-        wifi = msgspec.structs.replace(
-            wifi, passphrase=_first("wifi.passphrase_file", folder / wifi.passphrase_file)
-        )
+    read = []
+    for number, wifi in enumerate(one.wifis):
+        phrase = wifi.passphrase
+        if wifi.passphrase_file is not None:
+            field = f"{device.wifi_field(one, number)}.passphrase_file"
+            phrase = _first(field, folder / wifi.passphrase_file)
+        read.append(msgspec.structs.replace(wifi, passphrase=phrase))
     token = one.token
     if one.token_file is not None:
         token = _first("token_file", folder / one.token_file)
     full = msgspec.structs.replace(
         one,
         ssh_keys=tuple(dict.fromkeys(keys)),
-        wifi=wifi,
+        wifi=read[0] if isinstance(one.wifi, device.Wifi) else tuple(read),
         token=token,
         files=folder / (one.files or one.id),
         wheels=None if one.wheels is None else folder / one.wheels,

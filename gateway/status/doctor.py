@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -54,6 +54,7 @@ class Examined:
         silence_remedy: what to do about that; empty if the journal has to tell.
         status: what it tells.
         broker: why its broker does not answer; empty if it does.
+        reboot_for: the packages whose upgrade waits for a reboot, as far as they are noted.
         clock_is_set: whether a time service keeps the clock.
         free_bytes: of the disk with its state.
         throttled: the firmware's bits.
@@ -67,6 +68,7 @@ class Examined:
     silence_remedy: str = ""
     status: Mapping[str, Any] | None = None
     broker: str | None = None
+    reboot_for: Sequence[str] | None = None
     clock_is_set: bool | None = None
     free_bytes: int | None = None
     throttled: int | None = None
@@ -106,6 +108,12 @@ def _of_the_machine(examined: Examined) -> Iterator[Symptom]:
     if (bits is not None and bits & THROTTLED_NOW) or (hot_c is not None and hot_c >= HOT_C):
         degrees = "" if hot_c is None else f" at {hot_c:.0f} °C"
         yield Symptom(Weight.LOOK, "power", f"the processor is slowed down{degrees}", "cool it")
+    if examined.reboot_for is not None:
+        what = "an upgrade waits for a reboot"
+        if examined.reboot_for:
+            what = f"{what}: {', '.join(examined.reboot_for)}"
+        advice = "`sudo systemctl reboot` in a quiet hour, and never two on the same way at once"
+        yield Symptom(Weight.LOOK, "system", what, advice)
     if examined.clock_is_set is False:
         what = "no time service keeps the clock"
         advice = "`timedatectl`: is an NTP server reached? Certificates fail where it is far off"

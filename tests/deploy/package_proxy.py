@@ -45,12 +45,19 @@ def served(bed: Bed) -> Iterator[None]:
 
 def tell(pi: Pi) -> None:
     """Have a system that is off, or on, fetch packages through the proxy."""
-    (pi.root / "etc/apt/apt.conf.d/90of-the-bed").write_text(f'Acquire::http::Proxy "{URL}";\n')
-    trusted = pi.root / TRUSTED.removeprefix("/")
-    trusted.parent.mkdir(parents=True, exist_ok=True)
-    trusted.write_bytes(Path(ssl.get_default_verify_paths().cafile or OF_DEBIAN).read_bytes())
     settings = f"[global]\nproxy = {URL}\ncert = {TRUSTED}\nretries = 2\n"
-    (pi.root / "etc/pip.conf").write_text(settings)
+    written = {
+        "etc/apt/apt.conf.d/90of-the-bed": f'Acquire::http::Proxy "{URL}";\n'.encode(),
+        TRUSTED.removeprefix("/"): Path(
+            ssl.get_default_verify_paths().cafile or OF_DEBIAN
+        ).read_bytes(),
+        "etc/pip.conf": settings.encode(),
+    }
+    for name, content in written.items():
+        file = pi.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        file.chmod(0o644)  # for all of its users, whatever umask the tests have
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LIMIT_S = 150
-ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
+ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.9")
 SEPARATE = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 _OWN = ("/etc", "/srv", "/var/lib", "/var/spool")
 """Folders whose changes stay within."""

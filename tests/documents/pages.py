@@ -4,6 +4,7 @@ Just before a block may stand HTML comments, one a line:
 
     not run: WHY            the block can't be run here
     tried by: TEST          nor need it be: this test does what it says (a path, and ::a test)
+    on: MACHINE, ...        where a test with machines of their own types it; all others have one
     run with: NAME, ...     what of `surroundings.py` must be there before
     typed: TEXT             what is typed while it runs; \\n ends a line
     goes on: TEXT           lines with this text go on beside the following ones
@@ -27,7 +28,7 @@ PAGES = (
     PROJECT / "deploy" / "ansible" / "README.md",
 )
 WORDS = (
-    *("not run", "tried by", "run with", "typed", "goes on"),
+    *("not run", "tried by", "on", "run with", "typed", "goes on"),
     *("shows", "exits with", "saved as"),
 )
 SHELLS = ("sh", "bash", "shell", "console")

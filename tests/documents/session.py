@@ -130,7 +130,7 @@ class Session:
         typed = (block.one("typed") or "").replace("\\n", "\n")
         going_on = block.said.get("goes on", [])
         outputs, printed, code = list[Path](), "", 0
-        for script in _scripts(block, going_on):
+        for script in scripts(block, going_on):
             if any(text in script for text in going_on):
                 outputs.append(self._begin_typed(script))
                 continue
@@ -228,7 +228,7 @@ def _without(parts: Mapping[str, str], *names: str) -> str:
     return "".join(f"{text}\n" for name, text in parts.items() if name not in names)
 
 
-def _scripts(block: Block, going_on: list[str]) -> Iterator[str]:
+def scripts(block: Block, going_on: list[str]) -> Iterator[str]:
     """The lines that go on, each by itself, and what is between them."""
     lines = block.text.splitlines()
     if block.is_transcript:

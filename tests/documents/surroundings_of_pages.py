@@ -282,22 +282,39 @@ def tree_key(session: Session) -> None:
     session.do("mv elsewhere tree.key")
 
 
+def systemds_commands(session: Session) -> None:
+    """The package's user, and what starts its unit; whoever reads here is root."""
+    with (session.machine.etc / "passwd").open("a") as users:
+        users.write("hedgerow:x:995:995::/var/lib/hedgerow:/usr/sbin/nologin\n")
+    with (session.machine.etc / "group").open("a") as groups:
+        groups.write("hedgerow:x:995:\n")
+    session.program("sudo", 'SUDO_USER=reader exec "$@"')
+    output = session.folder.parent / "output-of-the-unit"
+    session.program("systemctl", f"setsid hedgerow run >{output} 2>&1 &")
+
+
+def first_gateway(session: Session) -> None:
+    """It has begun to serve."""
+    session.wait_for("hedgerow get coap://127.0.0.1/sensors/host/load1")
+
+
 def first_gateway_ended(session: Session) -> None:
     """Another machine, on which there is no gateway yet."""
     session.end_all()
-    session.do("rm -r /etc/hedgerow /var/lib/hedgerow")
-    session.do("mkdir -p /etc/hedgerow /var/lib/hedgerow fleet-state/gw-root fleet-state/gw-south")
+    session.wait_for("test ! -e /var/lib/hedgerow/listeners.json")
+    session.do("rm -r /etc/hedgerow /var/lib/hedgerow && mkdir /var/lib/hedgerow")
 
 
-def the_other_two(session: Session) -> None:
-    """gw-root and gw-south, running, each with a /var/lib/hedgerow of its own.
+def the_three(session: Session) -> None:
+    """The fleet's gateways, running, each with a /var/lib/hedgerow of its own.
 
-    All three share this machine's loopback, which is gw-north's.
+    They share this machine's loopback, and so have none.
     """
-    for name, address in (("gw-root", "10.0.0.1"), ("gw-south", "10.0.0.3")):
+    for number, name in enumerate(("gw-root", "gw-north", "gw-south"), 1):
         file = f"fleet/{name}/hedgerow.toml"
         text = (session.folder / file).read_text().replace('["127.0.0.1", ', "[")
-        session.write(file, text.replace('host = "127.0.0.1"', f'host = "{address}"'))
+        session.write(file, text.replace('host = "127.0.0.1"', f'host = "10.0.0.{number}"'))
+        session.do(f"mkdir -p fleet-state/{name}")
         own = f"mount --bind fleet-state/{name} /var/lib/hedgerow"
         session.begin(
             f"unshare --mount sh -c '{own} && exec hedgerow run --config {file}'", " is up: "
@@ -306,9 +323,8 @@ def the_other_two(session: Session) -> None:
 
 def whole_tree(session: Session) -> None:
     """All three know one another."""
-    there = "coaps://10.0.0.2/q/-/-/gw-south/sensors/host/load1"
-    for name in ("gw-south", "gw-root"):
-        uri = there.replace("gw-south", name)
+    for first, other in (("2", "gw-south"), ("2", "gw-root"), ("1", "gw-north"), ("1", "gw-south")):
+        uri = f"coaps://10.0.0.{first}/q/-/-/{other}/sensors/host/load1"
         session.wait_for(f"hedgerow get --psk-file fleet/gw-north/psk {uri}")
 
 
@@ -322,8 +338,10 @@ SURROUNDINGS: Mapping[str, Surrounding] = {
     "a stepper": stepper,
     "secret": secret,
     "user": user,
+    "systemd's commands": systemds_commands,
+    "first gateway": first_gateway,
     "first gateway ended": first_gateway_ended,
-    "the other two": the_other_two,
+    "the three": the_three,
     "a whole tree": whole_tree,
     "small disk": small_disk,
     "full disk": full_disk,

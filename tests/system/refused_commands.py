@@ -102,7 +102,7 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
         WRONG_VALUE: "--log-level infos",
     },
     "check": {NO_FILE: "--config none.toml", NO_RIGHT: _THEIRS, WRONG_VALUE: "--config wrong.toml"},
-    "status": {**_ASKS, REFUSED: f"{_SECURE} --psk-file other.psk --timeout 2"},
+    "status": {**_ASKS, REFUSED: f"{_SECURE} --psk-file other.psk --timeout 5"},
     "tree": {**_ASKS, REFUSED: f"{_SECURE} --psk-file unknown.psk"},
     "hierarchy": _ASKS,
     "drain": {**_ASKS, REFUSED: _CLEAR},

@@ -254,7 +254,13 @@ def test_a_fleet_of_several_machines_is_a_folder_for_each(tmp_path: Path) -> Non
     folder = tmp_path / "fleet"
     code, out, err = init(folder, "--fleet", "gw-a=10.0.0.1", "gw-b=10.0.0.2", "gw-c=fd00::3")
     assert (code, err) == (0, "")
-    assert "scp -rp" in out
+    # One command on each machine, by a token of its own.
+    serve, *tokens = [line.split() for line in out.splitlines() if "  hedgerow keys " in line]
+    assert serve[1:6] == ["keys", "serve", "--ca", f"{folder}/authority", "--listen"]
+    assert [words[5] for words in tokens] == ["gw-a", "gw-b", "gw-c"]
+    assert {words[-1] for words in tokens} == {serve[-1]}
+    assert serve[-1].endswith(":8890")
+    assert "  sudo hedgerow join TOKEN" in out.splitlines()
     # From another machine the status is told by a key alone.
     assert out.splitlines()[-1] == f"  hedgerow tree --psk-file {folder}/gw-a/psk 10.0.0.1:5684"
     for name in ("gw-a", "gw-b", "gw-c"):
@@ -264,7 +270,6 @@ def test_a_fleet_of_several_machines_is_a_folder_for_each(tmp_path: Path) -> Non
         runs = "/opt/hedgerow/bin/hedgerow run --config /etc/hedgerow/hedgerow.toml"
         assert f"ExecStart={runs}\n" in unit
         assert "ProtectHome=read-only" not in unit
-        assert "/opt/hedgerow/bin/pip install hedgerow" in out
         # What makes gateways, and the password in clear, are on none.
         assert not {"authority/ca.key.pem", "operator.password"} & files(folder / name).keys()
     written = tomllib.loads((folder / "gw-a" / "hedgerow.toml").read_text())
@@ -294,7 +299,8 @@ def test_what_is_added_has_what_the_fleet_has_and_what_is_there_stays(tmp_path: 
     before = contents(folder)
     code, out, err = init(folder, "--add", "gw-c=10.0.0.3", "--place", "campus")
     assert (code, err) == (0, "")
-    assert f"scp -rp {folder}/gw-c root@10.0.0.3:/etc/hedgerow" in out
+    assert f"scp -rp {folder}/gw-c 10.0.0.3:" in out
+    assert "sudo mv -T gw-c /etc/hedgerow" in out
     assert '"10.0.0.3:8883"' in out.splitlines()[-1]
     assert contents(folder).items() >= before.items()
     first, added = folder / "gw-a", folder / "gw-c"

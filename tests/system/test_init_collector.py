@@ -103,6 +103,10 @@ def test_units_run_all_three_on_a_server_of_its_own(far_fleet: Path) -> None:
         assert f"StateDirectory={folders}\n" in unit
         assert ("ExecReload=" in unit) == (name != "ingest")  # which SIGHUP would end
         assert f"/etc/hedgerow-collector/hedgerow-{name}.service" in out
+    # Nobody else's package of that name, and no login as root.
+    assert "  sudo /opt/hedgerow/bin/pip install '.[cloud,java]'" in out.splitlines()
+    assert "  sudo mv -T ~/collector /etc/hedgerow-collector" in out.splitlines()
+    assert "root@" not in out
     assert str(far_fleet) not in "".join(path.read_text() for path in made.glob("*.service"))
 
 

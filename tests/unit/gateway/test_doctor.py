@@ -66,6 +66,12 @@ def test_what_could_not_be_looked_at_is_not_called_wrong() -> None:
         (changed(throttled=0x50000), Weight.LOOK, "power: the supply's voltage has been"),
         (changed(temperature_c=85.0), Weight.LOOK, "power: the processor is slowed down at 85"),
         (changed(clock_is_set=False), Weight.LOOK, "clock: no time service"),
+        (changed(reboot_for=()), Weight.LOOK, "system: an upgrade waits for a reboot"),
+        (
+            changed(reboot_for=("libc6", "linux-image-6.12")),
+            Weight.LOOK,
+            "system: an upgrade waits for a reboot: libc6, linux-image-6.12",
+        ),
         (changed(status={"id": "gw-a", "up_s": 1}), Weight.LOOK, "gateway: it tells this identity"),
         (told(disk={"failure": "full"}), Weight.WRONG, "disk: messages are refused: full"),
         (told(neighbours=[]), Weight.WRONG, "links: no link to any gateway, and it knows gw-b"),
@@ -136,6 +142,25 @@ def test_the_command_says_that_a_gateway_does_not_run_and_exits_with_1(
     assert not document["is_well"]
     about = {one["about"] for one in document["findings"] if one["weight"] == "wrong"}
     assert {"gateway", "broker"} <= about
+
+
+def test_what_debian_notes_of_a_reboot_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, noted = tmp_path / "gateway.toml", tmp_path / "reboot-required"
+    file.write_text("")
+    monkeypatch.setattr(doctor, "REBOOT", noted)
+
+    def told() -> list[str]:
+        cli.main(["doctor", "--config", str(file), "--json"])
+        found = json.loads(capsys.readouterr().out)["findings"]
+        return [one["what"] for one in found if one["about"] == "system"]
+
+    assert told() == []
+    noted.write_text("*** System restart required ***\n")
+    assert told() == ["an upgrade waits for a reboot"]
+    noted.with_suffix(".pkgs").write_text("linux-base\nlibc6\nlinux-base\n")
+    assert told() == ["an upgrade waits for a reboot: libc6, linux-base"]
 
 
 def test_a_trial_that_can_not_be_read_is_none_that_is_not_there(

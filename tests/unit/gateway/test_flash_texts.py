@@ -55,8 +55,7 @@ def test_cloud_init_reads_any_name_and_key_as_it_was_given(
     assert isinstance(network, dict)
     points = network["network"]["wifis"]["wlan0"]["access-points"]
     assert list(points) == [ssid]
-    assert one.wifi is not None
-    assert points[ssid]["password"] == one.wifi.key()
+    assert points[ssid]["password"] == Wifi(ssid, phrase).key()
 
 
 def test_a_passphrase_is_hashed_as_access_points_do_it() -> None:
@@ -66,15 +65,70 @@ def test_a_passphrase_is_hashed_as_access_points_do_it() -> None:
     assert Wifi("IEEE", found.upper()).key() == found
 
 
+HOUSES = (
+    Wifi("house", "a passphrase"),
+    Wifi("barn", "another one", security="wpa3", hidden=True),
+    Wifi("café", security="open"),
+)
+
+
+def test_several_networks_each_have_their_own_security() -> None:
+    one = msgspec.structs.replace(NORTH, wifi=HOUSES)
+    assert not list(device.faults(one))
+    network = read_yaml(cloud_config.network_config(one))
+    assert isinstance(network, dict)
+    # netplan(5): a password alone is WPA2's; SAE has to be said, and takes no computed key.
+    assert network["network"]["wifis"]["wlan0"]["access-points"] == {
+        "house": {"password": HOUSES[0].key()},
+        "barn": {"auth": {"key-management": "sae", "password": "another one"}, "hidden": True},
+        "café": {},
+    }
+    files = first_run.keyfiles(one)
+    assert list(files) == [
+        *("hedgerow-wifi.nmconnection", "hedgerow-wifi-2.nmconnection"),
+        "hedgerow-wifi-3.nmconnection",
+    ]
+    read = []
+    for text in files.values():
+        keyfile = configparser.RawConfigParser(delimiters=("=",))
+        keyfile.read_string(text)
+        read.append(keyfile)
+    assert len({keyfile["connection"]["uuid"] for keyfile in read}) == 3
+    security = [
+        dict(keyfile["wifi-security"]) if keyfile.has_section("wifi-security") else None
+        for keyfile in read
+    ]
+    # GKeyFile reads a space of this form at any place of a value.
+    assert security == [
+        {"key-mgmt": "wpa-psk", "psk": HOUSES[0].key()},
+        {
+            "key-mgmt": "sae",
+            "psk": r"another\sone",
+            "pmf": "3",
+        },  # as GKeyFile reads a space at any place
+        None,
+    ]
+    # The first is taken where several are heard.
+    priorities = [keyfile["connection"]["autoconnect-priority"] for keyfile in read]
+    assert priorities == ["3", "2", "1"]
+
+
+def test_a_first_user_may_do_with_pins_and_the_network_what_an_images_own_may() -> None:
+    user = read_yaml(cloud_config.user_data(NORTH))
+    assert isinstance(user, dict)
+    assert {"gpio", "i2c", "spi", "netdev"} <= set(user["users"][0]["groups"])
+    assert "for group in adm dialout" in first_run.script(NORTH)
+
+
 @given(phrase=phrases)
 def test_no_passphrase_stands_in_any_text_of_the_card(phrase: str) -> None:
-    one = with_wifi("a network", f"~{phrase[:61]}~")
+    secret = f"~{phrase[:61]}~"
+    one = with_wifi("a network", secret)
     texts = (
         *(cloud_config.user_data(one), cloud_config.network_config(one), first_run.script(one)),
         *(cloud_config.meta_data(one, "x"), repr(one)),
     )
-    assert one.wifi is not None
-    assert not [text for text in texts if one.wifi.passphrase in text]
+    assert not [text for text in texts if secret in text]
 
 
 FIXED = {
@@ -152,8 +206,7 @@ def test_firstrun_writes_any_name_and_key_as_it_was_given(ssid: str, comment: st
         run_first(one, root)
         keyfile = configparser.RawConfigParser(delimiters=("=",))
         keyfile.read(root / "etc/NetworkManager/system-connections/hedgerow-wifi.nmconnection")
-        assert one.wifi is not None
-        assert keyfile["wifi-security"]["psk"] == one.wifi.key()
+        assert keyfile["wifi-security"]["psk"] == Wifi(ssid, "a passphrase").key()
         numbers = keyfile["wifi"]["ssid"].strip(";").split(";")
         assert bytes(map(int, numbers)) == ssid.encode()
         assert keyfile["ipv4"]["address1"] == "10.0.0.2/24,10.0.0.1"
@@ -209,6 +262,12 @@ def test_a_command_line_keeps_the_images_words_and_is_the_same_when_made_twice(
         ({"wifi": Wifi("a\nb", "a passphrase")}, "wifi.ssid"),
         ({"wifi": Wifi("net", "short")}, "wifi.passphrase: not 8 to 63"),
         ({"wifi": Wifi("net", "a passphrase"), "country": ""}, "country: not given"),
+        ({"wifi": Wifi("net", "f" * 64, security="wpa3")}, "wifi.passphrase: not 8 to 63"),
+        ({"wifi": Wifi("net", "a passphrase", security="open")}, "wifi.passphrase: an open"),
+        ({"wifi": Wifi("net")}, 'security = "open"'),
+        ({"wifi": (Wifi("a", "a passphrase"), Wifi("b", "short"))}, "wifi[1].passphrase"),
+        ({"wifi": (Wifi("a", security="open"),) * 2}, "wifi[1].ssid: 'a' stands twice"),
+        ({"wifi": (Wifi("a", security="open"),) * 9}, "wifi: 9 networks, and at most 8"),
         ({"network": StaticNetwork("10.0.0.2")}, "network.address"),
         ({"network": StaticNetwork("10.0.0.2/24", "10.0.1.1")}, "network.gateway: '10.0.1.1'"),
         ({"network": StaticNetwork("10.0.0.2/24", "", ("dns",))}, "network.name_servers"),
@@ -252,14 +311,31 @@ def test_devices_of_a_fleet_have_what_all_have_and_what_they_say_themselves(tmp_
     file.write_text(FLEET)
     north, south = fleet_file.read(file)
     assert north.ssh_keys == (f"{KEY} anna",)
-    assert north.wifi is not None
-    assert north.wifi.passphrase == "quote ' and \" "
+    assert [one.passphrase for one in north.wifis] == ["quote ' and \" "]
     assert (north.files, south.files) == (tmp_path / "gw-north", tmp_path / "other/south")
     assert (north.country, south.country) == ("DE", "FR")
     assert south.fixed_interface == "wlan0"
     as_yaml = tmp_path / "cards.yml"
     as_yaml.write_text("all: {user: anna, ssh_keys: [" + f"{KEY}]" + "}\ndevices: [{id: gw-x}]\n")
     assert [one.id for one in fleet_file.read(as_yaml)] == ["gw-x"]
+
+
+def test_a_second_network_has_a_file_of_its_own_for_its_passphrase(tmp_path: Path) -> None:
+    (tmp_path / "barn").write_text("another one\n")
+    file = tmp_path / "cards.toml"
+    file.write_text(
+        '[all]\ncountry = "DE"\nwheels = "wheels.tar"\n[[all.wifi]]\nssid = "café"\n'
+        'security = "open"\n[[all.wifi]]\nssid = "barn"\npassphrase_file = "barn"\n'
+        'security = "wpa3"\n[[devices]]\nid = "gw-x"\n'
+    )
+    (read,) = fleet_file.read(file)
+    assert read.wifis == (
+        Wifi("café", security="open"),
+        Wifi("barn", "another one", Path("barn"), security="wpa3"),
+    )
+    (tmp_path / "barn").unlink()
+    with pytest.raises(RefusalError, match=r"wifi\[1\].passphrase_file: .*barn"):
+        fleet_file.read(file)
 
 
 @pytest.mark.parametrize(

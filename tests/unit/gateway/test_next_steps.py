@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 import sys
 from pathlib import Path
@@ -26,6 +27,16 @@ def test_who_has_the_debian_package_starts_its_own_unit(
     assert "systemctl enable --now hedgerow.service" in said(capsys)
     monkeypatch.setattr(sys, "prefix", "/opt/hedgerow")
     assert f"systemctl enable --now {UNIT}" in said(capsys)
+
+
+def test_who_came_by_sudo_is_told_commands_that_a_user_may_type(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("SUDO_USER", "pi")
+    assert f"sudo chown -R hedgerow: {FOLDER}" in said(capsys)
+    monkeypatch.delenv("SUDO_USER")
+    assert f"chown -R hedgerow: {FOLDER}" in said(capsys)
 
 
 def test_a_user_that_is_there_is_not_to_be_made(
