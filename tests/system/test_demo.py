@@ -48,7 +48,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         text=True,
         timeout=240,
         check=False,
-        env=os.environ | {"TMPDIR": str(folder)},
+        env=os.environ | {"TMPDIR": str(folder), "XDG_CACHE_HOME": os.devnull},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     yield Run(json.loads((folder / "demo.json").read_text()), done.stdout, folder / "report")

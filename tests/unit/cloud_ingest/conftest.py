@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -93,5 +94,11 @@ def spool(tmp_path: Path) -> SpoolWriter:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with session(java.provide(os.environ)) as started:
+    found = java.provide(os.environ)
+    with contextlib.ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            # An archive of Java's classes is written anew for each installation, and takes a third
+            # of all that these tests take: for one more session it is not worth it.
+            patch.setenv("XDG_CACHE_HOME", os.devnull)
+            started = stack.enter_context(session(found))
         yield started
