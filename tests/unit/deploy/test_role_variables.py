@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ variables = loaded(PROJECT / "deploy/role_variables.py")
 KEYS = variables.keys()
 
 
+@cache
 def options(role: str) -> dict[str, Any]:
     text = (ROLES / role / "meta/argument_specs.yml").read_text()
     found: dict[str, Any] = yaml.safe_load(text)["argument_specs"]["main"]["options"]
