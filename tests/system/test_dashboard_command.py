@@ -114,6 +114,7 @@ def test_sighup_reads_access_again_and_what_is_wrong_leaves_that_of_before(tmp_p
         assert rita_looks.ask("fleet") == 200
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

@@ -28,6 +28,8 @@ from gateway.certificates.authority_folder import listed
 from gateway.commands import check
 from gateway.provisioning import new_folder
 
+pytestmark = pytest.mark.usefixtures("cheap_passwords")
+
 HEDGEROW = [sys.executable, "-m", "gateway.cli"]
 LIMIT_S = 60.0
 KEYS = re.compile(r"passwords|psk|tree\.key|.*\.password|.*\.key\.pem")

@@ -21,6 +21,8 @@ from gateway import cli, exit_codes
 from gateway.certificates.authority_folder import listed
 from gateway.configuration import config
 
+pytestmark = pytest.mark.usefixtures("cheap_passwords")
+
 HEDGEROW = [sys.executable, "-m", "gateway.cli"]
 LIMIT_S = 60.0
 

@@ -29,6 +29,8 @@ from gateway.provisioning.grown import GrownFleet
 from gateway.provisioning.plan import PlanError
 from gateway.provisioning.welcome import BYTES_MAX, Welcome
 
+pytestmark = pytest.mark.usefixtures("cheap_passwords")
+
 LIMIT_S = 60.0
 SECRET_FILES = ("passwords", "psk", "tree.key", "tls/gateway.key.pem")
 

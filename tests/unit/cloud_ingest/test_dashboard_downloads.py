@@ -71,27 +71,25 @@ async def test_a_file_has_all_readings_of_the_sensors_in_full_precision(tables: 
         assert same["gateway"].to_pylist()[:36] == ["gw-root"] * 36
 
 
-@pytest.mark.parametrize(
-    ("wrong", "status", "named"),
-    [
-        ({"form": "xlsx"}, 400, "form"),
-        ({"sensor": []}, 400, "sensor"),
-        ({"sensor": ["a", "b"]}, 400, "sensor"),
-        ({"gateway": ["gw-root"] * 7, "sensor": ["a"] * 7}, 400, "sensor"),
-        ({"sensor": "z"}, 404, "z"),
-        ({"end_ms": 1, "start_ms": 2}, 400, "end_ms"),
-        ({"start_ms": "soon"}, 400, "start_ms"),
-    ],
-)
-async def test_a_wrong_question_for_a_file_is_told_which_field_is_wrong(
-    tables: Path, wrong: dict[str, Any], status: int, named: str
-) -> None:
+WRONG_QUESTIONS: list[tuple[dict[str, Any], int, str]] = [
+    ({"form": "xlsx"}, 400, "form"),
+    ({"sensor": []}, 400, "sensor"),
+    ({"sensor": ["a", "b"]}, 400, "sensor"),
+    ({"gateway": ["gw-root"] * 7, "sensor": ["a"] * 7}, 400, "sensor"),
+    ({"sensor": "z"}, 404, "z"),
+    ({"end_ms": 1, "start_ms": 2}, 400, "end_ms"),
+    ({"start_ms": "soon"}, 400, "start_ms"),
+]
+
+
+async def test_a_wrong_question_for_a_file_is_told_which_field_is_wrong(tables: Path) -> None:
     async with dashboard(tables) as served, visitor(served) as someone:
         await complete(served)
-        asked = ALL | {"gateway": "gw-root", "sensor": "a", "form": "csv"} | wrong
-        found, _, body = await file(someone, served.base, **asked)
-        assert found == status
-        assert named in body.decode()
+        for wrong, status, named in WRONG_QUESTIONS:
+            asked = ALL | {"gateway": "gw-root", "sensor": "a", "form": "csv"} | wrong
+            found, _, body = await file(someone, served.base, **asked)
+            assert found == status, wrong
+            assert named in body.decode(), wrong
 
 
 async def test_more_readings_than_a_file_may_have_are_refused_before_it_begins(
