@@ -71,6 +71,7 @@ LONG = {
     "test_broker_kill.py",
     "test_cloned_card.py",
     "test_pages.py",
+    "test_each_call_fails.py",
 }
 """Groups and modules of minutes: they begin first, or one worker has them left in the end."""
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import json
 import os
 import platform
@@ -34,6 +35,7 @@ TEMPLATES_MAX: Final = 2
 """Of one worker at a time, some 60 MiB each; the first one stays."""
 _SEEN_AT_START: Final = ("PYTHON", "LD_", "LC_", "LANG", "HEDGEROW_", "MALLOC_", "OPENSSL_", "SSL_")
 """How the names of variables begin that are looked at while Python starts or imports."""
+_NAMESPACES: Final = Path("/proc/thread-self/ns")
 _PIPES: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 _cold_popen = subprocess.Popen
 _cold_exec = asyncio.create_subprocess_exec
@@ -43,21 +45,39 @@ def _looked_at(environment: Mapping[str, str]) -> dict[str, str]:
     return {k: v for k, v in environment.items() if k.startswith(_SEEN_AT_START)}
 
 
-def _namespaces() -> tuple[str, ...]:
-    """Tell what this process sees of the machine: mounts, networks, processes."""
-    return tuple(str(one.readlink()) for one in sorted(Path("/proc/thread-self/ns").iterdir()))
+def _namespaces() -> dict[str, str]:
+    """Tell what this thread sees of the machine: mounts, networks, processes."""
+    return {one.name: str(one.readlink()) for one in sorted(_NAMESPACES.iterdir())}
+
+
+class Template:
+    """A process that forks: one that was forked goes into the mounts and network of who asks."""
+
+    def __init__(self, asked: socket.socket, namespaces: Mapping[str, str]) -> None:
+        self.asked = asked
+        self._joined = {name: namespaces[name] for name in warm_template.JOINED}
+
+    def start(
+        self, request: dict[str, Any], streams: list[int], namespaces: Mapping[str, str]
+    ) -> int:
+        """Start a process in these namespaces, and return its number."""
+        with contextlib.ExitStack() as stack:
+            others: list[int] = []
+            for name, own in self._joined.items():
+                if namespaces[name] != own:
+                    others.append(os.open(_NAMESPACES / name, os.O_RDONLY | os.O_CLOEXEC))
+                    stack.callback(os.close, others[-1])
+            socket.send_fds(self.asked, [json.dumps(request).encode()], [*streams, *others])
+            return int(self.asked.recv(64))
 
 
 class Templates:
-    """The processes that fork: each is begun with the first start in its namespaces.
-
-    A test that leaves its worker's namespaces stays in others for all tests behind it.
-    """
+    """The processes that fork: each is begun with the first start in what it can't leave."""
 
     def __init__(self) -> None:
         self._environment = _looked_at(os.environ)
         self._one_call = threading.Lock()
-        self._sockets: dict[tuple[str, ...], socket.socket] = {}
+        self._templates: dict[tuple[str, ...], Template] = {}
         self._owner = 0
 
     def would_do(self, environment: Mapping[str, str]) -> bool:
@@ -67,16 +87,15 @@ class Templates:
     def start(self, request: dict[str, Any], streams: list[int]) -> int:
         """Start a process that sees the same machine as this one, and return its number."""
         here = _namespaces()
+        kept = tuple(one for name, one in here.items() if name not in warm_template.JOINED)
         with self._one_call:
             if self._owner != os.getpid():
-                self._sockets, self._owner = {}, os.getpid()
-            if here not in self._sockets:
-                if len(self._sockets) >= TEMPLATES_MAX:
-                    self._sockets.popitem()[1].close()
-                self._sockets[here] = self._begin()
-            template = self._sockets[here]
-            socket.send_fds(template, [json.dumps(request).encode()], streams)
-            return int(template.recv(64))
+                self._templates, self._owner = {}, os.getpid()
+            if kept not in self._templates:
+                if len(self._templates) >= TEMPLATES_MAX:
+                    self._templates.popitem()[1].asked.close()
+                self._templates[kept] = Template(self._begin(), here)
+            return self._templates[kept].start(request, streams, here)
 
     def _begin(self) -> socket.socket:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

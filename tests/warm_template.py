@@ -23,6 +23,8 @@ CLONE: Final = {"x86_64": 56, "aarch64": 220}
 REQUEST_BYTES: Final = 1 << 20
 STREAMS: Final = 3
 """Descriptors that come with a request: standard input, output and error."""
+JOINED: Final = ("mnt", "net")
+"""Namespaces that a new process goes into; their descriptors come behind, where they are others."""
 
 
 def fork() -> int:
@@ -41,7 +43,11 @@ def fork() -> int:
 
 def become(request: dict[str, Any], streams: list[int]) -> None:
     """Be the process that was asked for, as if it had just been started."""
-    for wanted, given in enumerate(streams):
+    libc = ctypes.CDLL(None, use_errno=True)
+    for namespace in streams[STREAMS:]:
+        if libc.setns(namespace, 0):
+            raise OSError(ctypes.get_errno(), "setns")
+    for wanted, given in enumerate(streams[:STREAMS]):
         os.dup2(given, wanted)
     os.closerange(STREAMS, 256)
     if request["new_session"]:
@@ -66,7 +72,7 @@ def become(request: dict[str, Any], streams: list[int]) -> None:
 def serve(asked: socket.socket) -> list[str]:
     """Fork for each request; return the arguments in a process that was forked for one."""
     while True:
-        data, streams, _, _ = socket.recv_fds(asked, REQUEST_BYTES, STREAMS)
+        data, streams, _, _ = socket.recv_fds(asked, REQUEST_BYTES, STREAMS + len(JOINED))
         if not data:
             os._exit(0)  # whoever ran the tests has gone
         request = json.loads(data)
