@@ -354,10 +354,17 @@ async def test_what_waited_in_the_log_is_handed_out_in_sequence_however_it_was_r
 async def test_who_gets_another_parent_and_who_becomes_one_send_what_the_other_lacks_and_no_more(
     tmp_path: Path,
 ) -> None:
-    async with started(tmp_path, repair_interval_s=1.0) as start:
+    # A slow machine takes no neighbour for dead, and another parent that it brings is counted.
+    async with started(tmp_path, hello_s=0.5, repair_interval_s=1.0) as start:
         hosts = await triangle(start)
         c = hosts[-1]
-        published = 0
+        published = changes = 0
+        parents = [host.node.status()["parent"] for host in hosts]
+
+        def note_parents() -> None:
+            nonlocal changes, parents
+            before, parents = parents, [host.node.status()["parent"] for host in hosts]
+            changes += before != parents
 
         async def publish(times: int) -> None:
             nonlocal published
@@ -366,10 +373,13 @@ async def test_who_gets_another_parent_and_who_becomes_one_send_what_the_other_l
                     host.node.publish(Entry("t", b"%d" % published, qos=1))
                     published += 1
                 await asyncio.sleep(0.01)
+                note_parents()
 
         await publish(250)  # for more than two rounds of summaries
         (parent,) = (n for n in c.node.status()["neighbours"] if n["role"] == "root")
         c.node.drop(parent["id"], "the test ends it")
+        note_parents()
         await publish(10)
         await until(lambda: [len(h.got) for h in hosts] == 3 * [published * 2 // 3])
-        assert sum(h.node.replication.counters.duplicates for h in hosts) <= 3 * 10
+        most = 3 * 10 * max(1, changes - 1)  # to another parent and back, which the test brings
+        assert sum(h.node.replication.counters.duplicates for h in hosts) <= most
