@@ -63,7 +63,7 @@ Start = Callable[..., Coroutine[Any, Any, Host]]
 
 @asynccontextmanager
 async def started(
-    folder: Path, *, hello_s: float = 0.1, repair_interval_s: float = 0.3
+    folder: Path, *, hello_s: float = 0.5, repair_interval_s: float = 0.3
 ) -> AsyncIterator[Start]:
     """Gives a function that starts a node by its name and capability; all stop in the end."""
     hosts: list[Host] = []

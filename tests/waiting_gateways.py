@@ -164,7 +164,7 @@ class Gateway:
         settings = NodeSettings(
             Credentials(self.name, "test", KEY, mode=self._mode, additions=self._additions),
             Identity(*own, self._capability, "127.0.0.1"),
-            Parameters(hello_s=0.1),
+            Parameters(hello_s=0.5),
             repair_interval_s=0.2,
             floods_clients=self._mode == "flood",
         )

@@ -13,7 +13,7 @@ from test_ways_to_neighbours import wire
 
 from benchmarks.mesh.namespaces import Namespace
 
-LIMIT_S = 60
+LIMIT_S = 120
 _ASK = """
 import json, socket, struct, sys
 from coap_engine.codec import NON, CoapMessage, decode

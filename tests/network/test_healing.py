@@ -18,7 +18,7 @@ from benchmarks.mesh.traffic import Traffic
 
 HOSTS = 5
 SOAK_TRIES = 30
-COMES_BACK_S = 60.0
+COMES_BACK_S = 180.0
 """Far more than any of it takes: a test must not fail because a machine is busy."""
 
 
@@ -95,7 +95,7 @@ async def mesh(tmp_path: Path) -> AsyncIterator[Mesh]:
                 await traffic.stop()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 async def test_a_mesh_heals_after_every_kind_of_failure_and_loses_doubles_and_disorders_nothing(
     mesh: Mesh,
 ) -> None:
@@ -126,7 +126,7 @@ async def test_a_mesh_heals_after_every_kind_of_failure_and_loses_doubles_and_di
     await mesh.flows(*everyone)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 async def test_what_a_part_that_is_cut_off_accepts_reaches_the_others_when_it_is_back(
     mesh: Mesh,
 ) -> None:
@@ -147,7 +147,7 @@ async def _are_two_trees(gateways: Gateways) -> bool:
     return len(parents) == HOSTS and sum(p is None for p in parents.values()) == 2
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 async def test_gateways_on_one_segment_find_each_other_by_multicast(tmp_path: Path) -> None:
     with network.bridge(3) as net:
         async with Gateways(net, tmp_path, discovery=True) as gateways:

@@ -16,7 +16,7 @@ from authority import Authority
 
 from benchmarks.mesh.namespaces import Namespace
 
-LIMIT_S = 60
+LIMIT_S = 120
 PORT = 8883
 
 
