@@ -76,7 +76,7 @@ class GroupsPart:
         self._own = OwnClaims(core.origin, core.epoch, decides=decides)
         self.decides = decides
         self.groups = FleetGroups(core.origin, self._distance, carried_to)
-        self._newest = NewestRecords[Claims](core.have, node.locator.epoch_of)
+        self._newest: NewestRecords[Claims] = NewestRecords(core.have, node.locator.epoch_of)
         if decides:
             self.groups.own_lives.add(core.epoch)
         self._touched: Callable[[Collection[str]], None] = _nobody

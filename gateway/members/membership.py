@@ -68,11 +68,11 @@ class Members:
         kept = KeptFile(folder / FILE_NAME, _WITHOUT)
         self._file = RecordFile(kept, "members", self._kept)
         self._told: _Told | None = None
-        self._newest = NewestRecords[MemberRecord]({}, self._epoch_of)
+        self._newest: NewestRecords[MemberRecord] = NewestRecords({}, self._epoch_of)
 
     def recall(self, log: MessageLog) -> None:
         """Take the records that the file has, and those that the log still holds."""
-        self._newest = NewestRecords[MemberRecord](log.have, self._epoch_of)
+        self._newest = NewestRecords(log.have, self._epoch_of)
         self._file.recall()
         for frame, header in log.control():
             try:

@@ -83,7 +83,7 @@ class Routed:
     ) -> None:
         self.interests = interests
         self.locator = locator
-        self._records = NewestRecords[Interest](core.have, locator.epoch_of)
+        self._records: NewestRecords[Interest] = NewestRecords(core.have, locator.epoch_of)
         self.accounts = Accounts(core.origin, core.epoch)
         for (origin, epoch), numbers in core.have.items():
             if origin == core.origin and epoch != core.epoch:
