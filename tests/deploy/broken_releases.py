@@ -5,6 +5,15 @@ from __future__ import annotations
 _SERVE = ("gateway/process/service.py", "    os.umask(PRIVATE)\n")
 CRASHES = (_SERVE[0], (_SERVE[1], '    raise RuntimeError("this release crashes")\n'))
 """It ends as soon as it has begun."""
+CRASHES_IN_THE_SOUTH = (
+    _SERVE[0],
+    (
+        _SERVE[1],
+        '    if settings.gateway.id == "gw-south":\n'
+        '        raise RuntimeError("this release crashes here")\n' + _SERVE[1],
+    ),
+)
+"""It is good on all gateways but one."""
 IS_NEVER_HEALTHY = (
     _SERVE[0],
     (

@@ -164,12 +164,14 @@ def check_out(pi: Pi) -> None:
     pi.run("chown", "-R", f"{USER}:", str(CHECKOUT))
 
 
-@pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+@pytest.fixture(scope="module", params=["bookworm", "trixie"])
+def machines(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bed]:
     key = tmp_path_factory.mktemp("ssh") / "key"
     run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key)
     with empty_bed(tmp_path_factory) as made, package_proxy.served(made):
-        pis = [made.pi(name) for name in ADDRESSES]
+        pis = [made.pi(name, request.param) for name in ADDRESSES]
         for pi in pis:
             package_proxy.tell(pi)
         bed.boot_all(pis)

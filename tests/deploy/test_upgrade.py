@@ -71,6 +71,25 @@ def test_a_release_that_is_not_healthy_is_sent_back(
     assert epoch.read_text() == "1\n"
 
 
+def test_a_release_that_fails_in_the_second_ring_is_kept_in_the_first_and_gets_no_further(
+    deployed: DeployedFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, name in enumerate(("gw-north", SOUTH, "gw-root"), 1):
+        monkeypatch.setitem(deployed.hosts[name], "hedgerow_ring", number)
+    before = {name: deployed.release(name) for name in deployed.hosts}
+    crashes = broken_releases.CRASHES_IN_THE_SOUTH
+    with deployed.changed_source(crashes[0], *crashes[1:]):
+        play = deployed.play("upgrade.yml", gateway_healthy_s=45, gateway_steady_s=5)
+    assert play.returncode != 0
+    assert f"{SOUTH}: " in play.output
+    assert "its service ended" in play.output, play.output[-3000:]
+    changed = {name for name in before if deployed.release(name) != before[name]}
+    assert changed == {"gw-north"}
+    for name, outcome in (("gw-north", "confirmed"), (SOUTH, "returned")):
+        assert json.loads(releases(deployed, name, "status"))["last"]["outcome"] == outcome
+    deployed.one_tree()
+
+
 def others(fleet: DeployedFleet, name: str) -> list[str]:
     """Those that are installed there and do not run."""
     current = fleet.release(name)

@@ -35,19 +35,23 @@ class FilterModule:
         }
 
 
-def batches(statuses: Mapping[str, Status], at_once: int = 1) -> list[list[str]]:
+def batches(
+    statuses: Mapping[str, Status], at_once: int = 1, rings: Mapping[str, object] | None = None
+) -> list[list[str]]:
     """Hosts in the order in which they restart, those of one list at the same time.
 
-    Those that are deepest in the tree come first and its root last, so that it changes but once. No
-    list has gateways of which one is the only way of another, or that leave a third one without a
-    way that would have one if only one of them restarted.
+    A ring is whole before the next one begins. In each, those that are deepest in the tree come
+    first and its root last, so that it changes but once. No list has gateways of which one is the
+    only way of another, or that leave a third one without a way that would have one if only one of
+    them restarted.
 
     Args:
         statuses: by host.
         at_once: how many a list may have.
+        rings: whole numbers from 1 by host; a host that says none is of the first ring.
 
     Raises:
-        ValueError: `at_once` is less than 1.
+        ValueError: `at_once` is less than 1, or a ring is none.
 
     """
     if at_once < 1:
@@ -55,22 +59,38 @@ def batches(statuses: Mapping[str, Status], at_once: int = 1) -> list[list[str]]
     told = usable(statuses)
     host_of = {status["id"]: host for host, status in told.items()}
     graph = links(told.values())
+    ring_of = {host: ring(host, (rings or {}).get(host, 1)) for host in statuses}
     deepest = sorted(
         told.values(),
         key=lambda status: (-int(status.get("hops") or 0), status["parent"] is None, status["id"]),
     )
-    waiting = [status["id"] for status in deepest]
     made: list[list[str]] = []
-    while waiting:
-        batch = [waiting[0]]
-        for other in waiting[1:]:
-            if len(batch) < at_once and may_restart_together(graph, [*batch, other]):
-                batch.append(other)
-        waiting = [gateway for gateway in waiting if gateway not in batch]
-        made.append([host_of[gateway] for gateway in batch])
-    # What does not answer disturbs nobody, and nobody knows whose way it is.
-    silent = [[host] for host in sorted(statuses) if host not in told]
-    return [*silent, *made]
+    for number in sorted(set(ring_of.values())):
+        # What does not answer disturbs nobody, and nobody knows whose way it is.
+        silent = [host for host in sorted(statuses) if host not in told]
+        made += [[host] for host in silent if ring_of[host] == number]
+        waiting = [one["id"] for one in deepest if ring_of[host_of[one["id"]]] == number]
+        while waiting:
+            batch = [waiting[0]]
+            for other in waiting[1:]:
+                if len(batch) < at_once and may_restart_together(graph, [*batch, other]):
+                    batch.append(other)
+            waiting = [gateway for gateway in waiting if gateway not in batch]
+            made.append([host_of[gateway] for gateway in batch])
+    return made
+
+
+def ring(host: str, told: object) -> int:
+    """Read the ring of a host; a variable of the command line is text.
+
+    Raises:
+        ValueError: it is none.
+
+    """
+    is_one = isinstance(told, int) and not isinstance(told, bool)
+    if (is_one or isinstance(told, str)) and str(told).isdecimal() and int(str(told)) > 0:
+        return int(str(told))
+    raise ValueError(f"hedgerow_ring of {host}: {told!r} is no whole number from 1 on")
 
 
 def usable(statuses: Mapping[str, Status]) -> dict[str, Status]:

@@ -68,6 +68,22 @@ def test_one_that_does_not_answer_restarts_by_itself_and_first() -> None:
     assert plugin.batches(statuses, 3)[0] == ["host-9"]
 
 
+def test_a_ring_is_whole_before_the_next_one_begins() -> None:
+    rings = {"host-0": 1, "host-2": "2", "host-3": 1}  # host-1 says none, and so is of ring 1
+    order = plugin.batches(fleet(CHAIN, 4), 1, rings)
+    assert order == [["host-3"], ["host-1"], ["host-0"], ["host-2"]]
+    # Those of two rings do not restart together, and who does not answer waits for its own.
+    statuses = {**fleet(STAR, 4), "host-9": {}}
+    order = plugin.batches(statuses, 3, {"host-2": 2, "host-9": 2})
+    assert order == [["host-1", "host-3"], ["host-0"], ["host-9"], ["host-2"]]
+
+
+@pytest.mark.parametrize("ring", ["two", 0, -1, 1.5, None, True])
+def test_a_ring_that_is_none_is_refused_by_host(ring: object) -> None:
+    with pytest.raises(ValueError, match=r"hedgerow_ring of host-2: .* is no whole number from 1"):
+        plugin.batches(fleet(STAR, 4), 1, {"host-2": ring})
+
+
 def test_none_at_a_time_is_refused() -> None:
     with pytest.raises(ValueError, match="at_once is 0"):
         plugin.batches(fleet(STAR, 4), 0)
