@@ -12,6 +12,7 @@ import importlib
 import os
 import random
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -221,6 +222,41 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
     """Called by pytest-asyncio: what makes each test's event loop."""
     factory = event_loop.loop_factory(os.environ.get(event_loop.CHOICE_VARIABLE, ""))
     return {"asyncio": asyncio.new_event_loop} if factory is None else {"uvloop": factory}
+
+
+AGAIN_S = 30.0
+"""So long after its limit, a test that goes on all the same is cancelled again."""
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_timeout_set_timer() -> Iterator[None]:
+    """Called by pytest-timeout: end a test that waits in uvloop, too.
+
+    That loop reports what a handler of a signal raises, and waits on: such a test, and the whole
+    run with it, stood still for good.
+    """
+    result = yield
+    if callable(told := signal.getsignal(signal.SIGALRM)):
+        signal.signal(signal.SIGALRM, ending_tasks(told))
+    return result
+
+
+def ending_tasks(told: Callable[[int, Any], Any]) -> Callable[[int, Any], None]:
+    """Return a handler that cancels what runs in this thread's loop, where raising is of no use."""
+
+    def ended(number: int, frame: Any) -> None:
+        loop = asyncio._get_running_loop()
+        if loop is None or isinstance(loop, asyncio.BaseEventLoop):
+            told(number, frame)
+            return
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+        try:
+            told(number, frame)
+        except BaseException as error:
+            for task in asyncio.all_tasks(loop):
+                task.cancel(str(error))
+
+    return ended
 
 
 class PatchOfTheInterpreted(pytest.MonkeyPatch):

@@ -24,6 +24,7 @@ def run(*arguments: str, given: bytes = b"") -> tuple[int, str, str]:
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("given", [b"secret\n", b"secret", b"secret\r\n", b"secret\nmore\n"])
 def test_the_line_is_printed_and_lets_the_user_in(given: bytes) -> None:
     code, out, err = run("alice", given=given)

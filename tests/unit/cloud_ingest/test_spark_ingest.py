@@ -173,6 +173,7 @@ def test_records_that_came_over_two_collectors_are_one_row_each(
     assert (len(rows), set(rows.values())) == (44, {1})
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("lost", ["checkpoint", "ledger", "both", "all but the rows"])
 def test_what_the_job_remembers_may_be_deleted_and_nothing_is_doubled(
     spark: SparkSession, spool: Any, tmp_path: Path, lost: str
@@ -354,6 +355,7 @@ def test_rules_reach_the_tasks_of_spark_and_messages_of_other_makes_are_rows(
     assert (aside["sequence"], aside["reason"]) == (2, "value: $.t: missing")
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     "maintenance",
     [
