@@ -7,6 +7,7 @@ for every machine that a gateway runs on.
 from __future__ import annotations
 
 import asyncio
+import errno
 import importlib.util
 import os
 from collections.abc import Callable, Coroutine
@@ -57,6 +58,33 @@ def loop_factory(choice: str = "") -> Callable[[], asyncio.AbstractEventLoop] | 
 
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
+
+
+async def listen(
+    accepted: Callable[[], asyncio.Protocol], host: str, port: int, *, backlog: int = 100
+) -> asyncio.Server:
+    """Listen on an address, as a loop's ``create_server`` does.
+
+    Where another process begins to listen on the port between our bind and our listen, uvloop 0.23
+    raises nothing, and calls a server that listens nowhere one that serves.
+
+    Args:
+        accepted: makes what serves a connection.
+        host: an address of this machine.
+        port: 0 takes a free one.
+        backlog: connections that may wait to be accepted.
+
+    Raises:
+        OSError: the address is in use or not this machine's.
+
+    """
+    create = asyncio.get_running_loop().create_server
+    server = await create(accepted, host, port, backlog=backlog, reuse_address=True)
+    for one in server.sockets:
+        if one is None or one.fileno() < 0:
+            server.close()
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), f"{host}:{port}")
+    return server
 
 
 def running() -> str:

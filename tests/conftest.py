@@ -10,6 +10,7 @@ import asyncio
 import gc
 import importlib
 import os
+import random
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -109,6 +110,8 @@ def pytest_collection_modifyitems(
         _leave_out(config, items, _with_mark(items, "deploy"))
     if not config.option.soak:
         _leave_out(config, items, _with_mark(items, "soak"))
+        if not config.option.keyword:  # who asks for a case by its name has it
+            _leave_out(config, items, _not_drawn(items, config.getoption("--seed")))
     before = config.stash[PASSED_BEFORE]
     _leave_out(config, items, [item for item in items if item.nodeid in before])
     yield
@@ -124,6 +127,23 @@ def pytest_collection_finish() -> None:
 
 def _with_mark(items: list[pytest.Item], mark: str) -> list[pytest.Item]:
     return [item for item in items if item.get_closest_marker(mark) is not None]
+
+
+def _not_drawn(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
+    """Return what ``drawn`` leaves to other seeds: cases of a test, or tests of a module."""
+    marked: dict[str, list[pytest.Item]] = {}
+    counts: dict[str, int] = {}
+    for item in items:
+        for node, marker in item.iter_markers_with_node("drawn"):
+            name = node.nodeid.partition("[")[0]
+            marked.setdefault(name, []).append(item)
+            (counts[name],) = marker.args
+    left_out: list[pytest.Item] = []
+    for name, drawn in marked.items():
+        drawn.sort(key=lambda item: item.nodeid)
+        random.Random(f"{seed} {name}").shuffle(drawn)
+        left_out += drawn[counts[name] :]
+    return left_out
 
 
 def _leave_out(

@@ -83,7 +83,7 @@ class Libcoap:
         accept: int | None = None,
         proxy_uri: str = "",
     ) -> bytes:
-        command = ["coap-client-notls", "-B", "10", "-m", method.lower()]
+        command = ["coap-client-notls", "-B", "30", "-m", method.lower()]
         command += ["-e", payload.decode()] if payload else []
         command += ["-t", str(form)] if form is not None else []
         command += ["-A", str(accept)] if accept is not None else []

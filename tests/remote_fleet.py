@@ -179,11 +179,11 @@ class Fleet:
         silent: Collection[str] = ("gw-dead",),
     ) -> None:
         self.published: list[str] = []
+        self._unanswered = 0
         self.lose: Callable[[str], bool] = lambda _topic: False
-        self.holds_time: Callable[[], bool] = lambda: False
+        self.holds_time: Callable[[], bool] = self.is_owed_answers
         self._clock = steady_clock()
         self._now_s = self._clock()
-        self._unanswered = 0
         self.on_the_way = 0  # gateways that pass each message on
         self.epochs: dict[str, int | None] = dict.fromkeys(places, 1)
         self.links: dict[str, int] = {}
@@ -234,6 +234,7 @@ class Fleet:
     def send(self, _receiver: str, topic: str, payload: bytes) -> None:
         self.published.append(topic)
         if self.lose(topic):
+            self._unanswered -= topic.startswith(REPLY_TOPIC)
             return
         for node in self.nodes.values():
             if topic in node.exchange.queries.topics:

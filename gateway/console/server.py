@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import cast
 
+from gateway import event_loop
 from gateway.access.failed_attempts import network_of
 from gateway.console.exchange import HttpExchange, HttpRequest, Page, RequestError, plain
 from gateway.console.visitors import Refusal, Visitors
@@ -71,8 +72,7 @@ class Console:
             OSError: the address is in use or not this machine's.
 
         """
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._accept, host, port, backlog=CONNECTIONS_MAX)
+        self._server = await event_loop.listen(self._accept, host, port, backlog=CONNECTIONS_MAX)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:

@@ -130,6 +130,7 @@ def lived(driver: Driver) -> tuple[list[Record], Sampler]:
         loop.close()
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_whatever_call_fails_all_other_sensors_go_on_and_its_own_comes_back(fault: str) -> None:
     whole = Driver()

@@ -27,6 +27,7 @@ from gateway.system_slots.installing import SlotInstaller
 from gateway.system_slots.slots import Slot, SystemSlotError
 
 pytestmark = [
+    pytest.mark.drawn(8),
     pytest.mark.peer("mcopy", "mtools"),
     pytest.mark.peer("mkfs.vfat", "dosfstools"),
     pytest.mark.peer("sfdisk", "fdisk"),

@@ -74,7 +74,7 @@ class Site:
             rules=CoapRules(tls=Tls(files)),
         )
 
-    async def run(self, program: str, *arguments: str, limit_s: int = 10) -> str:
+    async def run(self, program: str, *arguments: str, limit_s: int = 30) -> str:
         """Run a client to its end; what it printed."""
         uri = f"coaps://127.0.0.1:{self.server.coaps_port}/value"
         process = await asyncio.create_subprocess_exec(

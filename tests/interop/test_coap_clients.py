@@ -94,19 +94,21 @@ async def run(*command: str) -> tuple[str, str]:
     return out.decode(), err.decode()
 
 
-def psk(program: str, *arguments: str, identity: str = IDENTITY, key: str = KEY) -> list[str]:
-    return [program, "-B", "5", "-u", identity, "-k", key, *arguments]
+def psk(
+    program: str, *arguments: str, identity: str = IDENTITY, key: str = KEY, limit_s: int = 30
+) -> list[str]:
+    return [program, "-B", str(limit_s), "-u", identity, "-k", key, *arguments]
 
 
 @plain_client
 async def test_libcoap_reads_over_plain_udp(served: Served) -> None:
-    out, _ = await run("coap-client-notls", "-B", "5", served.plain)
+    out, _ = await run("coap-client-notls", "-B", "30", served.plain)
     assert out.strip() == "21.5"
 
 
 @plain_client
 async def test_libcoap_writing_over_plain_udp_is_unauthorized(served: Served) -> None:
-    out, err = await run("coap-client-notls", "-B", "5", "-m", "put", "-e", "99", served.plain)
+    out, err = await run("coap-client-notls", "-B", "30", "-m", "put", "-e", "99", served.plain)
     assert "4.01" in out + err
     assert served.value.payload == b"21.5"
 
@@ -159,9 +161,17 @@ class TestOverDtls:
     async def test_libcoap_observes_until_the_value_changes(
         self, served: Served, program: str
     ) -> None:
-        client = asyncio.create_task(run(*psk(program, "-w", "-s", "2", served.secure)))
+        client = await asyncio.create_subprocess_exec(
+            *psk(program, "-w", "-s", "60", served.secure, limit_s=60),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        assert client.stdout is not None
         await served.value.observed.wait()
+        assert await client.stdout.readline() == b"21.5\n"
         served.value.payload = b"22.0"
         served.value.updated_state()
-        out, _ = await client
-        assert out.split() == ["21.5", "22.0"]
+        assert await client.stdout.readline() == b"22.0\n"
+        client.terminate()
+        await client.wait()

@@ -118,7 +118,7 @@ async def test_libcoaps_client_is_given_the_text_whose_bytes_the_key_file_has_in
     listeners: dict[str, str],
 ) -> None:
     valve = f"coaps://{listeners['coaps']}/sensors/valve"
-    client = ["coap-client-openssl", "-B", "5", "-u", "operator", "-k", SECRET]
+    client = ["coap-client-openssl", "-B", str(LIMIT_S), "-u", "operator", "-k", SECRET]
     await run(*client, "-m", "put", "-e", "1", valve)
     _, output = await run(*client, valve)
     assert '"v":1' in output

@@ -37,7 +37,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 def libcoap(*arguments: str) -> str:
     """What libcoap's client printed."""
     done = subprocess.run(
-        ["coap-client-notls", "-B", "10", *arguments],
+        ["coap-client-notls", "-B", "30", *arguments],
         capture_output=True,
         text=True,
         timeout=LIMIT_S,

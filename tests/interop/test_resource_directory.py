@@ -46,13 +46,13 @@ class Directory:
 
     async def plain(self, path: str, *arguments: str) -> str:
         uri = f"coap://127.0.0.1:{self.server.coap_port}{path}"
-        return await run("coap-client-notls", "-B", "5", *arguments, uri)
+        return await run("coap-client-notls", "-B", "30", *arguments, uri)
 
     async def secure(self, identity: str, path: str, *arguments: str) -> str:
         uri = f"coaps://127.0.0.1:{self.server.coaps_port}{path}"
         key = KEYS[identity].decode()
         return await run(
-            "coap-client-openssl", "-B", "5", "-u", identity, "-k", key, *arguments, uri
+            "coap-client-openssl", "-B", "30", "-u", identity, "-k", key, *arguments, uri
         )
 
     def bases(self) -> list[str | None]:

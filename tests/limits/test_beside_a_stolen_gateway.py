@@ -48,6 +48,7 @@ client_ca_file = "{authority.file}"
         yield gateway
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("mode", "is_signed"),
     [

@@ -54,7 +54,7 @@ RETURNS_S = 300.0
 HOSTS = itertools.count()
 """No two attacks come from one host."""
 
-pytestmark = pytest.mark.peer("coap-client-openssl", "libcoap3-bin")
+pytestmark = [pytest.mark.peer("coap-client-openssl", "libcoap3-bin"), pytest.mark.drawn(5)]
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,8 @@ from dtls_attackers import HalfOpener, HelloSender
 from mqtt_attackers import Impostor, PasswordGuesser, QueueFiller, SessionOpener, SilentCaller
 from victim import ABSENT, PUBLISHER, say
 
+pytestmark = pytest.mark.drawn(4)
+
 SESSIONS_PER_USER = 5_000
 CHECKS_BYTES = 2 * 64 << 20
 """What two passwords take that are being checked."""

@@ -14,8 +14,10 @@ import tempfile
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,38 @@ __all__ = ["Client", "CrashError", "Wire", "World"]
 
 TOPICS = ("a/1", "a/2", "b/1")
 GROUP = "$share/g/b/+"
+MOST_TURNS = 8
+"""So many turns of the loop a job of a thread takes at most."""
+
+
+class Threads(ThreadPoolExecutor):
+    """Carries out what is given to a thread within the loop, so many of its turns later.
+
+    How far the broker comes meanwhile is then the same each time, on whatever machine.
+
+    Args:
+        turns: says how many, for each job.
+
+    """
+
+    def __init__(self, turns: Callable[[], int]) -> None:
+        super().__init__(1)
+        self._turns = turns
+        self._loop = asyncio.get_running_loop()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._carry_out(future, partial(fn, *args, **kwargs), self._turns())
+        return future
+
+    def _carry_out(self, future: Future[Any], job: Callable[[], Any], turns: int) -> None:
+        if turns:
+            self._loop.call_soon(self._carry_out, future, job, turns - 1)
+        elif future.set_running_or_notify_cancel():
+            try:
+                future.set_result(job())
+            except Exception as error:  # its waiter's, as that of a thread is
+                future.set_exception(error)
 
 
 class FailingStore(Store):
@@ -129,6 +163,7 @@ class World:
         self._untold: list[str] = []
         self.happened = 0
         self.rng = random.Random(seed)
+        self._turns = random.Random(seed)
         self.sync = sync
         self.disk_fills = seed % 2 == 1
         self.disk = Disk()
@@ -167,6 +202,8 @@ class World:
     def start(self) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._failed)
+        if self.epoch == 0:
+            loop.set_default_executor(Threads(lambda: self._turns.randrange(MOST_TURNS)))
         self.epoch += 1
         crash_in = max(2, self.rng.randrange(1, 120))  # with the first append a life begins
         self.log = self.make_log(crash_in)

@@ -50,6 +50,7 @@ async def run(seed: int, *, sync: bool) -> World:
     return world
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("sync", [False, True], ids=["write", "sync"])
 async def test_a_broker_that_is_killed_anywhere_keeps_every_promise(
     sync: bool, pytestconfig: pytest.Config

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,7 @@ async def test_what_comes_while_a_checkpoint_is_written_is_needed_by_the_next_st
     world: World, cast: tuple[Client, Client]
 ) -> None:
     publisher, away = cast
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))  # a real thread
     world._open.may_save.clear()
     under_way = asyncio.create_task(world.checkpoint())
     await world._settled()

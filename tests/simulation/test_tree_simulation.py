@@ -33,6 +33,7 @@ def broken(report: Report) -> set[int]:
 # -- the invariants under faults -------------------------------------------------------------------
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize(
     ("gateways", "runs"),
     [(2, 10), (3, 20), (4, 20), (5, 15), (6, 10), (8, 6), (12, 3), (20, 2), (35, 1), (50, 1)],

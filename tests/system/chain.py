@@ -15,6 +15,10 @@ from gateway.mqtt import PingReq, PingResp, Publish, Will
 
 CONVERGE_S = 40.0
 """A busy machine may take so long."""
+HELLO_S = 2.0
+"""A neighbour of which nothing comes for three of these is dead: none that stands still a while."""
+OFTEN_S = 0.1
+"""Of tests that wait for what gateways do a few hellos after a fault, and bear that links end."""
 
 
 class TreeGateway(Gateway):
@@ -26,6 +30,7 @@ class TreeGateway(Gateway):
         neighbour_port: of the one that it dials, if any.
         max_bytes: of its log.
         mode: of the tree.
+        hello_s: a neighbour of which nothing comes for three of these is dead.
 
     """
 
@@ -36,6 +41,7 @@ class TreeGateway(Gateway):
         neighbour_port: int | None,
         max_bytes: int,
         mode: str = "flood",
+        hello_s: float = HELLO_S,
     ) -> None:
         folder.mkdir()
         super().__init__(folder, "write")
@@ -45,7 +51,8 @@ class TreeGateway(Gateway):
         self.config.write_text(
             text.replace('id = "gw"', f'id = "{gateway_id}"')
             .replace("discovery = false", f"discovery = false\nneighbours = [{neighbours}]")
-            .replace("[tree]", "[tree]\nhello_s = 0.1\nrepair_interval_s = 0.5\nmode = 'MODE'")
+            .replace("[tree]", "[tree]\nhello_s = HELLO\nrepair_interval_s = 0.5\nmode = 'MODE'")
+            .replace("HELLO", f"{hello_s}")
             .replace("MODE", mode)
             .replace(f"segment_bytes = {256 << 10}", "segment_bytes = 16384")
             .replace(f"max_bytes = {1 << 30}", f"max_bytes = {max_bytes}")
@@ -88,7 +95,13 @@ class Chain:
     """Gateways ``a``, ``b``, ...; each but the first dials the one before it."""
 
     def __init__(
-        self, folder: Path, count: int = 3, *, max_bytes: int = 1 << 20, mode: str = "flood"
+        self,
+        folder: Path,
+        count: int = 3,
+        *,
+        max_bytes: int = 1 << 20,
+        mode: str = "flood",
+        hello_s: float = HELLO_S,
     ) -> None:
         self.gateways: list[TreeGateway] = []
         self.paths: list[CutOff] = []
@@ -96,6 +109,7 @@ class Chain:
         self._folder = folder
         self._max_bytes = max_bytes
         self._mode = mode
+        self._hello_s = hello_s
         for _ in range(count):
             self.add()
 
@@ -106,7 +120,9 @@ class Chain:
         if self.gateways:
             self.paths.append(CutOff(self.gateways[-1]))
             port = self.paths[-1].port
-        one = TreeGateway(self._folder / name, name, port, self._max_bytes, self._mode)
+        one = TreeGateway(
+            self._folder / name, name, port, self._max_bytes, self._mode, self._hello_s
+        )
         self.gateways.append(one)
         return one
 

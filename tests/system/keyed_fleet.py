@@ -15,7 +15,7 @@ from pathlib import Path
 
 import fleet_keys
 from brokers import _Process
-from chain import CONVERGE_S
+from chain import CONVERGE_S, HELLO_S
 from mqtt_peer import Peer
 from ports import free_port
 
@@ -73,6 +73,7 @@ port = {self.console_port}
 key_file = "tree.key"
 discovery = false
 neighbours = {dialled}
+hello_s = {HELLO_S}
 repair_interval_s = 0.5
 [log]
 durability = "write"

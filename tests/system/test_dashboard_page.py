@@ -16,7 +16,7 @@ from synthetic_tables import ALERTS, NOW, TELEMETRY, Fleet, put, rows, write_rea
 from cloud_ingest.dashboard.export import export
 from cloud_ingest.query.lake import Lake
 
-pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
+pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow, pytest.mark.drawn(6)]
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&lt;/script><script>alert(2)</script>"
 READY = {

@@ -25,7 +25,7 @@ from gateway.mqtt import Disconnect, ReasonCode
 from tree_handler import batch
 from tree_handler.batch import Epoch
 
-AT_ONCE_S = 5.0
+AT_ONCE_S = 15.0
 """From the end of a reload, on a busy machine."""
 RECONNECT_S = 15.0
 """A gateway dials again after 0.1 to 5 s."""

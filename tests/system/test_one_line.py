@@ -42,6 +42,7 @@ def run(command: list[str], *, stdout: int | IO[Any] = subprocess.PIPE) -> tuple
     return done.returncode, done.stdout or "", done.stderr
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
 def test_a_full_device_is_one_line(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
@@ -50,6 +51,7 @@ def test_a_full_device_is_one_line(arguments: list[str]) -> None:
     assert (code, said) == (2, f"{line}(`df -h` shows how full it is), and repeat this\n")
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
 def test_a_reader_that_has_gone_is_one_line(arguments: list[str]) -> None:
     reading, writing = os.pipe()

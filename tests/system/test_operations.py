@@ -17,7 +17,7 @@ from mqtt_peer import Peer
 from gateway.demo.fleet import Fleet
 from gateway.mqtt import Disconnect, Publish, ReasonCode, Version
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.drawn(4)]
 
 NORTH, SOUTH, ROOT = "gw-north", "gw-south", "gw-root"
 

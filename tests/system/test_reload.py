@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chain import CONVERGE_S, TreeGateway
+from chain import CONVERGE_S, HELLO_S, TreeGateway
 from load import Load
 
 
@@ -120,7 +120,7 @@ async def test_a_wrong_file_changes_nothing_and_says_which_field(
         a.change(r"^discovery = false\nneighbours = .*$", text)
         assert "nothing is read again" in await a.said(why)
     await a.neighbours(lambda links: links == {"b"})
-    a.config.write_text(good.replace("hello_s = 0.1", "hello_s = 0.2"))
+    a.config.write_text(good.replace(f"hello_s = {HELLO_S}", "hello_s = 0.2"))
     a._signal(signal.SIGHUP)
     await a.said("tree.hello_s has changed: that takes a restart")
     assert [line for line in a.lines if "is down" in line] == []

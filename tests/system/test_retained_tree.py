@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from chain import Chain, retains
+from chain import OFTEN_S, Chain, retains
 from mqtt_peer import Peer
 
 from gateway.mqtt import PubAck, Publish, Will
@@ -97,7 +97,7 @@ async def test_a_gateway_with_an_empty_disk_gets_all_that_is_retained_after_logs
 async def test_who_subscribed_before_a_cut_is_told_once_of_what_the_log_lost_meanwhile(
     tmp_path: Path,
 ) -> None:
-    async with Chain(tmp_path, 2, max_bytes=64 << 10) as chain:
+    async with Chain(tmp_path, 2, max_bytes=64 << 10, hello_s=OFTEN_S) as chain:
         a, b = chain.gateways
         await a.publish({"state": b"old", "other": b"same"})
         await chain.all_retain({"state": b"old", "other": b"same"})

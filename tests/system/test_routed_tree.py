@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chain import CONVERGE_S, Chain, TreeGateway
+from chain import CONVERGE_S, HELLO_S, Chain, TreeGateway
 from mqtt_peer import Peer
 
 from gateway.coap.client import request
@@ -225,7 +225,7 @@ key_file = "{a.config.parent}/tree.key"
 tls = "off"
 discovery = false
 neighbours = ["127.0.0.1:{a.port}"]
-hello_s = 0.1
+hello_s = {HELLO_S}
 mode = "routed"
 """
         )

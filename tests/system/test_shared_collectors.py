@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from brokers import _Process
-from chain import CONVERGE_S, Chain, TreeGateway
+from chain import CONVERGE_S, HELLO_S, Chain, TreeGateway
 from deltalake import DeltaTable
 
 from cloud_ingest.collector.ownership import owner_of
@@ -42,7 +42,7 @@ key_file = "{neighbour.config.parent}/tree.key"
 tls = "off"
 discovery = false
 neighbours = ["127.0.0.1:{neighbour.port}"]
-hello_s = 0.1
+hello_s = {HELLO_S}
 repair_interval_s = 0.5
 mode = "{mode}"
 """

@@ -100,6 +100,7 @@ async def begin(fleet: Fleet, mode: str, thief_capability: float) -> list[FleetG
     return [a, b, x]
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("mode", "thief_capability"),
     [
@@ -149,6 +150,7 @@ async def test_a_stolen_gateway_forges_nothing_of_others(
     assert "forged" in {told["why"] for one in (a, b) for told in kept(one)}
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("mode", ["flood", "routed"])
 async def test_a_stolen_gateway_hands_over_nothing_retained_that_nobody_wrote(
     fleet: Fleet, mode: str

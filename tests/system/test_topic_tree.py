@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chain import CONVERGE_S, TreeGateway
+from chain import CONVERGE_S, HELLO_S, OFTEN_S, TreeGateway
 from mqtt_peer import Peer
 from test_routed_tree import send, status, subscriber
 
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.timeout(240)
 class Mesh:
     """Gateways ``a``, ``b``, ... each of which dials those before it; ``a`` is the tree's root."""
 
-    def __init__(self, folder: Path, count: int) -> None:
+    def __init__(self, folder: Path, count: int, hello_s: float) -> None:
         self.gateways: list[TreeGateway] = []
         for number in range(count):
             name = chr(ord("a") + number)
-            one = TreeGateway(folder / name, name, None, 1 << 20, "topic")
+            one = TreeGateway(folder / name, name, None, 1 << 20, "topic", hello_s)
             dialled = ", ".join(f'"127.0.0.1:{other.port}"' for other in self.gateways)
             text = one.config.read_text()
             assert "neighbours = []" in text
@@ -48,8 +48,8 @@ class Mesh:
 
 
 @asynccontextmanager
-async def mesh_of(folder: Path, count: int) -> AsyncIterator[Mesh]:
-    mesh = Mesh(folder, count)
+async def mesh_of(folder: Path, count: int, hello_s: float) -> AsyncIterator[Mesh]:
+    mesh = Mesh(folder, count, hello_s)
     await asyncio.gather(*(one.start() for one in mesh.gateways))
     try:
         yield mesh
@@ -59,7 +59,7 @@ async def mesh_of(folder: Path, count: int) -> AsyncIterator[Mesh]:
 
 async def test_a_message_between_two_members_passes_no_third_gateway(tmp_path: Path) -> None:
     """The common tree is a star around ``a``; the overlay of ``b`` and ``c`` does without it."""
-    async with mesh_of(tmp_path, 4) as mesh:
+    async with mesh_of(tmp_path, 4, HELLO_S) as mesh:
         _, b, c, _ = mesh.gateways
         async with subscriber(c, "bc/#") as reader:
             await send(b, "bc/1", "advertised")
@@ -81,7 +81,7 @@ async def test_a_message_between_two_members_passes_no_third_gateway(tmp_path: P
 
 
 async def test_when_the_root_of_an_overlay_dies_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
-    async with mesh_of(tmp_path, 4) as mesh:
+    async with mesh_of(tmp_path, 4, OFTEN_S) as mesh:
         _, b, c, d = mesh.gateways
         async with subscriber(b, "t"):
             pass  # its session is kept

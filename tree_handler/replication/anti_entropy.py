@@ -52,7 +52,7 @@ class AntiEntropy:
 
     def link_up(self, link: int) -> None:
         """A neighbour is there."""
-        self._neighbours[link] = ToldNeighbour(self.must_prove)
+        self._neighbours[link] = ToldNeighbour(self.have, self.must_prove)
 
     def link_down(self, link: int, now: float) -> list[SendRequest]:
         """The neighbour is gone; what it was asked for may be asked of others."""
@@ -205,7 +205,7 @@ class AntiEntropy:
             for other in self._neighbours.values()
             if other.asked is not None and now - other.begun_at < HELD_S and not other.is_left_alone
         ]
-        lacking = sorted(state.askable(self.have), key=lambda row: _first_control(row[0]))
+        lacking = sorted(state.askable(), key=lambda row: _first_control(row[0]))
         request = Request.of(
             (
                 (key, _without(wanted, key, asked).without(state.put_off.get(key, _NOTHING)))
@@ -237,7 +237,7 @@ class AntiEntropy:
         if state is None:
             return []
         state.unanswered = 0
-        if state.late and (state.asked is None or state.lacks_of_request(self.have)):
+        if state.late and (state.asked is None or state.lacks_of_request()):
             state.late -= 1
             state.was_late = True
             state.asked_at = now
@@ -307,8 +307,7 @@ class AntiEntropy:
     def is_catching_up(self) -> bool:
         """Whether neighbours said that they have what is lacking here."""
         return any(
-            state.asked is not None
-            or any(self.is_flooded(stream) for stream, _ in state.askable(self.have))
+            state.asked is not None or any(self.is_flooded(stream) for stream, _ in state.askable())
             for state in self._neighbours.values()
             if not state.is_left_alone
         )
@@ -347,14 +346,18 @@ class AntiEntropy:
 
     def said_to_be_of(self) -> list[Epoch]:
         """The streams of which neighbours say that there was something behind all that came."""
-        said = (
-            stream for state in self._neighbours.values() for stream in state.says_more(self.have)
-        )
+        said = (stream for state in self._neighbours.values() for stream in state.says_more())
         return [
             stream
             for stream in dict.fromkeys(said)
             if self.is_flooded(stream) and not is_over(self.have, stream)
         ]
+
+    def are_sought_no_more(self, streams: Iterable[Epoch]) -> None:
+        """What neighbours say of these was sought for long enough, until one tells it again."""
+        for stream in streams:
+            for state in self._neighbours.values():
+                state.is_sought_no_more(stream)
 
     def said_to_be(self, streams: Iterable[Epoch], most: int) -> dict[Epoch, Intervals]:
         """What that is, and none of them can send: of each stream the first numbers."""
@@ -362,7 +365,7 @@ class AntiEntropy:
         for stream in streams:
             said = Intervals()
             for state in self._neighbours.values():
-                said.update(state.says(stream, self.have.get(stream, _NOTHING)))
+                said.update(state.says(stream))
             for theirs in self.can_send(stream):
                 said = said.without(theirs)
             found |= Request.of([(stream, said)], most).wanted

@@ -54,9 +54,16 @@ class Hearsay:
         for stream in streams:
             tried = before.get(stream) or _Tried(now, self.interval_s)
             self._tried[stream] = tried
-            if tried.due_at <= now < tried.since + self.gone_s and len(found) < MAX_STREAMS:
+            if tried.due_at <= now and len(found) < MAX_STREAMS:
                 found.append(stream)
         return found
+
+    def over(self, now: float) -> list[Epoch]:
+        """Return what was sought for as long as it is; nothing is known of it any more."""
+        over = [one for one, tried in self._tried.items() if now >= tried.since + self.gone_s]
+        for stream in over:
+            del self._tried[stream]
+        return over
 
     def sought(self, streams: Iterable[Epoch], now: float) -> None:
         """These are sought now."""

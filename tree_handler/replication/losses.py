@@ -77,6 +77,10 @@ class Losses:
         """Return of which streams it is time to seek what neighbours say without a proof."""
         return self._hearsay.due(said, now)
 
+    def in_vain(self, now: float) -> list[Epoch]:
+        """Return of which of them it was sought for so long that it is not any more."""
+        return self._hearsay.over(now)
+
     def seek(
         self,
         missing: Mapping[Epoch, Intervals],

@@ -265,6 +265,7 @@ class Repairing:
         return [*actions, *(lost or self._seek(missing, now))]
 
     def _seek(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
+        self._neighbours.are_sought_no_more(self._losses.in_vain(now))
         due = self._losses.due_of(self._neighbours.said_to_be_of(), now)
         return self._losses.seek(missing, now, self._neighbours.said_to_be(due, MAX_NUMBERS))
 

@@ -42,8 +42,14 @@ class ToldNeighbour:
     What it says that it has is believed as far as it sends it, where batches are sealed
     (``must_prove``): what it sent and did not prove, what it did not send though it said so again,
     and all of it while it answers nothing, counts as not there.
+
+    Args:
+        have: what this gateway covers, by stream; kept up to date by its owner.
+        must_prove: see above.
+
     """
 
+    have: Mapping[Epoch, Intervals]
     must_prove: bool
     picture: Summary = field(default_factory=Summary)
     """All that it has told."""
@@ -135,19 +141,21 @@ class ToldNeighbour:
     def _ask_later(self, timeout_s: float, doublings: int, now: float) -> None:
         self.ask_again_at = now + min(timeout_s * 2 ** min(doublings, 32), ASKED_AGAIN_MAX_S)
 
-    def lacks_of_request(self, have: Mapping[Epoch, Intervals]) -> bool:
+    def lacks_of_request(self) -> bool:
         """Return whether anything that it was asked for has not come, nor is among what is here."""
         return self.asked is not None and any(
             len(
-                numbers.without(have.get(stream, _NOTHING)).without(self.came.get(stream, _NOTHING))
+                numbers.without(self.have.get(stream, _NOTHING)).without(
+                    self.came.get(stream, _NOTHING)
+                )
             )
             for stream, numbers in self.asked.wanted.items()
         )
 
-    def askable(self, have: Mapping[Epoch, Intervals]) -> Iterator[tuple[Epoch, Intervals]]:
+    def askable(self) -> Iterator[tuple[Epoch, Intervals]]:
         """All that is not among what is here and it can be asked for, by stream."""
         for stream in list(self.unlike):
-            wanted = self._believed(stream).without(have.get(stream, _NOTHING))
+            wanted = self._believed(stream).without(self.have.get(stream, _NOTHING))
             if len(wanted):
                 yield stream, wanted
             else:
@@ -157,25 +165,34 @@ class ToldNeighbour:
         """It has told more of a stream, or there is less of it here."""
         if stream in self.picture.have:
             self.unlike[stream] = None
-            if self.must_prove:
+            if self.must_prove and self._is_beyond(stream):
                 self.beyond[stream] = None
                 if len(self.beyond) > MAX_BEYOND:
                     del self.beyond[next(iter(self.beyond))]
 
-    def says_more(self, have: Mapping[Epoch, Intervals]) -> Iterator[Epoch]:
+    def says_more(self) -> Iterator[Epoch]:
         """The streams of which it says that it has or had something behind all that came here."""
-        told = self.picture.have
         for stream in list(self.beyond):
-            if stream in told and told[stream].last > have.get(stream, _NOTHING).last:
+            if self._is_beyond(stream):
                 yield stream
             else:
                 del self.beyond[stream]
 
-    def says(self, stream: Epoch, have: Intervals) -> Intervals:
+    def _is_beyond(self, stream: Epoch) -> bool:
+        told, last = self.picture.have.get(stream, _NOTHING), self.have.get(stream, _NOTHING).last
+        return told.last > last and (stream not in self.false or len(self.says(stream)) > 0)
+
+    def says(self, stream: Epoch) -> Intervals:
         """What that is, but for what it was found out not to have."""
-        said = kept_from(self.picture.have.get(stream, _NOTHING), have.last + 1)
+        behind = self.have.get(stream, _NOTHING).last + 1
+        said = kept_from(self.picture.have.get(stream, _NOTHING), behind)
         false = self.false.get(stream)
         return said if false is None else said.without(false)
+
+    def is_sought_no_more(self, stream: Epoch) -> None:
+        """What it says that there is behind all that came here was sought for long enough, until it
+        tells of the stream again."""
+        self.beyond.pop(stream, None)
 
     def kept(self, stream: Epoch) -> Intervals:
         """What it can send of a stream."""

@@ -192,6 +192,23 @@ class Accounts:
             account.claim_at = min(account.claim_at, now + CLAIM_AFTER_S)
             self.due_at = min(self.due_at, account.claim_at)
 
+    def asks(self, gateway_id: str, epoch: int, numbers: Intervals, now: float) -> None:
+        """A gateway asks for these: it has not all any more that it said it has.
+
+        So these are claimed until it says so again. Without a claim it would not hear that its
+        request was answered where the answer is lost, and would repeat for ever what is answered
+        once.
+        """
+        account = self._account(gateway_id, epoch)
+        lacking = Intervals() if account is None else numbers.common(account.wanted)
+        if account is None or not lacking.before(account.covered + 1):
+            return
+        account.covered = next(iter(lacking))[0] - 1
+        if account.claim_at == math.inf and self._is_open(epoch, account):
+            account.wait_s = CLAIM_AFTER_S
+            account.claim_at = now + CLAIM_AFTER_S
+            self.due_at = min(self.due_at, account.claim_at)
+
     def claim_anew(self, gateway_ids: Collection[str], now: float, *, restarted: bool) -> None:
         """These gateways came into reach: claim what is open at once.
 

@@ -336,10 +336,13 @@ class Interests:
 
         None if a newer one is known, or this very one.
         """
+        old = self._records.get(record.gateway_id)
+        return None if old is not None and record.age <= old.age else self.replace(record)
+
+    def replace(self, record: Interest) -> Interest:
+        """Take a record in whatever is known; the one it replaces, or itself if there is none."""
         gateway_id = record.gateway_id
         old = self._records.get(gateway_id)
-        if old is not None and record.age <= old.age:
-            return None
         self._records[gateway_id] = record
         if old is None:
             self._all = None

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tree_handler import batch
 from tree_handler.batch import Flags, Header
+from tree_handler.errors import BatchError
 from tree_handler.routing.actions import SendRouted
 from tree_handler.routing.locator import Locator
 from tree_handler.routing.wire import Ack, Ask, Carry, Claim, Tell, pack_pairs, signed_part
@@ -120,3 +122,16 @@ class Passing:
             else:
                 found.setdefault(link, []).append(place)
         return found
+
+
+def checked_batch(frame: bytes) -> Header:
+    """Return the header of a batch that came between gateways.
+
+    Raises:
+        BatchError: it is none, or one that does not go this way.
+
+    """
+    header = batch.check(frame)
+    if header.end != len(frame) or header.control or header.local:
+        raise BatchError("routed batch", str(header))
+    return header

@@ -34,7 +34,6 @@ from collections.abc import Mapping, Sequence
 
 from tree_handler import batch
 from tree_handler.batch import MAX_NUMBER, Epoch, Flags, Header, Row
-from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.replication import Replication
 from tree_handler.routing import interest
@@ -44,7 +43,8 @@ from tree_handler.routing.actions import Action, ServeRouted
 from tree_handler.routing.destination import Destination
 from tree_handler.routing.interest import Interest, Interests
 from tree_handler.routing.locator import Locator
-from tree_handler.routing.passing import Passing
+from tree_handler.routing.newest_records import NewestRecords
+from tree_handler.routing.passing import Passing, checked_batch
 from tree_handler.routing.recollection import Recollection
 from tree_handler.routing.runs import Run, Ways, cut
 from tree_handler.routing.wire import (
@@ -83,6 +83,7 @@ class Routed:
     ) -> None:
         self.interests = interests
         self.locator = locator
+        self._records = NewestRecords(interests, core.have, locator)
         self.accounts = Accounts(core.origin, core.epoch)
         for (origin, epoch), numbers in core.have.items():
             if origin == core.origin and epoch != core.epoch:
@@ -139,10 +140,12 @@ class Routed:
         """The locator has news: claim of those who came into reach, at once."""
         if came := self.locator.take_came():
             self.accounts.claim_anew(came, now, restarted=False)
+            for record in self._records.refused_of(came):
+                self.update(record, now)
 
     def update(self, record: Interest, now: float) -> None:
         """A gateway's record has come."""
-        replaced = self.interests.update(record)
+        replaced = self._records.update(record)
         if replaced is record and record.gateway_id != self._own_id:
             self.accounts.met(record.gateway_id, now)
         if replaced is not None and replaced.epoch != record.epoch:
@@ -152,6 +155,7 @@ class Routed:
         """A gateway is gone for good (`away`): it is no destination any more."""
         if gateway_id != self._own_id:
             self.interests.forget(gateway_id)
+            self._records.forget(gateway_id)
             self.accounts.forget(gateway_id)
             self._destination.forget(gateway_id)
             self._waiting.pop(gateway_id, None)
@@ -240,6 +244,7 @@ class Routed:
         if isinstance(message, Tell):
             return self._destination.told(message, now)
         if isinstance(message, Ask):
+            self.accounts.asks(message.asker, message.stream[1], message.ranges, now)
             return self._answer(message)
         self.accounts.covered(message.gateway_id, message.stream[1], message.covered, now)
         return []
@@ -345,7 +350,7 @@ class Routed:
     # -- on the way ------------------------------------------------------------------------------
 
     def _receive_carry(self, link: int, message: Carry, hops: int, now: float) -> list[Action]:
-        header = _checked(message.frame)
+        header = checked_batch(message.frame)
         mine = [pair for pair in message.to if pair[0] == self._own_id]
         onward: frozenset[int] | None = None
         if message.overlay and self._ways is not None:
@@ -386,13 +391,6 @@ class Routed:
 
     def _from_here(self, gateway_id: str, message: Ask | Ack) -> list[Action]:
         return [*self._passing.to(gateway_id, message, None, MAX_HOPS)]
-
-
-def _checked(frame: bytes) -> Header:
-    header = batch.check(frame)
-    if header.end != len(frame) or header.control or header.local:
-        raise BatchError("routed batch", str(header))
-    return header
 
 
 def _first(ranges: Intervals) -> Intervals:

@@ -10,9 +10,9 @@ lines carry 50 kB/s; everybody writes all the time.
 What is checked, each week: in a still network nothing but HELLOs is sent, before and after what
 happens (7); within a stated time all have what any of them has accepted, and retain the same, what
 was deleted included (3); nobody gives up what somebody in reach has, readable or not (3); what was
-lacking is asked for when a neighbour had been late (3). Each quarter, that tables are bounded by
-who there is (6, `years_tables`). And at every instant, that no links form a ring (1) and that
-nothing is given to clients twice (4). Two things are not asked:
+lacking is asked for when a neighbour had been late (3). Each quarter, when all has been still for
+two days, that tables are bounded by who there is (6, `years_tables`). And at every instant, that no
+links form a ring (1) and that nothing is given to clients twice (4). Two things are not asked:
 
 - What a gateway has that linked less than `years_traffic.LINKED_S` before another gave it up: the
   news that it is there was on its way.
@@ -34,7 +34,7 @@ from tree_handler.simulation.report import Report
 from tree_handler.simulation.retained import NOW_US
 from tree_handler.simulation.runs import Options, Simulation
 from tree_handler.simulation.years_fleet import AWAY_S, DAY_S, YearsFleet
-from tree_handler.simulation.years_gateway import YearsGateway
+from tree_handler.simulation.years_gateway import ORIGIN_GONE_S, YearsGateway
 from tree_handler.simulation.years_traffic import LARGE
 from tree_handler.spanning.bpdu import Kind
 from tree_handler.spanning.parameters import Parameters
@@ -44,6 +44,9 @@ YEAR_S: Final = 365 * DAY_S
 WEEKS: Final = 52
 TABLES_EVERY: Final = 13
 """So many weeks apart all tables are looked at."""
+FORGOTTEN_S: Final = 2 * ORIGIN_GONE_S
+"""Before they are, nothing has happened for so long: what neighbours cannot prove is sought for a
+day, and how much that is follows from how many lives of others they remember."""
 RETAINED_HOP_S: Final = 45.0
 """Within this time a retained message must be one link farther, however much is written."""
 SLOW_BYTES_PER_S: Final = 50_000.0
@@ -154,11 +157,13 @@ class YearsSimulation(YearsFleet):
             self.faults.kinds[kind] += kind != "still"
             self._happenings[kind]()
             self._settle(kind)
-            if week % TABLES_EVERY == 0 or week == self._weeks:
-                self._writes.check_tables(self.gateways)
-            self.clock.leap(max(0.0, week * self._apart_s - self.clock.now))
+            are_looked_at = week % TABLES_EVERY == 0 or week == self._weeks
+            left_s = week * self._apart_s - self.clock.now
+            self.clock.leap(max(FORGOTTEN_S if are_looked_at else 0.0, left_s))
             self._writes.expire(self.gateways)
             self._settle("a still week")
+            if are_looked_at:
+                self._writes.check_tables(self.gateways)
 
     def calm(self) -> Report:
         """See `Simulation`: each week found its peace by itself."""

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from gateway import event_loop
 from gateway.broker.inbound.connection import Connection, Service
 from gateway.broker.listeners.websocket import WebSocket, WebSocketRules
 from gateway.event_log.counted_lines import CountedLines
@@ -178,12 +179,11 @@ async def _open(
     listener: Listener, accepted: Callable[[], asyncio.Protocol]
 ) -> list[asyncio.Server]:
     """Listen on all addresses of a listener, or on none."""
-    create = asyncio.get_running_loop().create_server
     servers: list[asyncio.Server] = []
     for host in listener.hosts:
         port = _port_of(servers[0]) if servers else listener.port
         try:
-            servers.append(await create(accepted, host, port, reuse_address=True))
+            servers.append(await event_loop.listen(accepted, host, port))
         except OSError as error:
             _close(servers)
             raise ListenError(listener, host, error) from error

@@ -275,6 +275,7 @@ SHAPES: dict[str, tuple[float, Callable[[int], Delivery]]] = {
 }
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_memory_does_not_grow_with_what_waits_whatever_its_shape(shape: str) -> None:
     allowed, made = SHAPES[shape]

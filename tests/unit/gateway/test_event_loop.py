@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import importlib.util
+import socket
 
 import pytest
 
@@ -43,3 +45,22 @@ def test_a_loop_that_is_not_there_is_an_error(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(event_loop.EventLoopError, match=why):
         event_loop.run(name())
+
+
+async def test_a_port_that_another_takes_between_bind_and_listen_is_an_error_on_each_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = socket.socket()
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    other.bind(("127.0.0.1", 0))
+    port = other.getsockname()[1]
+    bind = socket.socket.bind
+
+    def bind_and_be_late(ours: socket.socket, address: tuple[str, int]) -> None:
+        bind(ours, address)
+        other.listen()
+
+    monkeypatch.setattr(socket.socket, "bind", bind_and_be_late)
+    with other, pytest.raises(OSError, match="Address already in use") as refused:
+        await event_loop.listen(asyncio.Protocol, "127.0.0.1", port)
+    assert refused.value.errno == errno.EADDRINUSE

@@ -105,7 +105,6 @@ def test_any_document_is_records_of_its_gateway_or_none(document: Any) -> None:
 
 async def test_all_gateways_of_a_path_answer_and_who_does_not_is_named() -> None:
     fleet = Fleet(deadline_s=0.05)
-    fleet.holds_time = fleet.is_owed_answers
     async with asking(fleet) as ask:
         every = await ask("GET", "q/*/*/*/probe")
         domain = await ask("GET", "q/campus/*/*/probe", accept=60)
@@ -128,7 +127,6 @@ async def test_all_gateways_of_a_path_answer_and_who_does_not_is_named() -> None
 
 async def test_a_long_answer_of_many_comes_in_blocks() -> None:
     fleet = Fleet(deadline_s=0.05)
-    fleet.holds_time = fleet.is_owed_answers
     async with asking(fleet) as ask:
         answer = await ask("GET", "q/*/*/*/probe?large", accept=60)
     assert len(answer.payload) > 10_000
@@ -137,7 +135,6 @@ async def test_a_long_answer_of_many_comes_in_blocks() -> None:
 
 async def test_the_policy_here_is_asked_for_each_of_many() -> None:
     fleet = Fleet(deadline_s=0.05)
-    fleet.holds_time = fleet.is_owed_answers
     rules = [Rule(DENY, "GET", "/probe", "*", ("campus/north/gw-north",))]
     policy = Policy(PolicyRules(rules=rules, default_roles=frozenset({"reader"}), public=("/",)))
     fleet.root.access.follow(policy)

@@ -104,7 +104,6 @@ async def test_what_all_answer_soon_is_one_answer_that_is_no_observation(
 ) -> None:
     monkeypatch.setattr(remote_gathering, "GROWTH_S", 600.0)
     fleet = Fleet(deadline_s=0.05)
-    fleet.holds_time = fleet.is_owed_answers
     async with asking(fleet) as ask:
         answer = await ask("GET", "q/*/*/*/probe", accept=60, observe=0)
     assert answer.opt.observe is None

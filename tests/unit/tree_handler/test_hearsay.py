@@ -103,3 +103,33 @@ def test_what_neighbours_can_send_is_not_counted_as_sought_in_vain_however_long_
         while now < began + 2 * DAY_S and not hearsay.due([ORIGIN], now):
             now += 600.0
     assert now >= began + DAY_S
+
+
+def test_what_was_sought_in_vain_for_a_day_takes_no_memory_until_it_is_told_again() -> None:
+    seeker = Seeker()
+    seeker.is_told(trimmed(100), 1.0)
+    for now in range(60, int(2 * DAY_S), 600):
+        seeker.go_on(float(now))
+    assert names_in(seeker.core) == set()
+    times = len(seeker.sought)
+    seeker.is_told(trimmed(100), 2 * DAY_S)
+    seeker.go_on(2 * DAY_S + 60.0)
+    assert len(seeker.sought) == times + 1
+
+
+def test_of_what_is_here_as_well_no_room_is_taken_from_what_is_not() -> None:
+    seeker = Seeker()
+    have = {(f"gw-{number}", 1): Intervals([(1, 9)]) for number in range(2 * MAX_BEYOND)}
+    seeker.core.have.update({stream: Intervals(numbers) for stream, numbers in have.items()})
+    seeker.is_told(trimmed(100), 1.0)
+    for at in range(0, len(have), MAX_BEYOND):
+        some = dict(list(have.items())[at : at + MAX_BEYOND])
+        seeker.is_told(Summary(some, dict.fromkeys(some, 10)), 1.0)
+    seeker.go_on(5.0)
+    assert seeker.sought == [(5.0, {ORIGIN: Intervals([(81, 100)])})]
+
+
+def names_in(core: Replication) -> set[Epoch]:
+    """The streams of which anything is kept of what neighbours say beyond what is here."""
+    losses, neighbours = core.repair._losses, core.repair._neighbours._neighbours.values()
+    return {*losses._hearsay._tried}.union(*(state.beyond for state in neighbours))

@@ -261,6 +261,22 @@ def test_what_a_running_gateway_finds_lost_is_asked_of_its_origin_though_it_was_
     assert world.wanting.core.covered(("gw-0", 1)) == Intervals([(1, 2)])
 
 
+def test_an_answer_that_is_lost_on_the_way_is_made_again_though_nothing_was_claimed() -> None:
+    world = World()
+    world.line.lose = set()
+    world.origin.publish("t/1")
+    world.line.wait(60)
+    world.line.lose = {(0, 1)}
+    loses(world, 1)
+    world.line.wait(5)
+    world.line.lose = set()
+    world.line.wait(30)
+    assert world.wanting.got == ["t/1", "t/1"]
+    before = len(world.line.carried)
+    world.line.wait(300)
+    assert len(world.line.carried) == before
+
+
 def test_it_is_asked_for_until_the_origin_is_in_reach_and_then_all_is_quiet() -> None:
     world = World()
     world.line.lose = set()

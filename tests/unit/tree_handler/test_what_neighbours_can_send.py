@@ -89,7 +89,7 @@ def test_all_that_a_neighbour_can_send_of_what_is_lacking_is_found(
             case _:
                 have.pop(stream, None)
                 neighbours.forget([stream])
-        found = {one: str(list(wanted)) for one, wanted in state.askable(have)}
+        found = {one: str(list(wanted)) for one, wanted in state.askable()}
         assert found == by_looking_at_all(state, have), (what, stream, first, last)
 
 
@@ -101,8 +101,8 @@ def test_a_stream_whose_refusals_are_forgotten_for_want_of_room_is_asked_for_aga
     neighbours.told(LINK, Summary(told))
     for stream in told:
         neighbours.refused(LINK, batch.passed(stream, 1, 3)[1])
-        assert len(dict(neighbours._neighbours[LINK].askable({}))) >= most - stream[1]
-    assert list(dict(neighbours._neighbours[LINK].askable({}))) == [("a", 1)]
+        assert len(dict(neighbours._neighbours[LINK].askable())) >= most - stream[1]
+    assert list(dict(neighbours._neighbours[LINK].askable())) == [("a", 1)]
 
 
 def test_what_is_the_same_here_is_looked_at_once_and_not_each_time() -> None:
