@@ -86,7 +86,7 @@ class ManyGateways:
 
     async def run(self, *arguments: str) -> str:
         """Run a command, which has to succeed; returns what it printed."""
-        asked = asking_at(self.fleet.served.coap_port, *arguments)
+        asked = asking_at(self.fleet.served.coap_port, *arguments, "--timeout", f"{LIMIT_S}")
         async with asyncio.timeout(LIMIT_S):
             code = await asyncio.to_thread(cli.main, asked)
         out, err = self._capsys.readouterr()
