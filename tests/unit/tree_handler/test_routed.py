@@ -326,7 +326,7 @@ def test_of_an_origin_s_words_on_the_end_of_a_life_the_last_counts() -> None:
     first = [row for row in line.logs[0] if row[1].control or row[1].first == 1]
     line.restart(0, epoch=8).publish("t/x")
     line.run()
-    assert b.core._order._ends == {("gw-0", 1): 2}
+    assert b.core._order._ends == {"gw-0": {1: 2}}
     line.logs[0][:] = first
     line.lose = set()
     last = line.restart(0, epoch=9)
