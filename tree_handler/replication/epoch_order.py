@@ -36,6 +36,9 @@ NUMBERED_AS: Final = 1
 MAX_NAMED: Final = 256
 """Earlier epochs that an origin tells of, the latest ones; who waits for older ones is told by
 nobody."""
+MAX_ENDS: Final = 2 * MAX_NAMED
+"""Of one origin, by all that it has told in all its lives: each costs a look in every round. Older
+ones are waited for only as far as they are here."""
 SIZE: Final = MessageSize(16 * 1024, 4 * MAX_NAMED + LATER_ELEMENTS, MAX_NAMED)
 
 
@@ -81,7 +84,8 @@ class EpochOrder:
         self._own, self._own_epoch = own
         self._own_open = {own[1], *(epoch for origin, epoch in have if origin == own[0])}
         self._have = have
-        self._ends: dict[Epoch, int] = {}
+        self._ends: dict[str, dict[int, int]] = {}
+        """By origin and epoch."""
         self._opened: dict[str, int] = {}
         self._epochs: dict[str, set[int]] = {}
         self.waiting: dict[str, set[int]] = {}
@@ -116,16 +120,22 @@ class EpochOrder:
         is_latest = header.epoch > self._named.get(header.origin, (0, _NO_EPOCHS))[0]
         if is_latest:
             self._named[header.origin] = header.epoch, named
+        origin = header.origin
+        ends = self._ends.setdefault(origin, {})
         for epoch, last in named.items():
-            stream = (header.origin, epoch)
+            stream = (origin, epoch)
             is_earlier = 0 < epoch < header.epoch and 0 < last < 1 << 63
             if is_earlier and not is_over(self._have, stream):
-                self._ends[stream] = self._end_after(stream, last, is_latest=is_latest)
-                self._epochs.setdefault(header.origin, set()).add(epoch)
+                ends[epoch] = self._end_after(stream, last, is_latest=is_latest)
+                self._epochs.setdefault(origin, set()).add(epoch)
+        for epoch in sorted(ends)[:-MAX_ENDS]:
+            del ends[epoch]
+            if (origin, epoch) not in self._have:
+                self._epochs[origin].discard(epoch)
 
     def _end_after(self, stream: Epoch, last: int, *, is_latest: bool) -> int:
         """Where a stream ends after one more word on it, which may come behind a later one."""
-        said = self._ends.get(stream, 0)
+        said = self._end_said(stream)
         if not self._from_origin_alone:
             return max(last, said)
         if is_latest:  # an origin that has lost its end since sends no more than it says now
@@ -139,8 +149,9 @@ class EpochOrder:
         self._opened[origin] = last
         # What still comes of an earlier one is late: nothing waits for it any more.
         self._epochs[origin] = {e for e in self._epochs.get(origin, ()) if e >= last}
-        for epoch in [e for name, e in self._ends if name == origin and e < last]:
-            del self._ends[origin, epoch]
+        ends = self._ends.get(origin, {})
+        for epoch in [epoch for epoch in ends if epoch < last]:
+            del ends[epoch]
         waiting = self.waiting.get(origin, set())
         due = sorted(epoch for epoch in waiting if epoch <= last)
         waiting.difference_update(due)
@@ -167,12 +178,15 @@ class EpochOrder:
     def forget(self, streams: Iterable[Epoch]) -> None:
         """Nothing waits for these any more, wherever they were said to end."""
         for stream in streams:
-            self._ends.pop(stream, None)
+            self._ends.get(stream[0], {}).pop(stream[1], None)
             self._epochs.get(stream[0], set()).discard(stream[1])
 
     def end(self, stream: Epoch) -> int:
         """Where a stream of clients' messages ended, as its origin told last; 0 if it did not."""
         return self._named.get(stream[0], (0, _NO_EPOCHS))[1].get(stream[1], 0)
+
+    def _end_said(self, stream: Epoch) -> int:
+        return self._ends.get(stream[0], {}).get(stream[1], 0)
 
     def lost_by_origins(self) -> dict[Epoch, Intervals]:
         """What is missing of others' earlier streams behind the end that their origin told last.
@@ -191,7 +205,7 @@ class EpochOrder:
 
     def expected(self) -> dict[Epoch, int]:
         """Up to which number each stream must come that something waits for."""
-        ends = dict(self._ends)
+        ends = {(one, epoch): last for one, of in self._ends.items() for epoch, last in of.items()}
         for origin, epochs in self.waiting.items():
             begins = [(CONTROL_PREFIX + origin, epoch) for epoch in epochs]
             ends |= {stream: 1 for stream in begins if not is_over(self._have, stream)}
@@ -271,7 +285,7 @@ class EpochOrder:
         have = self._have.get(stream, _NOTHING)
         last = have.last
         if last_known is not None:
-            last = max(last, self._ends.get(stream, 0), last_known(stream))
+            last = max(last, self._end_said(stream), last_known(stream))
         return have.contiguous_from(1) >= last
 
     def _is_forgotten(self, stream: Epoch) -> bool:

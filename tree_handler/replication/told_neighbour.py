@@ -171,8 +171,8 @@ class ToldNeighbour:
         """Take that it has these; return whether there is room to know it."""
         have = self.picture.have
         known = have.get(stream)
-        is_over = self.told_ranges + len(numbers) > MAX_TOLD_RANGES
-        if is_over or (known is None and len(have) >= MAX_TOLD_STREAMS):
+        is_full = self.told_ranges + len(numbers) > MAX_TOLD_RANGES
+        if is_full or (known is None and len(have) >= MAX_TOLD_STREAMS):
             return False
         if known is None:
             have[stream] = numbers
@@ -188,8 +188,8 @@ class ToldNeighbour:
         over = self.picture.over
         known = over.get(name)
         more = len(epochs) - (0 if known is None else len(known))
-        is_over = self.told_ranges + more > MAX_TOLD_RANGES
-        if is_over or (known is None and len(over) >= MAX_TOLD_STREAMS):
+        is_full = self.told_ranges + more > MAX_TOLD_RANGES
+        if is_full or (known is None and len(over) >= MAX_TOLD_STREAMS):
             return False
         over[name] = epochs
         self.told_ranges += more

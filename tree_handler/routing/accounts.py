@@ -41,6 +41,8 @@ class Account:
         claim_at: when the last number is claimed next; infinity once it is covered.
         wait_s: how long after that again.
         answered: which of its requests was answered last; 0 if none was.
+        dropped: up to here the log dropped numbers that it had not said it has: what came behind
+            them waits for the word that they do not come.
 
     """
 
@@ -49,6 +51,7 @@ class Account:
     claim_at: float = math.inf
     wait_s: float = CLAIM_AFTER_S
     answered: int = 0
+    dropped: int = 0
 
     @property
     def owed(self) -> Intervals:
@@ -300,7 +303,9 @@ class Accounts:
             stream.for_everybody = stream.for_everybody.without(dropped)
             for account in stream.accounts.values():
                 left = account.wanted.without(dropped)
-                self.lost += account.owed.common(dropped).count()
+                gone = account.owed.common(dropped)
+                self.lost += gone.count()
+                account.dropped = max(account.dropped, gone.last)
                 account.wanted = left
                 if not self._is_open(epoch, account):
                     account.claim_at = math.inf
@@ -347,8 +352,9 @@ class Accounts:
 
         Of an earlier epoch all is told to its end: messages of the next one wait for that.
         """
-        goal = account.wanted.last if epoch == self.epoch else self.streams[epoch].last
-        return goal > account.covered
+        if epoch != self.epoch:
+            return self.streams[epoch].last > account.covered
+        return max(account.wanted.last, account.dropped) > account.covered
 
     def _tell_ends(self, gateway_id: str, epoch: int, now: float) -> None:
         """A gateway gets its first message of an epoch: tell it how the earlier ones ended."""

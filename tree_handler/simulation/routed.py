@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self, cast
 
 from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags
 from tree_handler.intervals import Intervals
+from tree_handler.replication.epochs_over import is_over
 from tree_handler.replication.losses import UNDER_WAY_INTERVALS
 from tree_handler.replication.replication import Lost
 from tree_handler.simulation.checks import right_roots
@@ -155,6 +156,8 @@ class RoutedTraffic(SimulatedTraffic):
         for _, header in self.disks[origin_id].log:
             if header.origin != origin_id or header.passed:
                 continue
+            if header.control and self._is_over_around(gateway_id, header.stream):
+                continue
             due = Intervals()
             for number in range(header.first, header.last + 1):
                 to = self.ledger.due.get((header.stream, number))
@@ -169,6 +172,12 @@ class RoutedTraffic(SimulatedTraffic):
                 kept_back = kept_back.common(disk.holds()[header.stream])
             if len(kept_back) and not len(lost):
                 yield f"{gateway_id} keeps {header.stream} {kept_back} from clients"
+
+    def _is_over_around(self, gateway_id: str, stream: Epoch) -> bool:
+        """Whether all its neighbours have forgotten a life: then it hears nothing of it, though
+        a log farther off may hold some (decision 17)."""
+        near = [end.peer.host.gateway_id for end in self._gateways[gateway_id].ends.values()]
+        return bool(near) and all(is_over(self.disks[one].have, stream) for one in near)
 
     def _kept_back(self, gateway_id: str, origin_id: str) -> Iterator[str]:
         """What came of an origin and waits though that is there, which may have lost it since."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -33,6 +34,7 @@ class Standing:
     def __init__(self, folder: Path, root: str = OWN) -> None:
         self.reached: frozenset[str] = frozenset()
         self.sent: list[Entry] = []
+        self._told_of_moves: list[Callable[[float], None]] = []
         self.locator = self
         self.exchange = SimpleNamespace(tell_of_trims=lambda _: None, tell_of_losses=lambda _: None)
         self.next_control = 1
@@ -46,8 +48,12 @@ class Standing:
         self.now = 1_000.0
         self.watch = MemberWatch(cast(TreeNode, self), self.members, tree, lambda: self.now)
 
-    def tell_of_moves(self, told: Any) -> None:
-        self.moved = told
+    def tell_of_moves(self, told: Callable[[float], None]) -> None:
+        self._told_of_moves.append(told)
+
+    def moved(self, now: float) -> None:
+        for told in self._told_of_moves:
+            told(now)
 
     def reschedule(self) -> None:
         assert self.watch.next_timer() < math.inf

@@ -188,3 +188,15 @@ def test_as_many_earlier_lives_as_may_be_named_are_read() -> None:
     frame, header = begins(present, dict.fromkeys(range(1, present), 1 << 40))
     order = epoch_order.EpochOrder(("gw-1", 1), {}, [(frame, header)])
     assert order.expected() == {("gw-0", one): 1 << 40 for one in range(2, present)}
+
+
+def test_an_origin_that_names_other_earlier_lives_in_each_life_has_others_wait_for_few() -> None:
+    gateway = Gateway()
+    for life in range(10):
+        named = range(1 + life * epoch_order.MAX_NAMED, 1 + (life + 1) * epoch_order.MAX_NAMED)
+        frame, _ = begins(1_000_000 + life, dict.fromkeys(named, 5))
+        gateway.do(gateway.core.receive_batch(1, frame))
+    waited_for = gateway.core.repair._order.expected()
+    assert len(waited_for) == epoch_order.MAX_ENDS
+    assert max(waited_for) == ("gw-0", 10 * epoch_order.MAX_NAMED)
+    assert sum(map(len, gateway.core.repair._order._epochs.values())) == epoch_order.MAX_ENDS

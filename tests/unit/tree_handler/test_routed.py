@@ -224,6 +224,28 @@ def test_what_is_trimmed_before_it_came_is_counted_at_the_origin() -> None:
     assert b.got == ["t"]
 
 
+def test_what_came_is_handed_out_though_the_origins_log_has_dropped_what_was_before_it() -> None:
+    line = Line(2)
+    a, b = line.nodes
+    b.wants(2, "t/#")
+    line.lose = {(0, 1)}
+    a.publish("t/1")
+    line.run()
+    line.lose = {(1, 0)}  # nor does anything that it asks for come
+    a.publish("t/2")
+    line.run()
+    assert b.got == []
+    line.logs[0].clear()
+    a.routed.trimmed({("gw-0", 1): 3})
+    line.lose = set()
+    line.wait(20)
+    assert b.got == ["t/2"]
+    assert a.routed.accounts.lost == 2, "of the second it had not heard that it came"
+    before = len(line.carried)
+    line.wait(300)
+    assert len(line.carried) == before
+
+
 def test_an_origin_that_restarts_still_knows_what_it_owed_whom() -> None:
     line = Line(2)
     b = line.nodes[1]
@@ -326,7 +348,7 @@ def test_of_an_origin_s_words_on_the_end_of_a_life_the_last_counts() -> None:
     first = [row for row in line.logs[0] if row[1].control or row[1].first == 1]
     line.restart(0, epoch=8).publish("t/x")
     line.run()
-    assert b.core._order._ends == {("gw-0", 1): 2}
+    assert b.core._order._ends == {"gw-0": {1: 2}}
     line.logs[0][:] = first
     line.lose = set()
     last = line.restart(0, epoch=9)
