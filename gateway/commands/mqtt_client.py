@@ -249,9 +249,19 @@ class MqttClient:
             (raw,) = taken
             return decode(raw[0], raw[body_at(raw) :], Version.V5)
         except (OSError, ssl.SSLError) as error:
-            raise MqttClientError(f"the connection was lost: {error}") from error
+            raise MqttClientError(f"the connection was lost: {_ending(error)}") from error
         except PacketError as error:
             raise MqttClientError(f"what came is no MQTT: {error}") from error
+
+
+def _ending(error: OSError) -> str:
+    """What the system or the other end's TLS says, without the name of its source file."""
+    if not isinstance(error, ssl.SSLError):
+        return error.strerror or str(error) or type(error).__name__
+    told = error.reason or str(error)
+    words = told.rpartition("ALERT_")[2].replace("_", " ").lower()
+    is_ours = "ALERT_" in told and ("certificate" in words or words.endswith(" ca"))
+    return f"{words}; --cert and --key show one that the broker takes" if is_ours else words
 
 
 def _needs(reason: int) -> str:

@@ -260,7 +260,9 @@ def test_a_file_in_a_folder_that_it_may_not_look_into_is_named(
     finally:
         folder.chmod(0o700)
     assert done.returncode == 2
-    assert done.stderr == f"hedgerow: {config}: coap.psk_file: {folder}/psk: Permission denied\n"
+    what = f"{config}: coap.psk_file: {folder}/psk: Permission denied"
+    remedy = "it is root's: repeat this as that user, or with sudo"
+    assert done.stderr == f"hedgerow: {what}; {remedy}\n"
 
 
 @pytest.mark.parametrize(
