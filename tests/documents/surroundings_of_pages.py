@@ -294,14 +294,14 @@ def systemds_commands(session: Session) -> None:
 
 
 def first_gateway(session: Session) -> None:
-    """It has begun to serve."""
-    session.wait_for("hedgerow get coap://127.0.0.1/sensors/host/load1")
+    """It has begun to serve, and has told where."""
+    session.wait_for("hedgerow status && hedgerow get coap://127.0.0.1/sensors/host/load1")
 
 
 def first_gateway_ended(session: Session) -> None:
     """Another machine, on which there is no gateway yet."""
     session.end_all()
-    session.wait_for("test ! -e /var/lib/hedgerow/listeners.json")
+    session.wait_for("! pgrep -f '[h]edgerow run'")
     session.do("rm -r /etc/hedgerow /var/lib/hedgerow && mkdir /var/lib/hedgerow")
 
 
