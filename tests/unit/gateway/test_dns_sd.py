@@ -92,11 +92,12 @@ async def test_gateways_link_that_were_found_by_dns_sd_alone(tmp_path: Path) -> 
     fleet = Fleet(tmp_path)
     a, b = fleet.gateway("gw-a"), fleet.gateway("gw-b")
     try:
-        # Else one that is dialled before it has heard of the list knows the other from that.
-        await a.start(name="listed-tree", dns_sd=True, dial_back=False)
-        await b.start(name="listed-tree", dns_sd=True, dial_back=False)
+        # They know each other from nothing else, and no link breaks by itself.
+        tree = {"name": "listed-tree", "dial_back": False, "hello_s": 1.0}
+        await a.start(**tree, dns_sd=True)
+        await b.start(**tree, dns_sd=True)
         await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
-        b.write(name="listed-tree", dial_back=False)
+        b.write(**tree)
         await b.process.reload()
         await until(
             lambda: Address("127.0.0.1", b.port) in a.process._attachment.neighbours._unlisted
