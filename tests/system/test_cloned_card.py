@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import fleet_keys
 import pytest
 from chain import CONVERGE_S, TreeGateway
 from ports import free_port
+from state_copies import copy_of_running
 
 pytestmark = pytest.mark.timeout(300)
 TOLD_S = 60.0
@@ -49,7 +49,7 @@ async def said(gateway: TreeGateway, text: str, limit_s: float = TOLD_S) -> None
 def copied(folder: Path, original: TreeGateway, port: int) -> TreeGateway:
     """A gateway with the same id, whose card is a copy."""
     copy = TreeGateway(folder / "copy", original.gateway_id, port, 1 << 20)
-    shutil.copytree(original.state, copy.state)
+    copy_of_running(original.state, copy.state)
     (copy.state / "listeners.json").unlink()
     return copy
 
