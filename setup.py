@@ -31,7 +31,7 @@ class BuildAtOnce(build_ext):
     """Gives tcc all C files of one extension as a single one, so that it reads the headers once."""
 
     def build_extensions(self) -> None:
-        """See `build_ext`."""
+        """Compile all extensions by tcc; see `build_ext`."""
         # Python's own flags, and mypyc's, are gcc's.
         self.compiler.set_executables(compiler_so="tcc -w -DNDEBUG", linker_so="tcc -shared")
         for extension in self.extensions:

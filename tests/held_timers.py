@@ -11,7 +11,7 @@ import pytest
 
 
 class HeldTimers:
-    """All that are set from now on for exactly so long.
+    """Holds all timers that are set from now on for exactly so long.
 
     A short time limit may pass on a slow machine before that has begun for which the limit is. So a
     test has a long one, waits until all has come as far as it should, and ends the time itself.

@@ -26,9 +26,9 @@ from gateway.printable import printable, printable_in
 from resource_directory.link_format import LinkFormatError, WebLink, parse
 
 POLL_S = 0.3
+"""How often a drain is asked how far it is."""
 LOOK_S = 5.0
 """The last look has so long for its answer, which says what is left to do."""
-"""How often a drain is asked how far it is."""
 
 _JSON = 50
 """The content format application/json (RFC 7252, section 12.3)."""

@@ -255,7 +255,7 @@ class MqttClient:
 
 
 def _ending(error: OSError) -> str:
-    """What the system or the other end's TLS says, without the name of its source file."""
+    """Say in words how a connection broke, without the source file that OpenSSL names."""
     if not isinstance(error, ssl.SSLError):
         return error.strerror or str(error) or type(error).__name__
     told = error.reason or str(error)

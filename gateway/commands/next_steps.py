@@ -90,7 +90,7 @@ def _say_joins(folder: Path, plans: Sequence[GatewayPlan]) -> None:
 
 
 def _own_address(towards: str) -> str:
-    """Where another machine reaches the service of keys here, as ``host:port``."""
+    """Return where another machine reaches the service of keys here, as ``host:port``."""
     family = socket.AF_INET6 if ":" in towards else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as asked:
@@ -153,7 +153,7 @@ def _say_start(folder: Path, unit: Path | str) -> None:
 
 
 def _sudo() -> str:
-    """What stands before a command of root's, for whom it may be no matter of course."""
+    """Return ``sudo`` for commands of root, if this user became root by it."""
     return "sudo " if os.geteuid() == 0 and "SUDO_USER" in os.environ else ""
 
 

@@ -284,7 +284,7 @@ class _Story:
 
 
 def _is_one_tree(statuses: dict[str, dict[str, Any]], root: str, *, gateways: int) -> bool:
-    """Whether all gateways agree on the root and are linked to each other in one tree.
+    """Return whether all gateways agree on the root and are linked to each other in one tree.
 
     Both ends of each link have to say the same of it.
     """
@@ -308,7 +308,7 @@ def _is_one_tree(statuses: dict[str, dict[str, Any]], root: str, *, gateways: in
 
 
 def _has_the_collector(statuses: dict[str, dict[str, Any]]) -> bool:
-    """Whether the tree feeds the collector."""
+    """Return whether the tree feeds the collector."""
     return any(
         neighbour["id"] == COLLECTOR and neighbour["forwarding"]
         for status in statuses.values()

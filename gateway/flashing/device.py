@@ -50,7 +50,7 @@ class Wifi(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return f"Wifi({self.ssid!r})"
 
     def key(self) -> str:
-        """What a card has of the passphrase.
+        """Return what is written on the card for the passphrase.
 
         Of WPA2 that is the key in hexadecimal (IEEE 802.11-2020, annex J.4.1): the passphrase is
         not written. SAE has no such key (12.4), so of WPA3 it is the passphrase.

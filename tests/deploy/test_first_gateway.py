@@ -53,7 +53,7 @@ TYPED_AGAIN = ("hedgerow tree", "hedgerow pub")
 
 
 class Reader:
-    """Who does what the page says.
+    """Plays the person who does what the page says.
 
     Args:
         pis: the machines, by name.

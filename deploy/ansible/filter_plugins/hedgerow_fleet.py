@@ -64,10 +64,10 @@ def batches(
         told.values(),
         key=lambda status: (-int(status.get("hops") or 0), status["parent"] is None, status["id"]),
     )
+    # What does not answer disturbs nobody, and nobody knows whose way it is.
+    silent = [host for host in sorted(statuses) if host not in told]
     made: list[list[str]] = []
     for number in sorted(set(ring_of.values())):
-        # What does not answer disturbs nobody, and nobody knows whose way it is.
-        silent = [host for host in sorted(statuses) if host not in told]
         made += [[host] for host in silent if ring_of[host] == number]
         waiting = [one["id"] for one in deepest if ring_of[host_of[one["id"]]] == number]
         while waiting:
