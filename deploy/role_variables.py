@@ -28,9 +28,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from gateway.broker import limits  # noqa: E402
-from gateway.configuration import checks as config_checks  # noqa: E402  # run as a program, its folder is deploy
 from gateway.configuration.config import GatewaySettings  # noqa: E402
-from gateway.configuration.toml_file import IS_THE_FILE  # noqa: E402
+from gateway.toml import checks as config_checks  # noqa: E402  # run as a program, its folder is deploy
+from gateway.toml.toml_file import IS_THE_FILE  # noqa: E402
 
 ROLES = ROOT / "deploy/ansible/roles"
 ROLE = ROLES / "gateway"
@@ -126,7 +126,7 @@ class Key:
 
     @property
     def is_port(self) -> bool:
-        """Whether it is a port, or "off" (see gateway/configuration/toml_file.py)."""
+        """Whether it is a port, or "off" (see gateway/toml/toml_file.py)."""
         return self.is_optional and self.kind is int
 
     @property

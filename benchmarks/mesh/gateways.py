@@ -18,7 +18,7 @@ from benchmarks.fleet_certificates import FleetCertificates
 from benchmarks.mesh.client import PORT
 from benchmarks.mesh.network import Network
 from benchmarks.mesh.relay import end_with_parent
-from gateway.coap.client import ClientError, request
+from gateway.coap_client import ClientError, request
 from gateway.state_folder import listeners_file
 
 START_S = 180.0

@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.certificates import credentials, stores
-from gateway.configuration import checks
 from gateway.configuration.config import ConfigError, LogSection, TreeSection
-from gateway.configuration.toml_file import Fault, hold
 from gateway.credentials.certificate_files import TlsFileError
 from gateway.credentials.crl import Crl
 from gateway.links.link_tls import LinkTls
@@ -18,6 +16,8 @@ from gateway.signing.fleet_keys import SigningFiles
 from gateway.signing.revocations import Revoking
 from gateway.tls.certificates import LINKED_ROLES
 from gateway.tls.context import ClientCertificate, TlsFiles
+from gateway.toml import checks
+from gateway.toml.toml_file import Fault, hold
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 

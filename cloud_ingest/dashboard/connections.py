@@ -12,8 +12,8 @@ import logging
 import ssl
 from typing import Final, cast
 
-from gateway.access.failed_attempts import network_of
 from gateway.shares.connection_room import ConnectionRoom, Standing
+from gateway.shares.failed_attempts import network_of
 from gateway.tls.layer import TlsLayer
 
 CONNECTIONS_MAX: Final = 512

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from cloud_ingest.dashboard.web_sessions import WebSessions
-from gateway.access.failed_attempts import FailedAttempts
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.limits import Limits
 from gateway.policy.action import CONSOLE, Action, Where
 from gateway.policy.policy import Policy
 from gateway.policy.principal import CONSOLE as CONSOLE_USER
 from gateway.policy.principal import LOCAL, Principal
+from gateway.shares.failed_attempts import FailedAttempts
 from gateway.shares.password_checks import PasswordChecks
 
 PATH: Final = "/dashboard"

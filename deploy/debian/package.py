@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.cli import command_line
-from gateway.commands import completion, manual, new_files
+from gateway.commands import completion, new_files
 from gateway.configuration import place
+from gateway.handbook import manual
 from gateway.provisioning.files import SYSTEM_USER
 from gateway.provisioning.texts import SYSTEM_STATE_DIR
 from gateway.provisioning.unit import ServicePlan, unit

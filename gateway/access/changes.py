@@ -22,11 +22,11 @@ from gateway.certificates import stores
 from gateway.certificates.x509_forms import common_name
 from gateway.configuration.config import GatewaySettings
 from gateway.credentials.certificate_files import TlsFileError, certificates, revocation_lists
-from gateway.event_log.audit import AuditTrail
+from gateway.event_log.audit import FILE_NAME, AuditTrail
 from gateway.kept_file import KeptFile
 from gateway.signing.revocations import FILE_NAME as SPREAD
 
-TRAIL, SEEN = "audit.jsonl", "audited.json"
+SEEN = "audited.json"
 _BEGINS = "the trail begins"
 _WITHOUT = "the audit trail does not tell what has changed since this was written, and begins again"
 _WITHOUT_TRAIL = "changes of access that it told of are not known any more"
@@ -70,7 +70,7 @@ def _note(settings: GatewaySettings, who: str, unread: dict[str, str]) -> None:
     after = {field: dict(names) for field, names in _pictures(settings, unread)}
     if before is not None:  # of what can't be read now nothing is known to have changed
         after |= {field: before[field] for field in unread if field in before}
-    trail, kept = AuditTrail(folder / TRAIL), KeptFile(folder / TRAIL, _WITHOUT_TRAIL)
+    trail, kept = AuditTrail(folder / FILE_NAME), KeptFile(folder / FILE_NAME, _WITHOUT_TRAIL)
     if not kept.path.exists() or not kept.path.stat().st_size:
         kept.miss()
     elif before is None:

@@ -10,24 +10,24 @@ from pathlib import Path
 from dtls.errors import KeystoreError
 from dtls.keystore import Keystore
 from dtls.keystore import load as load_keys
-from gateway.access.faults import AccessFileError, read_access_file
+from gateway.access import secure_files
 from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
+from gateway.certificates.expiry import Expiring
 from gateway.coap.oscore import keys as oscore_keys
 from gateway.coap.oscore.keys import OscoreKeys
 from gateway.configuration.config import AccessSection, ConfigError, GatewaySettings
-from gateway.configuration.toml_file import Fault
-from gateway.credentials import secure_files
 from gateway.credentials.crl import Crl
-from gateway.credentials.expiry import Expiring
 from gateway.links.link_tls import LinkTls
 from gateway.policy import policy_file
 from gateway.policy.action import Where
+from gateway.policy.faults import AccessFileError, read_access_file
 from gateway.policy.open_policy import OPEN
 from gateway.policy.policy import Policy, PolicyRules
 from gateway.signing.fleet_keys import SigningFiles
 from gateway.signing.revocations import Revoking
 from gateway.tls.context import Tls
+from gateway.toml.toml_file import Fault
 
 DEFAULT_ROLES = AccessSection().default_roles
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.event_log.counted_lines import CountedLines
+from gateway.toml.toml_file import LimitRangeError
 
 _log = logging.getLogger(__name__)
 
@@ -190,23 +191,6 @@ RANGES: dict[str, tuple[float, float]] = {
     "close_s": (0.1, 3600),
 }
 """The least and the most that each may be."""
-
-
-class LimitRangeError(ValueError):
-    """A limit is out of range; ``where`` is its field.
-
-    Args:
-        where: the field.
-        value: what it was to be.
-        least: what it may be at least.
-        most: and at most.
-
-    """
-
-    def __init__(self, where: str, value: float, least: float, most: float) -> None:
-        self.where = where
-        self.why = f"{value} is not within {least:g} and {most:.0f}"
-        super().__init__(f"{where}: {self.why}")
 
 
 def counted_refusals(now: Callable[[], float]) -> CountedLines:

@@ -21,9 +21,9 @@ from gateway.certificates.authority_folder import AuthorityError, CertifyingKey
 from gateway.certificates.change_notes import ChangeNotes, NotNotedError
 from gateway.certificates.issued import IssuedCertificate, IssuedIndex
 from gateway.certificates.names import is_file_name
+from gateway.certificates.signature_keys import PublicKey
 from gateway.certificates.token_book import TokenBook
 from gateway.event_log import audit
-from gateway.signing.keys import PublicKey
 
 DAYS = 730
 """For so long the certificates of gateways are valid, and the list of what is revoked."""
@@ -84,7 +84,7 @@ class Authority:
 
     def __init__(self, folder: Path, password: bytes | None = None, who: str | None = None) -> None:
         self.folder = folder
-        self.trail = audit.AuditTrail(folder / files.AUDIT)
+        self.trail = audit.AuditTrail(folder / audit.FILE_NAME)
         self.password = password
         self._notes = ChangeNotes(self.trail, who or audit.current_user())
         files.certifying(folder, password)

@@ -29,10 +29,9 @@ from gateway import replaced_file
 from gateway.certificates import private_keys
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.issued import IssuedCertificate, IssuedIndex, IssuedIndexError
-from gateway.signing.keys import PrivateKey, PublicKey
+from gateway.certificates.signature_keys import PrivateKey, PublicKey
 
 CA, CA_KEY, REVOKED, INDEX = "ca.pem", "ca.key.pem", "revoked.pem", "issued.json"
-AUDIT = "audit.jsonl"
 _LOCK = ".lock"
 SECRET, OPEN = 0o600, 0o644
 

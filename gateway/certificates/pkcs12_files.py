@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from gateway.certificates import x509_forms as forms
-from gateway.signing.keys import PrivateKey, is_for_signing
+from gateway.certificates.signature_keys import PrivateKey, is_for_signing
 
 KDF_ROUNDS = 100_000
 """Of PBKDF2 with HMAC-SHA-256: opening a store takes some 50 ms of a PC, for which a gateway that

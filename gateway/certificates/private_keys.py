@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gateway.signing.keys import PrivateKey, PublicKey, is_for_signing
+from gateway.certificates.signature_keys import PrivateKey, PublicKey, is_for_signing
 
 KINDS = ("p256", "ed25519")
 """P-256 is what browsers and small TLS libraries know; Ed25519 signs faster."""

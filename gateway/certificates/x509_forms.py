@@ -12,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gateway.certificates import private_keys
 from gateway.certificates.names import is_address
-from gateway.signing.keys import PrivateKey, PublicKey
+from gateway.certificates.signature_keys import PrivateKey, PublicKey
 from gateway.tls.certificates import LINKED_ROLES
 
 ENROLMENT = "enrolment"

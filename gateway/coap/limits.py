@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
 from dtls.endpoint_limits import EndpointLimits
 from gateway.coap.asked_at_once import held_bytes_least
-from gateway.configuration import checks
-from gateway.configuration.toml_file import hold
+from gateway.toml import checks
+from gateway.toml.toml_file import hold
 
 _SHARES = DEFAULT_LIMITS.shares
 _MOST = 1_000_000_000

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from aiocoap import resource
 
+from gateway.broker.client_roll import ClientRoll
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers
 from gateway.coap.at_hand import AtHand
@@ -41,7 +42,6 @@ from gateway.members.roll import MemberRoll
 from gateway.policy.principal import NAMELESS
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
-from gateway.status.clients import ClientRoll
 from gateway.watched_tasks import WatchedTasks
 from resource_directory.registry import RegistryLimits
 from resource_directory.resources import ResourceDirectory

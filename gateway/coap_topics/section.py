@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gateway.coap_topics.shares import TopicLimits
-from gateway.configuration import checks
-from gateway.configuration.toml_file import Fault, hold
+from gateway.toml import checks
+from gateway.toml.toml_file import Fault, hold
 from tree_handler.remote.resource import MAX_PAYLOAD_BYTES
 
 _DEFAULT = TopicLimits()

@@ -15,8 +15,8 @@ from urllib.parse import quote
 from dtls import keystore
 from dtls.datagrams import join_host_port
 from dtls.errors import KeystoreError
-from gateway.coap import client
-from gateway.coap.client import CoapClient, Response
+from gateway import coap_client as client
+from gateway.coap_client import CoapClient, Response
 from gateway.commands import draining
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import complain, print_json

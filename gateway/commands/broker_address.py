@@ -105,7 +105,7 @@ def _own_certificate(own: OwnGateway) -> Path | None:
     mqtt = own.settings.mqtt
     if mqtt.certificate_file is None or mqtt.certificate_file.suffix.lower() == ".pem":
         return mqtt.certificate_file
-    from gateway.credentials import secure_files  # noqa: PLC0415  # of use with a key store alone
+    from gateway.access import secure_files  # noqa: PLC0415  # of use with a key store alone
     from gateway.credentials.certificate_files import TlsFileError  # noqa: PLC0415
 
     try:

@@ -19,7 +19,6 @@ from gateway.certificates import credentials, founding, pkcs12_files, private_ke
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority, NotIssuedError, ends_within
 from gateway.certificates.authority_folder import (
-    AUDIT,
     OPEN,
     SECRET,
     AuthorityError,
@@ -31,12 +30,13 @@ from gateway.certificates.authority_folder import (
 from gateway.certificates.issued import IssuedCertificate
 from gateway.certificates.names import ALLOWED, is_file_name, is_gateway_id, is_reachable
 from gateway.certificates.pkcs12_files import KeystoreContent, Pkcs12Error, as_pem
+from gateway.certificates.signature_keys import PrivateKey
 from gateway.columns import columns
 from gateway.commands import output, psk_lines
 from gateway.commands.errors import WrongUseError
 from gateway.configuration import place as config_place
+from gateway.event_log import audit
 from gateway.printable import printable
-from gateway.signing.keys import PrivateKey
 from gateway.tls.certificates import LINKED_ROLES
 
 AUTHORITY = "authority"
@@ -251,13 +251,12 @@ def roll_over(options: argparse.Namespace) -> int:
 def show_log(options: argparse.Namespace) -> int:
     """Show the audit trail."""
     from gateway.commands import audit_text  # noqa: PLC0415
-    from gateway.event_log.audit import AuditTrail  # noqa: PLC0415
 
     with named_errors():
         trail = _trail(options)
         if options.config is None:
             trail.parent.stat()  # no authority; a gateway that never ran has nothing to show
-        changes = list(AuditTrail(trail).changes())
+        changes = list(audit.AuditTrail(trail).changes())
     if options.json:
         output.print_json([one.as_json() for one in changes])
     else:
@@ -267,15 +266,14 @@ def show_log(options: argparse.Namespace) -> int:
 
 def _trail(options: argparse.Namespace) -> Path:
     if options.config is None:
-        return _folder(options) / AUDIT
-    from gateway.access import changes as access_audit  # noqa: PLC0415  # of use here alone
+        return _folder(options) / audit.FILE_NAME
     from gateway.configuration import config  # noqa: PLC0415  # of use here alone
 
     try:
         own = config.load(options.config, config.GatewaySettings).gateway
     except config.ConfigError as error:
         raise WrongUseError(str(error)) from error
-    return own.state_dir / access_audit.TRAIL
+    return own.state_dir / audit.FILE_NAME
 
 
 # -- parts -----------------------------------------------------------------------------------------

@@ -12,20 +12,20 @@ from typing import Any
 
 from gateway import exit_codes
 from gateway.access import files as access_files
+from gateway.access import secure_files
+from gateway.access.secure_files import hold_over
 from gateway.commands import remedies
 from gateway.commands.errors import WrongUseError
 from gateway.commands.output import print_json
 from gateway.configuration.config import ConfigError, GatewaySettings
-from gateway.configuration.toml_file import ConfigReading, Fault, byte_fault, read
-from gateway.configuration.toml_lines import KeyLines
-from gateway.credentials import secure_files
-from gateway.credentials.secure_files import hold_over
 from gateway.home_assistant import announcements
+from gateway.process import state
 from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.mqtt_form import JSON
 from gateway.sensors.options import SensorConfigError
 from gateway.signing.revocations import kept_lists
-from gateway.state_folder import state
+from gateway.toml.toml_file import ConfigReading, Fault, byte_fault, read
+from gateway.toml.toml_lines import KeyLines
 
 _PLACE = re.compile(r" \(at line (\d+), column \d+\)")
 _VALUE = re.compile(r"'([^']+)'")

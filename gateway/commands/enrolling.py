@@ -16,10 +16,10 @@ from dtls.datagrams import join_host_port
 from gateway import replaced_file
 from gateway.certificates import private_keys
 from gateway.certificates.authority_folder import OPEN, SECRET
+from gateway.certificates.signature_keys import PrivateKey
 from gateway.certificates.token_book import TokenBook, TokenError, TokenGrant
 from gateway.commands import certifying, output
 from gateway.commands.errors import FailedError, WrongUseError
-from gateway.configuration.checks import host_and_port
 from gateway.enrolment.client import EnrolmentClient, ServiceError, vouched_by
 from gateway.enrolment.desk import EnrolmentDesk
 from gateway.enrolment.requests import TrustedNow
@@ -30,7 +30,7 @@ from gateway.provisioning.files import AUTHORITY
 from gateway.provisioning.grown import GrownFleet, welcome_of_member
 from gateway.provisioning.new_folder import TakenError
 from gateway.provisioning.plan import PlanError
-from gateway.signing.keys import PrivateKey
+from gateway.toml.checks import host_and_port
 
 HOUR_S = 3600.0
 KEY, CERTIFICATE = "gateway.key.pem", "gateway.pem"

@@ -16,6 +16,7 @@ from dtls import private_file
 from gateway import replaced_file
 from gateway.certificates import private_keys
 from gateway.certificates.authority_folder import SECRET
+from gateway.certificates.signature_keys import PrivateKey
 from gateway.commands import certifying, enrolling, new_files, next_steps
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.configuration import config
@@ -25,7 +26,6 @@ from gateway.enrolment.tokens import EnrolmentToken
 from gateway.provisioning import files, new_folder
 from gateway.provisioning.plan import GatewayPlan, PlanError
 from gateway.provisioning.welcome import Welcome
-from gateway.signing.keys import PrivateKey
 
 SYSTEMD = Path("/run/systemd/system")
 """Is there where systemd runs (sd_booted(3))."""

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 
 from gateway.coap.asked_at_once import ASKED_AT_ONCE
-from gateway.coap.client import ClientError, CoapClient, Response
+from gateway.coap_client import ClientError, CoapClient, Response
 from gateway.commands.resource_names import QUERY, SENSORS
 from tree_handler.members.place import NONE
 

@@ -7,9 +7,9 @@ import getpass
 import sys
 from pathlib import Path
 
-from gateway.access.faults import AccessFileError
-from gateway.commands import password_lines
 from gateway.commands.errors import FailedError, WrongUseError
+from gateway.policy.faults import AccessFileError
+from gateway.provisioning import password_lines
 
 
 def run(options: argparse.Namespace) -> int:

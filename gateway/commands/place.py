@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from gateway import replaced_file
 from gateway.commands.errors import WrongUseError
-from gateway.commands.lone_change import alone
-from gateway.configuration.toml_lines import KeyLines
+from gateway.provisioning.lone_change import alone
+from gateway.toml.toml_lines import KeyLines
 
 if TYPE_CHECKING:
     from tree_handler.members.place import Place

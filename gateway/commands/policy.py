@@ -9,7 +9,6 @@ from pathlib import Path
 
 from gateway import exit_codes
 from gateway.access import files as access_files
-from gateway.access.faults import AccessFileError, read_access_file
 from gateway.commands import remedies
 from gateway.commands.errors import WrongUseError
 from gateway.commands.output import print_json
@@ -17,6 +16,7 @@ from gateway.configuration import place as config_place
 from gateway.configuration.config import AccessSection, ConfigError, GatewaySettings, load
 from gateway.policy import policy_file
 from gateway.policy.action import HERE, TOPIC_VERBS, Action, ActionError
+from gateway.policy.faults import AccessFileError, read_access_file
 from gateway.policy.findings import Finding, findings
 from gateway.policy.policy import Policy, PolicyRules
 from gateway.policy.principal import GATEWAY, Principal, PrincipalError

@@ -11,9 +11,9 @@ from collections.abc import Coroutine, Iterator
 from contextlib import aclosing
 from typing import Any, TypeVar
 
+from gateway import coap_client as client
 from gateway import exit_codes
-from gateway.coap import client
-from gateway.coap.client import CoapClient, Response
+from gateway.coap_client import CoapClient, Response
 from gateway.columns import columns
 from gateway.commands import asking, many_resources
 from gateway.commands.errors import FailedError, WrongUseError

@@ -8,7 +8,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.coap.client import CoapClient, NoAnswerError, Response
+from gateway.coap_client import CoapClient, NoAnswerError, Response
 
 NAME_BYTES: Final = 8
 ASKED_ONCE_S: Final = 6.0

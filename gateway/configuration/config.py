@@ -15,14 +15,14 @@ from typing import Any, Final
 
 from dtls import private_file
 from gateway.broker.limits import Limits
-from gateway.configuration import checks
 from gateway.configuration.listener_sections import CoapSection, MqttSection
-from gateway.configuration.toml_file import FILES, IS_THE_FILE, ConfigError, Fault, hold, load
 from gateway.enrolment.section import KeysSection
 from gateway.home_assistant.section import HomeAssistantSection
 from gateway.links.handshake import MIN_KEY_BYTES
 from gateway.links.scope import check_filter
 from gateway.mqtt import FilterError
+from gateway.toml import checks
+from gateway.toml.toml_file import FILES, IS_THE_FILE, ConfigError, Fault, hold, load
 from tree_handler.members.place import Place
 
 __all__ = [

@@ -11,8 +11,8 @@ from gateway.coap.directory.section import DirectorySection
 from gateway.coap.limits import CoapLimits
 from gateway.coap.remote.queries_section import QueriesSection
 from gateway.coap_topics.section import TopicsSection
-from gateway.configuration import checks
-from gateway.configuration.toml_file import ONE_OR_MORE, Fault, hold
+from gateway.toml import checks
+from gateway.toml.toml_file import ONE_OR_MORE, Fault, hold
 
 PORT_FIELDS: Mapping[str, str] = {
     "mqtt": "port",

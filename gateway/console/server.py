@@ -14,10 +14,10 @@ from http import HTTPStatus
 from typing import cast
 
 from gateway import event_loop
-from gateway.access.failed_attempts import network_of
 from gateway.console.exchange import HttpExchange, HttpRequest, Page, RequestError, plain
 from gateway.console.visitors import Refusal, Visitors
 from gateway.shares.connection_room import ConnectionRoom, Standing
+from gateway.shares.failed_attempts import network_of
 from gateway.tls.certificates import CertificateError, PeerCertificate, identify
 from gateway.tls.context import Tls
 from gateway.tls.layer import TlsLayer

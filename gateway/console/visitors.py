@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Collection
 from http import HTTPStatus
 from typing import Final
 
-from gateway.access.failed_attempts import FailedAttempts
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.limits import Limits
 from gateway.console.exchange import HttpRequest
@@ -26,6 +25,7 @@ from gateway.policy.action import CONSOLE, Action
 from gateway.policy.policy import Policy
 from gateway.policy.principal import CERTIFICATE, LOCAL, NAMELESS, STRANGER, Principal
 from gateway.policy.principal import CONSOLE as CONSOLE_USER
+from gateway.shares.failed_attempts import FailedAttempts
 from gateway.shares.password_checks import PasswordChecks
 from gateway.tls.certificates import PeerCertificate
 

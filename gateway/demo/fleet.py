@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.certificates import founding
-from gateway.coap.client import ClientError, request
+from gateway.coap_client import ClientError, request
 from gateway.demo.patience import QuietClock, StalledError, processor_delay_s
 from gateway.state_folder import listeners_file
 from gateway.tls.certificates import COLLECTOR_ROLE

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cloud_ingest import record
-from gateway.coap.client import CoapClient, Response
+from gateway.coap_client import CoapClient, Response
 from gateway.demo import count, page, picture
 from gateway.demo.device import Device, Notes, Watcher
 from gateway.demo.fleet import COLLECTOR, OPERATOR, ROOT, SITES, Fleet, FleetError, Member

@@ -16,10 +16,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from gateway.certificates import x509_forms as forms
+from gateway.certificates.signature_keys import PrivateKey
 from gateway.enrolment import requests
 from gateway.enrolment.requests import EnrolmentRequestError, TrustedNow
 from gateway.enrolment.tokens import EnrolmentToken, fingerprint_of
-from gateway.signing.keys import PrivateKey
 from gateway.tls.certificates import CertificateError, identify
 
 TIMEOUT_S = 15.0

@@ -12,15 +12,15 @@ from typing import Any
 
 from cryptography import x509
 
-from gateway.access.failed_attempts import FailedAttempts
 from gateway.certificates import authority_folder as files
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority, NotIssuedError
 from gateway.certificates.issued import IssuedCertificate
+from gateway.certificates.signature_keys import PublicKey
 from gateway.certificates.token_book import TokenBook, TokenError, TokenGrant
 from gateway.enrolment import requests
 from gateway.enrolment.requests import EnrolmentRequestError, TrustedNow
-from gateway.signing.keys import PublicKey
+from gateway.shares.failed_attempts import FailedAttempts
 
 FAILURES_AT_ONCE = 10
 FAILURES_PER_S = 0.1

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from gateway.certificates import private_keys
 from gateway.certificates import x509_forms as forms
-from gateway.signing.keys import PrivateKey, PublicKey, is_for_signing
+from gateway.certificates.signature_keys import PrivateKey, PublicKey, is_for_signing
 
 TRUST, ENROL, RENEW = "/trust", "/enrol", "/renew"
 BODY_BYTES_MAX = 8_192

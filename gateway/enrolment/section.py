@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.configuration import checks
-from gateway.configuration.toml_file import Fault, hold
+from gateway.toml import checks
+from gateway.toml.toml_file import Fault, hold
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,13 @@ from typing import Any
 
 import h11
 
-from gateway.access.failed_attempts import network_of
 from gateway.certificates import authority_folder as files
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority, AuthorityError, ends_within
 from gateway.enrolment import requests
 from gateway.enrolment.desk import Asker, EnrolmentDesk, RefusedRequestError
 from gateway.shares.connection_room import ConnectionRoom, Standing
+from gateway.shares.failed_attempts import network_of
 from gateway.watched_tasks import WatchedTasks
 
 NAME = "enrolment"

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+FILE_NAME = "audit.jsonl"
+"""Of a trail, in the folder that it tells of."""
 MOST_BYTES = 1 << 20
 """Some 5,000 changes; as many are kept in the file before."""
 TEXT_CHARACTERS = 256

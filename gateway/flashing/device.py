@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from gateway.configuration import checks as config_checks
-from gateway.configuration.toml_file import Fault
+from gateway.toml import checks as config_checks
+from gateway.toml.toml_file import Fault
 
 SERVICE_USER = "hedgerow"
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway.configuration.toml_file import Fault, hold
+from gateway.toml.toml_file import Fault, hold
 
 _PREFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from gateway.access.failed_attempts import FailedAttempts
 from gateway.links.handshake import NoPlaceError
 from gateway.links.link_tls import LinkTls
 from gateway.links.refusal import Refusal, RefusedError, reason
 from gateway.links.trouble import OTHER_LIFE_PATIENCE_S, Strangers
 from gateway.mqtt import Connect
+from gateway.shares.failed_attempts import FailedAttempts
 from gateway.tls.certificates import PeerCertificate
 from tree_handler.errors import ProtocolError
 

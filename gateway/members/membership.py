@@ -17,8 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gateway.access.changes import TRAIL as AUDIT
-from gateway.event_log.audit import AuditTrail
+from gateway.event_log import audit
 from gateway.kept_file import KeptFile
 from gateway.links.node import TreeNode
 from gateway.log.message_log import MessageLog
@@ -63,7 +62,7 @@ class Members:
 
     def __init__(self, folder: Path) -> None:
         self.known = Membership()
-        self._trail = AuditTrail(folder / AUDIT)
+        self._trail = audit.AuditTrail(folder / audit.FILE_NAME)
         self._noted = RateLimit(NOTED_PER_S, NOTED_AT_ONCE)
         kept = KeptFile(folder / FILE_NAME, _WITHOUT)
         self._file = RecordFile(kept, "members", self._kept)

@@ -11,7 +11,6 @@ import logging
 import math
 from collections.abc import Callable
 
-from gateway.configuration.config import TreeSection
 from gateway.links.node import TreeNode
 from gateway.members.membership import Members
 from tree_handler.batch import Entry, Header
@@ -38,7 +37,7 @@ class MemberWatch:
     Args:
         node: this gateway's.
         members: whose records are looked at.
-        tree: the configuration's section.
+        member_timeout_s: after so long out of the tree a member is taken out of the records.
         clock: in seconds, as of the node's timers.
 
     """
@@ -49,18 +48,18 @@ class MemberWatch:
         self,
         node: TreeNode,
         members: Members,
-        tree: TreeSection,
+        member_timeout_s: float,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._clock = clock or asyncio.get_running_loop().time
         self._node = node
         self._members = members
         self._own_id = node.tree.identity.gateway_id
-        self._absence = Absence(tree.member_timeout_s)
+        self._absence = Absence(member_timeout_s)
         self._suspicion = Suspicion(self._own_id)
         self._answers = RateLimit(ANSWERS_PER_S, ANSWERS_AT_ONCE)
-        self._interval_s = tree.member_timeout_s / LOOKS
-        self._away = Away(tree.member_timeout_s)
+        self._interval_s = member_timeout_s / LOOKS
+        self._away = Away(member_timeout_s)
         self._absence_at_s = 0.0
         self._look_at_s = math.inf
         node.locator.tell_of_moves(self._moved)

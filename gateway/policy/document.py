@@ -6,7 +6,7 @@ import re
 import tomllib
 from typing import Any
 
-from gateway.access.faults import AccessFileError
+from gateway.policy.faults import AccessFileError
 
 _ERROR_LINE = re.compile(r" \(at line (\d+), column \d+\)")
 

@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.access.faults import AccessFileError, hold
-from gateway.configuration.toml_lines import KeyLines
 from gateway.policy.document import parse_toml
+from gateway.policy.faults import AccessFileError, hold
 from gateway.policy.older import LISTS, AccessPolicy, Rules
 from gateway.policy.targets import RuleError
+from gateway.toml.toml_lines import KeyLines
 
 Keys = tuple[str, ...]
 

@@ -29,17 +29,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from gateway.access.faults import AccessFileError, hold
-from gateway.configuration.toml_lines import KeyLines
 from gateway.policy import built_in
 from gateway.policy.action import DELIVER, READS, RIGHTS, SUBSCRIBE, VERBS, WRITES
 from gateway.policy.built_in import PolicyRole
 from gateway.policy.document import parse_toml
+from gateway.policy.faults import AccessFileError, hold
 from gateway.policy.older_file import parse_policy
 from gateway.policy.policy import PolicyRules
 from gateway.policy.principal import GATEWAY, NAMED, NAMELESS, NO_ROLES, Principal, PrincipalError
 from gateway.policy.rule import ALLOW, CONCEAL, DENY, EVERYBODY, Rule
 from gateway.policy.targets import RuleError, check_target
+from gateway.toml.toml_lines import KeyLines
 
 VERSION = 1
 _KEYS = ("version", "principals", "roles", "rules", "vouch")

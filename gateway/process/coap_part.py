@@ -21,9 +21,9 @@ from gateway.coap_topics.publications import Publications
 from gateway.configuration.addresses import Addresses
 from gateway.configuration.config import ConfigError, GatewaySettings
 from gateway.configuration.listener_sections import CoapSection
+from gateway.process import state
 from gateway.process.memory_budget import StoreLimits
 from gateway.signing.fleet_proof import FleetProof
-from gateway.state_folder import state
 from gateway.watched_tasks import WatchedTasks
 
 

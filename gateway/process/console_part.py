@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from dtls.datagrams import join_host_port
 from gateway.access.files import AccessFiles
-from gateway.configuration.checks import is_loopback
 from gateway.configuration.config import ConsoleSection, GatewaySettings
+from gateway.toml.checks import is_loopback
 
 if TYPE_CHECKING:
     from gateway.broker.data_plane import DataPlane

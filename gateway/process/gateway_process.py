@@ -17,9 +17,10 @@ from typing import Any
 
 from gateway.access import files as access_files
 from gateway.access.files import AccessFiles
-from gateway.access.in_use import AccessInUse, Faces
 from gateway.broker.broker import GatewayBroker, open_broker
+from gateway.broker.client_roll import ClientRoll
 from gateway.broker.data_plane import DataPlane
+from gateway.certificates.expiry import ExpiryWatch
 from gateway.coap.access import CoapAccess
 from gateway.coap.oscore.devices import OscoreDevices
 from gateway.coap.server import CoapServer
@@ -28,8 +29,6 @@ from gateway.coap_topics.bridge import CoapBridge
 from gateway.configuration.addresses import Addresses
 from gateway.configuration.broker_settings import faults_of_broker, settings_of_broker
 from gateway.configuration.config import ConfigError, GatewaySettings
-from gateway.credentials.expiry import ExpiryWatch
-from gateway.event_log.client_log import ClientLog
 from gateway.fleet_status import publishing
 from gateway.fleet_status.own_status import OwnStatus
 from gateway.links.link_admission import LinkAdmission
@@ -41,27 +40,28 @@ from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver
 from gateway.log.message_log import LogError, MessageLog
 from gateway.members.membership import Members
-from gateway.members.relocation import relocate
 from gateway.members.roll import MemberRoll
 from gateway.members.watch import MemberWatch
 from gateway.policy.origins import OriginRules
-from gateway.process import arrivals, coap_part, reloading, store_limits, tree_mode
+from gateway.process import arrivals, coap_part, reloading, state, store_limits, tree_mode
+from gateway.process.access_in_use import AccessInUse, Faces
 from gateway.process.attachment import Attachment
+from gateway.process.client_log import ClientLog
 from gateway.process.console_part import ConsolePart
 from gateway.process.drain import Drain
 from gateway.process.node_settings import node_settings
 from gateway.process.origin_times import OriginTimes
 from gateway.process.reloading import ReloadedParts
+from gateway.process.relocation import relocate
+from gateway.process.status_report import GatewayStatus
 from gateway.signing import receivers
 from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations
-from gateway.state_folder import listeners_file, state
+from gateway.state_folder import listeners_file
 from gateway.state_folder.copied_card import CopiedCard
 from gateway.state_folder.identity import capability
 from gateway.state_folder.life import Renewals
-from gateway.status.clients import ClientRoll
 from gateway.status.edge import GatewayEdge
-from gateway.status.report import GatewayStatus
 from gateway.watched_tasks import WatchedTasks
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.members.member import MemberRecord
@@ -152,7 +152,7 @@ class GatewayProcess:
         self._stack.callback(self._proof.close)
         self._proof.ride_on(self._node, own.id, epoch, files.revoking)
         self._routed = self._make_routed(own.state_dir)
-        self._watch = MemberWatch(self._node, self._members, self._settings.tree)
+        self._watch = MemberWatch(self._node, self._members, self._settings.tree.member_timeout_s)
         self._node.add_part(self._watch)
         self._broker = await self._start_broker(files)
         self._attachment = Attachment(

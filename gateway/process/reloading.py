@@ -10,16 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.access import files as access_files
-from gateway.access.in_use import AccessInUse
 from gateway.coap.oscore.devices import OscoreDevices
 from gateway.configuration import change as config_change
 from gateway.configuration.config import GatewaySettings
 from gateway.links.node import TreeNode
 from gateway.links.scope import Scope
+from gateway.process import state
+from gateway.process.access_in_use import AccessInUse
 from gateway.process.attachment import Attachment
 from gateway.process.readings import Readings
 from gateway.signing.revocations import Revocations
-from gateway.state_folder import state
 
 
 @dataclass(frozen=True, slots=True)

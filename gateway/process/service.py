@@ -9,8 +9,8 @@ import signal
 from collections.abc import Callable
 from functools import partial
 
+from gateway.access import secure_files
 from gateway.configuration.config import GatewaySettings
-from gateway.credentials import secure_files
 from gateway.printable import said
 from gateway.process import allocator, garbage, sd_notify
 from gateway.process.gateway_process import GatewayProcess

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gateway.configuration import checks
-from gateway.configuration.toml_file import Fault
+from gateway.toml import checks
+from gateway.toml.toml_file import Fault
 
 LOOPBACK = "127.0.0.1"
 MOST_PORT = 65_535

@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway.commands import password_lines
+from gateway.provisioning import password_lines
 from gateway.provisioning.new_folder import write
 
 MODE = 0o600

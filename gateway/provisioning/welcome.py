@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from dtls import keystore
 from dtls.errors import KeystoreError
-from gateway.configuration import checks
 from gateway.provisioning import plan
 from gateway.provisioning.plan import GatewayPlan, PlanError, Ports
+from gateway.toml import checks
 
 SHARED: Final = ("access.toml", "passwords", "psk", "tree.key")
 """What every gateway of a fleet has the same."""

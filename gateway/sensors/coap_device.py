@@ -13,7 +13,7 @@ from typing import Final
 from cloud_ingest.record import Value
 from dtls import keystore
 from dtls.errors import KeystoreError
-from gateway.coap.client import BadUriError, ClientError, CoapClient, Response, check_uri
+from gateway.coap_client import BadUriError, ClientError, CoapClient, Response, check_uri
 from gateway.sensors import senml
 from gateway.sensors.mqtt_device import HOLDS_S, MessageForm, message_form
 from gateway.sensors.options import SensorOptions

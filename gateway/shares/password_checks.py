@@ -17,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from gateway.access.failed_attempts import network_of
+from gateway.shares.failed_attempts import network_of
 from gateway.shares.fair_turns import FairTurns
 
 AT_ONCE: Final = 2

@@ -21,7 +21,7 @@ import msgpack
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
-from gateway.signing.keys import (
+from gateway.certificates.signature_keys import (
     NAME_BYTES,
     PublicKey,
     encoded,

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from dtls import private_file
+from gateway.certificates.signature_keys import KeySigner, PrivateKey, is_for_signing
 from gateway.credentials.certificate_files import TlsFileError, certificates, read
-from gateway.signing.keys import KeySigner, PrivateKey, is_for_signing
 from gateway.signing.trust import MAX_CHAIN, Chain
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import msgpack
 from cryptography import x509
 
+from gateway.certificates.signature_keys import PublicKey
 from gateway.kept_file import KeptFile
 from gateway.signing.former_keys import MAX_FORMER, FormerKey
-from gateway.signing.keys import PublicKey
 from gateway.signing.trust import Chain
 
 FILE_NAME = "own_keys"

@@ -13,8 +13,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gateway.certificates.signature_keys import NAME_BYTES, PublicKey, has_signed, name_of
 from gateway.signing.former_keys import FormerKeys, KeyStatement, digest_of
-from gateway.signing.keys import NAME_BYTES, PublicKey, has_signed, name_of
 from gateway.signing.trust import (
     Chain,
     RevokedCertificateError,

@@ -18,8 +18,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from OpenSSL import crypto
 
+from gateway.certificates.signature_keys import PublicKey, is_for_signing
 from gateway.credentials import certificate_files
-from gateway.signing.keys import PublicKey, is_for_signing
 from gateway.tls.certificates import GATEWAY_ROLE, LINKED_ROLES, CertificateError, identify
 from gateway.tls.context import TlsFiles, revocations
 from tree_handler.errors import ProtocolError

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.certificates.expiry import ExpiryWatch
 from gateway.coap.server import CoapCounts, CoapServer
-from gateway.credentials.expiry import ExpiryWatch
 from gateway.sensors.sampler import Sampler
 from resource_directory.registry import Registry
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.coap.asked_at_once import ASKED_AT_ONCE
-from gateway.coap.client import ClientError, Response
+from gateway.coap_client import ClientError, Response
 from gateway.printable import printable, printable_in
 from gateway.status.links_text import without_links
 

@@ -19,11 +19,11 @@ from fleet_gateway import until
 from gateway.certificates import authority_folder, founding, private_keys
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority
+from gateway.certificates.signature_keys import PrivateKey
 from gateway.enrolment import following, requests
 from gateway.enrolment.desk import Asker, EnrolmentDesk
 from gateway.enrolment.following import FollowedFiles, TrustFollower
 from gateway.enrolment.requests import TrustedNow
-from gateway.signing.keys import PrivateKey
 
 OPEN = io.open
 """As it is before calls fail."""

@@ -21,10 +21,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from failing_calls import OF_DISK, OF_THE_DISK, Draw, FailingCalls, Fault
 from fleet_gateway import FleetGateway, until
 
-from gateway.access import in_use
+from gateway.access import secure_files
 from gateway.configuration import config
 from gateway.credentials import crl as crls
-from gateway.credentials import secure_files
+from gateway.process import access_in_use as in_use
 
 
 async def _at_once(work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:

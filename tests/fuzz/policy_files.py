@@ -11,9 +11,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from gateway.access.faults import AccessFileError
 from gateway.policy import policy_file
 from gateway.policy.action import Action, Where
+from gateway.policy.faults import AccessFileError
 from gateway.policy.findings import findings
 from gateway.policy.policy import Policy
 from gateway.policy.principal import STRANGER

@@ -16,10 +16,10 @@ from aiocoap import Code, Message, resource
 
 from dtls.context import ClientContext
 from dtls.keystore import Keystore
-from gateway.coap.client import _attach
 from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.server import CoapListener, CoapServer
+from gateway.coap_client import _attach
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
 from resource_directory.service import DirectoryService

@@ -14,9 +14,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import Client, World
 
+from gateway.broker.client_roll import ClientRoll
 from gateway.broker.limits import NO_LONGER_LOGGED
 from gateway.broker.sessions import backlog
-from gateway.status.clients import ClientRoll
 
 MANY = 200
 SPARED = 3_000

@@ -26,6 +26,7 @@ from broker_world import GROUP, Client, World
 from memory_log import CrashError
 from passing_days import Days, Device, turn
 
+from gateway.broker.client_roll import ClientRoll
 from gateway.broker.durability.journal import Operation
 from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Client as Known
@@ -47,7 +48,6 @@ from gateway.mqtt import (
     decode,
     packet_end,
 )
-from gateway.status.clients import ClientRoll
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch
 from tree_handler.holders import Group, Holders

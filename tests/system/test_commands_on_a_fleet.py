@@ -23,12 +23,12 @@ from remote_fleet import Fleet, asking
 
 from coap_engine import codes
 from gateway import cli, exit_codes
-from gateway.coap.client import CoapClient
 from gateway.coap.directory.fleet_lookup import FleetLookUps
 from gateway.coap.operations.hierarchy import PATH as HIERARCHY
 from gateway.coap.operations.hierarchy import HierarchyResource, HierarchyView
 from gateway.coap.operations.status import PATH as STATUS
 from gateway.coap.operations.status import StatusResource
+from gateway.coap_client import CoapClient
 from resource_directory.digest import DirectoryDigest
 from resource_directory.link_format import WebLink
 from resource_directory.registry import Registry

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gateway.coap.client import request
+from gateway.coap_client import request
 from gateway.commands.mqtt_client import Login, MqttClient
 
 PSK = bytes.fromhex("ab" * 16)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.broker.access.passwords import Passwords
-from gateway.commands.password_lines import PasswordLineError, change, line, replaced
+from gateway.provisioning.password_lines import PasswordLineError, change, line, replaced
 
 COMMAND = [sys.executable, "-m", "gateway.cli", "passwd"]
 

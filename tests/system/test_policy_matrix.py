@@ -23,10 +23,10 @@ from dtls_clients import CertificateClientContext, DtlsPeer
 from mqtt_peer import Peer
 from policy_oracle import NAMES, PLACES, PUBLIC, everybody, file, may
 
-from gateway.coap.client import CoapClient
 from gateway.coap.oscore.context import OscoreContext
 from gateway.coap.oscore.keys import OscoreKeys
 from gateway.coap.oscore.numbers import SenderNumbers
+from gateway.coap_client import CoapClient
 from gateway.configuration import config
 from gateway.mqtt import PingReq, PingResp, Publish
 from gateway.process.drain import Drain

@@ -13,7 +13,7 @@ import aiocoap
 import pytest
 from aiocoap.numbers.codes import Code
 
-from gateway.coap.client import CoapClient
+from gateway.coap_client import CoapClient
 from gateway.configuration import config
 from gateway.process.gateway_process import GatewayProcess
 

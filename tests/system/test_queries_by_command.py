@@ -13,7 +13,7 @@ from asked_fleet import ACTUATOR, AskedFleet, AskedGateway
 from chain import CONVERGE_S
 
 from gateway import exit_codes
-from gateway.coap.client import CoapClient
+from gateway.coap_client import CoapClient
 from tree_handler.members.place import Place
 
 COMMAND = [sys.executable, "-m", "gateway.cli"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.coap.client import CoapClient
+from gateway.coap_client import CoapClient
 from gateway.configuration import config
 from gateway.process.gateway_process import GatewayProcess
 from tests import policies

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from gateway.coap.client import CoapClient
 from gateway.coap.directory.file import NAME
+from gateway.coap_client import CoapClient
 from gateway.demo.fleet import OPERATOR, Fleet
 from resource_directory.link_format import parse
 

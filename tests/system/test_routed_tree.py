@@ -14,7 +14,7 @@ from typing import Any
 from chain import CONVERGE_S, HELLO_S, Chain, TreeGateway
 from mqtt_peer import Peer
 
-from gateway.coap.client import request
+from gateway.coap_client import request
 from gateway.mqtt import PingReq, PingResp, PubAck, Publish
 from tree_handler import batch
 from tree_handler.batch import Header

@@ -12,7 +12,7 @@ import pytest
 from asked_fleet import AskedFleet, AskedGateway
 from chain import CONVERGE_S
 
-from gateway.coap.client import CoapClient, Response
+from gateway.coap_client import CoapClient, Response
 from tree_handler.members.place import Place
 
 JSON = 50

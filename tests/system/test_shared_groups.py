@@ -18,7 +18,7 @@ import pytest
 from chain import CONVERGE_S, Chain, TreeGateway
 from mqtt_peer import Peer
 
-from gateway.coap.client import request
+from gateway.coap_client import request
 from gateway.mqtt import (
     PingReq,
     PingResp,

@@ -16,7 +16,7 @@ import pytest
 from asked_fleet import AskedGateway
 from brokers import START_S
 
-from gateway.coap.client import ClientError, CoapClient
+from gateway.coap_client import ClientError, CoapClient
 from tree_handler.members.place import Place
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from asked_fleet import ACTUATOR, AskedFleet, AskedGateway
 
-from gateway.coap.client import ClientError, CoapClient, Response
+from gateway.coap_client import ClientError, CoapClient, Response
 
 READ_PAUSE_S = 0.2
 WRITE_PAUSE_S = 1.0

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from zlib import crc32
 
-from gateway.access import password_hashes
-from gateway.access.faults import AccessFileError, hold
+from gateway.broker.access import password_hashes
+from gateway.policy.faults import AccessFileError, hold
 
 
 class Passwords:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway.configuration import checks
-from gateway.configuration.toml_file import Fault, hold
+from gateway.toml import checks
+from gateway.toml.toml_file import Fault, hold
 from resource_directory.registry import RegistryLimits
 
 _DEFAULT = RegistryLimits()

@@ -20,8 +20,8 @@ from aiocoap import error, resource
 from aiocoap.message import Message
 from aiocoap.numbers.codes import Code
 
+from gateway.broker.client_roll import ClientRoll
 from gateway.coap.operations.status import JSON
-from gateway.status.clients import ClientRoll
 
 PATH = ("clients",)
 """Where to add `ClientsResource` to a site."""

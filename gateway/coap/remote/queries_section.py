@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway.configuration import checks
-from gateway.configuration.toml_file import Fault, hold
+from gateway.toml import checks
+from gateway.toml.toml_file import Fault, hold
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
 
 _BYTES = ("targets_bytes", "cached_bytes")

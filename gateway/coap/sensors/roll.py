@@ -17,10 +17,10 @@ from aiocoap.numbers.codes import Code
 
 from gateway.coap.operations.status import JSON
 from gateway.coap.sensors.answers import PATH
-from gateway.configuration.config import ConfigError
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.stock import SensorConflictError, StockError
+from gateway.toml.toml_file import ConfigError
 
 MAX_TABLE_BYTES = 8192
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access.faults import AccessFileError, read_access_file
+from gateway.policy.faults import AccessFileError, read_access_file
 from gateway.policy.older import AccessPolicy, Rules
 from gateway.policy.older_file import parse_policy
 

@@ -12,9 +12,9 @@ from argon2 import PasswordHasher
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.access import password_hashes
-from gateway.access.faults import AccessFileError
+from gateway.broker.access import password_hashes
 from gateway.broker.access.passwords import Passwords
+from gateway.policy.faults import AccessFileError
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 ALICE = CHEAP.hash("wonderland")

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.access.faults import AccessFileError
 from gateway.policy import policy_file
 from gateway.policy.action import RIGHTS, TOPIC_VERBS, VERBS, Action, Where
 from gateway.policy.built_in import ROLES
+from gateway.policy.faults import AccessFileError
 from gateway.policy.findings import findings
 from gateway.policy.policy import Policy, PolicyRules
 from gateway.policy.principal import NAMED, Principal

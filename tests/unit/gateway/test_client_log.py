@@ -16,11 +16,11 @@ from mqtt_peer import Bench
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.hooks import Client
 from gateway.event_log.bounded_lines import SUM_UP_S
-from gateway.event_log.client_log import CLIENT, EVERYBODY, ClientLog
 from gateway.mqtt import Disconnect, ReasonCode, Version
+from gateway.process.client_log import CLIENT, EVERYBODY, ClientLog
 from gateway.tls.certificates import PeerCertificate
 
-LOGGER = "gateway.event_log.client_log"
+LOGGER = "gateway.process.client_log"
 
 
 def client(client_id: str, **fields: object) -> Client:
@@ -99,7 +99,7 @@ def test_whatever_a_client_calls_itself_a_line_stays_a_printable_line(
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("gateway.event_log.client_log")
+    logger = logging.getLogger("gateway.process.client_log")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:

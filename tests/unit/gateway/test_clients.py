@@ -17,11 +17,11 @@ from mqtt_peer import Bench
 
 from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
+from gateway.broker.client_roll import PAGE, ClientRoll
 from gateway.coap.operations.clients import PATH, ClientsResource
 from gateway.coap.requester import plain_requester
 from gateway.commands.clients import as_table, as_text, query
 from gateway.mqtt import Disconnect, PropertyId, ReasonCode, Version, Will
-from gateway.status.clients import PAGE, ClientRoll
 from tests.policies import access_of
 
 KEEP = {"properties": {PropertyId.SESSION_EXPIRY_INTERVAL: 3600}}

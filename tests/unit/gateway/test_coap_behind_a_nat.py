@@ -12,8 +12,8 @@ from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.keystore import Keystore
 from gateway.coap.at_hand import Respond
-from gateway.coap.client import CoapClient
 from gateway.coap.server import CoapListener, CoapServer
+from gateway.coap_client import CoapClient
 from tests.policies import open_access
 
 KEY = b"0123456789abcdef"

@@ -23,7 +23,7 @@ from gateway.coap_topics.section import TopicsSection
 from gateway.coap_topics.shares import TopicLimits
 from gateway.configuration import config
 from gateway.configuration.listener_sections import CoapSection
-from gateway.configuration.toml_file import ConfigError
+from gateway.toml.toml_file import ConfigError
 from tests.policies import keys_may_all
 from tree_handler.remote.limits import QueryLimits
 

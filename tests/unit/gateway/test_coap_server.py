@@ -19,7 +19,8 @@ from aiocoap import resource
 
 from dtls.errors import SocketError
 from dtls.keystore import Keystore
-from gateway.coap.client import (
+from gateway.coap.server import CoapListener, CoapServer
+from gateway.coap_client import (
     BadUriError,
     CoapClient,
     HandshakeRefusedError,
@@ -27,7 +28,6 @@ from gateway.coap.client import (
     UnreachableError,
     request,
 )
-from gateway.coap.server import CoapListener, CoapServer
 from tests.policies import admins, keys_may_all, open_access
 
 KEY = b"0123456789abcdef"

@@ -14,11 +14,11 @@ from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
-from gateway.coap.client import ClientError, Response
 from gateway.coap.operations.status import StatusResource, StatusSummary
 from gateway.coap.peers import UdpPeers, session_peer
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.requester import plain_requester
+from gateway.coap_client import ClientError, Response
 from gateway.status.text import as_text
 from gateway.status.tree_view import collect
 from tests.policies import access_of

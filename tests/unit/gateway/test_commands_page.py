@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway import cli, exit_codes
-from gateway.commands import reference
+from gateway.handbook import reference
 
 PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 
@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 def test_the_page_is_current() -> None:
     made = reference.page(cli.command_line(), exit_codes.MEANINGS)
     assert PAGE.read_text() == made, (
-        "run: .venv/bin/python -m gateway.commands.reference > docs/commands.md"
+        "run: .venv/bin/python -m gateway.handbook.reference > docs/commands.md"
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.configuration.passing import may_pass
-from gateway.configuration.toml_file import IS_THE_FILE, ConfigError, Fault, hold, load, read
+from gateway.toml.toml_file import IS_THE_FILE, ConfigError, Fault, hold, load, read
 
 
 @dataclass(frozen=True)

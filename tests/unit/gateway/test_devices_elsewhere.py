@@ -17,7 +17,7 @@ from gpiozero.pins.mock import MockFactory
 from topic_gateway import client, prepared, told
 
 from gateway import cli
-from gateway.coap.client import CoapClient, Response
+from gateway.coap_client import CoapClient, Response
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "sensors.md"
 TABLE = (

@@ -27,6 +27,7 @@ from gateway.certificates import authority_folder, founding, private_keys, token
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority, NotNotedError
 from gateway.certificates.issued import IssuedIndex
+from gateway.certificates.signature_keys import PrivateKey
 from gateway.certificates.token_book import TokenBook, TokenGrant
 from gateway.enrolment import desk, requests, service
 from gateway.enrolment.client import EnrolmentClient, ServiceError, vouched_by
@@ -34,7 +35,6 @@ from gateway.enrolment.desk import EnrolmentDesk
 from gateway.enrolment.following import FollowedFiles, TrustFollower, is_due
 from gateway.enrolment.service import EnrolmentService
 from gateway.enrolment.tokens import EnrolmentToken, fingerprint_of
-from gateway.signing.keys import PrivateKey
 
 DAY = datetime.timedelta(days=1)
 

@@ -14,14 +14,14 @@ from fleet_gateway import FleetGateway
 from loop_clock import Clock
 from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.certificates.expiry import DAY_S, WARNING_DAYS, Expiring, ExpiryWatch, read
 from gateway.credentials.certificate_files import TlsFileError
-from gateway.credentials.expiry import DAY_S, WARNING_DAYS, Expiring, ExpiryWatch, read
 from gateway.status.text import as_text
 from gateway.tls.context import ClientCertificate, TlsFiles
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    said = [one.getMessage() for one in caplog.records if one.name == "gateway.credentials.expiry"]
+    said = [one.getMessage() for one in caplog.records if one.name == "gateway.certificates.expiry"]
     caplog.clear()
     return said
 

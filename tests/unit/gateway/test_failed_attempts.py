@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.access.failed_attempts import FailedAttempts
+from gateway.shares.failed_attempts import FailedAttempts
 
 
 def fail(attempts: FailedAttempts, address: str, times: int, now_s: float = 0.0) -> None:

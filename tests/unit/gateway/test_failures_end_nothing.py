@@ -11,8 +11,8 @@ from loop_clock import Clock
 
 from cloud_ingest.record import Value
 from dtls.core_timer import CoreTimer
+from gateway.certificates.expiry import LOOK_S, Expiring, ExpiryWatch
 from gateway.coap.directory.lookup_turns import LookUpTurns
-from gateway.credentials.expiry import LOOK_S, Expiring, ExpiryWatch
 from gateway.due_timer import FAILED_S, DueTimer
 from gateway.home_assistant.commands import REFUSED, Commands
 from gateway.sensors.coap_device import CoapDevice, CoapSensor

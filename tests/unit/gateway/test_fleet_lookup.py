@@ -17,9 +17,9 @@ from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
-from gateway.coap.client import Response, request
 from gateway.coap.directory.fleet_lookup import FleetLookUps
 from gateway.coap.peers import UdpPeers
+from gateway.coap_client import Response, request
 from gateway.fleet_directory.partial import PARTIAL
 from gateway.fleet_directory.search import AT_ONCE
 from gateway.fleet_directory.searches import PER_HOST

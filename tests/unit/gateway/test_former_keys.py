@@ -15,9 +15,9 @@ from cryptography import x509
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gateway.certificates.signature_keys import encoded
 from gateway.signing.fleet_keys import FleetKeys, SigningFiles
 from gateway.signing.former_keys import MAX_FORMER, MAX_STATEMENT_BYTES, FormerKey, KeyStatement
-from gateway.signing.keys import encoded
 from gateway.signing.own import OwnKey
 from gateway.signing.ring import CertificateRing
 from gateway.signing.trust import Trust, UntrustedError

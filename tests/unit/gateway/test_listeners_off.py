@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from gateway.coap.client import request
+from gateway.coap_client import request
 from gateway.configuration import config
 from gateway.process.gateway_process import GatewayProcess
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from gateway.configuration import change as config_change
 from gateway.configuration import config
 from gateway.configuration.addresses import Addresses, reached, resolve
-from gateway.configuration.checks import hosts, is_wildcard
 from gateway.state_folder import listeners_file
+from gateway.toml.checks import hosts, is_wildcard
 
 ADDRESSES = st.one_of(
     st.ip_addresses().map(str), st.sampled_from(["127.0.0.1", "::1", "0.0.0.0", "::"])

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from dtls.errors import KeystoreError
-from gateway.commands import password_lines, place, psk_lines
+from gateway.commands import place, psk_lines
 from gateway.commands.errors import WrongUseError
+from gateway.provisioning import password_lines
 
 CHANGES = 20
 HASH = "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$" + "A" * 43

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.cli import command_line
 from gateway.commands.completion import forms
-from gateway.commands.manual import pages
+from gateway.handbook.manual import pages
 
 
 def shown(page: str, folder: Path) -> str:

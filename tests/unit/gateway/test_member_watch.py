@@ -10,7 +10,6 @@ from typing import cast
 
 import pytest
 
-from gateway.configuration.config import TreeSection
 from gateway.links.node import TreeNode
 from gateway.members.membership import ABSENT_TOPIC, TOPIC, Members
 from gateway.members.watch import (
@@ -44,9 +43,8 @@ class Standing:
             self.members.known.update(
                 MemberRecord(gateway_id, 1, 1, "", "", "10.0.0.1", 1883, capability=1.0)
             )
-        tree = TreeSection(key_file=folder / "key", member_timeout_s=60.0)
         self.now = 1_000.0
-        self.watch = MemberWatch(cast(TreeNode, self), self.members, tree, lambda: self.now)
+        self.watch = MemberWatch(cast(TreeNode, self), self.members, 60.0, lambda: self.now)
 
     def tell_of_moves(self, told: Callable[[float], None]) -> None:
         self._told_of_moves.append(told)

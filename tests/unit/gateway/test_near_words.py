@@ -8,8 +8,8 @@ import os
 import pytest
 
 from gateway import cli, exit_codes
-from gateway.configuration import checks
 from gateway.links.refusal import reason
+from gateway.toml import checks
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from authority import Authority
 from fleet_gateway import Fleet, FleetGateway, until
 from ports import free_port
 
-from gateway.coap.client import Response
+from gateway.coap_client import Response
 from gateway.links import neighbours, wire
 from gateway.links.refusal import Refusal, RefusedError, reason
 from gateway.status.text import as_text

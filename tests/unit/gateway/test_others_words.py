@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.coap.client import Response
+from gateway.coap_client import Response
 from gateway.commands import asking, members
 from gateway.commands.errors import FailedError
 from gateway.event_log.lines import LineFormatter

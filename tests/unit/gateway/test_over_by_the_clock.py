@@ -21,10 +21,10 @@ from fleet_gateway import Fleet, FleetGateway, until
 from loop_clock import Clock
 from mqtt_peer import Peer
 
+from gateway.access import secure_files
+from gateway.certificates.expiry import DAY_S, LOOK_S, Expiring, ExpiryWatch
 from gateway.configuration import config
 from gateway.configuration.passing import may_pass
-from gateway.credentials import secure_files
-from gateway.credentials.expiry import DAY_S, LOOK_S, Expiring, ExpiryWatch
 from gateway.mqtt import Version
 from gateway.signing.fleet_keys import FleetKeys, SigningFiles
 from gateway.status.doctor import Examined, Weight, findings

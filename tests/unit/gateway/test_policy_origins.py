@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.access.faults import AccessFileError
 from gateway.policy import policy_file
 from gateway.policy.action import Action, Where
+from gateway.policy.faults import AccessFileError
 from gateway.policy.origins import DECISIONS_MAX, OriginRules, owner_of
 from gateway.policy.policy import Policy
 from gateway.policy.principal import Principal

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.coap.client import NoAnswerError, Response
+from gateway.coap_client import NoAnswerError, Response
 from gateway.commands import writing
 from gateway.commands.writing import Body, write_once
 

@@ -14,12 +14,12 @@ import pytest
 import zeroconf
 from fleet_gateway import Fleet, FleetGateway, until
 
-from gateway.access import in_use
 from gateway.certificates import private_keys
 from gateway.configuration import config
 from gateway.configuration.config import ConfigError
 from gateway.enrolment import following
 from gateway.links import dns_sd
+from gateway.process import access_in_use as in_use
 from gateway.process import reloading, service
 from gateway.status.doctor import Examined, Weight, findings
 

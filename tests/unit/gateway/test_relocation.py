@@ -10,7 +10,7 @@ import pytest
 from fleet_gateway import Fleet, FleetGateway, until
 from mqtt_peer import Peer
 
-from gateway.coap.client import request
+from gateway.coap_client import request
 from gateway.mqtt import Publish
 from gateway.policy.action import Where
 

@@ -12,7 +12,7 @@ import pytest
 from dtls.errors import HandshakeFailedError, HandshakeTimeoutError
 from gateway.commands.errors import FailedError
 from gateway.commands.remedies import remedy
-from gateway.configuration.toml_file import ConfigError, Fault, hold
+from gateway.toml.toml_file import ConfigError, Fault, hold
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from coap_engine.message import CoapRequest
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from gateway import cli
-from gateway.coap.client import CoapClient, Response
 from gateway.coap.peers import UdpPeers, session_peer
+from gateway.coap_client import CoapClient, Response
 from gateway.commands import sensors as command
 from gateway.commands.errors import WrongUseError
 from gateway.sensors.catalogue import Workshop

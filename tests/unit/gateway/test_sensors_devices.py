@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mqtt_peer import Peer
 
 from cloud_ingest.record import Record, Value, decode
-from gateway.coap.client import CoapClient, Response
+from gateway.coap_client import CoapClient, Response
 from gateway.mqtt import Publish
 from gateway.sensors import senml
 from gateway.sensors.catalogue import Workshop

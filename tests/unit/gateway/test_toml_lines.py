@@ -8,7 +8,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.configuration.toml_lines import KeyLines
+from gateway.toml.toml_lines import KeyLines
 
 TEXT = '''\
 # a comment with [brackets] and x = 1

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dtls.certificates import unusable_key
-from gateway.certificates import stores
+from gateway.certificates import expiry, stores
+from gateway.certificates.expiry import Expiring
 from gateway.configuration.config import (
     CoapSection,
     ConfigError,
@@ -17,15 +18,13 @@ from gateway.configuration.config import (
     GatewaySettings,
     MqttSection,
 )
-from gateway.configuration.toml_file import Fault
-from gateway.credentials import expiry
 from gateway.credentials.certificate_files import NoGatewayError, TlsFileError
 from gateway.credentials.crl import Crl
-from gateway.credentials.expiry import Expiring
 from gateway.links.link_tls import LinkTls
 from gateway.signing.fleet_keys import SigningFiles
 from gateway.signing.revocations import Revoking
 from gateway.tls.context import ClientCertificate, Tls, TlsFiles
+from gateway.toml.toml_file import Fault
 
 _log = logging.getLogger(__name__)
 

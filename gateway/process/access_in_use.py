@@ -12,14 +12,14 @@ from typing import Any
 from gateway.access import files as access_files
 from gateway.access.files import AccessFiles
 from gateway.broker.broker import GatewayBroker
+from gateway.certificates.expiry import ExpiryWatch
 from gateway.coap.oscore.devices import OscoreDevices
 from gateway.coap.server import CoapServer
 from gateway.configuration.config import ConfigError, GatewaySettings
-from gateway.credentials.expiry import ExpiryWatch
 from gateway.links.node import TreeNode
+from gateway.process import state
 from gateway.process.console_part import ConsolePart
 from gateway.signing.fleet_proof import FleetProof
-from gateway.state_folder import state
 
 RETRY_S = 10.0
 """After a file was found unusable while a revocation waits for it."""

@@ -7,7 +7,7 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gateway.configuration.toml_file import Fault
+from gateway.toml.toml_file import Fault
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name, is_host_name
 

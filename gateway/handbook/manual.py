@@ -1,6 +1,6 @@
 """The manual pages of all commands, made from the parser (man(7)): one of the whole, one each.
 
-.venv/bin/python -m gateway.commands.manual FOLDER
+.venv/bin/python -m gateway.handbook.manual FOLDER
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway import cli, exit_codes
-from gateway.commands import reference
 from gateway.configuration import place
+from gateway.handbook import reference
 
 _FILES = (
     (place.SYSTEM, "The configuration of this machine's gateway."),

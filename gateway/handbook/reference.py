@@ -1,6 +1,6 @@
 """The page of all commands, made from the parser.
 
-.venv/bin/python -m gateway.commands.reference > docs/commands.md
+.venv/bin/python -m gateway.handbook.reference > docs/commands.md
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gateway import cli, exit_codes
 HEAD = """\
 # Commands
 
-Made from the parser: `.venv/bin/python -m gateway.commands.reference > docs/commands.md`. What goes
+Made from the parser: `.venv/bin/python -m gateway.handbook.reference > docs/commands.md`. What goes
 wrong is one line on standard error.
 
 | exit code | meaning |

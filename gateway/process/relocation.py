@@ -9,8 +9,8 @@ from gateway.broker.retained.retention import Retention
 from gateway.coap.site import GatewaySite
 from gateway.configuration.config import GatewaySettings
 from gateway.members.membership import Members
+from gateway.process import state
 from gateway.process.readings import Readings
-from gateway.state_folder import state
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from gateway.broker.limits import LimitRangeError
 from gateway.certificates import credentials
 from gateway.near_words import near
 
@@ -90,6 +89,23 @@ class ConfigError(ValueError):
     def faults(self) -> tuple[Fault, ...]:
         """All that is wrong."""
         return (Fault(self.where, self.why, self.__cause__), *self.more)
+
+
+class LimitRangeError(ValueError):
+    """A limit is out of range; ``where`` is its field.
+
+    Args:
+        where: the field.
+        value: what it was to be.
+        least: what it may be at least.
+        most: and at most.
+
+    """
+
+    def __init__(self, where: str, value: float, least: float, most: float) -> None:
+        self.where = where
+        self.why = f"{value} is not within {least:g} and {most:.0f}"
+        super().__init__(f"{where}: {self.why}")
 
 
 def hold(faults: Iterable[Fault]) -> None:

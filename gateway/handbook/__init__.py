@@ -1,0 +1,1 @@
+"""What the command line says of itself: the page of commands, and its manual pages."""

@@ -1,0 +1,1 @@
+"""Reads TOML: a file into typed sections, the checks of their values, and where a key stands."""
