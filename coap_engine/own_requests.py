@@ -207,8 +207,12 @@ class OwnRequests:
         exchange.message_id = self._outbox.next_message_id(exchange.peer)
         self._by_token[(exchange.peer.address, exchange.token)] = exchange
         datagram = CoapMessage(
-            *(CON, request.code, exchange.message_id, exchange.token),
-            *(exchange.options, request.payload),
+            CON,
+            request.code,
+            exchange.message_id,
+            exchange.token,
+            exchange.options,
+            request.payload,
         ).encode()
         self._outbox.put(datagram, exchange.peer)
         self._retransmissions.add(

@@ -103,7 +103,10 @@ class ServedExchanges:
         if registers:
             peer = exchange.peer
             outcome = self._observations.register(
-                *(peer, exchange.token, exchange.number, now),
+                peer,
+                exchange.token,
+                exchange.number,
+                now,
                 is_proven=self._freshness.is_proven(peer, now),
             )
             exchange.observes = outcome.refusal is None
@@ -146,7 +149,9 @@ class ServedExchanges:
         observe = None
         if exchange.observes:
             observe = self._observations.first_response(
-                *(number, response, now),
+                number,
+                response,
+                now,
                 is_confirmable=exchange.is_confirmable and exchange.is_acknowledged,
             )
         self._answered(exchange)
@@ -337,7 +342,11 @@ class ServedExchanges:
         notification = self._observations.notify(number, response, now)
         if is_last:
             notification = Notification(
-                *(number, exchange.peer, exchange.token, response, None),
+                number,
+                exchange.peer,
+                exchange.token,
+                response,
+                None,
                 is_confirmable=True,
                 is_last=True,
             )
@@ -362,8 +371,12 @@ class ServedExchanges:
         self, exchange: ServedExchange, notification: Notification, message_id: int, now: float
     ) -> bytes:
         part = self._bodies.cut(
-            *(exchange.peer, exchange.code, exchange.options, exchange.body),
-            *(notification.response, now),
+            exchange.peer,
+            exchange.code,
+            exchange.options,
+            exchange.body,
+            notification.response,
+            now,
         )
         options = _with_observe(part.options, notification.observe)
         type_ = CON if notification.is_confirmable else NON

@@ -144,7 +144,11 @@ class LastingClock:
         clocks = self._clocks
         boot_us = clocks.boot_us()
         return Mark(
-            *(boot_us + self._ahead_us, self._epoch, clocks.boot, boot_us, clocks.wall_us()),
+            boot_us + self._ahead_us,
+            self._epoch,
+            clocks.boot,
+            boot_us,
+            clocks.wall_us(),
             is_synchronised=clocks.is_synchronised(),
         )
 

@@ -102,9 +102,13 @@ class ScopedQuery:
         query = LookupQuery.parse([*asked, *paging])
         return cls(
             scope,
-            *(own.get(DOMAIN), own.get(GROUP), own.get(GATEWAY)),
+            own.get(DOMAIN),
+            own.get(GROUP),
+            own.get(GATEWAY),
             tuple(asked),
-            *(query.criteria, query.page, query.count),
+            query.criteria,
+            query.page,
+            query.count,
         )
 
     @property

@@ -121,7 +121,10 @@ class PartitionBatches:
             self.next_offset += len(part)
             try:
                 yield batch.make(
-                    *(self.origin, self.epoch, first, part),
+                    self.origin,
+                    self.epoch,
+                    first,
+                    part,
                     flags=Flags.LOGGED,
                     origin_time_us=time_us,
                 )

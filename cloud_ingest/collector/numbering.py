@@ -34,7 +34,10 @@ class BatchNumbering:
         """
         part = batch.cut(rows[: batch.MAX_ENTRIES])[0]
         return batch.make(
-            *(self._origin, self._epoch, self._next, part),
+            self._origin,
+            self._epoch,
+            self._next,
+            part,
             flags=Flags.LOGGED,
             origin_time_us=now_us,
         )

@@ -319,8 +319,13 @@ class Sharing:
             rows[stream] = Intervals(numbers)
         self._number += 1
         return Spooled(
-            *(self.own_id, self._life, receiver, self._number),
-            *((other.life, other.told), since, upto),
+            self.own_id,
+            self._life,
+            receiver,
+            self._number,
+            (other.life, other.told),
+            since,
+            upto,
             completes=upto == self._version,
             rows=rows,
         )

@@ -327,8 +327,12 @@ class FleetWatch:
             gateway.told = told
             self._state.outbox.topology.append(
                 TopologyRow(
-                    *(said.collected_us, gateway.gateway, said.boot_epoch),
-                    *(record.root, record.parent, record.root_cost_ms),
+                    said.collected_us,
+                    gateway.gateway,
+                    said.boot_epoch,
+                    record.root,
+                    record.parent,
+                    record.root_cost_ms,
                     tuple((each.peer, each.rtt_ms, each.role, each.state) for each in record.links),
                     record.reconvergences,
                 )

@@ -130,7 +130,8 @@ class _Task:
         result.telemetry = self._files.finish()
         result.quarantine = self._refused_files.finish() if self._refused_files else []
         own = BatchFacts(
-            *(0, 0),
+            0,
+            0,
             tuple(one for told in self._statements.values() for one in told),
             (),
             tuple(one.activity(name) for name, one in self._activity.items()),

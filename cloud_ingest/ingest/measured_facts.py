@@ -103,9 +103,16 @@ def sensor_spans(table: pa.Table) -> Iterator[SensorSpan]:
     names = table.select(["origin", "sensor"]).take(rows).to_pylist()
     for name, row in zip(names, found.to_pylist(), strict=True):
         yield SensorSpan(
-            *(name["origin"], name["sensor"], row["value_count"]),
-            *(row["time_min"], row["time_max"], row["value_min"], row["value_max"]),
-            *(row["value_first"], row["value_last"], row["changed_sum"]),
+            name["origin"],
+            name["sensor"],
+            row["value_count"],
+            row["time_min"],
+            row["time_max"],
+            row["value_min"],
+            row["value_max"],
+            row["value_first"],
+            row["value_last"],
+            row["changed_sum"],
         )
 
 

@@ -268,7 +268,11 @@ def _settings(options: argparse.Namespace, tables: TableStore) -> IngestSettings
     certificates = options.certificates and read_certificates(options.certificates)
     rules = options.alerts and fleet_rules.read(options.alerts.read_text())
     return IngestSettings(
-        *(tables, options.name, certificates, options.tree, rules),
+        tables,
+        options.name,
+        certificates,
+        options.tree,
+        rules,
         mappings=mapping_rules.read(options.mappings.read_text()) if options.mappings else (),
         limits=LedgerLimits(*(getattr(options, name) for name in LIMITS)),
     )

@@ -231,7 +231,9 @@ def _begin(
                 "%s: %d retained messages are left out, for this process has room for %d bytes of "
                 "them; they stay there for a start with more memory, or another "
                 "limits.retained_bytes",
-                *(file, found.left_out, retained_bytes),
+                file,
+                found.left_out,
+                retained_bytes,
             )
         if found.sessions:
             what = "sessions recovered: %d, messages for them: %d"

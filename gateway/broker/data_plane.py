@@ -149,14 +149,19 @@ class DataPlane:
         self._tree: Tree = SubscriptionTree(limits.topic_levels)
         self.known_routes: KnownRoutes = RouteCache()
         self.routes = Routes(
-            *(self._tree, self.known_routes, limits, self.may_deliver), self._hooks.groups
+            self._tree, self.known_routes, limits, self.may_deliver, self._hooks.groups
         )
         self.delivery = Delivery(self._hooks.groups)
         self._owing = Owing()
         self._bridged = RetainedByBridges(limits.retained_messages)
         self.retention = Retention(limits, durability, refusals, self.now, self.origins)
         self.shared_retention = SharedRetention(
-            *(self.retention, self.routes, self.delivery, self._owing, durability, refusals),
+            self.retention,
+            self.routes,
+            self.delivery,
+            self._owing,
+            durability,
+            refusals,
             self._turns,
         )
         self._outlet = Outlet(
@@ -168,29 +173,53 @@ class DataPlane:
             self._failures,
         )
         self.arriving = Arriving(
-            *(self.routes, self.delivery, self._outlet, self.retention, durability),
-            *(refusals, self.now),
+            self.routes,
+            self.delivery,
+            self._outlet,
+            self.retention,
+            durability,
+            refusals,
+            self.now,
         )
 
     def _make_sessions(self) -> None:
         durability = self._durability
         events = (EachListener(self._hooks.events, self._failures),)
         self.acceptance = Acceptance(
-            *(self._hooks.tree, self._outlet, self.retention, durability, self._turns),
-            *(self.log_room, self.now),
+            self._hooks.tree,
+            self._outlet,
+            self.retention,
+            durability,
+            self._turns,
+            self.log_room,
+            self.now,
         )
         may_deliver = None if self._hooks.permissions is None else self.may_deliver
         self._inheritance = Inheritance(
-            *(self._tree, self._hooks.groups, may_deliver, durability),
-            *(self.budget, self.now),
+            self._tree,
+            self._hooks.groups,
+            may_deliver,
+            durability,
+            self.budget,
+            self.now,
         )
         self.subscriptions = Subscriptions(
-            *(self._tree, self.known_routes, self.delivery, self._inheritance, events),
-            *(self._hooks.interest, self._hooks.groups),
+            self._tree,
+            self.known_routes,
+            self.delivery,
+            self._inheritance,
+            events,
+            self._hooks.interest,
+            self._hooks.groups,
         )
         self.wills = Wills(self.acceptance, durability, self.refusals, self.now)
         self.sessions = Sessions(
-            *(self.budget, self.subscriptions, self.wills, self._owing, durability, events),
+            self.budget,
+            self.subscriptions,
+            self.wills,
+            self._owing,
+            durability,
+            events,
             self.now,
         )
 
@@ -199,27 +228,48 @@ class DataPlane:
         self.connections = Connections(limits, refusals, self.now)
         self.departures = Departures(self.sessions, self.acceptance, self._durability)
         sending = RetainedSending(
-            *(self.retention, self.delivery, self._bridged, self._owing),
-            *(self.may_deliver, limits, self.now),
+            self.retention,
+            self.delivery,
+            self._bridged,
+            self._owing,
+            self.may_deliver,
+            limits,
+            self.now,
         )
         self._admission = Admission(
-            *(self.sessions, self.wills, self.departures, sending, hooks, limits, refusals)
+            self.sessions, self.wills, self.departures, sending, hooks, limits, refusals
         )
         self.publishing = Publishing(
-            *(self.routes, self.delivery, self.acceptance, hooks.permissions),
-            *(self.budget, refusals, self.now),
+            self.routes,
+            self.delivery,
+            self.acceptance,
+            hooks.permissions,
+            self.budget,
+            refusals,
+            self.now,
         )
         requests = Requests(
-            *(self.subscriptions, sending, hooks.permissions, limits, refusals, hooks.private)
+            self.subscriptions, sending, hooks.permissions, limits, refusals, hooks.private
         )
         reception = Reception(self.publishing, requests, self.departures, limits, self.traffic)
         greeting = Greeting(
-            *(self._admission, hooks.links, self.connections, self.tasks, self.traffic),
+            self._admission,
+            hooks.links,
+            self.connections,
+            self.tasks,
+            self.traffic,
             limits.packet_bytes,
         )
         return Service(
-            *(greeting, reception, self.departures, self.sessions, self.connections),
-            *(self._output, self._turns, limits, UserRates(limits.received_bytes_per_s_per_user)),
+            greeting,
+            reception,
+            self.departures,
+            self.sessions,
+            self.connections,
+            self._output,
+            self._turns,
+            limits,
+            UserRates(limits.received_bytes_per_s_per_user),
             self._user_turns,
         )
 
@@ -271,8 +321,13 @@ class DataPlane:
 
         """
         parts = Restorable(
-            *(self.sessions, self.subscriptions, self.routes, self.retention, self._owing),
-            *(self.budget, self._hooks.groups),
+            self.sessions,
+            self.subscriptions,
+            self.routes,
+            self.retention,
+            self._owing,
+            self.budget,
+            self._hooks.groups,
         )
         durable.reads_too(store)
         recovery = Recovery(parts, history, durable, self.now())
@@ -283,8 +338,13 @@ class DataPlane:
             self.refusals.count(LEFT_OUT, "at the start", found.left_out)
         snapshots = Snapshots(self.sessions, self.retention, durable, self.now)
         checkpoints = Checkpoints(
-            *(durable, history, store, snapshots, Sparing(self.sessions, history, self.limits)),
-            *(self.acceptance.commit, self.now),
+            durable,
+            history,
+            store,
+            snapshots,
+            Sparing(self.sessions, history, self.limits),
+            self.acceptance.commit,
+            self.now,
         )
         checkpoints.go_on_from(saved)
         self.checkpoints = checkpoints

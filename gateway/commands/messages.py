@@ -54,7 +54,8 @@ def add(commands: Any) -> None:
         "decoded, other bytes shown in hexadecimal. Ends with Ctrl-C.",
     )
     sub.add_argument(
-        *("-t", "--topic"),
+        "-t",
+        "--topic",
         action="append",
         required=True,
         metavar="FILTER",
@@ -156,7 +157,9 @@ async def _show(client: MqttClient, options: argparse.Namespace) -> None:
         received_s, payload = time.time(), bytes(message.payload)
         if options.json:
             line = payloads.as_json(
-                *(message.topic, payload, message.qos),
+                message.topic,
+                payload,
+                message.qos,
                 retain=message.retain,
                 received_s=received_s,
             )

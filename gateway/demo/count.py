@@ -64,7 +64,12 @@ async def count(fleet: Fleet, notes: Mapping[str, Notes], killed: Iterable[str])
     tables, rows, noted = (fleet.folder / name for name in (TABLES, "fleet.json", "noted.json"))
     printed = await _python(
         "cloud_ingest.job.command",
-        *("--spool", str(fleet.spool_dir), "--tables", str(tables), "--json", str(rows)),
+        "--spool",
+        str(fleet.spool_dir),
+        "--tables",
+        str(tables),
+        "--json",
+        str(rows),
     )
     acknowledged = [
         (sent.topic, sent.number, name) for name, one in notes.items() for sent in one.acknowledged
@@ -74,14 +79,18 @@ async def count(fleet: Fleet, notes: Mapping[str, Notes], killed: Iterable[str])
     account, excerpt = await asyncio.gather(
         _python(
             "cloud_ingest.tables.account",
-            *("--tables", str(tables), "--noted", str(noted)),
+            "--tables",
+            str(tables),
+            "--noted",
+            str(noted),
             *(f"--log={fleet.state_dir(name) / 'log'}" for name in fleet.members),
             *(f"--killed={name}" for name in killed),
             failed=1,
         ),
         _python(
             "cloud_ingest.tables.excerpt",
-            *("--tables", str(tables)),
+            "--tables",
+            str(tables),
             *(f"--readings={topic}" for topic in sorted(topics)),
         ),
     )
@@ -126,7 +135,10 @@ async def _python(module: str, *arguments: str, failed: int = 0) -> str:
     ``failed`` is an exit code that is an answer too: it ran, and found something wrong.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", module, *arguments),
+        sys.executable,
+        "-m",
+        module,
+        *arguments,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

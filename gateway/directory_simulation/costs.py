@@ -105,9 +105,12 @@ def _cost(
     spent = world.load - load
     heads = world.fleet.heads()
     return Cost(
-        *(len(world.nodes), what),
-        *(world.messages.total() - messages, world.octets.total() - octets),
-        *(seconds, found[0] if found else 0),
+        len(world.nodes),
+        what,
+        world.messages.total() - messages,
+        world.octets.total() - octets,
+        seconds,
+        found[0] if found else 0,
         max((spent[name] for name in heads), default=0),
         max((count for name, count in spent.items() if name not in heads), default=0),
     )
@@ -180,8 +183,14 @@ def _instead(world: DirectoryWorld, asker: DirectoryNode, changed: str) -> Itera
         octets += own.get(head, 0) * (question + len(members) * (answer - empty) + empty)
         load[head] = 2 * len(members)
     yield Cost(
-        *(len(world.nodes), "look-up scope=all through heads (calculated)", messages, octets),
-        *(0.0, 0, max(load.values()), 0),
+        len(world.nodes),
+        "look-up scope=all through heads (calculated)",
+        messages,
+        octets,
+        0.0,
+        0,
+        max(load.values()),
+        0,
     )
     to_head = far[above[changed] or changed][changed]
     digest = to_head * len(asker.record.encode())

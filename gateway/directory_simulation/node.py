@@ -379,7 +379,9 @@ class DirectoryNode:
         expires = self.registry.next_timer()
         self._timer.set(
             min(
-                *(self.queries.next_timer(), self.searches.next_timer(), self._times.due),
+                self.queries.next_timer(),
+                self.searches.next_timer(),
+                self._times.due,
                 max(self.gateway.now, float("inf") if expires is None else expires),
             )
         )

@@ -263,8 +263,14 @@ class DirectoryWorld:
         if waiting := self._open.total():
             self.violated(9, f"{waiting} wait for ever")
         return Report(
-            *(self.options, tuple(self.after_peace()), 0.0, 0, self.messages.total()),
-            *(self.fleet.clock.events, self.faults.total(), self.done.total()),
+            self.options,
+            tuple(self.after_peace()),
+            0.0,
+            0,
+            self.messages.total(),
+            self.fleet.clock.events,
+            self.faults.total(),
+            self.done.total(),
         )
 
     def _storm(self, end_s: float) -> None:

@@ -324,7 +324,10 @@ class Neighbours:
         if is_due and (kept.source is Source.STATIC or self._lines.allow("", now_s)):
             _log.warning(
                 "no link to %s (%s): %s; %d attempts failed",
-                *(address, kept.peer_id or kept.source.value, why, trouble.times),
+                address,
+                kept.peer_id or kept.source.value,
+                why,
+                trouble.times,
             )
         else:
             _log.debug("no link to %s: %s", address, why)

@@ -160,7 +160,13 @@ def decode_connect(reader: Reader, version: int) -> Connect:
         what = "CONNECT has bytes after its last field"
         raise malformed(what, reader.end - reader.at, "MQTT-3.1.3-1")
     return Connect(
-        *(Version(version), client_id, clean_start, keep_alive_s, username, password, will),
+        Version(version),
+        client_id,
+        clean_start,
+        keep_alive_s,
+        username,
+        password,
+        will,
         properties,
         level & BRIDGE_BIT != 0,
     )

@@ -113,8 +113,11 @@ def decode_subscribe(reader: Reader, version: int) -> Subscribe:
         if options & _RESERVED:
             raise malformed("SUBSCRIBE options", options, "MQTT-3.8.3-5")
         request = SubscriptionRequest(
-            *(topic_filter, options & 3, options & _NO_LOCAL != 0),
-            *(options & _RETAIN_AS_PUBLISHED != 0, options >> 4),
+            topic_filter,
+            options & 3,
+            options & _NO_LOCAL != 0,
+            options & _RETAIN_AS_PUBLISHED != 0,
+            options >> 4,
         )
         _check_request(request)
         packet.requests.append(request)

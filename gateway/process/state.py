@@ -157,8 +157,15 @@ def record(
     """
     mqtt, coap, coaps = (ports.get(scheme, 0) for scheme in ("mqtt", "coap", "coaps"))
     return MemberRecord(
-        *(own.id, epoch, 0, own.domain, own.group),
-        *(address, mqtt, coap, coaps),
+        own.id,
+        epoch,
+        0,
+        own.domain,
+        own.group,
+        address,
+        mqtt,
+        coap,
+        coaps,
         capability,
         link_port=ports.get("link", 0),
     )

@@ -55,7 +55,8 @@ class CopiedCard:
         if epoch not in (None, own_epoch) and self._said.allow("", self._now()):
             _log.warning(
                 "%s keeps out another gateway under the id of this one (boot %s): a copied card?",
-                *(header.origin, epoch),
+                header.origin,
+                epoch,
             )
 
 

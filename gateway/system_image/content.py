@@ -62,7 +62,9 @@ def write(content: ImageContent, layout: ImageLayout, digest: str, path: Path) -
     image.partition(layout.sfdisk_script(names.disk_id))
     at = layout.partitions
     image.fat(
-        *(at[slots.AUTOBOOT_PARTITION], 16, names.volume_id("autoboot")),
+        at[slots.AUTOBOOT_PARTITION],
+        16,
+        names.volume_id("autoboot"),
         {slots.AUTOBOOT_NAME: slots.autoboot(Slot.A), **_first_stage(content.boot)},
     )
     boot = {

@@ -87,8 +87,18 @@ class ImageFile:
         """
         label = "AUTOBOOT" if bits == 16 else "bootfs"
         self._run(
-            *("mkfs.vfat", "--invariant", "-F", str(bits), "-s", "1", "-i", volume_id, "-n", label),
-            *(f"--offset={at.start_bytes // SECTOR_BYTES}", self._path),
+            "mkfs.vfat",
+            "--invariant",
+            "-F",
+            str(bits),
+            "-s",
+            "1",
+            "-i",
+            volume_id,
+            "-n",
+            label,
+            f"--offset={at.start_bytes // SECTOR_BYTES}",
+            self._path,
             str(at.size_bytes // _KIB),
         )
         drive = ("-i", f"{self._path}@@{at.start_bytes}")
@@ -114,11 +124,28 @@ class ImageFile:
 
         """
         self._run(
-            *("mke2fs", "-q", "-F", "-t", "ext4", "-O", _FEATURES, "-b", "4096", "-I", "256"),
-            *("-m", "1", "-L", label, "-U", ids[0]),
-            *("-E", f"offset={at.start_bytes},hash_seed={ids[1]},nodiscard,root_owner=0:0"),
+            "mke2fs",
+            "-q",
+            "-F",
+            "-t",
+            "ext4",
+            "-O",
+            _FEATURES,
+            "-b",
+            "4096",
+            "-I",
+            "256",
+            "-m",
+            "1",
+            "-L",
+            label,
+            "-U",
+            ids[0],
+            "-E",
+            f"offset={at.start_bytes},hash_seed={ids[1]},nodiscard,root_owner=0:0",
             *(("-d", tree) if tree is not None else ()),
-            *(self._path, f"{at.size_bytes // _KIB}k"),
+            self._path,
+            f"{at.size_bytes // _KIB}k",
         )
         if tree is not None:
             self._set_times(at)

@@ -151,8 +151,13 @@ class RemoteQueries:
         self._number += 1
         correlation = f"{self._epoch}-{self._number}"
         query = Query(
-            *(self.gateway_id, correlation, math.ceil(deadline_s * 1000), request),
-            *(target, target_epoch, int(now * 1000)),
+            self.gateway_id,
+            correlation,
+            math.ceil(deadline_s * 1000),
+            request,
+            target,
+            target_epoch,
+            int(now * 1000),
             0 if lease is None else lease.subscription,
             0 if lease is None else math.ceil(lease.duration_s * 1000),
         )

@@ -89,8 +89,16 @@ class StandingWills:
         if will is None:
             return
         saved = SavedWill(
-            *(self._next, client.client_id, client.username, client.roles, client.version),
-            *(will.topic, will.payload, will.qos, will.retain, dict(will.properties)),
+            self._next,
+            client.client_id,
+            client.username,
+            client.roles,
+            client.version,
+            will.topic,
+            will.payload,
+            will.qos,
+            will.retain,
+            dict(will.properties),
         )
         self._next += 1
         self._by_client[client.client_id] = saved

@@ -208,8 +208,15 @@ class Store:
                 continue
             entry = message.entry
             ids[message.ref] = self._put(
-                *("message", None, *where, entry.topic, entry.payload, entry.qos, entry.retain),
-                *(msgpack.packb(entry.properties), message.expires_us),
+                "message",
+                None,
+                *where,
+                entry.topic,
+                entry.payload,
+                entry.qos,
+                entry.retain,
+                msgpack.packb(entry.properties),
+                message.expires_us,
             )
         return ids
 
@@ -217,8 +224,15 @@ class Store:
         number, client, owed = session.number, session.client, session.owed
         roles, incoming = msgpack.packb(client.roles), msgpack.packb(session.incoming)
         self._put(
-            *("session", number, client.client_id, client.username, roles, client.version),
-            *(session.expiry_s, session.last_packet_id, incoming),
+            "session",
+            number,
+            client.client_id,
+            client.username,
+            roles,
+            client.version,
+            session.expiry_s,
+            session.last_packet_id,
+            incoming,
         )
         self._clear_session(number)
         if session.away_us is not None:

@@ -98,7 +98,10 @@ class Admission:
         certificate = peer.certificate
         name = connect.username if certificate is None else certificate.name
         client = Client(
-            *(client_id, name, peer.channel.address, int(connect.version)),
+            client_id,
+            name,
+            peer.channel.address,
+            int(connect.version),
             certificate,
             connect.bridge,
         )
@@ -222,7 +225,9 @@ class Admission:
         # [MQTT-3.2.2-2]
         channel.send(encode(ConnAck(old is not None, ReasonCode.SUCCESS, told), connect.version))
         sessions.attach(
-            *(session, client, channel),
+            session,
+            client,
+            channel,
             will=connect.will,
             expiry_s=expiry_s,
             receive_maximum=int(properties.get(PropertyId.RECEIVE_MAXIMUM, 65_535)),

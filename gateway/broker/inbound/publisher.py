@@ -83,7 +83,9 @@ class Publisher:
             if self._unacknowledged > self._receive_maximum:
                 raise PacketError(
                     ReasonCode.RECEIVE_MAXIMUM_EXCEEDED,
-                    *("messages on their way", self._unacknowledged, "MQTT-3.3.4-7"),
+                    "messages on their way",
+                    self._unacknowledged,
+                    "MQTT-3.3.4-7",
                 )
         if not is_qos_2:
             return True

@@ -122,7 +122,11 @@ class Message:
         """
         properties = _checked(entry.properties) if entry.properties else None
         message = cls(
-            *(entry.topic, entry.topic.encode(), entry.payload, entry.qos, entry.retain),
+            entry.topic,
+            entry.topic.encode(),
+            entry.payload,
+            entry.qos,
+            entry.retain,
             properties,
             now_s,
         )

@@ -42,7 +42,11 @@ def message_of(will: Will, now_s: float) -> Message:
     properties = dict(will.properties)
     properties.pop(PropertyId.WILL_DELAY_INTERVAL, None)
     return Message(
-        *(will.topic, will.topic.encode(), will.payload, will.qos, will.retain),
+        will.topic,
+        will.topic.encode(),
+        will.payload,
+        will.qos,
+        will.retain,
         properties,
         now_s,
     )

@@ -300,8 +300,13 @@ def _asked(request: CoapRequest, peer: CoapPeer | None) -> DirectoryRequest | No
         elif number & 1:
             return None
     return DirectoryRequest(
-        *(request.code, tuple(path), tuple(query), request.payload),
-        *(content_format, accept, tuple(etags)),
+        request.code,
+        tuple(path),
+        tuple(query),
+        request.payload,
+        content_format,
+        accept,
+        tuple(etags),
         None if peer is None else peer.principal,
         None if peer is None else _base(peer),
     )

@@ -78,7 +78,12 @@ def remote_request(
         elif number not in _OF_A_FIELD and number & 1:
             raise NotForOthersError(codes.BAD_OPTION, f"option {number}")
     return ResourceRequest(
-        *(method, path, tuple(query), content_format, accept, request.payload),
+        method,
+        path,
+        tuple(query),
+        content_format,
+        accept,
+        request.payload,
         *introduction,
         tuple(further),
     )

@@ -19,21 +19,22 @@ def found(measured: house.Measured, kind: str) -> list[tuple[str, str]]:
     return [(each.place, each.text) for each in measured.findings if each.measure == kind]
 
 
-def test_a_module_is_long_from_its_401st_line() -> None:
-    measured = measure(dtls__a="x = 1\n" * 400, gateway__links__b="x = 1\n" * 401)
+def test_a_module_is_long_from_its_301st_statement_on_however_it_is_laid_out() -> None:
+    wide = "x = [\n    1,\n]\n" * 300
+    measured = measure(dtls__a=wide, gateway__links__b="x = 1\n" * 300 + "if x:\n    x = 2\n")
 
-    assert found(measured, house.LONG_MODULES) == [("gateway/links/b.py", "401 lines")]
+    assert found(measured, house.LONG_MODULES) == [("gateway/links/b.py", "302 statements")]
     assert measured.number(house.LONG_MODULES, house.REST) == 1
     assert measured.number(house.LONG_MODULES, house.BROKER) == 0
 
 
-def test_a_function_is_measured_from_def_to_its_last_line_without_decorators() -> None:
-    kept = "@cache\ndef kept():\n" + "    x = 1\n" * 59
-    long = "class Any:\n    async def long(self):\n" + "        x = 1\n" * 60
+def test_a_function_is_measured_by_the_statements_within() -> None:
+    kept = "@cache\ndef kept():\n" + "    x = 1\n" * 40
+    long = "class Any:\n    async def long(self):\n" + "        x = 1\n" * 41
 
     measured = measure(dtls__a=kept + long)
 
-    assert found(measured, house.LONG_FUNCTIONS) == [("dtls/a.py:63", "long: 61 lines")]
+    assert found(measured, house.LONG_FUNCTIONS) == [("dtls/a.py:44", "long: 41 statements")]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_a_name_stands_for_one_class_or_one_alias_of_a_type_unless_it_is_private
 
 
 def test_a_number_may_stand_at_its_limit_and_not_above() -> None:
-    measured = measure(dtls__a="class A: ...\nx = 1\n" * 201, gateway__a="")
+    measured = measure(dtls__a="class A: ...\nx = 1\n" * 101, gateway__a="")
     at = (house.LONG_MODULES, "dtls")
 
     [names] = house.passed_limits(measured, {at: 1})
@@ -197,12 +198,12 @@ def test_a_number_may_stand_at_its_limit_and_not_above() -> None:
 
 
 def test_a_limit_that_can_fall_has_to() -> None:
-    measured = measure(dtls__a="x = 1\n" * 401)
+    measured = measure(dtls__a="x = 1\n" * 301)
     at = (house.LONG_MODULES, "dtls")
 
     assert house.passed_limits(measured, {at: 1}) == []
     [names] = house.passed_limits(measured, {at: 2})
-    assert names == "modules over 400 lines, dtls: 1, and the limit of 2 can fall"
+    assert names == "modules over 300 statements, dtls: 1, and the limit of 2 can fall"
 
 
 @pytest.mark.soak("is what `make check` does")
@@ -221,11 +222,11 @@ def test_a_commit_is_measured_as_it_was_and_not_as_the_tree_is_now(tmp_path: Pat
     *first, later = house.PACKAGES
     for package in first:
         (tmp_path / package).mkdir()
-        (tmp_path / package / "a.py").write_text("x = 1\n" * 401)
+        (tmp_path / package / "a.py").write_text("x = 1\n" * 301)
     git("add", ".")
     git("commit", "-m", "first")
     (tmp_path / later).mkdir()
-    (tmp_path / later / "a.py").write_text("x = 1\n" * 401)
+    (tmp_path / later / "a.py").write_text("x = 1\n" * 301)
     (tmp_path / "dtls" / "a.py").write_text("x = 1\n")
 
     before = house.measure(house.tree_at(tmp_path, "HEAD"))
