@@ -16,13 +16,13 @@ from gateway.process.gateway_process import GatewayProcess
 from gateway.signing.own import OwnKey
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.intervals import Intervals
 from tree_handler.proof import Signer, context
 from tree_handler.replication.repair import Summary
 from tree_handler.routing.locator import Behind
 from tree_handler.routing.wire import TOPIC as ROUTED
 from tree_handler.routing.wire import Ack, Carry, Claim, Tell, Word, signed_part
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.spanning.bpdu import Bpdu, Kind, Root
 
 LIVE, REPAIR, SUMMARY = b"$hedgerow/batch", b"$hedgerow/repair", b"$hedgerow/summary"

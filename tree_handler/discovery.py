@@ -22,10 +22,10 @@ from dataclasses import dataclass
 
 import msgpack
 
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_address, check_name
 from tree_handler.rate_limit import RateLimit
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
 MAGIC = b"HA"
 VERSION = 1

@@ -33,12 +33,12 @@ from typing import Final
 import msgpack
 
 from tree_handler.batch import Epoch
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.clock_readings import MAX_LIVES, ClockReading, ClockReadings, surely_passed
 from tree_handler.entry import MAX_CLOCK_US
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 from tree_handler.routing.locator import WayThere
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.unpacking import LATER_ELEMENTS, MessageSize
 from tree_handler.unpacking import unpack as unpack_within
 

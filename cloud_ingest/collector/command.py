@@ -52,8 +52,8 @@ from gateway.signing.fleet_proof import FleetProof
 from gateway.signing.revocations import Revocations, Revoking
 from gateway.state_folder.identity import next_boot_epoch
 from gateway.tls.certificates import COLLECTOR_ROLE
+from tree_handler import boot_epoch
 from tree_handler.batch import Entry, Header
-from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 _log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from gateway.links.repairs import DONE, REPAIR, Repairs
 from gateway.links.settings import NodeReceiver
 from gateway.links.surveys import NOT_LOOKED_THROUGH, Surveys
 from gateway.log.errors import LogError
-from tree_handler import batch
+from tree_handler import batch, boot_epoch
 from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
@@ -42,7 +42,6 @@ from tree_handler.replication.replication import (
     SendSummary,
     Serve,
 )
-from tree_handler.spanning import boot_epoch
 
 _BATCH: Final = b"$hedgerow/batch"
 _SUMMARY: Final = b"$hedgerow/summary"

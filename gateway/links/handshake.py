@@ -19,9 +19,9 @@ import msgpack
 
 from gateway.links.refusal import Refusal
 from gateway.links.wire import Additions, LinkConnect
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import is_name
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.unpacking import MessageSize, unpack
 
 NONCE_BYTES: Final = 16

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from gateway.links import wire
+from tree_handler import boot_epoch
 from tree_handler.errors import ProtocolError
-from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.bpdu import Bpdu
 
 MAX_PINGS: Final = 64

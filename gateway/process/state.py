@@ -32,9 +32,9 @@ from gateway.sensors.stock import SensorStock, StockError
 from gateway.state_folder.identity import next_boot_epoch
 from gateway.state_folder.life import GatewayLife, Renewals
 from gateway.watched_tasks import WatchedTasks
+from tree_handler import boot_epoch
 from tree_handler.batch import Entry
 from tree_handler.members.member import MemberRecord
-from tree_handler.spanning import boot_epoch
 
 _WITHOUT_LOG: Final = (
     "messages that wait are lost, but for what neighbours bring back and what checkpoints hold"

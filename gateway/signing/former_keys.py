@@ -30,10 +30,10 @@ from gateway.certificates.signature_keys import (
     name_of,
 )
 from gateway.signing.trust import UntrustedError
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 from tree_handler.proof import MAX_SIGNATURE_BYTES, Signer, Verdict, context
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
 MAX_FORMER = 4
 """Keys in a statement."""

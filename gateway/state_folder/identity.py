@@ -10,7 +10,7 @@ import psutil
 
 from gateway import replaced_file
 from gateway.kept_file import KeptFile
-from tree_handler.spanning import boot_epoch
+from tree_handler import boot_epoch
 
 ALPHA = 1.0
 """Weight of a core's megahertz in the capability (B4)."""

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.state_folder.identity import count_on_from
+from tree_handler import boot_epoch
 from tree_handler.rate_limit import RateLimit
-from tree_handler.spanning import boot_epoch
 
 AGAIN_S = 600.0
 """In this time a further life may end because of what neighbours say."""

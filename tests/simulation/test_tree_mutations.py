@@ -18,11 +18,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from searching import first_seed
 
+from tree_handler import boot_epoch
 from tree_handler.simulation.checks import astray
 from tree_handler.simulation.network import Edge
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.runs import FaultOptions, Options, Simulation, run
-from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.agreement import Agreements
 from tree_handler.spanning.bpdu import Kind
 from tree_handler.spanning.neighbour import Neighbour

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgpack
 
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import Place, check_address, check_name
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 MAX_RECORD_BYTES = 2_048

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tree_handler.batch import MAX_NUMBER, Epoch
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 MAX_ORIGIN_BYTES: Final = 256

@@ -19,9 +19,9 @@ from typing import Final
 
 import msgpack
 
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 MAX_BEHIND: Final = 10_000

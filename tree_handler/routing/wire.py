@@ -14,12 +14,12 @@ from typing import Any, Final
 import msgpack
 
 from tree_handler.batch import MAX_FRAME_BYTES, MAX_NUMBER, Epoch
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.members.place import check_name
 from tree_handler.proof import MAX_SIGNATURE_BYTES
 from tree_handler.routing.locator import MAX_BEHIND
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack, unpack_head
 
 TOPIC: Final = b"$hedgerow/routed"

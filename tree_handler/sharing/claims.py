@@ -15,12 +15,12 @@ from typing import Final
 import msgpack
 
 from tree_handler.batch import Epoch
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.holders import Group
 from tree_handler.intervals import Intervals
 from tree_handler.members.own_record import OwnRecord
 from tree_handler.members.place import check_name
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 TOPIC: Final = "$hedgerow/shared/"

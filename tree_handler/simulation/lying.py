@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Append
 from tree_handler.replication.repair import Seek, Sought, Summary
@@ -23,7 +24,6 @@ from tree_handler.simulation.gateway import Start, WirePing
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
 from tree_handler.simulation.network import DATA, End
 from tree_handler.simulation.replicating import ReplicatingGateway, WireBatch, Witness
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.spanning.bpdu import Bpdu, BpduFlags, Kind
 from tree_handler.spanning.election import Root
 

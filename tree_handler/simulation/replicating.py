@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from tree_handler import boot_epoch
 from tree_handler.batch import Entry, Epoch, Header, check
 from tree_handler.intervals import Intervals
 from tree_handler.replication.answering import answer
@@ -33,7 +34,6 @@ from tree_handler.seal import Seals
 from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, Start
 from tree_handler.simulation.network import DATA, End, Network
-from tree_handler.spanning import boot_epoch
 
 REPAIR_INTERVAL_S = 1.0
 

@@ -23,6 +23,7 @@ from typing import ClassVar, Self
 
 from mypy_extensions import mypyc_attr
 
+from tree_handler import boot_epoch
 from tree_handler.simulation.checks import Checks, StillWindow, astray, usable_paths
 from tree_handler.simulation.faults import FaultOptions, Faults
 from tree_handler.simulation.gateway import Gateway, MakeTree, Start
@@ -31,7 +32,6 @@ from tree_handler.simulation.network import Clock, Edge, Network
 from tree_handler.simulation.replaying import replay_call
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.traffic import SimulatedTraffic
-from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.bpdu import Kind
 from tree_handler.spanning.spanning_tree import Identity, Parameters, SpanningTree
 

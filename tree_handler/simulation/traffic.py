@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from tree_handler import boot_epoch
 from tree_handler.batch import CONTROL_PREFIX, MAX_NUMBER, NOTE_PREFIX, Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import MAX_HELD_BYTES
@@ -27,7 +28,6 @@ from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, Start
 from tree_handler.simulation.network import Clock, Network
 from tree_handler.simulation.replicating import Receiver, ReplicatingGateway
-from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.election import Identity
 
 SEEKING_S = 0.5

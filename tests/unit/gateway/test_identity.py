@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.state_folder.identity import count_on_from, next_boot_epoch
-from tree_handler.spanning import boot_epoch
+from tree_handler import boot_epoch
 
 
 def test_each_start_has_a_later_epoch_than_the_one_before(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ from gateway.links.handshake import Credentials
 from gateway.links.link import Link
 from gateway.state_folder.identity import next_boot_epoch
 from gateway.state_folder.life import AGAIN_S, AT_ONCE, GatewayLife, Renewals
+from tree_handler import boot_epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication.repair import Summary
-from tree_handler.spanning import boot_epoch
 from tree_handler.spanning.bpdu import Bpdu, Kind
 from tree_handler.spanning.election import Root
 

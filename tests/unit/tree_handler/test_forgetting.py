@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tree_handler import batch
+from tree_handler import batch, boot_epoch
 from tree_handler.batch import Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order, epochs_over
@@ -35,7 +35,6 @@ from tree_handler.replication.replication import (
     SendSummary,
     Serve,
 )
-from tree_handler.spanning import boot_epoch
 
 Frame = tuple[bytes, Header]
 OLD, NEW = ("gw-0", 3), ("gw-0", 9)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.routing.locator import MAX_BEHIND, Behind, Locator
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True)
 LINKS = [(a, b) for a in range(6) for b in range(a + 1, 6)]

@@ -8,10 +8,10 @@ import msgpack
 import pytest
 
 from tree_handler.batch import MAX_NUMBER
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.repair import Request, Seek, Sought, Summary
-from tree_handler.spanning.boot_epoch import MAX_BOOT_EPOCH
 
 FAR = ("gw", MAX_BOOT_EPOCH)
 ALL = Intervals([(1, MAX_NUMBER)])
