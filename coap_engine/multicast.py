@@ -39,7 +39,7 @@ _FOR_A_PROXY: Final = (option_numbers.PROXY_URI, option_numbers.PROXY_SCHEME)
 
 RATES: Final = Rates(host=10.0, strangers=50.0)
 
-Answer = Callable[[CoapRequest, CoapPeer, float], CoapResponse | None]
+MulticastAnswer = Callable[[CoapRequest, CoapPeer, float], CoapResponse | None]
 """Answers a request at once; None where there is nothing useful to say."""
 
 
@@ -82,7 +82,7 @@ class MulticastRequests:
 
     def __init__(
         self,
-        answer: Answer,
+        answer: MulticastAnswer,
         random_bytes: Callable[[int], bytes],
         rules: MulticastRules = DEFAULT_RULES,
     ) -> None:

@@ -44,7 +44,7 @@ _TIMES = frozenset((9, 10))  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HA
 _lib: Any = Binding().lib
 _ffi: Any = Binding().ffi
 
-Identify = Callable[[bytes], PeerIdentity]
+IdentifyPeer = Callable[[bytes], PeerIdentity]
 """Who a verified certificate (DER) is; raises `IdentityError` where that is nobody."""
 
 
@@ -77,7 +77,7 @@ class ServerCertificates:
     own: Sequence[x509.Certificate]
     key: PrivateKeyTypes
     authorities: Sequence[x509.Certificate]
-    identify: Identify
+    identify: IdentifyPeer
     wall_clock: Callable[[], float]
     revoked: Sequence[x509.CertificateRevocationList] = ()
 

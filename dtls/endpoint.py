@@ -29,7 +29,7 @@ from dtls.context import ServerContext
 from dtls.cookies import Cookies
 from dtls.endpoint_limits import DEFAULT_LIMITS, EndpointCounters, EndpointLimits
 from dtls.errors import DtlsRecordError, SessionClosedError
-from dtls.events import Address, Closed, Established, Event, Failed, Moved, Received
+from dtls.events import Address, Closed, DtlsEvent, Established, Failed, Moved, Received
 from dtls.known_hosts import KnownHosts
 from dtls.moved_peers import MovedPeers
 from dtls.records import (
@@ -90,7 +90,7 @@ class Endpoint:
         self._known_hosts = KnownHosts()
         self._moved = MovedPeers()
         self._datagrams: list[tuple[bytes, Address]] = []
-        self._events: list[Event] = []
+        self._events: list[DtlsEvent] = []
         self._due = math.inf
 
     @property
@@ -212,7 +212,7 @@ class Endpoint:
         datagrams, self._datagrams = self._datagrams, []
         return datagrams
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[DtlsEvent]:
         """Take what happened, in order."""
         events, self._events = self._events, []
         return events

@@ -47,4 +47,4 @@ class Closed(NamedTuple):
     reason: str
 
 
-Event = Established | Failed | Received | Moved | Closed
+DtlsEvent = Established | Failed | Received | Moved | Closed

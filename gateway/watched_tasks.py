@@ -21,7 +21,7 @@ LONGEST_PAUSE_S: Final = 300.0
 STEADY_S: Final = 60.0
 """What has run for so long since it failed is well again."""
 
-Work = Callable[[], Coroutine[Any, Any, None]]
+WatchedWork = Callable[[], Coroutine[Any, Any, None]]
 
 
 class WatchedTasks:
@@ -40,7 +40,7 @@ class WatchedTasks:
         """Who fails from now on is not begun again."""
         self.failing: dict[str, str] = {}
 
-    def start(self, name: str, work: Work) -> asyncio.Task[None]:
+    def start(self, name: str, work: WatchedWork) -> asyncio.Task[None]:
         """Run something, which is begun anew by the same call if it fails.
 
         Returns:
@@ -81,7 +81,7 @@ class WatchedTasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _keep(self, name: str, work: Work) -> None:
+    async def _keep(self, name: str, work: WatchedWork) -> None:
         loop = asyncio.get_running_loop()
         pause = GrowingPause(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
@@ -105,7 +105,7 @@ class WatchedTasks:
         pause.worked()
 
 
-async def _failure_of(work: Work) -> Exception | None:
+async def _failure_of(work: WatchedWork) -> Exception | None:
     """Return what ended it; None if it is done."""
     try:
         await work()

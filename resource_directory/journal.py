@@ -37,7 +37,7 @@ _NO_RECORD = (
 """What a record raises whose checksum is right and whose content is not."""
 
 ClockMark = tuple[int, ...]
-Failed = Callable[[Registration, Exception], None]
+OnFailedWrite = Callable[[Registration, Exception], None]
 """Is told of a registration that has no record, and why."""
 
 
@@ -237,7 +237,7 @@ class RegistrationJournal:
         self._waiting.clear()
         self._has_news = False
 
-    def take(self, registry: Registry, limit: int, failed: Failed) -> list[bytes]:
+    def take(self, registry: Registry, limit: int, failed: OnFailedWrite) -> list[bytes]:
         """The records of at most ``limit`` of the registrations that are noted."""
         records: list[bytes] = []
         for location in list(islice(self._waiting, limit)):
@@ -253,7 +253,7 @@ class RegistrationJournal:
         return records
 
 
-def all_of(registry: Registry, locations: Iterable[str], failed: Failed) -> Iterator[bytes]:
+def all_of(registry: Registry, locations: Iterable[str], failed: OnFailedWrite) -> Iterator[bytes]:
     """The records of those registrations that are still there."""
     for location in locations:
         standing = registry.at(location)
@@ -261,7 +261,7 @@ def all_of(registry: Registry, locations: Iterable[str], failed: Failed) -> Iter
             yield from _records_of(standing, failed)
 
 
-def _records_of(standing: Registration, failed: Failed) -> tuple[bytes, ...]:
+def _records_of(standing: Registration, failed: OnFailedWrite) -> tuple[bytes, ...]:
     """The record of one; none if it has none, whatever the reason: others have theirs."""
     try:
         return (registered(standing),)

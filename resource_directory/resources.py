@@ -22,7 +22,7 @@ from resource_directory.service import (
 )
 
 Identify = Callable[[Message], str | None]
-Clock = Callable[[], float]
+WallClock = Callable[[], float]
 
 
 class ResourceDirectory:
@@ -36,7 +36,7 @@ class ResourceDirectory:
     """
 
     def __init__(
-        self, service: DirectoryService, identify: Identify, *, clock: Clock = time.monotonic
+        self, service: DirectoryService, identify: Identify, *, clock: WallClock = time.monotonic
     ) -> None:
         self.service = service
         self._identify = identify

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-Group = tuple[str, str]
+SharedGroup = tuple[str, str]
 """A shared subscription: its share name and its filter (MQTT 5.0, section 4.8.2)."""
 Holder = tuple[str, str, str]
 """Share name, filter, and the id of the gateway whose members alone get the message; no id, which

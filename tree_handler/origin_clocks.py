@@ -55,9 +55,9 @@ MAX_TOLD: Final = 1_000
 """In one message."""
 SIZE: Final = MessageSize(1 << 17, 6 * MAX_TOLD + LATER_ELEMENTS, MAX_TOLD)
 
-Told = tuple[str, int, int, bool]
+ToldClock = tuple[str, int, int, bool]
 """A gateway, a life of it, what its clock reads, and whether that is more than hearsay."""
-Known = tuple[str, int, int, int]
+KnownClock = tuple[str, int, int, int]
 """A gateway, a life of it, what its clock read, and when that was."""
 
 
@@ -181,7 +181,7 @@ class OriginClocks:
         if kept is None or way.epoch == stream[1] or kept.by(now_us) < reading.by(now_us):
             self._kept.put(stream, reading)
 
-    def heard(self, link: int, told: Iterable[Told], now_us: int) -> list[Epoch]:
+    def heard(self, link: int, told: Iterable[ToldClock], now_us: int) -> list[Epoch]:
         """Take what a neighbour tells; return of which lives it told anything."""
         heard = self._heard.get(link)
         if heard is None:
@@ -201,7 +201,7 @@ class OriginClocks:
         """Return those over which clocks are told."""
         return list(self._said)
 
-    def news(self, link: int, now_us: int, of: Iterable[Epoch] | None = None) -> list[Told]:
+    def news(self, link: int, now_us: int, of: Iterable[Epoch] | None = None) -> list[ToldClock]:
         """Return what a neighbour is to be told: it does not know it, or by `NEWS_US` worse.
 
         Args:
@@ -213,7 +213,7 @@ class OriginClocks:
         said = self._said.get(link)
         if said is None:
             return []
-        found: list[Told] = []
+        found: list[ToldClock] = []
         for stream in self._lives() if of is None else of:
             way = self._way_to(stream[0])
             is_there = way is not None and way.epoch == stream[1]
@@ -265,7 +265,7 @@ class OriginClocks:
         own = [one for one in self._own_lives if lives(one)]
         self._own_lives = dict.fromkeys([self._own, *own])
 
-    def save(self, now_us: int) -> list[Known]:
+    def save(self, now_us: int) -> list[KnownClock]:
         """Return what is known for `load` in the next life; nothing if what was returned last is
         good enough."""
         known: dict[Epoch, int] = {}
@@ -283,7 +283,7 @@ class OriginClocks:
         self._saved = {stream: ClockReading(reads_us, now_us) for stream, reads_us in known.items()}
         return [(*stream, reads_us, now_us) for stream, reads_us in known.items()]
 
-    def load(self, known: Iterable[Known]) -> None:
+    def load(self, known: Iterable[KnownClock]) -> None:
         """Take over what was known in the life before, whose clock this one's goes on from."""
         for gateway_id, epoch, clock_us, at_us in known:
             if gateway_id == self._own[0]:
@@ -306,14 +306,14 @@ def stamp(now_us: int) -> int:
     return (now_us // STAMP_US + 1) * STAMP_US
 
 
-def pack(told: list[Told]) -> Iterator[bytes]:
+def pack(told: list[ToldClock]) -> Iterator[bytes]:
     """Write what a neighbour is told, as messages."""
     for at in range(0, len(told), MAX_TOLD):
         packed: bytes = msgpack.packb(told[at : at + MAX_TOLD])
         yield packed
 
 
-def unpack(payload: bytes) -> list[Told]:
+def unpack(payload: bytes) -> list[ToldClock]:
     """Read what `pack` wrote.
 
     Raises:
@@ -326,7 +326,7 @@ def unpack(payload: bytes) -> list[Told]:
     return [_told_of(row) for row in rows]
 
 
-def _told_of(row: object) -> Told:
+def _told_of(row: object) -> ToldClock:
     match row:
         case [gateway_id, epoch, clock_us, bool(is_sure)]:
             return (*life_of(gateway_id, epoch), clock_of(clock_us), is_sure)

@@ -43,7 +43,7 @@ AGAIN_MAX_S = 60.0
 LOOK_INTERVAL_S = 60.0
 """So often partitions that are new are looked for."""
 T = TypeVar("T")
-Place = tuple[str, int]
+KafkaPlace = tuple[str, int]
 
 
 class KafkaCollector:
@@ -70,8 +70,8 @@ class KafkaCollector:
             self._topics = topic_epochs.read(settings.collector.spool_dir)
         except ValueError as error:
             raise ConfigError("collector.spool_dir", str(error)) from error
-        self._parts: dict[Place, PartitionBatches] = {}
-        self._assigned: frozenset[Place] = frozenset()
+        self._parts: dict[KafkaPlace, PartitionBatches] = {}
+        self._assigned: frozenset[KafkaPlace] = frozenset()
         self._looked_at_s = 0.0
         self._stored = 0
         self._lost = 0
@@ -181,7 +181,7 @@ class KafkaCollector:
 
     async def _turn(self) -> None:
         read: list[Message] = await _aside(partial(self._consumer.consume, AT_ONCE, POLL_S))
-        found: dict[Place, list[KafkaMessage]] = {}
+        found: dict[KafkaPlace, list[KafkaMessage]] = {}
         for message in read:
             if (error := message.error()) is not None:
                 self._fail(message, error)
@@ -212,7 +212,7 @@ class KafkaCollector:
             self._parts.pop((str(message.topic()), int(message.partition() or 0)), None)
         raise KafkaException(error)
 
-    def _taken(self, message: Message) -> tuple[Place, KafkaMessage]:
+    def _taken(self, message: Message) -> tuple[KafkaPlace, KafkaMessage]:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         assert topic is not None and partition is not None and offset is not None
         kind, time_ms = message.timestamp()

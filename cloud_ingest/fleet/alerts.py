@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from cloud_ingest.fleet.fair_history import newest_of_each
-from cloud_ingest.fleet.kinds import Kind
+from cloud_ingest.fleet.kinds import AlertKind
 
 MAX_CLOSED: Final = 20_000
 """Alerts that are remembered after they were cleared."""
@@ -38,7 +38,7 @@ class Alert(msgspec.Struct, array_like=True):
 
     """
 
-    kind: Kind
+    kind: AlertKind
     gateway: str
     sensor: str
     opened_us: int
@@ -86,7 +86,7 @@ class AlertBook(msgspec.Struct):
 
     def judge(
         self,
-        subject: tuple[Kind, str, str],
+        subject: tuple[AlertKind, str, str],
         is_wrong: bool | None,
         at_us: int,
         message: str,
@@ -138,7 +138,7 @@ class AlertBook(msgspec.Struct):
             alert.message = message
             self.has_changed = True
 
-    def is_open(self, kind: Kind, gateway: str, sensor: str = "") -> bool:
+    def is_open(self, kind: AlertKind, gateway: str, sensor: str = "") -> bool:
         """Whether there is such an alert."""
         return (kind, gateway, sensor) in self.open
 

@@ -16,10 +16,10 @@ from typing import Final
 import msgspec
 
 from cloud_ingest.fleet.alerts import AlertBook, Subject
-from cloud_ingest.fleet.kinds import KINDS, Kind
+from cloud_ingest.fleet.kinds import KINDS, AlertKind
 from cloud_ingest.fleet.rules import Flapping
 
-FLAPPING: Final[Kind] = "flapping"
+FLAPPING: Final[AlertKind] = "flapping"
 
 
 class Flap(msgspec.Struct, array_like=True):
@@ -39,7 +39,7 @@ class Flap(msgspec.Struct, array_like=True):
 
     """
 
-    kind: Kind
+    kind: AlertKind
     raised_us: list[int]
     until_us: int
     window_us: int
@@ -82,7 +82,7 @@ class DampedAlerts:
 
     def judge(
         self,
-        subject: tuple[Kind, str, str],
+        subject: tuple[AlertKind, str, str],
         is_wrong: bool | None,
         at_us: int,
         message: str,
@@ -124,7 +124,7 @@ class DampedAlerts:
             if now_us >= flap.until_us:
                 self._end(subject, flap)
 
-    def is_open(self, kind: Kind, gateway: str, sensor: str = "") -> bool:
+    def is_open(self, kind: AlertKind, gateway: str, sensor: str = "") -> bool:
         """Whether something is wrong, be it told as an alert or damped."""
         flap = self._flaps.of.get((kind, gateway, sensor))
         if flap is not None and flap.is_damped:
@@ -149,7 +149,7 @@ class DampedAlerts:
 
     def _raise(
         self,
-        subject: tuple[Kind, str, str],
+        subject: tuple[AlertKind, str, str],
         at_us: int,
         message: str,
         value: float | None,
@@ -168,7 +168,7 @@ class DampedAlerts:
                 return  # there is no room for it, so nothing was told
         self._flaps.of[subject] = flap
 
-    def _damp(self, subject: tuple[Kind, str, str], flap: Flap, rule: Flapping) -> bool:
+    def _damp(self, subject: tuple[AlertKind, str, str], flap: Flap, rule: Flapping) -> bool:
         """Let the alert ``flapping`` stand for a subject; return whether it does."""
         about = FLAPPING, subject[1], subject[2]
         kinds = sorted({*self._damped(subject), subject[0]})

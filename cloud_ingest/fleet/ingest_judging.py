@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from cloud_ingest.fleet.flapping import DampedAlerts
-from cloud_ingest.fleet.kinds import INGEST, Kind
+from cloud_ingest.fleet.kinds import INGEST, AlertKind
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.ingest.facts import UNTIMED_US, Activity
 from cloud_ingest.ingest.signs import CollectorSign, IngestSigns
@@ -241,7 +241,7 @@ class IngestJudge:
 
     def _judge(
         self,
-        kind: Kind,
+        kind: AlertKind,
         spool: str,
         is_wrong: bool | None,
         at_us: int,

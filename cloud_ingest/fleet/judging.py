@@ -12,7 +12,7 @@ from cloud_ingest.fleet.clock import WatchClock
 from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.health import DRAINING, silence_limit_us
-from cloud_ingest.fleet.kinds import Kind
+from cloud_ingest.fleet.kinds import AlertKind
 from cloud_ingest.fleet.listening import Listening
 from cloud_ingest.fleet.lives import Heard
 from cloud_ingest.fleet.rules import AlertRules, Thresholds
@@ -245,7 +245,7 @@ class Judge:
 
     def _judge(
         self,
-        kind: Kind,
+        kind: AlertKind,
         gateway: GatewayState,
         is_wrong: bool | None,
         at_us: int,

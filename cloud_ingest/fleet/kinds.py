@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-Kind = Literal[
+AlertKind = Literal[
     "silent",
     "gap",
     "flapping-root",
@@ -29,7 +29,7 @@ Kind = Literal[
     "collector-silent",
     "collector-disk",
 ]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+KINDS: Final[tuple[AlertKind, ...]] = get_args(AlertKind)
 Severity = Literal["critical", "warning"]
 """``critical``: messages are not seen, or will be lost soon, unless somebody acts."""
 INGEST: Final = ""
@@ -64,7 +64,7 @@ _DISK: Final = f"{_PAGE}#the-disk-is-full"
 _INGEST: Final = f"{_PAGE}#the-ingest-raises-an-alert"
 _ALERTS: Final = "docs/monitoring.md#alerts-of-a-fleet"
 
-ABOUT: Final[Mapping[Kind, AboutKind]] = {
+ABOUT: Final[Mapping[AlertKind, AboutKind]] = {
     "ingest-failing": AboutKind("critical", _INGEST),
     "collector-disk": AboutKind("critical", _INGEST),
     "collector-silent": AboutKind("critical", _INGEST),

@@ -21,7 +21,7 @@ KEPT_US: Final = 3 * MINUTE_US
 """What comes of a minute later than this is told by itself, as a part of its own."""
 LOWEST: Final = -16
 
-Key = tuple[str, str]
+LatencyKey = tuple[str, str]
 """Gateway and stage."""
 
 
@@ -70,7 +70,7 @@ class Minute(msgspec.Struct, array_like=True):
 
     """
 
-    histograms: dict[Key, Histogram] = {}
+    histograms: dict[LatencyKey, Histogram] = {}
     has_news: bool = False
     part: int = 0
 
@@ -106,7 +106,7 @@ class Minutes(msgspec.Struct):
         for bucket, count in delays.counts.items():
             counts[bucket] = counts.get(bucket, 0) + count
 
-    def due(self, now_us: int) -> Iterator[tuple[int, int, Key, Mapping[int, int]]]:
+    def due(self, now_us: int) -> Iterator[tuple[int, int, LatencyKey, Mapping[int, int]]]:
         """Give what is to be told now, by minute, part and key, and forget what is old.
 
         Args:

@@ -59,7 +59,7 @@ class LatencyRow(msgspec.Struct, array_like=True, frozen=True):
     part: int = 0
 
 
-def latency_row(due: tuple[int, int, latency.Key, Mapping[int, int]]) -> LatencyRow:
+def latency_row(due: tuple[int, int, latency.LatencyKey, Mapping[int, int]]) -> LatencyRow:
     """The row of a minute's part that is due: when it was, which part, of what, and its counts."""
     minute_us, part, key, counts = due
     p50_ms, p95_ms, p99_ms = (latency.percentile_ms(counts, share) for share in (0.5, 0.95, 0.99))

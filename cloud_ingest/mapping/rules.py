@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from cloud_ingest.mapping.sources import JsonPath, Template, TextSource
 from cloud_ingest.mapping.topics import TopicFilter
-from cloud_ingest.mapping.values import MAX_NAME_LENGTH, Kind, TimeUnit
+from cloud_ingest.mapping.values import MAX_NAME_LENGTH, MappedKind, TimeUnit
 from cloud_ingest.record import MAX_TAGS, Quality
 from cloud_ingest.validation_text import named
 
@@ -53,7 +53,7 @@ class MeasurementRule(_Rule, frozen=True, kw_only=True):
     sensor: str
     value: str
     unit: str | None = None
-    kind: Kind | None = None
+    kind: MappedKind | None = None
     optional: bool = False
 
 
@@ -125,7 +125,7 @@ class TextRule(_MappingRule, frozen=True, tag="text", kw_only=True):
 
     sensor: str
     unit: str | None = None
-    kind: Kind | None = None
+    kind: MappedKind | None = None
 
     def _sources(self) -> Iterator[tuple[str, str, Any]]:
         yield from _MappingRule._sources(self)

@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args
 from cloud_ingest.measurements import NUMBER, TRUTHS, exact_of, number_of, number_of_text
 from cloud_ingest.record import MAX_TEXT_LENGTH, Quality, RecordError, Value
 
-Kind = Literal["number", "text", "boolean"]
+MappedKind = Literal["number", "text", "boolean"]
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
 MAX_NAME_LENGTH: Final = 200
@@ -37,7 +37,7 @@ def bounded(where: str, text: str, limit: int) -> str:
     return text
 
 
-def value_of(where: str, found: object, kind: Kind | None) -> Value:
+def value_of(where: str, found: object, kind: MappedKind | None) -> Value:
     """Take what JSON or a text says as a value.
 
     Args:

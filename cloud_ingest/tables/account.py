@@ -25,9 +25,9 @@ from cloud_ingest.tables.rows import messages
 from cloud_ingest.tables.store import TableStore
 from tree_handler import batch
 
-Key = tuple[str, int]
+MessageKey = tuple[str, int]
 """A message as its publisher knows it: topic and number."""
-Stamp = tuple[str, int, int]
+OriginStamp = tuple[str, int, int]
 """A message as the tree knows it: origin, boot epoch, number among its clients' logged ones."""
 
 
@@ -55,8 +55,8 @@ class FleetAccount:
 
 def settle(
     noted: Iterable[tuple[str, int, str]],
-    rows: Iterable[tuple[Stamp, Key]],
-    logs: dict[Stamp, Key | None],
+    rows: Iterable[tuple[OriginStamp, MessageKey]],
+    logs: dict[OriginStamp, MessageKey | None],
     killed: frozenset[str],
 ) -> FleetAccount:
     """Compare the witnesses.
@@ -70,8 +70,8 @@ def settle(
     """
     acknowledged = {(topic, number): gateway for topic, number, gateway in noted}
     topics = {topic for topic, _ in acknowledged}
-    stamps: set[Stamp] = set()
-    copies: Counter[Key] = Counter()
+    stamps: set[OriginStamp] = set()
+    copies: Counter[MessageKey] = Counter()
     doubled = 0
     for stamp, key in rows:
         doubled += stamp in stamps
@@ -94,7 +94,7 @@ def settle(
     )
 
 
-def read_tables(tables: TableStore) -> Iterable[tuple[Stamp, Key]]:
+def read_tables(tables: TableStore) -> Iterable[tuple[OriginStamp, MessageKey]]:
     """The logged messages of the tables that readers see now."""
     columns = ["origin", "boot_epoch", "sequence", "topic", "device_number", "logged"]
     for row in messages(tables, columns):
@@ -103,7 +103,7 @@ def read_tables(tables: TableStore) -> Iterable[tuple[Stamp, Key]]:
             yield stamp, (row["topic"], row["device_number"] or 0)
 
 
-def read_log(folder: Path) -> Iterable[tuple[Stamp, Key | None]]:
+def read_log(folder: Path) -> Iterable[tuple[OriginStamp, MessageKey | None]]:
     """The clients' messages in a gateway's log that are not to stay there, up to a torn tail."""
     for segment in sorted(folder.glob("*.log")):
         data = segment.read_bytes()
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--log", type=Path, action="append", default=[], help="a gateway's log")
     parser.add_argument("--killed", action="append", default=[], help="a gateway that was killed")
     options = parser.parse_args(arguments)
-    logs: dict[Stamp, Key | None] = {}
+    logs: dict[OriginStamp, MessageKey | None] = {}
     for folder in options.log:
         logs.update(read_log(folder))
     noted: list[tuple[str, int, str]] = json.loads(options.noted.read_text())

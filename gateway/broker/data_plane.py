@@ -38,7 +38,7 @@ from gateway.broker.outbound.channel import Channel, Output
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.outlet import Outlet
-from gateway.broker.outbound.routes import KnownRoutes, Routes, Tree
+from gateway.broker.outbound.routes import KnownRoutes, Routes, SubscriberTree
 from gateway.broker.retained.bridged import RetainedByBridges
 from gateway.broker.retained.neighbours import SharedRetention
 from gateway.broker.retained.owing import Owing
@@ -146,7 +146,7 @@ class DataPlane:
 
     def _make_outbound(self) -> None:
         limits, durability, refusals = self.limits, self._durability, self.refusals
-        self._tree: Tree = SubscriptionTree(limits.topic_levels)
+        self._tree: SubscriberTree = SubscriptionTree(limits.topic_levels)
         self.known_routes: KnownRoutes = RouteCache()
         self.routes = Routes(
             self._tree, self.known_routes, limits, self.may_deliver, self._hooks.groups

@@ -15,7 +15,7 @@ from gateway.tls.certificates import PeerCertificate
 from tree_handler.batch import Row
 from tree_handler.sharing.rule import EachGateway, SharedGroups
 
-Verdict = bool | Awaitable[bool]
+DeliveryVerdict = bool | Awaitable[bool]
 """A decision; the client's further packets wait for one that takes time."""
 
 
@@ -83,20 +83,20 @@ class Client:
 class Authenticator(Protocol):
     """Decides who comes in."""
 
-    def decide(self, client: Client, password: bytes | None) -> Verdict:
+    def decide(self, client: Client, password: bytes | None) -> DeliveryVerdict:
         """Whether a client with this password may come in."""
 
 
 class TopicPermissions(Protocol):
     """Decides which topics a client may use."""
 
-    def may_publish(self, client: Client, topic: str) -> Verdict:
+    def may_publish(self, client: Client, topic: str) -> DeliveryVerdict:
         """Whether it may publish to a topic."""
 
-    def may_subscribe(self, client: Client, topic_filter: str) -> Verdict:
+    def may_subscribe(self, client: Client, topic_filter: str) -> DeliveryVerdict:
         """Whether it may subscribe to a filter, given without its share."""
 
-    def may_deliver(self, client: Client, topic: str) -> Verdict:
+    def may_deliver(self, client: Client, topic: str) -> DeliveryVerdict:
         """Whether it may receive a topic that it has subscribed to.
 
         While a decision takes time nothing is delivered, so the answer has to be remembered: when
@@ -110,7 +110,7 @@ class TopicPermissions(Protocol):
 class BrokerPermissions(TopicPermissions, Protocol):
     """The same, and for private topics."""
 
-    def may_ask(self, client: Client, topic: str, *, publishes: bool) -> Verdict:
+    def may_ask(self, client: Client, topic: str, *, publishes: bool) -> DeliveryVerdict:
         """Whether it may publish or subscribe to a private topic; who serves it decides, too."""
 
 

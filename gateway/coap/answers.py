@@ -13,7 +13,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, value_of
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import Ask, AskPeer, AtHand, Later, Respond, WithoutTurn
+from gateway.coap.at_hand import AskForBody, AskPeer, AtHand, Later, RespondAtHand, WithoutTurn
 from gateway.coap.conditional import Conditional, look_at
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.passed_on import is_passed_on
@@ -39,7 +39,7 @@ NO_PROXY: Final = CoapResponse(codes.PROXYING_NOT_SUPPORTED, (), b"not a proxy")
 _log = logging.getLogger(__name__)
 
 
-Router = Callable[[CoapRequest], CoapRequest | CoapResponse]
+RouteRequest = Callable[[CoapRequest], CoapRequest | CoapResponse]
 """Takes a request with a ``route``: what it is here, or why it is refused."""
 
 
@@ -60,7 +60,7 @@ class RequestAnswers(Protocol):
     """Who answers requests; see `Answers`."""
 
     def asked(
-        self, asked: Asked, now: float, respond: Respond, ask: AskPeer
+        self, asked: Asked, now: float, respond: RespondAtHand, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         """Answer a request."""
 
@@ -95,7 +95,7 @@ class Answers:
         at_hand: Sequence[AtHand],
         remote_of: Callable[[CoapPeer], Any],
         rates: Rates = RENDERING_RATES,
-        router: Router = serve_here,
+        router: RouteRequest = serve_here,
         turns: WriteTurns | None = None,
     ) -> None:
         self._turns = WriteTurns() if turns is None else turns
@@ -108,7 +108,7 @@ class Answers:
         self.refused = RefusedRequests()
         self._failures = Failures(CountedLines(_log, time.monotonic))
         self._ends: dict[int, Callable[[], None]] = {}
-        self._open: dict[int, tuple[Asked, Respond, object]] = {}
+        self._open: dict[int, tuple[Asked, RespondAtHand, object]] = {}
         """With what answers: of a write it says whether something may be done already."""
 
     @property
@@ -127,7 +127,7 @@ class Answers:
         return {"renderings_host": shares.refused_host, "renderings_full": shares.refused_full}
 
     def asked(
-        self, asked: Asked, now: float, respond: Respond, ask: AskPeer
+        self, asked: Asked, now: float, respond: RespondAtHand, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         """Answer a request.
 
@@ -203,7 +203,7 @@ class Answers:
         return self._router(request) if request.route else request
 
     def _serve(
-        self, asked: Asked, now: float, respond: Respond, ask: AskPeer
+        self, asked: Asked, now: float, respond: RespondAtHand, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         for source in self._at_hand:
             response = source.answer(asked.request, asked.peer, now)
@@ -224,7 +224,7 @@ class Answers:
         conditions: Preconditions,
         asked: Asked,
         now: float,
-        respond: Respond,
+        respond: RespondAtHand,
         ask: AskPeer,
     ) -> tuple[CoapResponse, bool] | None:
         """Have a request answered if its preconditions hold. Nothing is observed that way."""
@@ -244,7 +244,11 @@ class Answers:
         return None
 
     def _serve_once(
-        self, peer: CoapPeer, ask: Ask, request: CoapRequest, told: Callable[[CoapResponse], None]
+        self,
+        peer: CoapPeer,
+        ask: AskForBody,
+        request: CoapRequest,
+        told: Callable[[CoapResponse], None],
     ) -> Callable[[], None]:
         """Answer a request of a peer who may make it; returns what ends that."""
         now = asyncio.get_running_loop().time()
@@ -271,8 +275,8 @@ class Answers:
         later: Later,
         sources: Sequence[AtHand],
         asked: Asked,
-        respond: Respond,
-        ask: Ask,
+        respond: RespondAtHand,
+        ask: AskForBody,
     ) -> None:
         exchange, is_done = asked.exchange, False
 
@@ -297,7 +301,7 @@ class Answers:
             self._ends[exchange] = end
 
     def _is_observed(
-        self, source: AtHand, asked: Asked, response: CoapResponse, respond: Respond
+        self, source: AtHand, asked: Asked, response: CoapResponse, respond: RespondAtHand
     ) -> bool:
         exchange = asked.exchange
         if not asked.request.observe or not codes.is_success(response.code):
@@ -314,7 +318,7 @@ class Answers:
         self._ends[exchange] = lambda: source.ended(exchange)
         return True
 
-    def _render(self, asked: Asked, respond: Respond) -> tuple[CoapResponse, bool] | None:
+    def _render(self, asked: Asked, respond: RespondAtHand) -> tuple[CoapResponse, bool] | None:
         exchange = asked.exchange
         try:
             message = incoming(asked.request, self._remote_of(asked.peer))

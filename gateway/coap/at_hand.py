@@ -7,11 +7,11 @@ from typing import Protocol
 
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 
-Respond = Callable[[int, CoapResponse, bool], None]
+RespondAtHand = Callable[[int, CoapResponse, bool], None]
 """Takes an exchange, a response to it, and whether that is the last one."""
 
 
-Ask = Callable[[CoapRequest, Callable[[CoapResponse | None], None]], None]
+AskForBody = Callable[[CoapRequest, Callable[[CoapResponse | None], None]], None]
 """Asks the peer whose request is being answered; hands on its response, None if there is none."""
 AskPeer = Callable[[CoapPeer, CoapRequest, Callable[[CoapResponse | None], None]], None]
 """Asks any peer likewise."""
@@ -20,7 +20,7 @@ AskPeer = Callable[[CoapPeer, CoapRequest, Callable[[CoapResponse | None], None]
 class Later(Protocol):
     """An answer that takes some more turns of the event loop, and no task."""
 
-    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
         """Work it out.
 
         Args:
@@ -60,7 +60,7 @@ class AtHand(Protocol):
 
         """
 
-    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
         """Whether the exchange of a request just answered is told of changes from now on.
 
         Args:

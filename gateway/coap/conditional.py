@@ -17,7 +17,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.blocks import with_options
 from coap_engine.message import CoapRequest, CoapResponse
 from coap_engine.uint import decode_uint, encode_uint
-from gateway.coap.at_hand import Ask
+from gateway.coap.at_hand import AskForBody
 from gateway.coap.preconditions import Preconditions, failure, without_conditions
 from gateway.coap.representations import tagged
 from gateway.write_turns import WriteTurn, WriteTurns
@@ -26,8 +26,8 @@ FORMATS: Final = (0, 40, 50, 60, 110, 112)
 """The formats that resources of a gateway have (RFC 7252, section 12.3, and RFC 8428)."""
 _FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
 
-Told = Callable[[CoapResponse], None]
-Serve = Callable[[CoapRequest, Told], Callable[[], None]]
+DeferredReply = Callable[[CoapResponse], None]
+ServeRequest = Callable[[CoapRequest, DeferredReply], Callable[[], None]]
 """Answers a request once, perhaps before it returns; what it returns ends it."""
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,11 @@ class Conditional:
     """
 
     def __init__(
-        self, conditions: Preconditions, request: CoapRequest, serve: Serve, turns: WriteTurns
+        self,
+        conditions: Preconditions,
+        request: CoapRequest,
+        serve: ServeRequest,
+        turns: WriteTurns,
     ) -> None:
         self._conditions = conditions
         self._request = request
@@ -59,10 +63,10 @@ class Conditional:
         self.has_begun = False
         self._is_over = False
         self._formats = _formats(request)
-        self._done: Told | None = None
+        self._done: DeferredReply | None = None
         self._end_serving: Callable[[], None] = _nothing
 
-    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
         self._done = done
         if self._is_read:
@@ -97,7 +101,7 @@ class Conditional:
             plain = CoapRequest(request.code, options, request.payload, is_fresh=request.is_fresh)
             self._ask(plain, self._tell)
 
-    def _ask(self, request: CoapRequest, told: Told) -> None:
+    def _ask(self, request: CoapRequest, told: DeferredReply) -> None:
         answered: list[CoapResponse] = []
 
         def tell(response: CoapResponse) -> None:

@@ -22,7 +22,7 @@ import psutil
 
 from coap_engine import option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
-from coap_engine.multicast import DEFAULT_RULES, Answer, MulticastRequests, MulticastRules
+from coap_engine.multicast import DEFAULT_RULES, MulticastAnswer, MulticastRequests, MulticastRules
 from dtls.datagrams import PeerAddress, host_of
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import AtHand
@@ -227,7 +227,7 @@ class MulticastPort:
 
     def __init__(
         self,
-        answers: Answer,
+        answers: MulticastAnswer,
         hosts: Sequence[str],
         plain: UdpPort,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,

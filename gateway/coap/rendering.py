@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiocoap.pipe import Pipe, error_to_message
 
-Tell = Callable[[Any, bool], None]
+OnRendered = Callable[[Any, bool], None]
 """Takes a response, and whether it is the last one."""
 
 AT_ONCE: Final = 4
@@ -78,7 +78,7 @@ class Renderings:
     def begin(
         self,
         request: Any,
-        tell: Tell,
+        tell: OnRendered,
         over: Callable[[], None] | None = None,
         *,
         is_stranger: bool = False,

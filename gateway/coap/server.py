@@ -22,7 +22,7 @@ from dtls.identity import PeerIdentity
 from dtls.keystore import Keystore
 from dtls.transport import DtlsPort
 from gateway.coap.access import CoapAccess
-from gateway.coap.answers import Answers, RequestAnswers, Router, serve_here
+from gateway.coap.answers import Answers, RequestAnswers, RouteRequest, serve_here
 from gateway.coap.at_hand import AtHand
 from gateway.coap.credentials import DtlsCredentials
 from gateway.coap.handshake_log import HandshakeLog
@@ -81,7 +81,7 @@ class CoapRules:
     dtls: EndpointLimits = DTLS_LIMITS
     oscore: Mapping[tuple[bytes, bytes | None], OscoreContext] = field(default_factory=dict)
     tls: Tls | None = None
-    router: Router = serve_here
+    router: RouteRequest = serve_here
     turns: WriteTurns | None = None
 
 

@@ -16,7 +16,7 @@ from gateway.coap.answers import Answers
 from gateway.coap.at_hand import AtHand
 from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.fleet_lookup import DEADLINE_S, SCOPES, FleetLookUps
-from gateway.coap.directory.fleet_observing import Told
+from gateway.coap.directory.fleet_observing import OnObserved
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.directory.own import GatewayDirectory
 from gateway.coap.operations import clients as clients_resource
@@ -27,7 +27,7 @@ from gateway.coap.operations.hierarchy import HierarchyAnswers, HierarchyResourc
 from gateway.coap.operations.status import PATH as STATUS_PATH
 from gateway.coap.operations.status import StatusResource, StatusSummary
 from gateway.coap.remote.answers import RemoteAnswers
-from gateway.coap.remote.exchange import RemoteExchange, Send
+from gateway.coap.remote.exchange import RemoteExchange, SendQuery
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.remote.forward_proxy import ForwardProxy
 from gateway.coap.remote.named_answers import NamedAnswers
@@ -58,7 +58,7 @@ class Carrier(Reach, Protocol):
     """Brings messages between gateways."""
 
     @property
-    def send(self) -> Send:
+    def send(self) -> SendQuery:
         """Takes a message for one gateway: its id, the topic and what it says."""
 
     def hand_to(self, receive: Callable[[str, bytes, int], None]) -> None:
@@ -181,7 +181,7 @@ class GatewaySite:
         return await self._exchange.ask(record.id, record.epoch, request, DEADLINE_S)
 
     def subscribe(
-        self, record: MemberRecord, request: ResourceRequest, told: Told
+        self, record: MemberRecord, request: ResourceRequest, told: OnObserved
     ) -> Callable[[], None]:
         """See `gateway.coap.directory.fleet_lookup.Follows`."""
         if record.id != self._gateway_id:

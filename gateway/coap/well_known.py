@@ -12,7 +12,7 @@ from aiocoap.util.linkformat import LinkFormat
 
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
-from gateway.coap.at_hand import Respond
+from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.representations import tagged
 from resource_directory.uri import normalised
 
@@ -85,7 +85,7 @@ class WellKnownCore:
                 self._kept[request.options] = found
         return found
 
-    def observe(self, _exchange: int, _request: CoapRequest, _respond: Respond) -> bool:
+    def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondAtHand) -> bool:
         """It can't be observed."""
         return False
 

@@ -12,18 +12,18 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from coap_engine.message import CoapRequest, CoapResponse
-from gateway.coap.at_hand import Ask, Later
+from gateway.coap.at_hand import AskForBody, Later
 from gateway.coap.conditional import resource_of
-from gateway.coap.rendering import Tell
+from gateway.coap.rendering import OnRendered
 from gateway.write_turns import WriteTurn, WriteTurns
 
-End = Callable[[], None]
+EndOfTurn = Callable[[], None]
 
 
 class BeginRendering(Protocol):
     """See `gateway.coap.rendering.Renderings.begin`."""
 
-    def __call__(self, tell: Tell, over: End) -> object:
+    def __call__(self, tell: OnRendered, over: EndOfTurn) -> object:
         """Have a request answered."""
 
 
@@ -48,7 +48,7 @@ class WriteInTurn:
         """Whether something may be done already."""
         return self._turn is not None and self._turn.has_begun
 
-    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> End:
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> EndOfTurn:
         """Begin the write when its turn has come; returns what ends the waiting for it."""
 
         def write(turn: TurnOfWrite) -> None:
@@ -65,7 +65,7 @@ class WriteInTurn:
 
 
 def rendered_in_turn(
-    begin: BeginRendering, tell: Tell, request: CoapRequest, turns: WriteTurns
+    begin: BeginRendering, tell: OnRendered, request: CoapRequest, turns: WriteTurns
 ) -> TurnOfWrite:
     """Have a write rendered when its turn has come; returns that.
 

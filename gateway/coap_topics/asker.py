@@ -12,12 +12,12 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option
 from gateway.broker.hooks import Client
 from gateway.coap.access import CoapAccess, Introduction
-from gateway.coap.answers import RequestAnswers, Router
+from gateway.coap.answers import RequestAnswers, RouteRequest
 from gateway.coap.peers import VouchedAddress
 from gateway.coap_topics.topics import CoapTarget
 from tree_handler.members.hierarchy import Membership
 
-Told = Callable[[CoapResponse, bool], None]
+OnTopicResponse = Callable[[CoapResponse, bool], None]
 """Takes a response, and whether it is the last one."""
 
 _OVER_MQTT: Final = "mqtt"
@@ -37,7 +37,7 @@ class CoapFace:
 
     answers: RequestAnswers
     access: CoapAccess
-    router: Router
+    router: RouteRequest
     members: Membership
 
 
@@ -93,7 +93,9 @@ class TopicAsker:
         """What a peer is told that may not make a request; None if it may."""
         return self._face.access.refusal(request, peer)
 
-    def ask(self, request: CoapRequest, peer: CoapPeer, told: Told) -> Callable[[], None]:
+    def ask(
+        self, request: CoapRequest, peer: CoapPeer, told: OnTopicResponse
+    ) -> Callable[[], None]:
         """Have a request answered.
 
         Args:

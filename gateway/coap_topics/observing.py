@@ -15,7 +15,7 @@ from gateway.coap_topics.topics import CoapTopicError, target
 from gateway.due_timer import DueTimer
 from gateway.mqtt import ReasonCode
 
-Tell = Callable[[Client, str, CoapResponse], None]
+OnNotification = Callable[[Client, str, CoapResponse], None]
 """Takes a client, the topic that it has subscribed to, and what is to be told of it."""
 
 
@@ -29,7 +29,9 @@ class TopicObserving:
 
     """
 
-    def __init__(self, asker: TopicAsker, tell: Tell, ended: Callable[[Client, str], None]) -> None:
+    def __init__(
+        self, asker: TopicAsker, tell: OnNotification, ended: Callable[[Client, str], None]
+    ) -> None:
         self.core: SharedObservations[Client] = SharedObservations()
         self._asker = asker
         self._tell = tell

@@ -31,7 +31,7 @@ TIME_S = 5.0
 
 _log = logging.getLogger(__name__)
 
-Pages = Mapping[str, Callable[[], Page]]
+PagesByPath = Mapping[str, Callable[[], Page]]
 
 
 class Console:
@@ -45,7 +45,7 @@ class Console:
     """
 
     def __init__(
-        self, pages: Pages, visitors: Visitors | None = None, tls: Tls | None = None
+        self, pages: PagesByPath, visitors: Visitors | None = None, tls: Tls | None = None
     ) -> None:
         self._pages = pages
         self._visitors = visitors

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-Statuses = Mapping[str, Mapping[str, Any]]
+from gateway.demo.network import Statuses
 
 
 def draw(statuses: Statuses) -> list[str]:

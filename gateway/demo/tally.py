@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-Key = tuple[str, int]
+SentKey = tuple[str, int]
 """A message as its device knows it: topic and number."""
 
 ACKNOWLEDGED = "readings of the devices, each acknowledged to its device"
@@ -88,8 +88,8 @@ class Tally:
 
 def tally(
     rows: Iterable[tuple[str, str, int]],
-    device_rows: Iterable[tuple[str, Key]],
-    acknowledged: Collection[Key],
+    device_rows: Iterable[tuple[str, SentKey]],
+    acknowledged: Collection[SentKey],
     is_sensor: Callable[[str, str], bool],
     fleet: Iterable[Mapping[str, Any]],
 ) -> Tally:
@@ -105,7 +105,7 @@ def tally(
     """
     gateways = list(fleet)
     counts: dict[str, Counter[str]] = {what: Counter() for what in _ALWAYS}
-    seen: set[Key] = set()
+    seen: set[SentKey] = set()
     for origin, key in device_rows:
         what = AGAIN if key in seen else ACKNOWLEDGED if key in acknowledged else UNACKNOWLEDGED
         seen.add(key)

@@ -55,7 +55,7 @@ ACTUATOR: Final = ("actuator",)
 _TREE: Final = "model"
 _NEVER: Final = (-1, -1)
 
-Told = Callable[[ResourceResponse | None], None]
+OnSimulatedResponse = Callable[[ResourceResponse | None], None]
 """Takes an answer; None if none came in time."""
 
 
@@ -130,7 +130,7 @@ class DirectoryNode:
         self._known = known
         self._registrations = registrations
         self._digest = DirectoryDigest()
-        self._waiting: dict[str, Told] = {}
+        self._waiting: dict[str, OnSimulatedResponse] = {}
         self._tells: dict[int, Callable[[str], None]] = {}
 
     def begin(self, gateway: HeadedGateway) -> None:
@@ -279,7 +279,7 @@ class DirectoryNode:
         assert isinstance(answer, DirectoryAnswer)  # a GET registers nobody
         return ResourceResponse(answer.code, answer.payload, LINK_FORMAT)
 
-    def ask(self, target: str, request: ResourceRequest, told: Told) -> None:
+    def ask(self, target: str, request: ResourceRequest, told: OnSimulatedResponse) -> None:
         """Ask any gateway, this one included."""
         if target == self.gateway.gateway_id:
             told(self.execute(request))
@@ -312,7 +312,10 @@ class DirectoryNode:
         return True
 
     def ask_many(
-        self, place: tuple[str, str], request: ResourceRequest, done: Callable[[Answers], None]
+        self,
+        place: tuple[str, str],
+        request: ResourceRequest,
+        done: Callable[[GatheredAnswers], None],
     ) -> None:
         """Ask all gateways of a place, as a path with wildcards does."""
         found = [record.id for record in self.members.find(*place, "*")][: DEFAULT_LIMITS.targets]
@@ -326,7 +329,7 @@ class DirectoryNode:
                 is_told = True
                 done(gathering.results())
 
-        def taker(target: str) -> Told:
+        def taker(target: str) -> OnSimulatedResponse:
             def told(response: ResourceResponse | None) -> None:
                 gathering.answered(target, response)
                 go_on()
@@ -387,5 +390,5 @@ class DirectoryNode:
         )
 
 
-Answers = list[tuple[str, ResourceResponse | None]]
+GatheredAnswers = list[tuple[str, ResourceResponse | None]]
 """What each of many gateways answered."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from gateway.fleet_directory.kept import STALE_S
 from gateway.fleet_directory.partial import partial_link
-from gateway.fleet_directory.search import WayTo
+from gateway.fleet_directory.search import UriOfMember
 from gateway.fleet_directory.targets import PAGE_LINKS, LookedUp, serving
 from resource_directory.link_format import WebLink
 from tree_handler.members.member import MemberRecord
@@ -40,7 +40,7 @@ class ObservedLookUp:
 
     """
 
-    def __init__(self, looked_up: LookedUp, way_to: WayTo) -> None:
+    def __init__(self, looked_up: LookedUp, way_to: UriOfMember) -> None:
         self.looked_up = looked_up
         self._way_to = way_to
         self._parts: dict[str, _Part] = {}

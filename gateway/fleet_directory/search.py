@@ -30,7 +30,7 @@ STEPS: Final = 16
 """Gateways of which is told without asking in one call: some milliseconds."""
 
 
-WayTo = Callable[[MemberRecord], str]
+UriOfMember = Callable[[MemberRecord], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class DirectorySearch:
         self,
         looked_up: LookedUp,
         targets: Sequence[MemberRecord],
-        way_to: WayTo,
+        way_to: UriOfMember,
         kept: KeptLookUps,
         may: Callable[[MemberRecord], bool],
     ) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import Final
 
 from gateway.fleet_directory.kept import KeptLookUps
-from gateway.fleet_directory.search import DirectoryQuestion, DirectorySearch, WayTo
+from gateway.fleet_directory.search import DirectoryQuestion, DirectorySearch, UriOfMember
 from gateway.fleet_directory.targets import LookedUp
 from resource_directory.link_format import WebLink
 from tree_handler.members.member import MemberRecord
@@ -36,7 +36,7 @@ class DirectorySearches:
 
     """
 
-    def __init__(self, way_to: WayTo, suspects: Callable[[], Collection[str]]) -> None:
+    def __init__(self, way_to: UriOfMember, suspects: Callable[[], Collection[str]]) -> None:
         self.kept = KeptLookUps()
         self._way_to = way_to
         self._suspects = suspects

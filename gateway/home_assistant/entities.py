@@ -21,7 +21,7 @@ from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.reading import full_name
 from gateway.sensors.sensor import Actuator, SensorPart
-from gateway.sensors.values import BYTES, Kind
+from gateway.sensors.values import BYTES, ValueKind
 
 SENSOR, BINARY_SENSOR, SWITCH, TEXT = "sensor", "binary_sensor", "switch", "text"
 NUMBER = "number"
@@ -100,7 +100,7 @@ class Shown:
 
     name: str
     unit: str
-    kind: Kind
+    kind: ValueKind
 
 
 def shown_values(each: ConfiguredSensor) -> Iterator[tuple[str, Shown]]:
@@ -186,7 +186,7 @@ def _check_class(where: str, chosen: object, component: str) -> None:
     raise SensorConfigError(where, why)
 
 
-def _component(each: ConfiguredSensor, kind: Kind, chosen: object) -> str:
+def _component(each: ConfiguredSensor, kind: ValueKind, chosen: object) -> str:
     default, possible = _POSSIBLE[isinstance(each.sensor, Actuator), kind]
     if default == NUMBER and "switch" in each.sensor.resource_type.split():
         default = SWITCH
@@ -198,7 +198,7 @@ def _component(each: ConfiguredSensor, kind: Kind, chosen: object) -> str:
     return str(chosen)
 
 
-_POSSIBLE: Mapping[tuple[bool, Kind], tuple[str, tuple[str, ...]]] = {
+_POSSIBLE: Mapping[tuple[bool, ValueKind], tuple[str, tuple[str, ...]]] = {
     (False, "number"): (SENSOR, (SENSOR, BINARY_SENSOR)),
     (False, "boolean"): (BINARY_SENSOR, (BINARY_SENSOR, SENSOR)),
     (False, "text"): (SENSOR, (SENSOR,)),
@@ -207,7 +207,7 @@ _POSSIBLE: Mapping[tuple[bool, Kind], tuple[str, tuple[str, ...]]] = {
     (True, "text"): (TEXT, (TEXT,)),
 }
 """The component of an actuator, or a sensor, of a kind; and those that its table may choose."""
-_LABELS: Mapping[Kind, str] = {"number": "v", "boolean": "vb", "text": "vs"}
+_LABELS: Mapping[ValueKind, str] = {"number": "v", "boolean": "vb", "text": "vs"}
 """Where the value stands in SenML."""
 
 

@@ -16,7 +16,7 @@ from gateway.links.node import TreeNode
 from gateway.links.wire import Additions
 from tree_handler import origin_clocks
 from tree_handler.batch import CONTROL_PREFIX, Epoch
-from tree_handler.origin_clocks import Known, OriginClocks, clock_of, life_of
+from tree_handler.origin_clocks import KnownClock, OriginClocks, clock_of, life_of
 
 FILE_NAME: Final = "clocks.msgpack"
 """In the state folder: what is known of origins' clocks."""
@@ -140,7 +140,7 @@ class ClockFile:
         self._file = KeptFile(folder / FILE_NAME, _WITHOUT)
         self._own_id = own_id
 
-    def take(self) -> list[Known]:
+    def take(self) -> list[KnownClock]:
         """Read what was known, and delete it: nothing if it is missing. A file that is damaged, or
         another gateway's, is set aside.
 
@@ -155,7 +155,7 @@ class ClockFile:
             return []
         return found
 
-    def _known(self, data: bytes) -> list[Known]:
+    def _known(self, data: bytes) -> list[KnownClock]:
         packed = data[_CRC_BYTES:]
         if data[:_CRC_BYTES] != zlib.crc32(packed).to_bytes(_CRC_BYTES, "big"):
             raise ValueError("damaged")
@@ -167,7 +167,7 @@ class ClockFile:
             for gateway_id, epoch, clock_us, at_us in rows
         ]
 
-    def save(self, known: list[Known]) -> None:
+    def save(self, known: list[KnownClock]) -> None:
         """Write what is known."""
         packed: bytes = msgpack.packb([_VERSION, self._own_id, known])
         data = zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") + packed

@@ -19,7 +19,7 @@ from typing import Final
 
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
-from gateway.log.message_log import Done, LogError, MessageLog
+from gateway.log.message_log import AfterSync, LogError, MessageLog
 from tree_handler.batch import Header
 
 AGAIN_INTERVAL_S: Final = 30.0
@@ -43,7 +43,7 @@ class GroupCommit:
         self._sync = sync
         self._sync_interval_s = sync_interval_s
         self._timer: asyncio.TimerHandle | None = None
-        self._waiting: list[Done] = []
+        self._waiting: list[AfterSync] = []
         self._is_wanted = False
         """Something was appended that the sync which is under way may not be for."""
         self._task: asyncio.Task[None] | None = None
@@ -86,7 +86,7 @@ class GroupCommit:
             self._said_again_at_s = self._loop.time()
             _log.warning("the log takes batches again")
 
-    def settle(self, waiting: list[Done]) -> None:
+    def settle(self, waiting: list[AfterSync]) -> None:
         """Tell these when all that was appended so far is durable, in the order of the calls."""
         if not waiting:
             return
@@ -96,7 +96,7 @@ class GroupCommit:
         self._waiting.extend(waiting)
         self.soon()
 
-    def refuse(self, waiting: list[Done], error: OSError) -> None:
+    def refuse(self, waiting: list[AfterSync], error: OSError) -> None:
         """Let these messages go unacknowledged: the log did not take them."""
         self._tell(waiting, error)
 
@@ -143,7 +143,7 @@ class GroupCommit:
             if not self._is_wanted:
                 return
 
-    def _tell(self, waiting: Iterable[Done], error: OSError | None) -> None:
+    def _tell(self, waiting: Iterable[AfterSync], error: OSError | None) -> None:
         for done in waiting:
             try:
                 done(error)

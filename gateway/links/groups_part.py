@@ -17,7 +17,7 @@ from gateway.record_file import RecordFile
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import ProtocolError
-from tree_handler.holders import Group, Holders
+from tree_handler.holders import Holders, SharedGroup
 from tree_handler.members.place import Place
 from tree_handler.newest_records import NewestRecords
 from tree_handler.sharing import handed_on
@@ -80,7 +80,7 @@ class GroupsPart:
         if decides:
             self.groups.own_lives.add(core.epoch)
         self._touched: Callable[[Collection[str]], None] = _nobody
-        self._give: Callable[[Entry, Group, int], bool] = _no_member
+        self._give: Callable[[Entry, SharedGroup, int], bool] = _no_member
         self.counters: Counter[str] = Counter()
         self._is_ready = False
         self._began_at_s = asyncio.get_running_loop().time()
@@ -92,7 +92,7 @@ class GroupsPart:
     def begin(
         self,
         touched: Callable[[Collection[str]], None],
-        give: Callable[[Entry, Group, int], bool],
+        give: Callable[[Entry, SharedGroup, int], bool],
         may_hold: Callable[[str, str], bool],
     ) -> None:
         """From now on tell the others who is there.
@@ -112,28 +112,28 @@ class GroupsPart:
 
     # -- what the broker asks: `tree_handler.sharing.rule.SharedGroups` --------------------------
 
-    def has_room_for(self, group: Group) -> bool:
+    def has_room_for(self, group: SharedGroup) -> bool:
         """See `SharedGroups`."""
         return self._own.has_room_for(group)
 
-    def changed(self, group: Group, presence: int) -> None:
+    def changed(self, group: SharedGroup, presence: int) -> None:
         """See `SharedGroups`."""
         if self._own.changed(group, presence):
             self._node.reschedule()
 
-    def matching(self, topic: str) -> tuple[Group, ...]:
+    def matching(self, topic: str) -> tuple[SharedGroup, ...]:
         """See `SharedGroups`; none of a topic whose messages stay here."""
         return self.groups.matching(topic) if self._node.origin.leaves(topic) else ()
 
-    def choose(self, topic: str, qos: int, here: Mapping[Group, int]) -> Holders:
+    def choose(self, topic: str, qos: int, here: Mapping[SharedGroup, int]) -> Holders:
         """See `SharedGroups`."""
         return self.groups.choose(topic, qos, here) if self._node.origin.leaves(topic) else ()
 
-    def gives(self, origin: str, holders: Holders, group: Group) -> bool:
+    def gives(self, origin: str, holders: Holders, group: SharedGroup) -> bool:
         """See `SharedGroups`."""
         return self.groups.gives(origin, holders, group)
 
-    def hand_on(self, entry: Entry, holders: Holders, there: Collection[Group]) -> None:
+    def hand_on(self, entry: Entry, holders: Holders, there: Collection[SharedGroup]) -> None:
         """See `SharedGroups`."""
         for share, topic_filter, holder in holders:
             group = share, topic_filter
@@ -146,19 +146,19 @@ class GroupsPart:
         waited_s = asyncio.get_running_loop().time() - self._began_at_s
         return bool(self._node.locator.reached) or waited_s >= SETTLES_S
 
-    def is_elsewhere(self, group: Group) -> bool:
+    def is_elsewhere(self, group: SharedGroup) -> bool:
         """See `SharedGroups`."""
         return self.groups.is_elsewhere(group)
 
-    def is_sole(self, stream: Epoch, holders: Holders, group: Group) -> bool:
+    def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:
         """See `SharedGroups`."""
         return self.groups.is_sole(stream, holders, group)
 
-    def leave(self, entry: Entry, group: Group, hops: int) -> bool:
+    def leave(self, entry: Entry, group: SharedGroup, hops: int) -> bool:
         """See `SharedGroups`; nobody has what stays here."""
         return self._node.origin.leaves(entry.topic) and self._hand_on(entry, group, hops)
 
-    def _hand_on(self, entry: Entry, group: Group, hops: int) -> bool:
+    def _hand_on(self, entry: Entry, group: SharedGroup, hops: int) -> bool:
         to = self.groups.next_holder(entry.topic, group) if hops <= handed_on.HOPS_MAX else None
         if to is None:
             self.counters["without_member"] += 1
@@ -308,7 +308,7 @@ def _entries(frame: bytes, header: Header) -> Iterable[Entry]:
         return ()
 
 
-def _no_member(entry: Entry, group: Group, hops: int) -> bool:
+def _no_member(entry: Entry, group: SharedGroup, hops: int) -> bool:
     return False
 
 

@@ -13,7 +13,7 @@ from gateway.links.outbox import Outbox
 from gateway.links.scope import Scope
 from gateway.log.commits import Committed
 from gateway.log.errors import PartlyTakenError
-from gateway.log.message_log import Done, LogError
+from gateway.log.message_log import AfterSync, LogError
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header, Row
 from tree_handler.replication.replication import Action, Append, Replication, RouteBatch
@@ -97,7 +97,7 @@ class Origin:
         if self._gathering is not None and unlogged:
             unlogged = self._gathering.add(unlogged)
         first = self._replication.next_logged if logged else 0
-        waiting: list[Done] = [] if done is None else [_Waiting(done, first).told]
+        waiting: list[AfterSync] = [] if done is None else [_Waiting(done, first).told]
         gathered = ((Flags.LOGGED, logged), (Flags.NONE, unlogged))
         self._accept([one for one in gathered if one[1]], waiting)
 
@@ -107,7 +107,9 @@ class Origin:
             gathered, waiting = self._outbox.take()
             self._accept(gathered.items(), waiting)
 
-    def _accept(self, gathered: Iterable[tuple[int, Sequence[Row]]], waiting: list[Done]) -> None:
+    def _accept(
+        self, gathered: Iterable[tuple[int, Sequence[Row]]], waiting: list[AfterSync]
+    ) -> None:
         try:
             refused, taken = self._log_and_send(gathered)
         except Exception as error:  # whoever waits gets an answer
@@ -183,12 +185,12 @@ class _Waiting:
         self._first = first
 
     def told(self, error: OSError | None) -> None:
-        """The log has them, or has not: a `Done`."""
+        """The log has them, or has not: an `AfterSync`."""
         has_some = error is None or isinstance(error, PartlyTakenError)
         self._done(self._first if has_some else 0, error)
 
 
-def _told_partly(done: Done, partly: PartlyTakenError) -> Done:
+def _told_partly(done: AfterSync, partly: PartlyTakenError) -> AfterSync:
     def told(error: OSError | None) -> None:
         done(partly if error is None else error)
 

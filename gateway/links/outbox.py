@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gateway.log.message_log import Done
+from gateway.log.message_log import AfterSync
 from tree_handler.batch import MAX_BODY_BYTES, Entry, Flags, Row
 
 
@@ -47,7 +47,7 @@ class Outbox:
         """Whether nothing was gathered."""
         return not self._rows
 
-    def take(self) -> tuple[dict[int, list[Row]], list[Done]]:
+    def take(self) -> tuple[dict[int, list[Row]], list[AfterSync]]:
         """All that was gathered, by what it becomes, and who is to be told of it."""
         taken = self._rows, self._done
         self._clear()
@@ -59,11 +59,11 @@ class Outbox:
 
     def _clear(self) -> None:
         self._rows: dict[int, list[Row]] = {}
-        self._done: list[Done] = []
+        self._done: list[AfterSync] = []
         self._size = 0
 
 
-def _completes(future: asyncio.Future[None]) -> Done:
+def _completes(future: asyncio.Future[None]) -> AfterSync:
     def done(error: OSError | None) -> None:
         if future.done():  # its client is gone
             return

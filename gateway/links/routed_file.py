@@ -20,7 +20,7 @@ NOWHERE: Final = -1
 """Stands for the place in the log where there is none as of which all that is saved is so."""
 _WITHOUT: Final = "who wants what, and what is owed to others, is known as far as the log tells it"
 
-Known = tuple[int, list[Interest], list[Any], list[Any]]
+SavedRouting = tuple[int, list[Interest], list[Any], list[Any]]
 """A place in the log, and as of there: records, accounts, and who is away."""
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class RoutedFile:
     def __init__(self, folder: Path) -> None:
         self._file = KeptFile(folder / FILE_NAME, _WITHOUT)
 
-    def read(self) -> Known | None:
+    def read(self) -> SavedRouting | None:
         """Return what it says; None if it is missing or was set aside.
 
         Raises:
@@ -57,7 +57,7 @@ class RoutedFile:
             _log.error("what is owed is not kept, so the next start reads the log: %s", error)
 
 
-def _known(data: bytes) -> Known:
+def _known(data: bytes) -> SavedRouting:
     version, position, records, accounts, *rest = msgpack.unpackb(data)
     if version not in (1, VERSION) or len(rest) != version - 1:
         raise ValueError(f"version {version!r}, not {VERSION}")

@@ -17,7 +17,7 @@ SUFFIX: Final = ".index"
 _CRC_BYTES: Final = 4
 _NOTHING: Final = Intervals()
 
-Numbers = Mapping[Epoch, Intervals]
+IndexedNumbers = Mapping[Epoch, Intervals]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class SegmentIndex:
     length: int
     control: list[int]
     holds: dict[Epoch, Intervals]
-    ever: Numbers
-    lost: Numbers = field(default_factory=dict)
+    ever: IndexedNumbers
+    lost: IndexedNumbers = field(default_factory=dict)
 
     def pack(self) -> bytes:
         """Make the bytes of the file."""

@@ -14,7 +14,7 @@ from typing import Final
 from gateway import replaced_file
 from gateway.kept_file import is_at_fault
 from gateway.log.damage import Damage
-from gateway.log.index import SUFFIX, Numbers, SegmentIndex
+from gateway.log.index import SUFFIX, IndexedNumbers, SegmentIndex
 from gateway.log.inner_starts import InnerStarts
 from gateway.log.segment import Segment
 from tree_handler.batch import Epoch, Header
@@ -283,7 +283,7 @@ def _is_left_by_a_stop(data: bytes, at: int, segment: Segment, inner: InnerStart
     return inner.are_complete(segment.start) or not is_any_behind(data, at)
 
 
-def missing(of: Numbers, among: Numbers) -> dict[Epoch, Intervals]:
+def missing(of: IndexedNumbers, among: IndexedNumbers) -> dict[Epoch, Intervals]:
     """Return what numbers have that others have not, by stream."""
     found = {key: ranges.without(among.get(key, _NOTHING)) for key, ranges in of.items()}
     return {key: ranges for key, ranges in found.items() if ranges}

@@ -42,7 +42,7 @@ from tree_handler.batch import Epoch, Header
 from tree_handler.batch_walk import START
 from tree_handler.intervals import Intervals
 
-__all__ = ["Done", "LogError", "MessageLog"]
+__all__ = ["AfterSync", "LogError", "MessageLog"]
 
 SEGMENT_SUFFIX = ".log"
 MARK_NAME = "synced"
@@ -53,7 +53,7 @@ _SEGMENTS = "[0-9]" * 20 + SEGMENT_SUFFIX
 
 _log = logging.getLogger(__name__)
 
-Done = Callable[[OSError | None], None]
+AfterSync = Callable[[OSError | None], None]
 """Told when all that was handed in is durable, or why it is not."""
 
 

@@ -17,12 +17,12 @@ from tree_handler.batch import NOTE_PREFIX, Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epochs_over
 
-Numbers = dict[Epoch, Intervals]
+FoundNumbers = dict[Epoch, Intervals]
 
 
 def numbers_of(
     found: Sequence[Loaded], trimmed: Mapping[Epoch, Intervals]
-) -> tuple[Numbers, Numbers]:
+) -> tuple[FoundNumbers, FoundNumbers]:
     """Return what the log has, and what it has lost, by stream.
 
     Args:
@@ -30,8 +30,8 @@ def numbers_of(
         trimmed: what was deleted to make room.
 
     """
-    readable: Numbers = {}
-    have: Numbers = {}
+    readable: FoundNumbers = {}
+    have: FoundNumbers = {}
     for one in found:
         if one.index is not None:
             have = {key: Intervals(numbers) for key, numbers in one.index.ever.items()}
@@ -56,10 +56,10 @@ def numbers_of(
     return have, kept
 
 
-def assumed_trimmed(found: Sequence[Loaded]) -> Numbers:
+def assumed_trimmed(found: Sequence[Loaded]) -> FoundNumbers:
     """Return what the oldest index tells, and no segment up to it held: but for what that index or
     the newest one knows to be lost, as those of releases do that noted no deletions."""
-    held: Numbers = {}
+    held: FoundNumbers = {}
     for one in found:
         _add(held, one.segment.holds)
         if one.index is not None:
@@ -71,9 +71,9 @@ def assumed_trimmed(found: Sequence[Loaded]) -> Numbers:
     return {}
 
 
-def _around_damage(found: Sequence[Loaded]) -> Numbers:
-    lost: Numbers = {}
-    known: Numbers = {}
+def _around_damage(found: Sequence[Loaded]) -> FoundNumbers:
+    lost: FoundNumbers = {}
+    known: FoundNumbers = {}
     end = found[0].segment.start if found else 0
     for one in found:
         if one.segment.start != end and one.index is None:
@@ -88,6 +88,6 @@ def _around_damage(found: Sequence[Loaded]) -> Numbers:
     return lost
 
 
-def _add(to: Numbers, numbers: Mapping[Epoch, Intervals]) -> None:
+def _add(to: FoundNumbers, numbers: Mapping[Epoch, Intervals]) -> None:
     for key, ranges in numbers.items():
         to.setdefault(key, Intervals()).update(ranges)

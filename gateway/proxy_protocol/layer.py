@@ -17,7 +17,7 @@ from gateway.event_log.counted_lines import CountedLines
 from gateway.proxy_protocol.header import HeaderReader, ProxyHeader, ProxyHeaderError
 from gateway.timers import Alarm, Timers
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+ProxyNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 HEADER_S: Final = 5.0
 """A proxy sends its header with its first segment; one that is lost comes again after 3 s."""
@@ -41,7 +41,9 @@ class Proxies:
 
     """
 
-    def __init__(self, networks: Iterable[Network], refusals: CountedLines, timers: Timers) -> None:
+    def __init__(
+        self, networks: Iterable[ProxyNetwork], refusals: CountedLines, timers: Timers
+    ) -> None:
         self._networks = tuple(networks)
         self._waiting = 0
         self.refusals = refusals

@@ -29,7 +29,7 @@ from gateway.sensors.replay import Playback, Replay
 from gateway.sensors.sensor import Sensor, check_sensor
 from gateway.sensors.switch import Switch
 
-Build = Callable[[SensorOptions], Sequence[Sensor]]
+BuildSensors = Callable[[SensorOptions], Sequence[Sensor]]
 
 DEFAULT_INTERVAL_S = 10.0
 
@@ -108,7 +108,7 @@ class Workshop:
             options.choice("format", mqtt_form.FORMATS, self.default_format), options.flag("retain")
         )
         shown = options.table("home_assistant")
-        kinds: Mapping[str, Build] = {
+        kinds: Mapping[str, BuildSensors] = {
             **KINDS,
             "replay": lambda options: _replay(options, self.clock),
         }
@@ -229,17 +229,17 @@ def _own(kind: str, folder: Path | None, options: SensorOptions) -> Sensor:
     return made
 
 
-def _later(module: str, name: str = "build") -> Build:
+def _later(module: str, name: str = "build") -> BuildSensors:
     """Builds with a driver that is loaded only where a table needs it."""
 
     def build(options: SensorOptions) -> Sequence[Sensor]:
-        found: Build = getattr(importlib.import_module(f"gateway.sensors.{module}"), name)
+        found: BuildSensors = getattr(importlib.import_module(f"gateway.sensors.{module}"), name)
         return found(options)
 
     return build
 
 
-KINDS: Mapping[str, Build] = {
+KINDS: Mapping[str, BuildSensors] = {
     "bme280": _later("bme280"),
     "coap": _later("coap_device"),
     "gpio-in": _later("gpio", "build_input"),

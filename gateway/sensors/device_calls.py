@@ -30,7 +30,7 @@ WAITING_MAX_OF_ASKER: Final = 4
 OWN: Final = ""
 """Who asks where it is the gateway itself."""
 
-Work = Callable[[], Any]
+DriverCall = Callable[[], Any]
 WhenOver = Callable[[BaseException | None], None]
 
 
@@ -39,7 +39,7 @@ def waits_for_nothing(sensor: Sensor, work: Callable[..., Any]) -> bool:
     return sensor.is_quick and not inspect.iscoroutinefunction(work)
 
 
-def call_now(sensor: Sensor, work: Work) -> Any:
+def call_now(sensor: Sensor, work: DriverCall) -> Any:
     """Call a driver that waits for nothing; raises as `DeviceCalls.call`."""
     try:
         return work()
@@ -120,7 +120,7 @@ class DeviceCalls:
     async def call(
         self,
         sensor: Sensor,
-        work: Work,
+        work: DriverCall,
         asker: str = OWN,
         when_over: WhenOver | None = None,
     ) -> Any:
@@ -165,7 +165,7 @@ class DeviceCalls:
                 call.told.cancel()
                 task.cancel()
 
-    async def _run(self, sensor: Sensor, work: Work) -> Any:
+    async def _run(self, sensor: Sensor, work: DriverCall) -> Any:
         try:
             if sensor.is_quick or inspect.iscoroutinefunction(work):
                 outcome = work()

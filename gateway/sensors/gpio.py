@@ -14,7 +14,7 @@ from cloud_ingest.record import Value
 from gateway.sensors.extras import needed
 from gateway.sensors.options import SensorConfigError, SensorOptions
 from gateway.sensors.sensor import Actuator, Sensor
-from gateway.sensors.values import BOOLEAN, Kind
+from gateway.sensors.values import BOOLEAN, ValueKind
 
 PULLS: Final = {"up": True, "down": False, "none": None}
 LAST_PIN: Final = 27
@@ -70,7 +70,7 @@ class InputPin(Sensor):
 
     """
 
-    kind: Kind = BOOLEAN
+    kind: ValueKind = BOOLEAN
     resource_type = "gpio"
 
     def __init__(self, name: str, pin: _Pin, *, interval_s: float = 10.0) -> None:
@@ -112,7 +112,7 @@ class OutputPin(Actuator):
 
     """
 
-    kind: Kind = BOOLEAN
+    kind: ValueKind = BOOLEAN
     resource_type = "gpio"
 
     def __init__(self, name: str, pin: _Pin, *, interval_s: float = 10.0) -> None:

@@ -21,9 +21,9 @@ from gateway.sensors.values import (
     KINDS,
     NUMBER,
     TEXT,
-    Kind,
     Measured,
     Outcome,
+    ValueKind,
     as_text,
     checked,
     fitting,
@@ -54,7 +54,7 @@ class MessageForm:
     """
 
     payload: str = "text"
-    kind: Kind = NUMBER
+    kind: ValueKind = NUMBER
     pointer: str = ""
     on: str = ""
     off: str = ""

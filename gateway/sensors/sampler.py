@@ -37,7 +37,7 @@ READS_PER_TURN = 32  # then the event loop gets a turn, however many sensors are
 ACTUATOR_S = 1.0
 """So long an actuator's state is taken for what it is; others than the gateway may change it."""
 
-Deliver = Callable[[Sensor, Record], None]
+DeliverReading = Callable[[Sensor, Record], None]
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Sampler:
 
     def __init__(
         self,
-        deliver: Deliver,
+        deliver: DeliverReading,
         *,
         wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,

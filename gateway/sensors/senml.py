@@ -17,7 +17,7 @@ from cloud_ingest.record import BAD, GOOD, UNCERTAIN, Quality, Value
 from gateway.sensors.values import (
     MAX_VALUE_BYTES,
     NUMBER,
-    Kind,
+    ValueKind,
     ValueKindError,
     base64url,
     checked,
@@ -322,7 +322,7 @@ class ActuatorTarget:
     base_name: str
     name: str
     unit: str = ""
-    kind: Kind = NUMBER
+    kind: ValueKind = NUMBER
 
 
 def decode_value(
@@ -363,7 +363,7 @@ def decode_value(
         raise SenmlError(f"{label_of(record.value)}: {error}") from error
 
 
-def decode_text(payload: bytes, kind: Kind = NUMBER) -> Value:
+def decode_text(payload: bytes, kind: ValueKind = NUMBER) -> Value:
     """Read the value an actuator is to take from plain text.
 
     Raises:

@@ -25,7 +25,7 @@ from cloud_ingest.record import Value
 from gateway.printable import SAID_CHARACTERS_MAX, printable
 from gateway.sensors.device_resource import ChildResources, DeviceResource, check_described
 from gateway.sensors.link_texts import DescriptionError, check_text, checked_attributes
-from gateway.sensors.values import KINDS, NUMBER, Kind, Outcome
+from gateway.sensors.values import KINDS, NUMBER, Outcome, ValueKind
 from tree_handler.members.place import check_name
 
 MAX_NAME_LENGTH = 200
@@ -81,7 +81,7 @@ class SensorPart:
     """
 
     unit: str = ""
-    kind: Kind = NUMBER
+    kind: ValueKind = NUMBER
 
 
 class Sensor(DeviceResource):
@@ -109,7 +109,7 @@ class Sensor(DeviceResource):
     """The step in which it measures, as ``0.1``: what is shown of a value has no more decimals, and
     what is recorded is exact. 0 if it is not known."""
     interface = "core.s"
-    kind: Kind = NUMBER
+    kind: ValueKind = NUMBER
     """What it reads and takes."""
     parts: Mapping[str, SensorPart] = {}
     """The values by name, where a ``read`` returns several; ``unit`` and ``kind`` are theirs."""

@@ -18,13 +18,13 @@ from typing import Final, Literal
 
 from cloud_ingest.record import GOOD, MAX_TAG_LENGTH, MAX_TAGS, Quality, Value
 
-Kind = Literal["number", "text", "boolean", "bytes"]
+ValueKind = Literal["number", "text", "boolean", "bytes"]
 
 NUMBER: Final = "number"
 TEXT: Final = "text"
 BOOLEAN: Final = "boolean"
 BYTES: Final = "bytes"
-KINDS: Final[tuple[Kind, ...]] = (NUMBER, TEXT, BOOLEAN, BYTES)
+KINDS: Final[tuple[ValueKind, ...]] = (NUMBER, TEXT, BOOLEAN, BYTES)
 MAX_VALUE_BYTES: Final = 16 * 1024
 """Longest text, as UTF-8, and most bytes of one value."""
 MAX_UNIT_LENGTH: Final = 64
@@ -143,7 +143,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def fitting(value: Value, kind: Kind) -> Value:
+def fitting(value: Value, kind: ValueKind) -> Value:
     """A value as one of a kind: 1 and 0 are true and false, and the other way round.
 
     Raises:
@@ -192,7 +192,7 @@ def as_text(value: Value) -> str:
     return value if isinstance(value, str) else base64url(value)
 
 
-def from_text(text: str, kind: Kind) -> Value:
+def from_text(text: str, kind: ValueKind) -> Value:
     """The value of a kind that a text says.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from gateway.links.node import TreeNode
 from gateway.log.going import GoingSegments
-from gateway.log.message_log import Done
+from gateway.log.message_log import AfterSync
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header
 from tree_handler.replication import epochs_over
@@ -42,7 +42,7 @@ class LogHistory:
         """How large it is to be; what a start needs of it comes on top."""
         return self._log.max_bytes
 
-    def remember(self, frame: bytes, done: Done) -> None:
+    def remember(self, frame: bytes, done: AfterSync) -> None:
         """Append a journal frame, behind all published so far.
 
         The batch that it stands in is numbered as the next logged message will be.

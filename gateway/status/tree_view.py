@@ -13,9 +13,9 @@ from gateway.coap_client import ClientError, Response
 from gateway.printable import printable, printable_in
 from gateway.status.links_text import without_links
 
-Ask = Callable[[str], Awaitable[Response]]
+AskForStatus = Callable[[str], Awaitable[Response]]
 """Reads a path of the gateway that is asked."""
-Status = Mapping[str, Any]
+StatusDocument = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class TreeView:
 
     """
 
-    gateways: Mapping[str, Status]
+    gateways: Mapping[str, StatusDocument]
     silent: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _link(neighbour: Mapping[str, Any]) -> str:
     return f", rtt {rtt} ms" + (f", {waits} bytes behind" if waits else "")
 
 
-async def collect(ask: Ask) -> TreeView:
+async def collect(ask: AskForStatus) -> TreeView:
     """Ask one gateway for its status, and through it all others it knows.
 
     Raises:
@@ -128,7 +128,7 @@ async def collect(ask: Ask) -> TreeView:
 
     """
     first = _status(await ask("/status"))
-    gateways: dict[str, Status] = {first["id"]: first}
+    gateways: dict[str, StatusDocument] = {first["id"]: first}
     silent: dict[str, str] = {}
     turn = asyncio.Semaphore(ASKED_AT_ONCE)
 
@@ -145,11 +145,11 @@ async def collect(ask: Ask) -> TreeView:
     return TreeView(gateways, silent)
 
 
-def _status(answer: Response) -> Status:
+def _status(answer: Response) -> StatusDocument:
     if not answer.ok:
         why = printable(answer.payload.decode(errors="replace"))
         raise ClientError(f"{answer.code} {why}".rstrip())
-    told: Status = printable_in(json.loads(answer.payload))
+    told: StatusDocument = printable_in(json.loads(answer.payload))
     if "places" not in told:
         raise ClientError(
             "tells its place on its own machine and to those with a key (coaps) alone"

@@ -17,8 +17,8 @@ from gateway.system_slots.trial import (
     MakeDefault,
     RestartPi,
     Running,
-    Step,
     SystemTrial,
+    TrialStep,
 )
 
 LOOK_S = 2.0
@@ -190,7 +190,7 @@ class SystemGuard:
         trial = SystemTrial(running.slot.other, version, attempts, within_s, has_gateway)
         self._carry_out(trials.begun(running, trial))
 
-    def _carry_out(self, steps: tuple[Step, ...]) -> bool:
+    def _carry_out(self, steps: tuple[TrialStep, ...]) -> bool:
         """Return whether the Pi restarts.
 
         Raises:

@@ -86,7 +86,7 @@ class RestartPi:
     is_try: bool
 
 
-Step = KeepTrial | MakeDefault | CloseTrial | RestartPi
+TrialStep = KeepTrial | MakeDefault | CloseTrial | RestartPi
 
 
 def check_install(running: Running, opened: SystemTrial | None) -> None:
@@ -107,7 +107,7 @@ def check_install(running: Running, opened: SystemTrial | None) -> None:
         )
 
 
-def begun(running: Running, trial: SystemTrial) -> tuple[Step, ...]:
+def begun(running: Running, trial: SystemTrial) -> tuple[TrialStep, ...]:
     """Try what is whole in the other slot.
 
     Args:
@@ -128,7 +128,7 @@ def begun(running: Running, trial: SystemTrial) -> tuple[Step, ...]:
     return _tried(trial)
 
 
-def at_boot(running: Running, trial: SystemTrial | None) -> tuple[Step, ...]:
+def at_boot(running: Running, trial: SystemTrial | None) -> tuple[TrialStep, ...]:
     """What a start has to do about a trial; nothing where the trial goes on.
 
     Args:
@@ -157,7 +157,7 @@ def passed(trial: SystemTrial, seconds: float) -> SystemTrial:
     return replace(trial, why="its gateway was not healthy in time")
 
 
-def confirmed(running: Running, trial: SystemTrial | None) -> tuple[Step, ...]:
+def confirmed(running: Running, trial: SystemTrial | None) -> tuple[TrialStep, ...]:
     """Have the system on trial stay.
 
     Raises:
@@ -175,7 +175,7 @@ def confirmed(running: Running, trial: SystemTrial | None) -> tuple[Step, ...]:
     return (MakeDefault(trial.slot), CloseTrial(trial))
 
 
-def sent_back(running: Running, trial: SystemTrial, why: str) -> tuple[Step, ...]:
+def sent_back(running: Running, trial: SystemTrial, why: str) -> tuple[TrialStep, ...]:
     """End a trial with the system before, whichever of the two runs."""
     failed = replace(trial, why=trial.why or why)
     if running.slot is trial.slot:
@@ -183,7 +183,7 @@ def sent_back(running: Running, trial: SystemTrial, why: str) -> tuple[Step, ...
     return (CloseTrial(failed),)
 
 
-def _tried(trial: SystemTrial) -> tuple[Step, ...]:
+def _tried(trial: SystemTrial) -> tuple[TrialStep, ...]:
     """Counted before it is started: one that ends in the middle of it has been counted."""
     one = replace(trial, attempts_left=trial.attempts_left - 1)
     return (KeepTrial(one), RestartPi(is_try=True))

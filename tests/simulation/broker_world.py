@@ -31,7 +31,7 @@ from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.sparing import Needed
 from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.hooks import Client as Known
-from gateway.broker.hooks import Events, Verdict
+from gateway.broker.hooks import DeliveryVerdict, Events
 from gateway.broker.limits import NO_LONGER_LOGGED, Limits
 from gateway.broker.sessions import backlog
 from gateway.broker.sessions.backlog import HEAD_BYTES
@@ -172,8 +172,8 @@ class World:
         """How far the broker's clock is ahead of the loop's: a test need not wait."""
         self.epoch = 0
         self.crashes = 0
-        self.may_publish: Callable[[Known, str], Verdict] | None = None
-        self.may_deliver: Callable[[Known, str], Verdict] | None = None
+        self.may_publish: Callable[[Known, str], DeliveryVerdict] | None = None
+        self.may_deliver: Callable[[Known, str], DeliveryVerdict] | None = None
         self.plugin: Events | None = None
         self.groups: SharedGroups = EachGateway()
         self.published: dict[bytes, Published] = {}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gateway.broker.hooks import Committed
-from gateway.log.message_log import Done, LogError
+from gateway.log.message_log import AfterSync, LogError
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals
@@ -156,7 +156,7 @@ class MemoryLog:
         self._sync = sync
         self._crash_in = crash_in
         self._next = 1
-        self._waiting: list[Done] = []
+        self._waiting: list[AfterSync] = []
 
     @property
     def frames(self) -> list[bytes]:
@@ -172,7 +172,7 @@ class MemoryLog:
     def ends_early(self, missing_bytes: int) -> None:
         self.missing_bytes += missing_bytes
 
-    def remember(self, frame: bytes, done: Done) -> None:
+    def remember(self, frame: bytes, done: AfterSync) -> None:
         self._append([("", 0, frame)], Flags.LOCAL)
         self._settle(done)
 
@@ -323,7 +323,7 @@ class MemoryLog:
             self.is_dead = True
             raise CrashError
 
-    def _settle(self, done: Done) -> None:
+    def _settle(self, done: AfterSync) -> None:
         if self._sync:
             self._waiting.append(done)
         else:

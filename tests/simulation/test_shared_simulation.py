@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from searching import first_seed
 
-from tree_handler.holders import Group
+from tree_handler.holders import SharedGroup
 from tree_handler.sharing.groups import FleetGroups
 from tree_handler.simulation.runs import run, run_many
 from tree_handler.simulation.shared import SharedOptions
@@ -59,7 +59,7 @@ def test_if_gateways_did_not_obey_the_origin_members_of_two_would_get_a_message(
 def test_if_a_holder_without_members_kept_a_message_nobody_would_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def nobody(self: FleetGroups, topic: str, group: Group) -> str:
+    def nobody(self: FleetGroups, topic: str, group: SharedGroup) -> str:
         return "nobody"
 
     monkeypatch.setattr(FleetGroups, "next_holder", nobody)

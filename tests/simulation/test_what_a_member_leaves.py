@@ -50,7 +50,7 @@ from gateway.mqtt import (
 )
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch
-from tree_handler.holders import Group, Holders
+from tree_handler.holders import Holders, SharedGroup
 
 SHARE = "$share/workers/t/#"
 COUNT = 24
@@ -526,31 +526,31 @@ class Elsewhere:
         self.left: list[bytes] = []
         self.tells: Callable[[], None] = lambda: None
 
-    def has_room_for(self, group: Group) -> bool:
+    def has_room_for(self, group: SharedGroup) -> bool:
         return True
 
-    def changed(self, group: Group, presence: int) -> None:
+    def changed(self, group: SharedGroup, presence: int) -> None:
         pass
 
-    def matching(self, topic: str) -> tuple[Group, ...]:
+    def matching(self, topic: str) -> tuple[SharedGroup, ...]:
         return ()
 
-    def choose(self, topic: str, qos: int, here: Mapping[Group, int]) -> Holders:
+    def choose(self, topic: str, qos: int, here: Mapping[SharedGroup, int]) -> Holders:
         return ()
 
-    def gives(self, origin: str, holders: Holders, group: Group) -> bool:
+    def gives(self, origin: str, holders: Holders, group: SharedGroup) -> bool:
         return True
 
-    def hand_on(self, entry: Entry, holders: Holders, there: Collection[Group]) -> None:
+    def hand_on(self, entry: Entry, holders: Holders, there: Collection[SharedGroup]) -> None:
         pass
 
-    def is_elsewhere(self, group: Group) -> bool:
+    def is_elsewhere(self, group: SharedGroup) -> bool:
         return True
 
-    def is_sole(self, stream: Epoch, holders: Holders, group: Group) -> bool:
+    def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:
         return True
 
-    def leave(self, entry: Entry, group: Group, hops: int) -> bool:
+    def leave(self, entry: Entry, group: SharedGroup, hops: int) -> bool:
         self.tells()
         self.left.append(entry.payload)
         return True

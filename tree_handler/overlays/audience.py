@@ -17,8 +17,8 @@ from tree_handler.routing.topic_filters import is_exact, matches
 MAX_FILTERS_TO_SEARCH = 8
 """If more filters with wildcards have changed, all topics are looked at again."""
 
-Members = frozenset[str]
-_NOBODY: Members = frozenset()
+AudienceMembers = frozenset[str]
+_NOBODY: AudienceMembers = frozenset()
 
 
 class Audience(NamedTuple):
@@ -30,8 +30,8 @@ class Audience(NamedTuple):
 
     """
 
-    advertisers: Members
-    subscribers: Members
+    advertisers: AudienceMembers
+    subscribers: AudienceMembers
 
 
 class Audiences:
@@ -42,7 +42,7 @@ class Audiences:
         """How many advertised topics have each audience."""
         self._records: dict[str, Interest] = {}
         self._index: FilterTrie[str, None] = FilterTrie()
-        self._advertisers: dict[str, Members] = {}
+        self._advertisers: dict[str, AudienceMembers] = {}
         self._audience: dict[str, Audience] = {}
 
     @classmethod

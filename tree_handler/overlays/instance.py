@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tree_handler.overlays.audience import Members
+from tree_handler.overlays.audience import AudienceMembers
 from tree_handler.overlays.wire import MAX_BPDUS, Item
 from tree_handler.seal import Seals
 from tree_handler.spanning.bpdu import Bpdu
@@ -41,7 +41,7 @@ class OverlayWay:
 
     overlay: bytes
     links: frozenset[int]
-    members: Members
+    members: AudienceMembers
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Instance:
     def __init__(
         self,
         overlay: bytes,
-        members: Members,
+        members: AudienceMembers,
         identity: Identity,
         parameters: Parameters,
         now: float,

@@ -34,7 +34,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tree_handler.overlays import wire as overlay_wire
-from tree_handler.overlays.audience import Audiences, Members
+from tree_handler.overlays.audience import AudienceMembers, Audiences
 from tree_handler.overlays.instance import Instance, OverlayWay, Shared
 from tree_handler.overlays.plan import NO_PLAN, Plan
 from tree_handler.overlays.policy import RootPolicy, Weights, standings
@@ -150,7 +150,7 @@ class Overlays:
         self.instances: dict[bytes, Instance] = {}
         """The overlays that this gateway is in."""
         self._audiences = Audiences()
-        self._told_links: dict[str, tuple[Members, bool]] = {}
+        self._told_links: dict[str, tuple[AudienceMembers, bool]] = {}
         self._links: dict[int, _Link] = {}
         self._actions: list[Action] = []
         self._began_s = now
@@ -303,7 +303,7 @@ class Overlays:
     # -- within --------------------------------------------------------------------------------
 
     def _begin(
-        self, new: Mapping[bytes, Members], records: Mapping[str, Interest], now: float
+        self, new: Mapping[bytes, AudienceMembers], records: Mapping[str, Interest], now: float
     ) -> None:
         identity, settings = self.identity, self.settings
         stand = dict.fromkeys(new, identity.capability)

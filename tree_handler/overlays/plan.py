@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from tree_handler.overlays.audience import Audience, Audiences, Members
+from tree_handler.overlays.audience import Audience, AudienceMembers, Audiences
 from tree_handler.routing.interest import Interest
 
 ID_BYTES = 8
@@ -26,7 +26,7 @@ MAX_CACHED_TOPICS = 10_000
 """Topics whose overlay is remembered; beyond it all are looked up again."""
 
 
-def overlay_id(members: Members) -> bytes:
+def overlay_id(members: AudienceMembers) -> bytes:
     """The name of the overlay of these members."""
     return hashlib.blake2s("\0".join(sorted(members)).encode(), digest_size=ID_BYTES).digest()
 
@@ -43,13 +43,13 @@ class Plan:
 
     """
 
-    overlays: Mapping[bytes, Members]
+    overlays: Mapping[bytes, AudienceMembers]
     topics: Mapping[bytes, int]
     disconnected: int
     over_limit: int
     _audiences: Audiences
-    _within: Members
-    _ids: Mapping[Members, bytes]
+    _within: AudienceMembers
+    _ids: Mapping[AudienceMembers, bytes]
     _cache: dict[str, bytes | None]
 
     @classmethod
@@ -73,7 +73,7 @@ class Plan:
         """
         links = _told_by_both(records)
         within = frozenset(_reach({own_id}, links, records))
-        topics: Counter[Members] = Counter()
+        topics: Counter[AudienceMembers] = Counter()
         for audience, count in audiences.topics.items():
             if audience.advertisers & within:
                 members = _members(audience, within)
@@ -106,7 +106,7 @@ class Plan:
         return found
 
 
-def _members(audience: Audience, within: Members) -> Members:
+def _members(audience: Audience, within: AudienceMembers) -> AudienceMembers:
     """The members of a topic's overlay: nobody if nobody in reach wants it."""
     subscribers = audience.subscribers & within
     return subscribers | (audience.advertisers & within) if subscribers else frozenset()
@@ -140,7 +140,7 @@ def _reach(
 
 
 def _connected(
-    members: Members, links: Mapping[str, Set[str]], records: Mapping[str, Interest]
+    members: AudienceMembers, links: Mapping[str, Set[str]], records: Mapping[str, Interest]
 ) -> bool:
     """Whether links among the members join them all, without passing a leaf."""
     transit = next((i for i in members if records[i].transit), None)

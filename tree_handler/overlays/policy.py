@@ -16,7 +16,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tree_handler.overlays.audience import Members
+from tree_handler.overlays.audience import AudienceMembers
 from tree_handler.routing.interest import Interest
 
 _UNLOADED = 1e9
@@ -52,7 +52,7 @@ class Weights:
         return self.gamma * rooted + self.delta * clients
 
 
-def standing(load: float, gateway_id: str, members: Members) -> float:
+def standing(load: float, gateway_id: str, members: AudienceMembers) -> float:
     """What a gateway with this load stands for election with, higher for the better root."""
     steps = round(min(max(load, 0.0), _UNLOADED / 2) / _LOAD_STEP)
     rank = sum(other < gateway_id for other in members)
@@ -60,7 +60,10 @@ def standing(load: float, gateway_id: str, members: Members) -> float:
 
 
 def standings(
-    new: Mapping[bytes, Members], records: Mapping[str, Interest], own_id: str, weights: Weights
+    new: Mapping[bytes, AudienceMembers],
+    records: Mapping[str, Interest],
+    own_id: str,
+    weights: Weights,
 ) -> dict[bytes, float]:
     """What a gateway stands for election with in overlays that begin together.
 

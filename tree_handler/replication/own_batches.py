@@ -14,7 +14,7 @@ from tree_handler.retained.proof import RetainedProofs
 _KIND = Flags.LOGGED | Flags.CONTROL
 """What an origin numbers apart."""
 
-Made = tuple[bytes, Header]
+MadeBatch = tuple[bytes, Header]
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class OwnBatches:
         origin_time_us: int,
         have: Mapping[Epoch, Intervals],
         address: bytes = b"",
-    ) -> list[Made]:
+    ) -> list[MadeBatch]:
         """Make the next batch; for its ``address`` see `batch.make`.
 
         Before all else that is logged in this epoch comes what tells where earlier ones ended.
@@ -84,7 +84,7 @@ class OwnBatches:
         self._next[header.flags & _KIND] = header.last + 1
         self._has_told_epochs |= header.control and header.logged
 
-    def unsaid_before(self, header: Header) -> list[Made]:
+    def unsaid_before(self, header: Header) -> list[MadeBatch]:
         """The statements that others need before a logged batch of clients' goes on its way.
 
         A batch that stays here is remembered for the next; more than one range never is.
@@ -98,18 +98,18 @@ class OwnBatches:
             return self._statements(said)
         return self.unsaid()
 
-    def unsaid(self) -> list[Made]:
+    def unsaid(self) -> list[MadeBatch]:
         """The statements that are due in any case."""
         said, self._unsaid = self._unsaid, None
         return [] if said is None else self._statements(said)
 
-    def _statements(self, said: tuple[int, int]) -> list[Made]:
+    def _statements(self, said: tuple[int, int]) -> list[MadeBatch]:
         stream = (self.origin, self.epoch)
         return [batch.passed(stream, *part, seal=self.seal) for part in parts(*said)]
 
     def _made(
         self, rows: Sequence[Row], flags: int, origin_time_us: int, address: bytes = b""
-    ) -> Made:
+    ) -> MadeBatch:
         first = self._next.get(flags & _KIND, 1)
         if self.proofs is not None and flags & (_KIND | Flags.LOCAL) == Flags.LOGGED:
             rows = self.proofs.prove_rows(rows, (self.origin, self.epoch), first)

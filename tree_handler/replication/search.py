@@ -43,7 +43,7 @@ MAX_REMEMBERED: Final = 1_024
 TIMEOUT_S: Final = 10.0
 """An answer that takes longer is not waited for."""
 
-Wanted = dict[Epoch, Intervals]
+WantedNumbers = dict[Epoch, Intervals]
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class _Search:
     """
 
     parent: int | None
-    left: Wanted
+    left: WantedNumbers
     until: float
     waiting: set[int] = field(default_factory=set)
     origins: set[str] = field(default_factory=set)
@@ -133,7 +133,7 @@ class Searches:
         """Whether a search of this gateway's own is under way."""
         return any(search.parent is None for search in self._active.values())
 
-    def begin(self, wanted: Wanted, now: float) -> list[Action]:
+    def begin(self, wanted: WantedNumbers, now: float) -> list[Action]:
         """Seek these numbers, of which no neighbour says that it has them."""
         number = (self._own, self._epoch, self._draw())
         self._active[number] = search = self._opened(None, wanted, now)
@@ -215,7 +215,7 @@ class Searches:
         self._links.add(link)
         if self._all_linked_at is None:
             self._all_linked_at = now + self._unlinked_s
-        asked: Wanted = {}
+        asked: WantedNumbers = {}
         seeks: list[Action] = []
         too_many: list[SearchId] = []
         for number, search in chain(self._active.items(), self._answered.items()):
@@ -259,7 +259,7 @@ class Searches:
             self._forget(number)
         return actions
 
-    def _opened(self, parent: int | None, wanted: Wanted, now: float) -> _Search:
+    def _opened(self, parent: int | None, wanted: WantedNumbers, now: float) -> _Search:
         are_all_linked = self._all_linked_at is not None and now >= self._all_linked_at
         return _Search(
             parent,
@@ -270,7 +270,7 @@ class Searches:
             ranges=_ranges_of(wanted),
         )
 
-    def _has_room_for(self, wanted: Wanted) -> bool:
+    def _has_room_for(self, wanted: WantedNumbers) -> bool:
         searches = chain(self._active.values(), self._answered.values())
         kept = sum([search.ranges for search in searches])
         return kept + _ranges_of(wanted) <= MAX_KEPT_RANGES
@@ -371,15 +371,15 @@ class Searches:
             del self._over[next(iter(self._over))]
 
 
-def _present(wanted: Wanted) -> Wanted:
+def _present(wanted: WantedNumbers) -> WantedNumbers:
     return {key: numbers for key, numbers in wanted.items() if len(numbers)}
 
 
-def _ranges_of(wanted: Wanted) -> int:
+def _ranges_of(wanted: WantedNumbers) -> int:
     return sum([len(numbers) for numbers in wanted.values()])
 
 
-def _less(wanted: Wanted, found: Mapping[Epoch, Intervals]) -> Wanted:
+def _less(wanted: WantedNumbers, found: Mapping[Epoch, Intervals]) -> WantedNumbers:
     return {key: numbers.without(found.get(key, _NOTHING)) for key, numbers in wanted.items()}
 
 

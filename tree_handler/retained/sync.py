@@ -56,7 +56,7 @@ from tree_handler.retained.sync_wire import (
     ASK_CHARACTERS,
     ASK_TOPICS,
     END,
-    Place,
+    PlaceInSync,
     SyncKind,
     Wants,
     ask_of,
@@ -276,7 +276,7 @@ class RetainedSync:
         self._session = SyncSession(link, buckets, now)
         return [self._ask(self._session, state.goes_on_from, now)]
 
-    def _ask(self, session: SyncSession, after: Place, now: float) -> SendRetained:
+    def _ask(self, session: SyncSession, after: PlaceInSync, now: float) -> SendRetained:
         session.asked_at, session.after = now, after
         listed: list[tuple[Any, ...]] = []
         until, last, characters = END, after, 0

@@ -11,7 +11,7 @@ from tree_handler.batch import Epoch
 from tree_handler.proof import Verdict
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import Retained
-from tree_handler.retained.sync_wire import START, Place
+from tree_handler.retained.sync_wire import START, PlaceInSync
 from tree_handler.retained.versions import RetainedVersions
 
 PROOFS_AGAIN_S = 60.0
@@ -92,7 +92,7 @@ class SyncSession:
     link: int
     buckets: list[int]
     asked_at: float
-    after: Place = START
+    after: PlaceInSync = START
     refused: bool = False
     forbidden: bool = False
     seeks_proofs: bool = False
@@ -152,7 +152,7 @@ class SyncLink:
     left_until: float = -inf
     """Until then it is left alone: it answered without an end, and brought nothing."""
     left_s: float = REFUSED_AGAIN_S
-    goes_on_from: Place = START
+    goes_on_from: PlaceInSync = START
     """What is fetched from it next begins here: it may be honest, and have much that is not
     believed before what is."""
 

@@ -23,10 +23,10 @@ ASK_CHARACTERS = 64 << 10
 SIZE = MessageSize(MAX_FRAME_BYTES + (1 << 20), 200_000, MAX_ARRAY)
 """An ANSWER may have one message that is as large as a batch."""
 
-Place = tuple[int, str]
+PlaceInSync = tuple[int, str]
 """A bucket and a topic in it: where a list of topics begins, or goes on."""
-END: Place = (BUCKETS, "")
-START: Place = (0, "")
+END: PlaceInSync = (BUCKETS, "")
+START: PlaceInSync = (0, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def digest_of(value: object, length: int) -> bytes:
     return value
 
 
-def place_of(value: object) -> Place:
+def place_of(value: object) -> PlaceInSync:
     """Take a field as a place among the topics.
 
     Raises:
@@ -118,7 +118,7 @@ def place_of(value: object) -> Place:
 
 def ask_of(
     fields: list[Any],
-) -> tuple[list[int], Place, Place, Wants, dict[str, RetainedVersion]]:
+) -> tuple[list[int], PlaceInSync, PlaceInSync, Wants, dict[str, RetainedVersion]]:
     """Take the fields of an ASK.
 
     Returns:

@@ -17,7 +17,7 @@ import msgpack
 from tree_handler.batch import Epoch
 from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
-from tree_handler.holders import Group
+from tree_handler.holders import SharedGroup
 from tree_handler.intervals import Intervals
 from tree_handler.members.own_record import OwnRecord
 from tree_handler.members.place import check_name
@@ -60,7 +60,7 @@ class Claims:
     epoch: int
     version: int
     decides: bool = True
-    groups: Mapping[Group, int] = field(default_factory=dict)
+    groups: Mapping[SharedGroup, int] = field(default_factory=dict)
 
     @property
     def age(self) -> tuple[int, int]:
@@ -106,10 +106,10 @@ def _number(name: str, value: object, least: int, most: int) -> int:
     return value
 
 
-def _groups(rows: object) -> dict[Group, int]:
+def _groups(rows: object) -> dict[SharedGroup, int]:
     if not isinstance(rows, list) or len(rows) > _READ_MAX:
         raise ProtocolError("shared subscriptions groups", rows)
-    found: dict[Group, int] = {}
+    found: dict[SharedGroup, int] = {}
     text = 0
     for row in rows:
         match row:
@@ -155,7 +155,7 @@ class OwnClaims:
         bytes_per_s: float = 32_768,
     ) -> None:
         self._told = Claims(gateway_id, epoch, 0, decides)
-        self._groups: dict[Group, int] = {}
+        self._groups: dict[SharedGroup, int] = {}
         self._text = 0
         self._interval_s = interval_s
         self._bytes_per_s = bytes_per_s
@@ -163,14 +163,14 @@ class OwnClaims:
         self._not_before = -math.inf
         self._in_log = OwnRecord(gateway_id, epoch)
 
-    def has_room_for(self, group: Group) -> bool:
+    def has_room_for(self, group: SharedGroup) -> bool:
         """Whether members of a shared subscription can be told of within the bounds."""
         if group in self._groups:
             return True
         text = self._text + len(group[0]) + len(group[1])
         return len(self._groups) < GROUPS_MAX and text <= TEXT_MAX
 
-    def changed(self, group: Group, presence: int) -> bool:
+    def changed(self, group: SharedGroup, presence: int) -> bool:
         """Take who is there of a shared subscription; 0 for nobody. Return whether it is news."""
         before = self._groups.get(group, 0)
         if presence == before:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from tree_handler.batch import Epoch
-from tree_handler.holders import MAX_HOLDERS, Group, Holder, Holders
+from tree_handler.holders import MAX_HOLDERS, Holder, Holders, SharedGroup
 from tree_handler.routing.filter_trie import FilterTrie
 from tree_handler.sharing.claims import DURABLE, ONLINE, Claims
 
@@ -66,12 +66,12 @@ class FleetGroups:
         self._distance = distance
         self._carried_to = carried_to
         self._records: dict[str, Claims] = {}
-        self._claimants: dict[Group, dict[str, int]] = {}
-        self._index: FilterTrie[Group, None] = FilterTrie()
+        self._claimants: dict[SharedGroup, dict[str, int]] = {}
+        self._index: FilterTrie[SharedGroup, None] = FilterTrie()
         self._reached: frozenset[str] = frozenset()
-        self._matching: dict[str, tuple[Group, ...]] = {}
-        self._candidates: dict[Group, tuple[list[Nearby], list[Nearby], list[Nearby]]] = {}
-        self._turns: Counter[Group] = Counter()
+        self._matching: dict[str, tuple[SharedGroup, ...]] = {}
+        self._candidates: dict[SharedGroup, tuple[list[Nearby], list[Nearby], list[Nearby]]] = {}
+        self._turns: Counter[SharedGroup] = Counter()
         self.may_hold: Callable[[str, str], bool] = _anybody
         self.own_lives: set[int] = set()
         self.left_out = 0
@@ -131,7 +131,7 @@ class FleetGroups:
         self._matching.clear()
         return frozenset(self._withdraw(gateway_id, record.groups))
 
-    def _withdraw(self, gateway_id: str, groups: Iterable[Group]) -> set[str]:
+    def _withdraw(self, gateway_id: str, groups: Iterable[SharedGroup]) -> set[str]:
         """Forget members of a gateway; the filters of what has no members elsewhere any more."""
         changed: set[str] = set()
         for group in groups:
@@ -154,7 +154,7 @@ class FleetGroups:
         record = self._records.get(origin)
         return record is not None and record.decides
 
-    def matching(self, topic: str) -> tuple[Group, ...]:
+    def matching(self, topic: str) -> tuple[SharedGroup, ...]:
         """The shared subscriptions with members elsewhere that match a topic of clients."""
         found = self._matching.get(topic)
         if found is None:
@@ -166,7 +166,7 @@ class FleetGroups:
 
     # -- the rule --------------------------------------------------------------------------------
 
-    def choose(self, topic: str, qos: int, here: Mapping[Group, int]) -> Holders:
+    def choose(self, topic: str, qos: int, here: Mapping[SharedGroup, int]) -> Holders:
         """Choose the holders of a message that this gateway accepts.
 
         Args:
@@ -198,14 +198,14 @@ class FleetGroups:
                 found.append((*group, holder))
         return tuple(found)
 
-    def next_holder(self, topic: str, group: Group) -> str | None:
+    def next_holder(self, topic: str, group: SharedGroup) -> str | None:
         """Choose another gateway for a message of QoS 1 or 2 that has no member here any more."""
         if group not in self._claimants:
             return None
         carried_to = None if self._carried_to is None else self._carried_to(topic)
         return self._nearest(topic, group, lasts=True, kept=False, carried_to=carried_to)
 
-    def gives(self, origin: str, holders: Holders, group: Group) -> bool:
+    def gives(self, origin: str, holders: Holders, group: SharedGroup) -> bool:
         """Whether a message is for this gateway's members of a shared subscription.
 
         Args:
@@ -219,11 +219,11 @@ class FleetGroups:
                 return holder in ("", self._own_id)
         return origin in ("", self._own_id) or not self.decides(origin)
 
-    def is_elsewhere(self, group: Group) -> bool:
+    def is_elsewhere(self, group: SharedGroup) -> bool:
         """Whether another gateway has members of a shared subscription."""
         return group in self._claimants
 
-    def is_sole(self, stream: Epoch, holders: Holders, group: Group) -> bool:
+    def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:
         """Whether a message that a member here was given can have gone to no other gateway's.
 
         Not what an origin accepted that names nobody: each gateway may have given it. Nor what
@@ -242,7 +242,7 @@ class FleetGroups:
     def _nearest(
         self,
         topic: str,
-        group: Group,
+        group: SharedGroup,
         *,
         lasts: bool,
         kept: bool,
@@ -265,7 +265,7 @@ class FleetGroups:
                 return equal[turn % len(equal)]
         return None
 
-    def _sorted(self, group: Group) -> tuple[list[Nearby], list[Nearby], list[Nearby]]:
+    def _sorted(self, group: SharedGroup) -> tuple[list[Nearby], list[Nearby], list[Nearby]]:
         online: list[Nearby] = []
         durable: list[Nearby] = []
         absent: list[Nearby] = []

@@ -13,7 +13,7 @@ import msgpack
 
 from tree_handler.batch import MAX_ARRAY, MAX_FRAME_BYTES, Entry
 from tree_handler.errors import ProtocolError
-from tree_handler.holders import Group
+from tree_handler.holders import SharedGroup
 from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 TOPIC: Final = "$hedgerow/handed-on/"
@@ -35,7 +35,7 @@ class HandedOn:
 
     """
 
-    group: Group
+    group: SharedGroup
     hops: int
     entry: Entry
 

@@ -6,22 +6,22 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from tree_handler.batch import Entry, Epoch
-from tree_handler.holders import Group, Holders
+from tree_handler.holders import Holders, SharedGroup
 
 
 class SharedGroups(Protocol):
     """Decides which gateway's members of a shared subscription get a message."""
 
-    def has_room_for(self, group: Group) -> bool:
+    def has_room_for(self, group: SharedGroup) -> bool:
         """Whether there may be members of this one, too."""
 
-    def changed(self, group: Group, presence: int) -> None:
+    def changed(self, group: SharedGroup, presence: int) -> None:
         """Take who is there of one (`claims`); 0 for nobody."""
 
-    def matching(self, topic: str) -> Sequence[Group]:
+    def matching(self, topic: str) -> Sequence[SharedGroup]:
         """Those with members on other gateways that a topic matches."""
 
-    def choose(self, topic: str, qos: int, here: Mapping[Group, int]) -> Holders:
+    def choose(self, topic: str, qos: int, here: Mapping[SharedGroup, int]) -> Holders:
         """Choose whose members get a message that is accepted here, where others' do.
 
         Args:
@@ -31,7 +31,7 @@ class SharedGroups(Protocol):
 
         """
 
-    def gives(self, origin: str, holders: Holders, group: Group) -> bool:
+    def gives(self, origin: str, holders: Holders, group: SharedGroup) -> bool:
         """Whether a message is for this gateway's members.
 
         Args:
@@ -41,7 +41,7 @@ class SharedGroups(Protocol):
 
         """
 
-    def hand_on(self, entry: Entry, holders: Holders, there: Collection[Group]) -> None:
+    def hand_on(self, entry: Entry, holders: Holders, there: Collection[SharedGroup]) -> None:
         """Let others have what was for this gateway's members, and nobody is a member any more.
 
         Args:
@@ -55,10 +55,10 @@ class SharedGroups(Protocol):
     def is_settled(self) -> bool:
         """Whether who is in reach is known: not yet, right after a start."""
 
-    def is_elsewhere(self, group: Group) -> bool:
+    def is_elsewhere(self, group: SharedGroup) -> bool:
         """Whether another gateway has members of this one."""
 
-    def is_sole(self, stream: Epoch, holders: Holders, group: Group) -> bool:
+    def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:
         """Whether a message that a member here was given can have gone to no other gateway's.
 
         Args:
@@ -69,7 +69,7 @@ class SharedGroups(Protocol):
 
         """
 
-    def leave(self, entry: Entry, group: Group, hops: int) -> bool:
+    def leave(self, entry: Entry, group: SharedGroup, hops: int) -> bool:
         """Let a member elsewhere have what one here leaves behind; whether one can.
 
         Args:
@@ -83,26 +83,26 @@ class SharedGroups(Protocol):
 class EachGateway:
     """The rule where each gateway gives to its own members, whatever others do."""
 
-    def has_room_for(self, group: Group) -> bool:
+    def has_room_for(self, group: SharedGroup) -> bool:
         """Always: nobody else is told."""
         return True
 
-    def changed(self, group: Group, presence: int) -> None:
+    def changed(self, group: SharedGroup, presence: int) -> None:
         """See `OwnClaims`; nobody is told."""
 
-    def matching(self, topic: str) -> tuple[Group, ...]:
+    def matching(self, topic: str) -> tuple[SharedGroup, ...]:
         """None: nothing is known of others."""
         return ()
 
-    def choose(self, topic: str, qos: int, here: Mapping[Group, int]) -> Holders:
+    def choose(self, topic: str, qos: int, here: Mapping[SharedGroup, int]) -> Holders:
         """Nobody."""
         return ()
 
-    def gives(self, origin: str, holders: Holders, group: Group) -> bool:
+    def gives(self, origin: str, holders: Holders, group: SharedGroup) -> bool:
         """Always."""
         return True
 
-    def hand_on(self, entry: Entry, holders: Holders, there: Collection[Group]) -> None:
+    def hand_on(self, entry: Entry, holders: Holders, there: Collection[SharedGroup]) -> None:
         """Nobody has it."""
 
     @property
@@ -110,14 +110,14 @@ class EachGateway:
         """Always: nobody is in reach."""
         return True
 
-    def is_elsewhere(self, group: Group) -> bool:
+    def is_elsewhere(self, group: SharedGroup) -> bool:
         """No: nothing is known of others."""
         return False
 
-    def is_sole(self, stream: Epoch, holders: Holders, group: Group) -> bool:
+    def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:
         """Never: each gateway's members have it."""
         return False
 
-    def leave(self, entry: Entry, group: Group, hops: int) -> bool:
+    def leave(self, entry: Entry, group: SharedGroup, hops: int) -> bool:
         """Nobody has it."""
         return False

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field, replace
 
-from tree_handler.simulation.exploration_network import Event, ExploredNetwork
+from tree_handler.simulation.exploration_network import ExplorationEvent, ExploredNetwork
 from tree_handler.simulation.exploration_state import EventBudget, InvariantError, State
 
 FEWEST_IN_SHAPE = 3
@@ -121,7 +121,7 @@ def explore(
     stack: list[tuple[State, object]] = [(start, None)]
     while stack and len(covered.found) < most_found:
         state, path = stack.pop()
-        event: Event | None = None
+        event: ExplorationEvent | None = None
         try:
             if not any(any(wire.coming) for wire in state.wires):
                 _settle(network, state, covered, settled)
@@ -149,7 +149,7 @@ def _settle(network: ExploredNetwork, state: State, covered: Covered, settled: s
         covered.still += 1
 
 
-def _told(path: object, last: Event | None) -> str:
+def _told(path: object, last: ExplorationEvent | None) -> str:
     events = [] if last is None else [last]
     while isinstance(path, tuple):
         events.append(path[0])

@@ -40,7 +40,7 @@ PARAMETERS = Parameters()
 PATIENCE_HELLOS = 20
 """Hello intervals within which a network that is left alone must have one tree."""
 
-Event = tuple[str, int, int]
+ExplorationEvent = tuple[str, int, int]
 _Met = tuple[str, int, object]
 """What a tree meets: of which kind, on which link, and with what."""
 _Step = tuple[Node, tuple[Action, ...]]
@@ -73,7 +73,7 @@ class ExploredNetwork:
         """The same once one tree has formed."""
         return replace(self.calm(self.cold(gateways, budget)), budget=budget)
 
-    def events(self, state: State) -> Iterator[Event]:
+    def events(self, state: State) -> Iterator[ExplorationEvent]:
         """All that can happen next."""
         budget, linked = state.budget, set()
         for i, wire in enumerate(state.wires):
@@ -96,7 +96,7 @@ class ExploredNetwork:
                 if pair not in linked and all(state.nodes[end].tree for end in pair):
                     yield "linked", i, 0
 
-    def after(self, state: State, event: Event) -> State:
+    def after(self, state: State, event: ExplorationEvent) -> State:
         """What comes of an event.
 
         Raises:

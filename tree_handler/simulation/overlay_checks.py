@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from tree_handler.overlays import wire as overlay_wire
-from tree_handler.overlays.audience import Audiences, Members
+from tree_handler.overlays.audience import AudienceMembers, Audiences
 from tree_handler.overlays.overlays import Overlays
 from tree_handler.overlays.plan import Plan
 from tree_handler.overlays.policy import RootPolicy
@@ -116,7 +116,7 @@ class OverlayChecks:
         self,
         gateway: OverlayHost,
         name: bytes,
-        members: Members,
+        members: AudienceMembers,
         gateways: Mapping[str, OverlayHost],
     ) -> None:
         found, what = self._checks.found, f"overlay {name.hex()}"

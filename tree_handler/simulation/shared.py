@@ -17,7 +17,7 @@ from typing import ClassVar, Final, Protocol, Self
 
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
-from tree_handler.holders import Group, Holders
+from tree_handler.holders import Holders, SharedGroup
 from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.replication import Action
@@ -35,7 +35,7 @@ from tree_handler.simulation.runs import FULL_MESH_AT_MOST, Options, Simulation
 from tree_handler.simulation.traffic import SimulatedTraffic
 from tree_handler.spanning.spanning_tree import SpanningTree
 
-GROUPS: Final[tuple[Group, ...]] = (("g", "t/#"), ("h", "t/+"), ("i", "#"))
+GROUPS: Final[tuple[SharedGroup, ...]] = (("g", "t/#"), ("h", "t/+"), ("i", "#"))
 STEADFAST: Final = "gw-0"
 """This gateway has a member of each shared subscription, whose session lasts, all the time."""
 TOGGLES: Final = 0.4
@@ -51,16 +51,16 @@ class SharedDisk(Disk):
 
     """
 
-    lasting: set[Group] = field(default_factory=set)
+    lasting: set[SharedGroup] = field(default_factory=set)
 
 
 class SharedWitness(Witness, Protocol):
     """Who sees what members are given as well: `SharedTraffic`."""
 
-    def given(self, gateway_id: str, group: Group, payload: bytes) -> None:
+    def given(self, gateway_id: str, group: SharedGroup, payload: bytes) -> None:
         """See that a member gets a message."""
 
-    def unclaimed(self, group: Group, payload: bytes) -> None:
+    def unclaimed(self, group: SharedGroup, payload: bytes) -> None:
         """See that a holder knows of nobody to hand a message on to."""
 
 
@@ -78,7 +78,7 @@ class SharedGateway(ReplicatingGateway):
         super().__init__(start, disk, traffic)
         self._shared_disk = disk
         self._shared_traffic = traffic
-        self._online: set[Group] = set()
+        self._online: set[SharedGroup] = set()
         self._locator = Locator(self.gateway_id, self.boot_epoch)
         self._heard: set[int] = set()
         self.groups = FleetGroups(self.gateway_id, self._distance)
@@ -105,12 +105,12 @@ class SharedGateway(ReplicatingGateway):
 
     # -- clients ---------------------------------------------------------------------------------
 
-    def presence(self, group: Group) -> int:
+    def presence(self, group: SharedGroup) -> int:
         """Who is there of a shared subscription."""
         lasts = DURABLE if group in self._shared_disk.lasting else 0
         return lasts | (ONLINE if group in self._online else 0)
 
-    def connect(self, group: Group, *, is_online: bool, lasts: bool) -> None:
+    def connect(self, group: SharedGroup, *, is_online: bool, lasts: bool) -> None:
         """Let a member come or go."""
         (self._online.add if is_online else self._online.discard)(group)
         lasting = self._shared_disk.lasting
@@ -118,7 +118,7 @@ class SharedGateway(ReplicatingGateway):
         self._told_of(group)
         self._claims_timer.set(self.own.next_timer())
 
-    def _told_of(self, group: Group) -> None:
+    def _told_of(self, group: SharedGroup) -> None:
         self.own.changed(group, self.presence(group))
 
     def accept(self, topic: str, payload: bytes, qos: int) -> Holders | None:
@@ -139,7 +139,7 @@ class SharedGateway(ReplicatingGateway):
                 elif origin and entry.qos:
                     self._hand_on(entry, group, 1)
 
-    def _hand_on(self, entry: Entry, group: Group, hops: int) -> None:
+    def _hand_on(self, entry: Entry, group: SharedGroup, hops: int) -> None:
         to = self.groups.next_holder(entry.topic, group) if hops <= handed_on.HOPS_MAX else None
         bare = Entry(entry.topic, entry.payload, entry.qos)
         if to is None:
@@ -225,8 +225,8 @@ class SharedTraffic(SimulatedTraffic):
     """
 
     disks: dict[str, Disk] = field(default_factory=lambda: defaultdict(SharedDisk), init=False)
-    took: dict[tuple[Group, bytes], str] = field(default_factory=dict, init=False)
-    due: set[tuple[Group, bytes]] = field(default_factory=set, init=False)
+    took: dict[tuple[SharedGroup, bytes], str] = field(default_factory=dict, init=False)
+    due: set[tuple[SharedGroup, bytes]] = field(default_factory=set, init=False)
 
     def gateway(self, start: Start) -> SharedGateway:
         """See `SimulatedTraffic`."""
@@ -256,14 +256,14 @@ class SharedTraffic(SimulatedTraffic):
             named = {(share, topic_filter) for share, topic_filter, _ in holders}
             self.due.update((group, payload) for group in named)
 
-    def given(self, gateway_id: str, group: Group, payload: bytes) -> None:
+    def given(self, gateway_id: str, group: SharedGroup, payload: bytes) -> None:
         """See `SharedWitness`."""
         before = self.took.setdefault((group, payload), gateway_id)
         if before != gateway_id:
             what = f"{payload!r} for {group} is given at {before} and at {gateway_id}"
             self.checks.found(4, what)
 
-    def unclaimed(self, group: Group, payload: bytes) -> None:
+    def unclaimed(self, group: SharedGroup, payload: bytes) -> None:
         """See `SharedWitness`: its holder has not heard yet of who is always there."""
         self.due.discard((group, payload))
 

@@ -15,7 +15,7 @@ from tree_handler.simulation.lying import TREE
 from tree_handler.simulation.network import End
 from tree_handler.simulation.retained_gateway import RetainedGateway, RetainedWitness
 from tree_handler.simulation.retained_store import RetainedDisk
-from tree_handler.simulation.years_keys import Key, KnownKeys, KnownKeysRing, RenewedSigner
+from tree_handler.simulation.years_keys import KnownKeys, KnownKeysRing, RenewedSigner, SimulatedKey
 
 ORIGIN_GONE_S = 24 * 3600.0
 KEPT_LIVES = 4
@@ -58,7 +58,7 @@ class YearsDisk(RetainedDisk):
 class _Keys:
     """What a neighbour is told of keys."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[SimulatedKey, ...]
 
 
 class YearsGateway(RetainedGateway):
@@ -116,7 +116,7 @@ class YearsGateway(RetainedGateway):
             self._tell_keys(new, [one for one in self.ends.values() if one is not end])
             self._replicate(self.replication.repair.ask_anew(self.now))
 
-    def _tell_keys(self, keys: tuple[Key, ...], ends: Iterable[End]) -> None:
+    def _tell_keys(self, keys: tuple[SimulatedKey, ...], ends: Iterable[End]) -> None:
         """Tell of keys, rather behind what was signed with them."""
         for end in ends:
             later = partial(self._say_of_life, end.link, _Keys(keys))

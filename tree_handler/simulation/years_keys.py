@@ -21,7 +21,7 @@ MAX_KEYS: Final = 8
 MAX_FORMER: Final = 4
 """Keys in a gateway's statement: those before the latest."""
 
-Key = tuple[str, int]
+SimulatedKey = tuple[str, int]
 """Whose it is, and which one."""
 
 
@@ -37,10 +37,10 @@ class KnownKeys:
     own: int = 0
     _of: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
-    def __iter__(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[SimulatedKey]:
         return ((one, number) for one, numbers in self._of.items() for number in numbers)
 
-    def add(self, key: Key) -> bool:
+    def add(self, key: SimulatedKey) -> bool:
         """Take a key; return whether it is new, and not before all that are kept."""
         gateway_id, number = key
         of = self._of[gateway_id]
@@ -51,7 +51,7 @@ class KnownKeys:
             of.remove(min(of))
         return True
 
-    def renew(self, gateway_id: str) -> Key:
+    def renew(self, gateway_id: str) -> SimulatedKey:
         """Have another key from now on; it is what others are to be told."""
         self.own += 1
         key = (gateway_id, self.own)

@@ -28,7 +28,7 @@ from tree_handler.spanning.election import Root
 from tree_handler.spanning.neighbour import Neighbour, Role
 from tree_handler.spanning.place import TreePosition
 
-Say = Callable[[Neighbour, Kind, int], int]
+AgreementSay = Callable[[Neighbour, Kind, int], int]
 """Sends a BPDU of this kind that answers this JOIN number; returns the BPDU's own number."""
 
 
@@ -53,7 +53,7 @@ class Agreements:
         place: TreePosition,
         neighbours: dict[int, Neighbour],
         actions: list[Action],
-        say: Say,
+        say: AgreementSay,
     ) -> None:
         self.candidate: Neighbour | None = None
         """The neighbour asked to become the parent while the present one still serves."""

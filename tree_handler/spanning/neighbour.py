@@ -83,7 +83,7 @@ _TRANSIT, _SEEKING, _AGREEMENT = (
     int(BpduFlags.AGREEMENT),
 )
 
-Told = tuple[Root, int, bool, bool]
+ToldRoot = tuple[Root, int, bool, bool]
 """What a HELLO said that neighbours act on: root, sequence, whether finite, whether seeking."""
 
 
@@ -120,7 +120,7 @@ class Neighbour:
     granted: bool = False
     refused: bool = False
     child_root: Root | None = None
-    told: Told | None = None
+    told: ToldRoot | None = None
     requested: tuple[Root, int] | None = None
     path_ms: int = UNREACHABLE_MS
 

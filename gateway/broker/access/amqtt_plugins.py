@@ -23,7 +23,7 @@ from amqtt.session import Session as PluginSession
 
 from gateway.broker.access.plugins import PluginConfigError, PluginHost, Plugins
 from gateway.broker.data_plane import DataPlane
-from gateway.broker.hooks import Client, Verdict
+from gateway.broker.hooks import Client, DeliveryVerdict
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.statistics.sys_topics import PREFIX
 from tree_handler.batch import Entry
@@ -128,13 +128,13 @@ class _Topics:
     def forget(self) -> None:
         self._deliveries.clear()
 
-    def may_publish(self, client: Client, topic: str) -> Verdict:
+    def may_publish(self, client: Client, topic: str) -> DeliveryVerdict:
         return self._may(client, topic, Action.PUBLISH)
 
-    def may_subscribe(self, client: Client, topic_filter: str) -> Verdict:
+    def may_subscribe(self, client: Client, topic_filter: str) -> DeliveryVerdict:
         return self._may(client, topic_filter, Action.SUBSCRIBE)
 
-    def may_deliver(self, client: Client, topic: str) -> Verdict:
+    def may_deliver(self, client: Client, topic: str) -> DeliveryVerdict:
         key = (client, topic)
         if key in self._deliveries:
             return bool(self._deliveries[key])

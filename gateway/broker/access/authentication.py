@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import AuthPlugins
-from gateway.broker.hooks import MADE_UP, Client, Verdict
+from gateway.broker.hooks import MADE_UP, Client, DeliveryVerdict
 from gateway.broker.limits import Limits
 from gateway.event_log.counted_lines import CountedLines
 from gateway.shares.failed_attempts import FailedAttempts
@@ -63,7 +63,7 @@ class Authentication:
             return None
         return client.username
 
-    def decide(self, client: Client, password: bytes | None) -> Verdict:
+    def decide(self, client: Client, password: bytes | None) -> DeliveryVerdict:
         """Whether a client with this password may come in."""
         if self._binds_client_ids and not _is_own(client.client_id, self.user(client)):
             self._refusals.count("client identifier that is not its user's", client.introduced())
@@ -91,7 +91,7 @@ class Authentication:
         verdict = self._asked(client, password, is_known=True)
         return verdict if isinstance(verdict, bool) else await verdict
 
-    def _asked(self, client: Client, password: bytes | None, *, is_known: bool) -> Verdict:
+    def _asked(self, client: Client, password: bytes | None, *, is_known: bool) -> DeliveryVerdict:
         if self._plugins is None:
             return is_known
         return self._ask(self._plugins.knows(client, password), client, is_known=is_known)

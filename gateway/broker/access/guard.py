@@ -8,7 +8,7 @@ from gateway.broker.access.authentication import Authentication
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import PluginHost
 from gateway.broker.data_plane import DataPlane
-from gateway.broker.hooks import Client, Verdict
+from gateway.broker.hooks import Client, DeliveryVerdict
 from gateway.broker.limits import Limits
 from gateway.broker.sessions.session import Session
 from gateway.event_log.counted_lines import CountedLines
@@ -113,21 +113,21 @@ class Guard:
             elif (rules := self._rules_of(session.client)) is not None:
                 _restrict(core, session, rules)
 
-    def may_publish(self, client: Client, topic: str) -> Verdict:
+    def may_publish(self, client: Client, topic: str) -> DeliveryVerdict:
         """Whether a client may publish to a topic."""
         rules = self._rules_of(client)
         if rules is not None and not rules.may_publish(topic):
             return False
         return self._plugins is None or self._plugins.may_publish(client, topic)
 
-    def may_subscribe(self, client: Client, topic_filter: str) -> Verdict:
+    def may_subscribe(self, client: Client, topic_filter: str) -> DeliveryVerdict:
         """Whether a client may subscribe to a filter."""
         rules = self._rules_of(client)
         if rules is not None and not rules.may_subscribe(topic_filter):
             return False
         return self._plugins is None or self._plugins.may_subscribe(client, topic_filter)
 
-    def may_deliver(self, client: Client, topic: str) -> Verdict:
+    def may_deliver(self, client: Client, topic: str) -> DeliveryVerdict:
         """Whether a client may receive a topic that it has subscribed to."""
         rules = self._rules_of(client)
         if rules is not None and not rules.may_receive(topic):
@@ -139,7 +139,7 @@ class Guard:
         rules = self._rules_of(client)
         return rules is not None and rules.is_concealed(topic_filter)
 
-    def may_ask(self, client: Client, topic: str, *, publishes: bool) -> Verdict:
+    def may_ask(self, client: Client, topic: str, *, publishes: bool) -> DeliveryVerdict:
         """Whether plugins let a client use a private topic; rules are for who serves it."""
         if publishes:
             return self._plugins is None or self._plugins.may_publish(client, topic)

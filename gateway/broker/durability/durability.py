@@ -16,7 +16,7 @@ from gateway.broker.sessions.logged import Logged
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import Will
 from tree_handler.batch import Epoch
-from tree_handler.holders import Group
+from tree_handler.holders import SharedGroup
 from tree_handler.retained.message import Retained
 
 
@@ -60,7 +60,7 @@ class Durability:
     def session_ended(self, session: Session) -> None:
         """A session is no more."""
 
-    def session_leaves(self, session: Session, groups: Mapping[int, Group]) -> bool:
+    def session_leaves(self, session: Session, groups: Mapping[int, SharedGroup]) -> bool:
         """Others are to go on with what waits for a session that ends; whether that is kept.
 
         Args:

@@ -27,7 +27,7 @@ from gateway.broker.sessions.session import Session
 from gateway.lasting_clock import STEP_S, LastingClock
 from gateway.mqtt import Will
 from tree_handler.batch import Epoch
-from tree_handler.holders import Group
+from tree_handler.holders import SharedGroup
 from tree_handler.origin_clocks import OriginClocks, stamp
 from tree_handler.retained.message import Retained
 
@@ -151,7 +151,7 @@ class Durable(Durability):
             self.changes.ended.append(session.record.number)
             session.keep_record(None)
 
-    def session_leaves(self, session: Session, groups: Mapping[int, Group]) -> bool:
+    def session_leaves(self, session: Session, groups: Mapping[int, SharedGroup]) -> bool:
         """See `Durability`."""
         if session.record is not None:
             session.record.leaves(groups)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from gateway.log.message_log import Done
+from gateway.log.message_log import AfterSync
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 
@@ -38,7 +38,7 @@ class History(Protocol):
     def max_bytes(self) -> int:
         """How large it is to be; what a start needs of it comes on top."""
 
-    def remember(self, frame: bytes, done: Done) -> None:
+    def remember(self, frame: bytes, done: AfterSync) -> None:
         """Append a journal frame; ``done`` is told when it is safe, perhaps at once.
 
         Raises:

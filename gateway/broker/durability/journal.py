@@ -32,7 +32,7 @@ from gateway.broker.retained.owed import Wanted
 from gateway.broker.sessions.subscription import Subscription
 from gateway.lasting_clock import Mark
 from tree_handler.batch import Epoch, Ref, Row
-from tree_handler.holders import Group
+from tree_handler.holders import SharedGroup
 
 
 class Event(enum.IntEnum):
@@ -188,7 +188,7 @@ class SessionRecord:
         # After a mark: they go behind what it had been given.
         self._note_move(Operation.INHERITS, *key, ranges, *how, row)
 
-    def leaves(self, groups: Mapping[int, Group]) -> None:
+    def leaves(self, groups: Mapping[int, SharedGroup]) -> None:
         """The session ends, and others are to go on with what waits for it of these groups."""
         told = [(mark, *group) for mark, group in groups.items()]
         self._note_move(Operation.LEAVES, told)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
-from gateway.broker.outbound.routes import Members
+from gateway.broker.outbound.routes import Receivers
 from gateway.broker.sessions.session import Session
 from tree_handler.batch import Ref
-from tree_handler.holders import Group
+from tree_handler.holders import SharedGroup
 from tree_handler.sharing.rule import SharedGroups
 
 
@@ -16,15 +16,15 @@ class ReplayedDelivery(Delivery):
 
     def __init__(self, groups: SharedGroups) -> None:
         super().__init__(groups)
-        self._open: dict[tuple[tuple[str, str], Ref], tuple[Members, Message]] = {}
+        self._open: dict[tuple[tuple[str, str], Ref], tuple[Receivers, Message]] = {}
 
-    def _is_ours(self, message: Message, group: Group) -> bool:
+    def _is_ours(self, message: Message, group: SharedGroup) -> bool:
         # One that names nobody may have been given before its origin was known to name any: the
         # journal tells.
         return not message.sharing[1] or super()._is_ours(message, group)
 
     def _give_one(
-        self, group: tuple[str, str], members: Members, message: Message, now_s: float
+        self, group: tuple[str, str], members: Receivers, message: Message, now_s: float
     ) -> None:
         assert message.ref is not None
         self._open[group, message.ref] = (members, message)

@@ -11,7 +11,7 @@ import msgpack
 
 from gateway.broker.durability import packed, saved_marks
 from gateway.broker.durability.saved import SavedPlaces
-from gateway.broker.sessions.places import AT, NEVER, SINCE, Places, WaitingRun, Way
+from gateway.broker.sessions.places import AT, NEVER, SINCE, PackedWay, Places, WaitingRun
 
 TABLES: Final = ("places", "timed")
 """Those of a session's places, and when their messages expire."""
@@ -31,7 +31,7 @@ def saved(places: Places, ahead_s: float) -> Iterator[SavedPlaces]:
         ahead_s: the lasting clock less the loop's.
 
     """
-    way: Way | None = None
+    way: PackedWay | None = None
     ranges: list[int] = []
     times: list[tuple[int, int, int]] = []
     for run in places.runs():
@@ -50,7 +50,7 @@ def saved(places: Places, ahead_s: float) -> Iterator[SavedPlaces]:
         yield _one(way, ranges, times)
 
 
-def _one(way: Way, ranges: list[int], times: list[tuple[int, int, int]]) -> SavedPlaces:
+def _one(way: PackedWay, ranges: list[int], times: list[tuple[int, int, int]]) -> SavedPlaces:
     key, flags, identifiers = way
     return SavedPlaces(key, tuple(ranges), flags, identifiers, None, tuple(times))
 

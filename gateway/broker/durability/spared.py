@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgpack
 
 from gateway.broker.durability import packed
-from gateway.broker.durability.sparing import Needed, Wanted
+from gateway.broker.durability.sparing import Needed, WantedOfOrigins
 from tree_handler.batch import Entry, Epoch
 from tree_handler.intervals import Intervals
 
@@ -85,7 +85,7 @@ def has_any(db: sqlite3.Connection) -> bool:
     return db.execute("SELECT 1 FROM spared LIMIT 1").fetchone() is not None
 
 
-def _forget(db: sqlite3.Connection, wanted: Wanted) -> None:
+def _forget(db: sqlite3.Connection, wanted: WantedOfOrigins) -> None:
     streams = db.execute("SELECT DISTINCT owner, origin, epoch FROM spared").fetchall()
     for owner, origin, epoch in streams:
         waits = wanted.get((origin, epoch), {}).get(owner)

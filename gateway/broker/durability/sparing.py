@@ -27,7 +27,7 @@ from tree_handler.intervals import Intervals
 AHEAD_BYTES: Final = 16 << 20
 """The log grows by less between two checkpoints; where it grows by more, it goes later."""
 
-Wanted = dict[Epoch, dict[str, Intervals]]
+WantedOfOrigins = dict[Epoch, dict[str, Intervals]]
 """Numbers that wait, by stream and by whose sessions."""
 
 
@@ -47,9 +47,9 @@ class Needed:
     user_bytes: int
     all_bytes: int
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> WantedOfOrigins:
         """All that waits; for a thread, for it may be much."""
-        found: Wanted = defaultdict(lambda: defaultdict(Intervals))
+        found: WantedOfOrigins = defaultdict(lambda: defaultdict(Intervals))
         for owner, places in self.places:
             of = label(owner)
             for run in places.runs():

@@ -21,7 +21,7 @@ from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import PacketError
 from tree_handler.batch import Entry, Epoch, Ref, Row
 from tree_handler.entry import accepted_us
-from tree_handler.holders import Group
+from tree_handler.holders import SharedGroup
 
 EXPIRED: Final = "message of another gateway that expired on its way"
 _RETAIN_BIT: Final = 4
@@ -107,7 +107,7 @@ class Arriving:
             number += len(some)
         return rows
 
-    def take_over(self, entry: Entry, group: Group, hops: int) -> bool:
+    def take_over(self, entry: Entry, group: SharedGroup, hops: int) -> bool:
         """Give a member of a shared subscription what another gateway handed on, with this time
         so often; whether one may have it."""
         now_s = self._now()

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.broker.hooks import BrokerPermissions, Client, PrivateTopics, Verdict
+from gateway.broker.hooks import BrokerPermissions, Client, DeliveryVerdict, PrivateTopics
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.limits import Limits
 from gateway.broker.retained.owed import Wanted
@@ -178,14 +178,16 @@ class Requests:
             reasons.append(ReasonCode.SUCCESS if existed else ReasonCode.NO_SUBSCRIPTION_EXISTED)
         return reasons
 
-    def _verdicts(self, client: Client, requests: list[SubscriptionRequest]) -> list[Verdict]:
+    def _verdicts(
+        self, client: Client, requests: list[SubscriptionRequest]
+    ) -> list[DeliveryVerdict]:
         may = self._permissions
         if may is None:
             return [True] * len(requests)
         return [self._verdict(may, client, proper(request.filter)) for request in requests]
 
     async def _granted_in_turns(
-        self, publisher: Publisher, packet: Subscribe, verdicts: list[Verdict]
+        self, publisher: Publisher, packet: Subscribe, verdicts: list[DeliveryVerdict]
     ) -> _Granted:
         granted, requests = _Granted(), packet.requests
         for at in range(0, len(requests), FILTERS_AT_ONCE):
@@ -258,7 +260,9 @@ class Requests:
         )
         return request.qos, self._subscriptions.add(session, request.filter, subscription)
 
-    def _verdict(self, may: BrokerPermissions, client: Client, topic_filter: str) -> Verdict:
+    def _verdict(
+        self, may: BrokerPermissions, client: Client, topic_filter: str
+    ) -> DeliveryVerdict:
         if self._served_by(topic_filter) is None:
             return may.may_subscribe(client, topic_filter)
         return may.may_ask(client, topic_filter, publishes=False)
@@ -288,7 +292,7 @@ class Requests:
         return None
 
 
-async def _decisions(verdicts: list[Verdict]) -> list[bool]:
+async def _decisions(verdicts: list[DeliveryVerdict]) -> list[bool]:
     return [bool(await v) if inspect.isawaitable(v) else bool(v) for v in verdicts]
 
 

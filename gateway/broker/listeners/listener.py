@@ -21,7 +21,7 @@ from gateway import event_loop
 from gateway.broker.inbound.connection import Connection, Service
 from gateway.broker.listeners.websocket import WebSocket, WebSocketRules
 from gateway.event_log.counted_lines import CountedLines
-from gateway.proxy_protocol.layer import Network, ProxiedConnection, Proxies
+from gateway.proxy_protocol.layer import ProxiedConnection, Proxies, ProxyNetwork
 from gateway.tls.certificates import CertificateError, identify
 from gateway.tls.context import Tls
 from gateway.tls.layer import TlsLayer
@@ -45,7 +45,7 @@ class Listener:
     scheme: str
     hosts: tuple[str, ...]
     port: int
-    proxies: tuple[Network, ...] = ()
+    proxies: tuple[ProxyNetwork, ...] = ()
 
     def at(self, host: str) -> str:
         """One of its addresses, with the port."""

@@ -8,12 +8,12 @@ from typing import Final
 
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import RETAIN, Message, plain_packets, share_mark
-from gateway.broker.outbound.routes import Grant, Members, Route
+from gateway.broker.outbound.routes import Grant, Receivers, Route
 from gateway.broker.sessions.presence import foremost, is_anybody
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.mqtt import V5, V311
-from tree_handler.holders import Group
+from tree_handler.holders import SharedGroup
 from tree_handler.sharing.rule import SharedGroups
 
 _IDENTIFIER_BYTES_MAX: Final = 7
@@ -117,7 +117,9 @@ class Delivery:
         there = [group for group, members in route.shared if is_anybody(members)]
         self._groups.hand_on(message.entry(now_s), message.sharing[1], there)
 
-    def give_to_member(self, message: Message, route: Route, group: Group, now_s: float) -> bool:
+    def give_to_member(
+        self, message: Message, route: Route, group: SharedGroup, now_s: float
+    ) -> bool:
         """Give a message to one member of a shared subscription of its route; whether it has any.
 
         It was never logged here, so it does not outlive the process.
@@ -128,7 +130,7 @@ class Delivery:
                 return True
         return False
 
-    def _is_ours(self, message: Message, group: Group) -> bool:
+    def _is_ours(self, message: Message, group: SharedGroup) -> bool:
         origin, holders = message.sharing
         return self._groups.gives(origin, holders, group)
 
@@ -168,7 +170,7 @@ class Delivery:
             channel.offer(message.packet(channel.version, flags, 0, grant.identifiers, now_s))
 
     def _give_one(
-        self, group: tuple[str, str], members: Members, message: Message, now_s: float
+        self, group: tuple[str, str], members: Receivers, message: Message, now_s: float
     ) -> None:
         """Give a message to one member of a shared subscription, in turn among those online.
 

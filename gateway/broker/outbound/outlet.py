@@ -12,7 +12,7 @@ from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.session import Session
 from gateway.event_log.failures import Failures
-from tree_handler.holders import Group
+from tree_handler.holders import SharedGroup
 
 
 class Outlet:
@@ -72,7 +72,7 @@ class Outlet:
         if message.sharing[1] and message.qos:
             self._delivery.hand_on(message, route, now_s)
 
-    def give_to_member(self, message: Message, group: Group, now_s: float) -> bool:
+    def give_to_member(self, message: Message, group: SharedGroup, now_s: float) -> bool:
         """Give a message to one member of a shared subscription; whether one may have it."""
         route = self._routes.of(message.key)
         return not route.closed and self._delivery.give_to_member(message, route, group, now_s)

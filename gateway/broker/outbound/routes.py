@@ -19,8 +19,8 @@ from gateway.broker.topics.subscriptions import SubscriptionTree
 from gateway.mqtt import PacketError, ReasonCode, Version, check_topic_name
 from tree_handler.sharing.rule import SharedGroups
 
-Tree = SubscriptionTree[Session, Subscription]
-Members = list[tuple[Session, Subscription]]
+SubscriberTree = SubscriptionTree[Session, Subscription]
+Receivers = list[tuple[Session, Subscription]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Route:
         self.zero_5: list[Channel] = []
         self.queued: list[tuple[Session, int]] = []
         self.special: list[Target] = []
-        self.shared: list[tuple[tuple[str, str], Members]] = []
+        self.shared: list[tuple[tuple[str, str], Receivers]] = []
 
     @property
     def size_bytes(self) -> int:
@@ -182,7 +182,7 @@ class Routes:
 
     def __init__(
         self,
-        tree: Tree,
+        tree: SubscriberTree,
         known: KnownRoutes,
         limits: Limits,
         may_deliver: Callable[[Session, str], bool],

@@ -11,7 +11,7 @@ from gateway.broker.hooks import Owner
 from gateway.broker.outbound.message import IN_PACKET
 from gateway.broker.sessions.backlog import Delivery
 from gateway.broker.sessions.places import Places
-from tree_handler.holders import Group
+from tree_handler.holders import SharedGroup
 
 BYTES_MAX: Final = 32 << 20
 """Of memory, about, for all that waits."""
@@ -35,7 +35,7 @@ class Estate:
 
     owner: Owner
     items: list[Delivery | Places]
-    groups: dict[int, Group]
+    groups: dict[int, SharedGroup]
     is_kept: bool = False
 
     @property

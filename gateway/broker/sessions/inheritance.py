@@ -28,7 +28,7 @@ from gateway.broker.outbound.message import (
     Message,
     share_mark,
 )
-from gateway.broker.outbound.routes import Tree
+from gateway.broker.outbound.routes import SubscriberTree
 from gateway.broker.sessions.backlog import Delivery
 from gateway.broker.sessions.estates import Estate, Estates
 from gateway.broker.sessions.heirs import Heir
@@ -37,7 +37,7 @@ from gateway.broker.sessions.places import Places, WaitingRun
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from tree_handler.batch import Epoch, Row
-from tree_handler.holders import Group
+from tree_handler.holders import SharedGroup
 from tree_handler.sharing.rule import SharedGroups
 
 AT_ONCE: Final = 1_000
@@ -73,7 +73,7 @@ class Inheritance:
 
     def __init__(
         self,
-        tree: Tree,
+        tree: SubscriberTree,
         groups: SharedGroups,
         may_deliver: Callable[[Session, str], bool] | None,
         durability: Durability,
@@ -86,8 +86,8 @@ class Inheritance:
         self._durability = durability
         self._budget = budget
         self._now = now
-        self._by_mark: dict[int, Group] = {}
-        self._late: OrderedDict[int, Group] = OrderedDict()
+        self._by_mark: dict[int, SharedGroup] = {}
+        self._late: OrderedDict[int, SharedGroup] = OrderedDict()
         """Those whose last member here has left, the latest last: what it had may still wait."""
         self._late_text = 0
         self._leaves = self._leave_bytes = 0
@@ -95,23 +95,23 @@ class Inheritance:
         self._left = Estates()
         self._heirs: dict[int, Heir] = {}
         """Who goes on with it, by the mark of the group."""
-        self._going: list[tuple[Message, Group, int]] = []
+        self._going: list[tuple[Message, SharedGroup, int]] = []
         """What goes to other gateways, of which group, and how often it was handed on by then."""
-        self._leaving: deque[tuple[int, Message, Group, int]] = deque()
+        self._leaving: deque[tuple[int, Message, SharedGroup, int]] = deque()
         """The same once the journal has it, with the number of that frame."""
         self._turn = 0
         self.is_busy = False
         self._noted_bytes = 0
         """Of messages that the journal's next frame has to hold."""
 
-    def joined(self, group: Group) -> None:
+    def joined(self, group: SharedGroup) -> None:
         """A session has part in a shared subscription."""
         mark = share_mark(group)
         if mark not in self._by_mark:
             self._by_mark[mark] = group
             self._forget(mark)
 
-    def left(self, group: Group) -> None:
+    def left(self, group: SharedGroup) -> None:
         """A session has part in it no longer."""
         mark = share_mark(group)
         if self._tree.members(group) or self._by_mark.pop(mark, None) is None:
@@ -150,7 +150,7 @@ class Inheritance:
         if not self._left.add(estate, self._handed(estate)):
             self._budget.dropped += estate.count
 
-    def _groups_of(self, items: list[Delivery | Places]) -> dict[int, Group]:
+    def _groups_of(self, items: list[Delivery | Places]) -> dict[int, SharedGroup]:
         marks: set[int] = set()
         for item in items:
             if isinstance(item, Places):
@@ -299,7 +299,9 @@ class Inheritance:
         heir.session.outgoing.backlog.inherit((message, heir.flags_of(flags), heir.identifiers))
         heir.session.go_on(self._now())
 
-    def _leave(self, estate: Estate, message: Message, mark: int, group: Group) -> Iterator[bool]:
+    def _leave(
+        self, estate: Estate, message: Message, mark: int, group: SharedGroup
+    ) -> Iterator[bool]:
         """Let a member on another gateway have a message, if no other gateway's may have had it."""
         stream = _OWN if message.ref is None else message.ref[0]
         while not message.expired(self._now()):
@@ -343,7 +345,7 @@ class Inheritance:
         if heir.places.is_full:
             self._give(heir)
 
-    def _heir(self, estate: Estate, group: Group, mark: int, count: int) -> Heir | None:
+    def _heir(self, estate: Estate, group: SharedGroup, mark: int, count: int) -> Heir | None:
         """Who goes on with so many messages of a group; None if nobody here can."""
         heir = self._heirs.get(mark)
         if heir is not None:
@@ -355,7 +357,7 @@ class Inheritance:
             self._heirs[mark] = heir
         return heir
 
-    def _chosen(self, estate: Estate, group: Group, mark: int, count: int) -> Heir | None:
+    def _chosen(self, estate: Estate, group: SharedGroup, mark: int, count: int) -> Heir | None:
         """One of the members: rather one who is there and whose session lasts."""
         members = [
             (one, subscription)

@@ -34,7 +34,7 @@ _KIND_BYTES: Final = 120
 _RUN_BYTES: Final = 24
 """A packed run has no more."""
 
-Way = tuple[Epoch, int, tuple[int, ...]]
+PackedWay = tuple[Epoch, int, tuple[int, ...]]
 """The stream of messages, the flags they are delivered with, and the subscription identifiers."""
 
 
@@ -53,7 +53,7 @@ class WaitingRun:
     __slots__ = ("first", "last", "moment_ms", "timing", "way")
 
     def __init__(
-        self, way: Way, first: int, last: int, timing: int = NEVER, moment_ms: int = 0
+        self, way: PackedWay, first: int, last: int, timing: int = NEVER, moment_ms: int = 0
     ) -> None:
         self.way = way
         self.first = first
@@ -145,8 +145,8 @@ class Places:
     )
 
     def __init__(self) -> None:
-        self._kinds: list[Way] = []
-        self._number_of: dict[Way, int] = {}
+        self._kinds: list[PackedWay] = []
+        self._number_of: dict[PackedWay, int] = {}
         self._begins: dict[Epoch, int] = {}
         """The lowest number that there was of each stream."""
         self._first: WaitingRun | None = None
@@ -164,7 +164,7 @@ class Places:
         self.is_shared = False
 
     @property
-    def ways(self) -> Sequence[Way]:
+    def ways(self) -> Sequence[PackedWay]:
         """The ways in which they are delivered, and perhaps those of some that were taken out."""
         return self._kinds
 
@@ -359,7 +359,7 @@ class Places:
         return WaitingRun(self._kinds[kind], first, first + more, timing, moment_ms), at
 
 
-def _kind_bytes(way: Way) -> int:
+def _kind_bytes(way: PackedWay) -> int:
     return _KIND_BYTES + 8 * len(way[2])
 
 

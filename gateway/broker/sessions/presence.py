@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
-from tree_handler.holders import Group
+from tree_handler.holders import SharedGroup
 from tree_handler.sharing.claims import DURABLE, ONLINE
 
 
@@ -37,10 +37,10 @@ class Presence:
     """Counts who is there of each, so that a member that comes or goes costs no look at others."""
 
     def __init__(self) -> None:
-        self._of: dict[tuple[Group, Session], int] = {}
-        self._counts: Counter[tuple[Group, int]] = Counter()
+        self._of: dict[tuple[SharedGroup, Session], int] = {}
+        self._counts: Counter[tuple[SharedGroup, int]] = Counter()
 
-    def note(self, group: Group, session: Session, subscription: Subscription | None) -> int:
+    def note(self, group: SharedGroup, session: Session, subscription: Subscription | None) -> int:
         """Note how a member is there now; what there is of all.
 
         Args:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gateway.broker.hooks import Demand, Events, Owner
 from gateway.broker.outbound.delivery import Delivery
-from gateway.broker.outbound.routes import KnownRoutes, Tree
+from gateway.broker.outbound.routes import KnownRoutes, SubscriberTree
 from gateway.broker.sessions.inheritance import Inheritance
 from gateway.broker.sessions.presence import Presence
 from gateway.broker.sessions.session import Session
@@ -34,7 +34,7 @@ class Subscriptions:
 
     def __init__(
         self,
-        tree: Tree,
+        tree: SubscriberTree,
         known: KnownRoutes,
         delivery: Delivery,
         inheritance: Inheritance,

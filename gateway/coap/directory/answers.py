@@ -14,7 +14,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, value_of
 from coap_engine.uint import decode_uint, encode_uint
 from dtls.datagrams import PeerAddress, join_host_port
-from gateway.coap.at_hand import Ask, Later, Respond, WithoutTurn
+from gateway.coap.at_hand import AskForBody, Later, RespondAtHand, WithoutTurn
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.directory.waiting_watches import WaitingWatches
 from gateway.coap.peers import OscoreAddress, SessionAddress
@@ -97,7 +97,7 @@ class DirectoryAnswers:
             self.changed()
         return _response(answer)
 
-    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
         """See `gateway.coap.at_hand.AtHand`."""
         asked = _asked(request, None)
         waiting = self._waiting.take(request)
@@ -231,7 +231,7 @@ class _SlowAnswer:
         self._slow = slow
         self._end_watch = end_watch or (lambda: None)
 
-    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
 
         def step() -> bool:
@@ -259,7 +259,7 @@ class _SimpleRegistration(WithoutTurn):
         self._fetch = fetch
         self._fetched = fetched
 
-    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
         ask(_GET_LINKS, lambda response: done(_response(self._fetched(self._fetch, response))))
         return lambda: None  # what is told all the same is registered
@@ -270,7 +270,7 @@ class _Watched:
 
     __slots__ = ("etag", "exchange", "look_up", "request", "respond")
 
-    def __init__(self, exchange: int, request: DirectoryRequest, respond: Respond) -> None:
+    def __init__(self, exchange: int, request: DirectoryRequest, respond: RespondAtHand) -> None:
         self.exchange = exchange
         self.request = request
         self.respond = respond

@@ -20,8 +20,8 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import Ask, AtHand, Later, Respond
-from gateway.coap.directory.fleet_observing import FleetObserving, Told
+from gateway.coap.at_hand import AskForBody, AtHand, Later, RespondAtHand
+from gateway.coap.directory.fleet_observing import FleetObserving, OnObserved
 from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.peers import shown_by
 from gateway.due_timer import DueTimer
@@ -48,9 +48,12 @@ class Follows(Protocol):
     """Follows resources of gateways."""
 
     def subscribe(
-        self, record: MemberRecord, request: ResourceRequest, told: Told
+        self, record: MemberRecord, request: ResourceRequest, told: OnObserved
     ) -> Callable[[], None]:
-        """Have a gateway, this one included, tell of changes; see `fleet_observing.Subscribe`."""
+        """Have a gateway, this one included, tell of changes.
+
+        See `fleet_observing.SubscribeToLookups`.
+        """
 
     def in_reach(self, gateway_id: str) -> bool:
         """Whether a gateway is in reach."""
@@ -102,7 +105,7 @@ class FleetLookUps:
         self._ask = ask
         self._own = own
         self._searches = DirectorySearches(self._way_to, lambda: members.suspects)
-        self._tells: dict[int, Tell] = {}
+        self._tells: dict[int, OnLookupAnswer] = {}
         self._tasks: dict[asyncio.Task[None], int] = {}
         self._is_due = False
         self._loop = loop = asyncio.get_running_loop()
@@ -139,7 +142,7 @@ class FleetLookUps:
         except (DirectoryError, ProtocolError) as wrong:
             return _refusal(wrong)
 
-    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
         """See `gateway.coap.at_hand.AtHand`; a part of an answer can't be observed."""
         observing = self._observing
         return observing is not None and observing.observe(exchange, request, respond)
@@ -160,7 +163,11 @@ class FleetLookUps:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin(
-        self, looked_up: LookedUp, host: str, asked: tuple[CoapRequest, CoapPeer], tell: Tell
+        self,
+        looked_up: LookedUp,
+        host: str,
+        asked: tuple[CoapRequest, CoapPeer],
+        tell: OnLookupAnswer,
     ) -> Callable[[], None]:
         """Ask, and tell what was found; returns what ends it."""
         if self._observing is not None:
@@ -264,7 +271,7 @@ class FleetLookUps:
         return "" if record.id == self._gateway_id else f"/{QUERY_SEGMENT}/{record.prefix}"
 
 
-Tell = Callable[[CoapResponse], None]
+OnLookupAnswer = Callable[[CoapResponse], None]
 _PATHS: Final = {
     tuple(segment.encode() for segment in path): path for path in (ENDPOINTS, RESOURCES)
 }
@@ -273,15 +280,15 @@ _PATHS: Final = {
 class _Gathering:
     """See `gateway.coap.at_hand.Later`."""
 
-    def __init__(self, begin: Callable[[Tell], Callable[[], None]]) -> None:
+    def __init__(self, begin: Callable[[OnLookupAnswer], Callable[[], None]]) -> None:
         self._begin = begin
 
-    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
         return self._begin(done)
 
 
-def _tell(tell: Tell, search: DirectorySearch) -> None:
+def _tell(tell: OnLookupAnswer, search: DirectorySearch) -> None:
     try:
         tell(_found(search.text()))
     except DirectoryError as wrong:

@@ -15,11 +15,11 @@ from typing import Final
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import Respond
+from gateway.coap.at_hand import RespondAtHand
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
 from gateway.fleet_directory.observed import GATEWAYS_MAX, ObservedLookUp
-from gateway.fleet_directory.search import WayTo
+from gateway.fleet_directory.search import UriOfMember
 from gateway.fleet_directory.targets import LookedUp, links_of
 from gateway.policy.principal import Principal
 from resource_directory.link_format import WebLink
@@ -37,9 +37,9 @@ PAUSE_S: Final = 1.0
 RETRY_S: Final = 15.0
 """How soon a gateway that was silent is subscribed at again, if it is in reach."""
 
-Told = Callable[[ResourceResponse | None, bool], None]
+OnObserved = Callable[[ResourceResponse | None, bool], None]
 """Takes what a gateway has now, None for nothing; and whether nothing will follow."""
-Subscribe = Callable[[MemberRecord, ResourceRequest, Told], Callable[[], None]]
+SubscribeToLookups = Callable[[MemberRecord, ResourceRequest, OnObserved], Callable[[], None]]
 """Has a gateway, this one included, tell of changes, in later turns; what it returns ends it."""
 Represent = Callable[[LookedUp, list[WebLink]], CoapResponse]
 """Makes the response of what was found."""
@@ -51,7 +51,7 @@ class _Observer:
 
     request: CoapRequest
     peer: CoapPeer
-    respond: Respond
+    respond: RespondAtHand
 
 
 @dataclass(slots=True)
@@ -82,10 +82,10 @@ class FleetObserving:
         self,
         members: Membership,
         access: CoapAccess,
-        subscribe: Subscribe,
+        subscribe: SubscribeToLookups,
         *,
         targets: Callable[[LookedUp], list[MemberRecord]],
-        way_to: WayTo,
+        way_to: UriOfMember,
         in_reach: Callable[[str], bool],
         respond_with: Represent,
     ) -> None:
@@ -127,7 +127,7 @@ class FleetObserving:
         done(response)
         self._offered.pop(id(request), None)
 
-    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
         """See `gateway.coap.at_hand.AtHand`."""
         offered = self._offered.pop(id(request), None)
         if offered is None or len(self._of_exchange) >= OBSERVERS_MAX:

@@ -16,7 +16,7 @@ from gateway.event_log.failures import Failures
 
 _log = logging.getLogger(__name__)
 
-Step = Callable[[], bool]
+LookupStep = Callable[[], bool]
 """Does a slice, and says whether that was the last one."""
 
 PER_ASKER: Final = 8
@@ -40,7 +40,7 @@ class LookUpTurns:
     ) -> None:
         self._call_later = call_later
         self._clock = clock
-        self._by_asker: dict[Hashable, deque[Step]] = {}
+        self._by_asker: dict[Hashable, deque[LookupStep]] = {}
         self._is_called = False
         self._failures = Failures(CountedLines(_log, clock))
 
@@ -49,7 +49,7 @@ class LookUpTurns:
         own = len(self._by_asker.get(asker, ()))
         return own < PER_ASKER and sum(map(len, self._by_asker.values())) < UNDER_WAY
 
-    def begin(self, asker: Hashable, step: Step) -> Callable[[], None]:
+    def begin(self, asker: Hashable, step: LookupStep) -> Callable[[], None]:
         """Go on with something from the next turn on.
 
         Args:
@@ -94,7 +94,7 @@ class LookUpTurns:
             self._leave(asker)
             self._wake(self._clock() - began)
 
-    def _is_over(self, step: Step) -> bool:
+    def _is_over(self, step: LookupStep) -> bool:
         """Do a slice; one that fails is the last, and keeps no other look-up waiting."""
         try:
             return step()

@@ -20,7 +20,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import Respond
+from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.operations.status import JSON
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
@@ -164,7 +164,7 @@ class HierarchyAnswers:
         self._view = view
         self._access = access
         self._call_later = call_later
-        self._observers: dict[int, tuple[CoapRequest, Respond]] = {}
+        self._observers: dict[int, tuple[CoapRequest, RespondAtHand]] = {}
         self._told: tuple[int, bytes] | None = None
         self._is_due = False
         self._failures = Failures(CountedLines(_log, time.monotonic))
@@ -176,7 +176,7 @@ class HierarchyAnswers:
             return None
         return self._response(request) if self._access.tells_all(request, peer) else _NOT_TOLD
 
-    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
         """See `gateway.coap.at_hand.AtHand`."""
         if not _is_meant(request):
             return False

@@ -17,7 +17,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from coap_engine.uint import encode_uint
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import Respond
+from gateway.coap.at_hand import RespondAtHand
 
 JSON: Final = 50
 """Content-format application/json (RFC 7252, table 9)."""
@@ -28,7 +28,7 @@ PUBLIC: Final = ("id", "version", "up_s")
 KEPT_S: Final = 1.0
 """So long that is told without being looked at again."""
 
-Report = Callable[[], Mapping[str, Any]]
+ReportOfStatus = Callable[[], Mapping[str, Any]]
 _OPTIONS: Final = tuple(
     [(option_numbers.URI_PATH, segment.encode()) for segment in PATH],
 )
@@ -46,7 +46,7 @@ class StatusResource(resource.Resource):  # type: ignore[misc]  # aiocoap is unt
     ct = JSON
     rt = "hedgerow.status"
 
-    def __init__(self, status: Report, tells_all: Callable[[Any], bool]) -> None:
+    def __init__(self, status: ReportOfStatus, tells_all: Callable[[Any], bool]) -> None:
         super().__init__()
         self._status = status
         self._tells_all = tells_all
@@ -75,7 +75,7 @@ class StatusSummary:
 
     """
 
-    def __init__(self, status: Report, access: CoapAccess) -> None:
+    def __init__(self, status: ReportOfStatus, access: CoapAccess) -> None:
         self._status = status
         self._access = access
         self._kept: CoapResponse | None = None
@@ -93,7 +93,7 @@ class StatusSummary:
             self._kept_until = now + KEPT_S
         return self._kept
 
-    def observe(self, _exchange: int, _request: CoapRequest, _respond: Respond) -> bool:
+    def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondAtHand) -> bool:
         """It can't be observed."""
         return False
 

@@ -24,7 +24,7 @@ from gateway.coap.oscore.context import OscoreContext
 
 _log = logging.getLogger(__name__)
 
-Done = Callable[[CoapResponse | None], None]
+OnDeviceResponse = Callable[[CoapResponse | None], None]
 
 
 class DeviceRequest:
@@ -40,7 +40,12 @@ class DeviceRequest:
     """
 
     def __init__(
-        self, context: OscoreContext, peer: CoapPeer, ask: AskPeer, fetch: BodyFetch, done: Done
+        self,
+        context: OscoreContext,
+        peer: CoapPeer,
+        ask: AskPeer,
+        fetch: BodyFetch,
+        done: OnDeviceResponse,
     ) -> None:
         self._context = context
         self._peer = peer
@@ -110,7 +115,7 @@ def ask_device(
 
     """
 
-    def ask_inside(asker: CoapPeer, request: CoapRequest, done: Done) -> None:
+    def ask_inside(asker: CoapPeer, request: CoapRequest, done: OnDeviceResponse) -> None:
         fetch = BodyFetch(asker, request.options, shares, limits)
         asking = DeviceRequest(context, peer, ask, fetch, done)
         try:

@@ -18,7 +18,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import encode_uint
 from gateway.coap.access import Introduction
-from gateway.coap.at_hand import Ask, Later, Respond
+from gateway.coap.at_hand import AskForBody, Later, RespondAtHand
 from gateway.coap.passed_on import QUERY_SEGMENT, leads_elsewhere
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import (
@@ -87,7 +87,7 @@ class RemoteAnswers:
         except NotForOthersError as refused:
             return refused.response
 
-    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
         """See `gateway.coap.at_hand.AtHand`."""
         return self.watching.observe(exchange, request, respond)
 
@@ -180,7 +180,7 @@ class _Own:
         self._executor = executor
         self._asked = asked
 
-    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
         loop = asyncio.get_running_loop()
 
@@ -207,7 +207,7 @@ class _Single:
         self._key = key
         self._peer = peer
 
-    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
         asked = self._asked
 

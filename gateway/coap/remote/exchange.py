@@ -28,9 +28,9 @@ from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 LOG_LINES_PER_S = 1.0
 """Of each kind of message that is refused; metrics count them all."""
 
-Told = Callable[[ResourceResponse | None, bool], None]
+OnRemoteResponse = Callable[[ResourceResponse | None, bool], None]
 """Takes an answer (None: none came in time, or a lease is over), and whether others may follow."""
-Send = Callable[[str, str, bytes], None]
+SendQuery = Callable[[str, str, bytes], None]
 """Takes the gateway that a message is for, its topic and payload; must not wait."""
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class RemoteExchange:
     def __init__(
         self,
         queries: RemoteQueries,
-        send: Send,
+        send: SendQuery,
         executor: Executor,
         clock: Callable[[], float] | None = None,
     ) -> None:
@@ -73,7 +73,7 @@ class RemoteExchange:
         self._now = clock or steady_clock()
         self._send_to = send
         self._executor = executor
-        self._waiting: dict[str, Told] = {}
+        self._waiting: dict[str, OnRemoteResponse] = {}
         self._executing: dict[tuple[str, str], Callable[[], None]] = {}
         loop = asyncio.get_running_loop()
         self._timer = DueTimer(loop, self._now, queries.next_timer, self._handle_timer)
@@ -86,7 +86,7 @@ class RemoteExchange:
         target: tuple[str, int],
         request: ResourceRequest,
         deadline_s: float,
-        told: Told,
+        told: OnRemoteResponse,
         *,
         peer: Hashable = None,
         lease: Lease | None = None,

@@ -17,7 +17,7 @@ from gateway.coap.at_hand import AtHand
 from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.peers import VouchedAddress
 from gateway.coap.remote.forms import coap_request, resource_response
-from gateway.coap.remote.named_execution import NamedExecution, Tell
+from gateway.coap.remote.named_execution import NamedExecution, OnNamedAnswer
 from gateway.coap.remote.noted_names import NotedNames
 from gateway.policy.principal import NAMELESS, Principal
 from gateway.write_turns import WriteTurns
@@ -93,7 +93,7 @@ class LocalExecution:
         access.tell_of_changes(self._answers.revise)
 
     def begin(
-        self, request: ResourceRequest, via: str, tell: Tell, *, observes: bool = False
+        self, request: ResourceRequest, via: str, tell: OnNamedAnswer, *, observes: bool = False
     ) -> Callable[[], None]:
         """Execute one request. What goes wrong is a response: it never raises.
 
@@ -122,7 +122,7 @@ class LocalExecution:
         return self._carry_out(request, via, tell, observes=observes)
 
     def _carry_out(
-        self, request: ResourceRequest, via: str, tell: Tell, *, observes: bool = False
+        self, request: ResourceRequest, via: str, tell: OnNamedAnswer, *, observes: bool = False
     ) -> Callable[[], None]:
         principal = self._access.vouched(request.identity, request.roles, via)
         self._number -= 1  # the engine's exchanges count upwards

@@ -39,7 +39,7 @@ _OF_A_URI: Final = frozenset(
 
 
 class ForwardProxy:
-    """A `gateway.coap.answers.Router` to other gateways.
+    """A `gateway.coap.answers.RouteRequest` to other gateways.
 
     Args:
         gateway_id: this gateway.

@@ -14,10 +14,10 @@ from typing import Final
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from coap_engine.uint import encode_uint
-from gateway.coap.at_hand import Ask, Respond
+from gateway.coap.at_hand import AskForBody, RespondAtHand
 from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.remote.forms import NotForOthersError, diagnostic_of
-from gateway.coap.remote.multi_status import FORMATS, Result, encode
+from gateway.coap.remote.multi_status import FORMATS, TargetResponse, encode
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.paths import RemoteAsked
 from gateway.coap.remote.watching import RemoteWatching
@@ -135,7 +135,7 @@ class GatheredAnswer:
         self._growth: asyncio.TimerHandle | None = None
         self._tell: Callable[[CoapResponse, bool], None] | None = None
 
-    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
         loop = asyncio.get_running_loop()
         self._is_open = True
@@ -146,7 +146,7 @@ class GatheredAnswer:
         loop.call_soon(self._go_on)
         return self.end
 
-    def bind(self, exchange: int, respond: Respond) -> None:
+    def bind(self, exchange: int, respond: RespondAtHand) -> None:
         """From now on tell an exchange."""
         self._tell = lambda response, is_last: respond(exchange, response, is_last)
 
@@ -221,7 +221,7 @@ class GatheredAnswer:
         if tell is not None:
             tell(self._response(self._core.results()), True)
 
-    def _response(self, results: Sequence[Result]) -> CoapResponse:
+    def _response(self, results: Sequence[TargetResponse]) -> CoapResponse:
         body = encode(results, self._request.path, self._form)
         form = (option_numbers.CONTENT_FORMAT, encode_uint(self._form))
         return CoapResponse(codes.CONTENT, (form, (option_numbers.MAX_AGE, b"")), body)

@@ -33,12 +33,12 @@ _LABELS: Final = {"n": 0, "u": 1, "v": 2, "vs": 3, "vb": 4, "s": 5, "t": 6, "ut"
 """Of SenML in CBOR (RFC 8428, table 4)."""
 _NO_ANSWER: Final = ResourceResponse(GATEWAY_TIMEOUT)
 
-Result = tuple[str, ResourceResponse | None]
+TargetResponse = tuple[str, ResourceResponse | None]
 """A gateway, and its answer; None if there was none in time."""
 _Record = dict[str, Any]
 
 
-def encode(results: Sequence[Result], path: tuple[str, ...], form: int) -> bytes:
+def encode(results: Sequence[TargetResponse], path: tuple[str, ...], form: int) -> bytes:
     """All answers in one of `FORMATS`.
 
     Args:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
-from gateway.coap.at_hand import Ask, Later, Respond
+from gateway.coap.at_hand import AskForBody, Later, RespondAtHand
 from gateway.coap.passed_on import leads_elsewhere
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import NotForOthersError, coap_response, remote_request, text
@@ -52,7 +52,7 @@ class NamedAnswers:
             return CoapResponse(codes.BAD_REQUEST, (), str(wrong).encode())
         return _Named(self._executor, asked)
 
-    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
         """See `gateway.coap.at_hand.AtHand`."""
         return False
 
@@ -67,7 +67,7 @@ class _Named:
         self._executor = executor
         self._asked = asked
 
-    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
         loop = asyncio.get_running_loop()
 

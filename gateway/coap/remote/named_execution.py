@@ -20,7 +20,7 @@ _SERVICE_UNAVAILABLE: Final = 0xA3
 
 _log = logging.getLogger(__name__)
 
-Tell = Callable[[ResourceResponse, bool], None]
+OnNamedAnswer = Callable[[ResourceResponse, bool], None]
 """Takes a response, and whether others may follow."""
 
 
@@ -37,15 +37,15 @@ class NamedExecution:
         self._noted = noted
         earlier = () if noted is None else noted.earlier
         self._named = NamedWrites(asyncio.get_running_loop().time(), earlier)
-        self._waiting: dict[NameKey, list[Tell]] = {}
+        self._waiting: dict[NameKey, list[OnNamedAnswer]] = {}
         self._failures = Failures(CountedLines(_log, time.monotonic))
 
     def begin(
         self,
         request: ResourceRequest,
         via: str,
-        tell: Tell,
-        carry_out: Callable[[ResourceRequest, Tell], object],
+        tell: OnNamedAnswer,
+        carry_out: Callable[[ResourceRequest, OnNamedAnswer], object],
     ) -> Callable[[], None] | None:
         """Execute a request that has a name.
 
@@ -101,7 +101,7 @@ class NamedExecution:
         if self._noted is not None:
             await self._noted.stop()
 
-    def _leave(self, key: NameKey, tell: Tell) -> None:
+    def _leave(self, key: NameKey, tell: OnNamedAnswer) -> None:
         waiting = self._waiting.get(key, [])
         if tell in waiting:
             waiting.remove(tell)

@@ -32,7 +32,7 @@ may be many of what was refused, which count for nothing."""
 
 _log = logging.getLogger(__name__)
 
-Done = Callable[[str], None]
+AfterNote = Callable[[str], None]
 """Is told that a name is on the disk, or why it is not; empty if it is."""
 
 
@@ -60,10 +60,10 @@ class NotedNames:
         self._is_whole = False
         """Whether the file ends behind a whole record of this life's."""
         self._count = 0
-        self._gathered: list[tuple[bytes, Done]] = []
+        self._gathered: list[tuple[bytes, AfterNote]] = []
         self._writing: asyncio.Task[None] | None = None
 
-    def note(self, name: bytes, counting: Callable[[], Collection[bytes]], done: Done) -> None:
+    def note(self, name: bytes, counting: Callable[[], Collection[bytes]], done: AfterNote) -> None:
         """Have a name on the disk.
 
         Args:

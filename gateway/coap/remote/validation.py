@@ -15,7 +15,7 @@ from tree_handler.remote.options import ETAG, NO_OPTIONS, RemoteOption, hops_lef
 from tree_handler.remote.query import TooManyError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
-Told = Callable[[ResourceResponse | None], None]
+OnValidated = Callable[[ResourceResponse | None], None]
 """Takes an answer, in a later turn; None if none came in time."""
 
 
@@ -38,7 +38,7 @@ class ValidatedAsking:
         request: ResourceRequest,
         key: CacheKey | None,
         peer: Hashable,
-        told: Told,
+        told: OnValidated,
     ) -> Callable[[], None]:
         """Ask one gateway.
 
@@ -75,7 +75,7 @@ class _Asking:
         parts: RemoteParts,
         cache: AnswerCache,
         asked: tuple[MemberRecord, ResourceRequest, CacheKey | None, Hashable],
-        told: Told,
+        told: OnValidated,
     ) -> None:
         self._parts = parts
         self._cache = cache

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
-from gateway.coap.at_hand import Ask, Respond
+from gateway.coap.at_hand import AskForBody, RespondAtHand
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import coap_response, no_answer, relayed
 from gateway.coap.remote.parts import RemoteParts
@@ -34,9 +34,9 @@ _OUT_OF_REACH: Final = CoapResponse(
     codes.SERVICE_UNAVAILABLE, (), b"the gateway is out of reach: observe again"
 )
 
-Changed = Callable[[WatchKey, ResourceResponse], None]
+OnWatchedChange = Callable[[WatchKey, ResourceResponse], None]
 """Takes what a resource is now."""
-Follower = Callable[[ResourceResponse | None, bool], None]
+WatchFollower = Callable[[ResourceResponse | None, bool], None]
 """Takes what a resource is now, None for no answer; and whether nothing will follow."""
 
 
@@ -50,7 +50,7 @@ class ContinuingAnswer(Protocol):
 
     goes_on: bool
 
-    def bind(self, exchange: int, respond: Respond) -> None:
+    def bind(self, exchange: int, respond: RespondAtHand) -> None:
         """From now on tell an exchange."""
 
     def end(self) -> None:
@@ -67,7 +67,9 @@ class RemoteWatching:
 
     """
 
-    def __init__(self, parts: RemoteParts, changed: Changed, lease_s: float = LEASE_S) -> None:
+    def __init__(
+        self, parts: RemoteParts, changed: OnWatchedChange, lease_s: float = LEASE_S
+    ) -> None:
         self.core = RemoteWatches(lease_s, parts.limits.subscriptions)
         self._parts = parts
         self._changed = changed
@@ -75,7 +77,7 @@ class RemoteWatching:
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count(1)
         self._watchers: dict[int, RemoteObserver] = {}
-        self._followers: dict[int, Follower] = {}
+        self._followers: dict[int, WatchFollower] = {}
         self._by_request: dict[int, ContinuingAnswer] = {}
         self._by_exchange: dict[int, ContinuingAnswer] = {}
         self._ends: dict[int, Callable[[], None]] = {}
@@ -106,7 +108,7 @@ class RemoteWatching:
         """A request has had its first answer, or will have none."""
         self._by_request.pop(id(request), None)
 
-    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
         """See `gateway.coap.at_hand.AtHand`."""
         watcher = self._by_request.pop(id(request), None)
         if watcher is None or not watcher.goes_on:
@@ -128,7 +130,7 @@ class RemoteWatching:
         now, hops = self._loop.time(), hops_left(watcher.asked.request.options)
         self._carry_out(self.core.add(key, watcher.number, epoch, now, hops))
 
-    def follow(self, key: WatchKey, told: Follower) -> Callable[[], None]:
+    def follow(self, key: WatchKey, told: WatchFollower) -> Callable[[], None]:
         """Follow another gateway's resource for this gateway's own ends.
 
         Args:
@@ -276,14 +278,14 @@ class RemoteObserver:
         self._key = key
         self._done: Callable[[CoapResponse], None] | None = None
         self._exchange = 0
-        self._respond: Respond | None = None
+        self._respond: RespondAtHand | None = None
 
     @property
     def is_bound(self) -> bool:
         """Whether its first answer is given, and others follow."""
         return self._respond is not None
 
-    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
         self._done = done
         if self._key is None:
@@ -292,7 +294,7 @@ class RemoteObserver:
             self._watching.begin(self, self._key)
         return self.end
 
-    def bind(self, exchange: int, respond: Respond) -> None:
+    def bind(self, exchange: int, respond: RespondAtHand) -> None:
         """From now on tell an exchange."""
         self._exchange, self._respond = exchange, respond
 

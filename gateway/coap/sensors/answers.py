@@ -14,7 +14,7 @@ from aiocoap.numbers.contentformat import ContentFormat
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
-from gateway.coap.at_hand import Respond
+from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.representations import tagged
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
@@ -57,7 +57,7 @@ class _Observed:
     """Who observes one sensor in one format."""
 
     accept: int | None
-    exchanges: dict[int, Respond] = field(default_factory=dict)
+    exchanges: dict[int, RespondAtHand] = field(default_factory=dict)
 
 
 class SensorAnswers:
@@ -101,7 +101,7 @@ class SensorAnswers:
             self._keep(request.options, name, response, left_s)
         return response
 
-    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
         """See `gateway.coap.at_hand.AtHand`."""
         asked = _asked(request)
         if asked is None or asked[0] not in self._served:
@@ -157,7 +157,7 @@ class SensorAnswers:
                 self._tell(exchange, respond, response, is_last=True)
 
     def _tell(
-        self, exchange: int, respond: Respond, response: CoapResponse, *, is_last: bool
+        self, exchange: int, respond: RespondAtHand, response: CoapResponse, *, is_last: bool
     ) -> None:
         """Tell one observer; whatever that raises, the others are told too."""
         try:

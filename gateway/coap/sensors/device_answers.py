@@ -21,7 +21,7 @@ from coap_engine.rates import ADMITTED, RateShares
 from dtls.identity import ANONYMOUS
 from gateway.coap.access import METHOD_NAMES
 from gateway.coap.answers import RENDERING_RATES
-from gateway.coap.at_hand import Ask, Later, Respond
+from gateway.coap.at_hand import AskForBody, Later, RespondAtHand
 from gateway.coap.sensors.answers import PATH
 from gateway.coap.sensors.device_observers import OBSERVED_BODY_MAX, DeviceObservers
 from gateway.coap.sensors.handler_calls import (
@@ -32,7 +32,7 @@ from gateway.coap.sensors.handler_calls import (
     not_handled,
     refusal,
 )
-from gateway.coap.sensors.link_attributes import Described, LinkAttributes
+from gateway.coap.sensors.link_attributes import DescribedLinks, LinkAttributes
 from gateway.coap.sensors.roll import SensorRoll
 from gateway.policy.action import READS
 from gateway.sensors.device_resource import GET, ChildResource, DeviceResource, check_described
@@ -47,7 +47,7 @@ SEGMENTS_MAX: Final = 32
 LISTED_SOON_S: Final = 0.2
 """Changes of links within this time are registered together."""
 
-Attributes = Callable[[DeviceResource], dict[str, str]]
+AttributesOfDevice = Callable[[DeviceResource], dict[str, str]]
 """What the gateway adds to a resource's link."""
 
 
@@ -64,7 +64,9 @@ class DeviceAnswers:
 
     """
 
-    def __init__(self, site: resource.Site, sampler: Sampler, attributes: Attributes) -> None:
+    def __init__(
+        self, site: resource.Site, sampler: Sampler, attributes: AttributesOfDevice
+    ) -> None:
         self.roll: SensorRoll | None = None
         self._site = site
         self._sampler = sampler
@@ -145,7 +147,7 @@ class DeviceAnswers:
             refused = self._shares.refusal().response()
         return refused or _Called(self, target, request, peer.principal or "")
 
-    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
         """See `gateway.coap.at_hand.AtHand`."""
         if request.code not in (codes.GET, codes.FETCH):
             return False
@@ -304,7 +306,7 @@ class _Called:
         self._asked = (target, request, who)
         self._answers = answers
 
-    def begin(self, done: Callable[[CoapResponse], None], ask: Ask) -> Callable[[], None]:
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
         """See `gateway.coap.at_hand.Later`."""
         target, request, who = self._asked
         return self._answers.call(target, request, who, done)
@@ -323,7 +325,7 @@ class ChildLink(resource.Resource):  # type: ignore[misc]  # aiocoap has no type
 
     """
 
-    def __init__(self, name: str, child: ChildResource, attributes: Attributes) -> None:
+    def __init__(self, name: str, child: ChildResource, attributes: AttributesOfDevice) -> None:
         super().__init__()
         self.child = child
         self._attributes = attributes
@@ -333,7 +335,7 @@ class ChildLink(resource.Resource):  # type: ignore[misc]  # aiocoap has no type
         """Return the attributes of the link."""
         return self._link.now()
 
-    def _described(self) -> Described:
+    def _described(self) -> DescribedLinks:
         child = self.child
         described = {
             "rt": child.resource_type,

@@ -14,7 +14,7 @@ from gateway.printable import said, told
 
 _log: Final = logging.getLogger(__name__)
 
-Described = Mapping[str, str | None]
+DescribedLinks = Mapping[str, str | None]
 """Attributes of a link, by their names; None for one that has no value."""
 
 
@@ -29,7 +29,7 @@ class LinkAttributes:
     """
 
     def __init__(
-        self, name: str, check: Callable[[], None], describe: Callable[[], Described]
+        self, name: str, check: Callable[[], None], describe: Callable[[], DescribedLinks]
     ) -> None:
         self._name = name
         self._check = check

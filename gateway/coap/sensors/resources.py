@@ -18,7 +18,7 @@ from coap_engine.message import CoapResponse
 from dtls.identity import ANONYMOUS
 from gateway.coap.sensors.answers import FORMATS, PATH, SensorAnswers, max_age_s
 from gateway.coap.sensors.device_answers import DeviceAnswers
-from gateway.coap.sensors.link_attributes import Described, LinkAttributes
+from gateway.coap.sensors.link_attributes import DescribedLinks, LinkAttributes
 from gateway.coap.sensors.pack import MayRead, SensorPack, in_senml
 from gateway.coap.sensors.roll import SensorRoll, removed
 from gateway.printable import told
@@ -264,7 +264,7 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         """The attributes of the sensor's link."""
         return self._link.now()
 
-    def _described(self) -> Described:
+    def _described(self) -> DescribedLinks:
         described = {"rt": self._sensor.resource_type, "if": self._sensor.interface}
         return {
             **{name: value for name, value in described.items() if value},

@@ -15,7 +15,7 @@ _LETTER = 7.5
 """About the width of a letter of a label."""
 
 
-Answers = Sequence[tuple[float, str | None]]
+RootAnswers = Sequence[tuple[float, str | None]]
 """When a gateway was asked, and whom it called the root; None: no answer. In order."""
 
 
@@ -28,7 +28,7 @@ class Stretch:
     root: str | None
 
 
-def stretches(answers: Answers, until_s: float) -> Iterator[Stretch]:
+def stretches(answers: RootAnswers, until_s: float) -> Iterator[Stretch]:
     """The stretches of one gateway, in order; each lasts until an answer that differs."""
     start_s, root = 0.0, answers[0][1] if answers else None
     for at_s, said in answers:
@@ -41,7 +41,11 @@ def stretches(answers: Answers, until_s: float) -> Iterator[Stretch]:
 
 
 def draw(
-    name: str, told: Mapping[str, Answers], classes: Mapping[str, str], scene: Scene, width: float
+    name: str,
+    told: Mapping[str, RootAnswers],
+    classes: Mapping[str, str],
+    scene: Scene,
+    width: float,
 ) -> Element:
     """The lanes of the gateways that ``classes`` names.
 
@@ -72,7 +76,7 @@ def draw(
     )
 
 
-def in_words(told: Mapping[str, Answers], gateways: Sequence[str], scene: Scene) -> str:
+def in_words(told: Mapping[str, RootAnswers], gateways: Sequence[str], scene: Scene) -> str:
     """The lanes as sentences."""
     said = [scene.text]
     for gateway in gateways:

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-from cloud_ingest.tables.account import FleetAccount, Key, Stamp, settle
+from cloud_ingest.tables.account import FleetAccount, MessageKey, OriginStamp, settle
 
-A: Key = ("t", 1)
-B: Key = ("t", 2)
+A: MessageKey = ("t", 1)
+B: MessageKey = ("t", 2)
 
 
 def account(
     noted: list[tuple[str, int, str]],
-    rows: list[tuple[Stamp, Key]],
-    logs: dict[Stamp, Key | None],
+    rows: list[tuple[OriginStamp, MessageKey]],
+    logs: dict[OriginStamp, MessageKey | None],
     killed: str = "",
 ) -> FleetAccount:
     return settle(noted, rows, logs, frozenset({killed}))
@@ -44,5 +44,5 @@ def test_what_a_killed_gateway_acknowledged_and_never_logged_is_counted_apart() 
 def test_a_message_under_two_stamps_and_a_stamp_in_two_rows_are_doubled() -> None:
     noted = [("t", 1, "gw"), ("t", 2, "gw")]
     assert account(noted, [(("gw", 1, 1), A), (("gw", 1, 2), A)], {}).doubled == 1
-    other: Key = ("other", 0)
+    other: MessageKey = ("other", 0)
     assert account(noted, [(("gw", 1, 1), other), (("gw", 1, 1), other)], {}).doubled == 1

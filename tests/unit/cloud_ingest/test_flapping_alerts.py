@@ -12,7 +12,7 @@ from watched_fleet import WatchedFleet, at
 from cloud_ingest.fleet import state
 from cloud_ingest.fleet.alerts import MAX_CLOSED, Alert, AlertBook
 from cloud_ingest.fleet.flapping import DampedAlerts, Flaps
-from cloud_ingest.fleet.kinds import Kind
+from cloud_ingest.fleet.kinds import AlertKind
 from cloud_ingest.fleet.rules import AlertRules, Flapping, read
 from cloud_ingest.fleet.watch import FleetWatch
 from cloud_ingest.ingest.facts import BatchFacts
@@ -33,7 +33,7 @@ class Alerts:
         self,
         minute: float,
         is_wrong: bool | None,
-        subject: tuple[Kind, str, str] = ("hot", "gw-a", ""),
+        subject: tuple[AlertKind, str, str] = ("hot", "gw-a", ""),
     ) -> None:
         at_us = round(minute * MINUTE_US)
         self.damped.judge(subject, is_wrong, at_us, f"since {minute:g}", rule=self.rule)
@@ -134,7 +134,7 @@ def test_a_pause_that_nobody_looked_at_ends_it_too() -> None:
 
 def test_several_kinds_of_one_gateway_that_flap_are_one_alert_that_names_them() -> None:
     alerts = Alerts()
-    silent: tuple[Kind, str, str] = ("silent", "gw-a", "")
+    silent: tuple[AlertKind, str, str] = ("silent", "gw-a", "")
     for minute in range(30):
         alerts.judge(minute, minute % 2 == 0)
         if minute >= 10:

@@ -12,7 +12,7 @@ import pytest
 from dtls.context import ClientContext, ServerContext
 from dtls.endpoint import Endpoint
 from dtls.endpoint_limits import DEFAULT_LIMITS, EndpointLimits
-from dtls.events import Event
+from dtls.events import DtlsEvent
 from dtls.keystore import Keystore
 from dtls.session import DtlsSession
 
@@ -32,7 +32,7 @@ class Net:
     now: float = 1000.0
     lose: Callable[[bytes, object, bool], bool] = lambda _data, _address, _to_server: False
     clients: dict[object, DtlsSession] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
+    events: list[DtlsEvent] = field(default_factory=list)
     _ports: itertools.count[int] = field(default_factory=lambda: itertools.count(40_000))
 
     def client(
@@ -65,7 +65,7 @@ class Net:
         while self.step():
             pass
 
-    def taken(self) -> list[Event]:
+    def taken(self) -> list[DtlsEvent]:
         """The events since the last call."""
         events, self.events = self.events, []
         return events

@@ -23,7 +23,7 @@ from gateway.broker.sessions.backlog import (
     Backlog,
     Delivery,
 )
-from gateway.broker.sessions.places import AT, NEVER, SINCE, SLACK_MS, Places, WaitingRun, Way
+from gateway.broker.sessions.places import AT, NEVER, SINCE, SLACK_MS, PackedWay, Places, WaitingRun
 from gateway.log.errors import LogError
 from tree_handler.batch import Epoch, Ref
 from tree_handler.intervals import Intervals
@@ -451,7 +451,7 @@ def some_runs(draw: st.DrawFn) -> list[WaitingRun]:
     return found
 
 
-def flat(runs: Iterable[WaitingRun]) -> list[tuple[Way, int, int, int]]:
+def flat(runs: Iterable[WaitingRun]) -> list[tuple[PackedWay, int, int, int]]:
     return [
         (run.way, number, run.timing, run.moment_ms)
         for run in runs

@@ -15,7 +15,7 @@ from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers
-from gateway.coap.at_hand import Respond
+from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.peers import UdpPeers, session_peer
 from gateway.coap.requester import plain_requester
 from gateway.policy.policy import Policy, PolicyRules
@@ -43,12 +43,12 @@ class NeverAtHand:
     """Has no answer, and tells of the changes of one path."""
 
     def __init__(self) -> None:
-        self.observers: dict[int, Respond] = {}
+        self.observers: dict[int, RespondAtHand] = {}
 
     def answer(self, _request: CoapRequest, _peer: CoapPeer, _now: float) -> CoapResponse | None:
         return None
 
-    def observe(self, exchange: int, request: CoapRequest, respond: Respond) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
         if request.options == (PATH,):
             self.observers[exchange] = respond
             return True

@@ -11,7 +11,7 @@ from aiocoap import resource
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.keystore import Keystore
-from gateway.coap.at_hand import Respond
+from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.server import CoapListener, CoapServer
 from gateway.coap_client import CoapClient
 from tests.policies import open_access
@@ -64,14 +64,14 @@ class Well:
     """One value, which is observed."""
 
     def __init__(self) -> None:
-        self.observers: dict[int, Respond] = {}
+        self.observers: dict[int, RespondAtHand] = {}
         self.asked_by: list[CoapPeer] = []
 
     def answer(self, _request: CoapRequest, peer: CoapPeer, _now: float) -> CoapResponse:
         self.asked_by.append(peer)
         return CoapResponse(codes.CONTENT, (), b"1")
 
-    def observe(self, exchange: int, _request: CoapRequest, respond: Respond) -> bool:
+    def observe(self, exchange: int, _request: CoapRequest, respond: RespondAtHand) -> bool:
         self.observers[exchange] = respond
         return True
 

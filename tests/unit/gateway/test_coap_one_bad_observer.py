@@ -17,7 +17,7 @@ from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers, RequestAnswers
-from gateway.coap.at_hand import Ask, Later, Respond
+from gateway.coap.at_hand import AskForBody, Later, RespondAtHand
 from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.peers import UdpPeers
@@ -120,7 +120,7 @@ class Source:
     ) -> CoapResponse | Later | None:
         return self.later or CoapResponse(codes.CONTENT, (), b"1")
 
-    def observe(self, _exchange: int, _request: CoapRequest, _respond: Respond) -> bool:
+    def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondAtHand) -> bool:
         return True
 
     def ended(self, exchange: int) -> None:
@@ -175,7 +175,7 @@ class AtOnce:
     def __init__(self, *, fails: bool = False) -> None:
         self.fails = fails
 
-    def begin(self, done: Callable[[CoapResponse], None], _ask: Ask) -> Callable[[], None]:
+    def begin(self, done: Callable[[CoapResponse], None], _ask: AskForBody) -> Callable[[], None]:
         if self.fails:
             raise ValueError("can't begin")
         done(CoapResponse(codes.CHANGED))
@@ -239,9 +239,9 @@ class Slow:
     """Answers nothing by itself."""
 
     def __init__(self) -> None:
-        self.responds: list[tuple[int, Respond]] = []
+        self.responds: list[tuple[int, RespondAtHand]] = []
 
-    def asked(self, asked: Asked, _now: float, respond: Respond, _ask: object) -> None:
+    def asked(self, asked: Asked, _now: float, respond: RespondAtHand, _ask: object) -> None:
         self.responds.append((asked.exchange, respond))
 
     def ended(self, _exchange: int) -> None:

@@ -12,7 +12,7 @@ from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
-from gateway.coap.directory.fleet_observing import LOOK_UPS_MAX, FleetObserving, Told
+from gateway.coap.directory.fleet_observing import LOOK_UPS_MAX, FleetObserving, OnObserved
 from gateway.coap.peers import UdpPeers
 from gateway.fleet_directory.observed import GATEWAYS_MAX
 from gateway.fleet_directory.targets import LookedUp
@@ -53,7 +53,7 @@ class Fleet:
             MemberRecord(f"gw-{number:03}", 1, 1, "", "", "10.0.0.1", 1883)
             for number in range(count)
         ]
-        self.subscribed: dict[str, Told] = {}
+        self.subscribed: dict[str, OnObserved] = {}
         self.begun = 0
         self.told: list[tuple[int, CoapResponse, bool]] = []
         self.access = Access()
@@ -68,7 +68,7 @@ class Fleet:
         )
 
     def _subscribe(
-        self, record: MemberRecord, request: ResourceRequest, told: Told
+        self, record: MemberRecord, request: ResourceRequest, told: OnObserved
     ) -> Callable[[], None]:
         assert request.path == ("rd-lookup", "res")
         self.begun += 1
@@ -187,7 +187,7 @@ async def test_a_gateway_at_which_a_subscription_failed_is_subscribed_at_again()
     assert fleet.observe(1)
     subscribe, failed = fleet.observing._subscribe, list[str]()
 
-    def fails_once(record: MemberRecord, request: ResourceRequest, told: Told) -> Any:
+    def fails_once(record: MemberRecord, request: ResourceRequest, told: OnObserved) -> Any:
         if not failed:
             failed.append(record.id)
             raise ValueError("no room")

@@ -21,7 +21,7 @@ from gateway.sensors.mqtt_form import MqttForm
 from gateway.sensors.senml import decode_text
 from gateway.sensors.sensor import Actuator, Sensor, SensorPart
 from gateway.sensors.switch import Switch
-from gateway.sensors.values import Kind
+from gateway.sensors.values import ValueKind
 
 GATEWAY = AnnouncingGateway("gw-a", "campus/north/gw-a", "1.0")
 ON = HomeAssistantSection(discovery=True)
@@ -124,7 +124,7 @@ def test_what_a_gateway_publishes_is_what_the_template_reads(form: MqttForm) -> 
         assert state(each, "ajar ü") == "ajar ü"
 
 
-def of_kind(made: type[Sensor], kind: Kind) -> Sensor:
+def of_kind(made: type[Sensor], kind: ValueKind) -> Sensor:
     sensor = made("a")
     sensor.kind = kind
     return sensor
@@ -132,7 +132,7 @@ def of_kind(made: type[Sensor], kind: Kind) -> Sensor:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_booleans_and_texts_are_entities_of_their_own_kinds(form: MqttForm) -> None:
-    def told(made: type[Sensor], kind: Kind) -> dict[str, Any]:
+    def told(made: type[Sensor], kind: ValueKind) -> dict[str, Any]:
         ((topic, fields),) = announced(configured(of_kind(made, kind), form)).items()
         return {"component": topic.partition("/")[0], **fields}
 

@@ -13,7 +13,7 @@ from aiocoap import resource
 from coap_engine import codes
 from gateway.coap.remote import noted_names
 from gateway.coap.remote.execution import LocalExecution
-from gateway.coap.remote.named_execution import NamedExecution, Tell
+from gateway.coap.remote.named_execution import NamedExecution, OnNamedAnswer
 from gateway.coap.remote.noted_names import NotedNames
 from tests.policies import open_access
 from tests.remote_fleet import Probe
@@ -164,7 +164,7 @@ async def test_a_named_write_that_fails_as_it_begins_is_answered_to_all_who_ask(
     named, told = NamedExecution(), list[int]()
     request = ResourceRequest("PUT", ("probe",), options=((REQUEST_ID, b"\0one"),))
 
-    def fail(_request: ResourceRequest, _tell: Tell) -> None:
+    def fail(_request: ResourceRequest, _tell: OnNamedAnswer) -> None:
         raise ZeroDivisionError
 
     def tell(response: ResourceResponse, _goes_on: bool) -> None:
@@ -176,10 +176,10 @@ async def test_a_named_write_that_fails_as_it_begins_is_answered_to_all_who_ask(
 
 
 async def test_one_that_can_not_be_told_of_a_named_write_keeps_it_from_nobody() -> None:
-    named, told, done = NamedExecution(), list[int](), list[Tell]()
+    named, told, done = NamedExecution(), list[int](), list[OnNamedAnswer]()
     request = ResourceRequest("PUT", ("probe",), options=((REQUEST_ID, b"\0one"),))
 
-    def carry_out(_request: ResourceRequest, tell: Tell) -> None:
+    def carry_out(_request: ResourceRequest, tell: OnNamedAnswer) -> None:
         done.append(tell)
 
     def break_down(_response: ResourceResponse, _goes_on: bool) -> None:

@@ -13,7 +13,7 @@ from aiocoap import Message, resource
 
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
-from gateway.coap.at_hand import Ask
+from gateway.coap.at_hand import AskForBody
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.writes_in_turn import WriteInTurn
 from gateway.policy.policy import Policy, PolicyRules
@@ -303,7 +303,9 @@ async def test_what_a_device_handles_itself_waits_for_who_has_the_resource_alone
     begun: list[str] = []
 
     class Handled:
-        def begin(self, done: Callable[[CoapResponse], None], _ask: Ask) -> Callable[[], None]:
+        def begin(
+            self, done: Callable[[CoapResponse], None], _ask: AskForBody
+        ) -> Callable[[], None]:
             begun.append("write")
             done(CoapResponse(codes.CHANGED))
             return lambda: None

@@ -17,7 +17,7 @@ from gateway.sensors import senml
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Actuator, Sensor, SensorPart
 from gateway.sensors.switch import Switch
-from gateway.sensors.values import Kind, Measured, Outcome
+from gateway.sensors.values import Measured, Outcome, ValueKind
 from resource_directory.link_format import parse
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
@@ -44,7 +44,7 @@ class Kept(Actuator):
 
     is_quick = True
 
-    def __init__(self, name: str, kind: Kind, value: Value | Measured | None) -> None:
+    def __init__(self, name: str, kind: ValueKind, value: Value | Measured | None) -> None:
         super().__init__(name)
         self.kind = kind
         self.value = value
@@ -199,7 +199,7 @@ VALUES: list[tuple[str, Value, bytes]] = [
 
 @pytest.mark.parametrize(("kind", "value", "text"), VALUES)
 async def test_every_kind_is_read_and_set_in_every_format(
-    served: Served, kind: Kind, value: Value, text: bytes
+    served: Served, kind: ValueKind, value: Value, text: bytes
 ) -> None:
     served.serve(Kept("kept", kind, value))
     as_json = await served.ask(Code.GET, "/sensors/kept")
@@ -233,7 +233,7 @@ async def test_every_kind_is_read_and_set_in_every_format(
     ],
 )
 async def test_a_value_of_another_kind_is_refused_and_named(
-    served: Served, kind: Kind, payload: bytes, form: int, diagnostic: bytes
+    served: Served, kind: ValueKind, payload: bytes, form: int, diagnostic: bytes
 ) -> None:
     served.serve(Kept("kept", kind, None))
     answer = await served.ask(Code.PUT, "/sensors/kept", payload=payload, content_format=form)

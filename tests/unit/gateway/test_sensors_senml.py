@@ -23,7 +23,7 @@ from gateway.sensors.senml import (
     decode_value,
     encode,
 )
-from gateway.sensors.values import KINDS, Kind, as_text, checked, fitting
+from gateway.sensors.values import KINDS, ValueKind, as_text, checked, fitting
 
 BOTH = (CONTENT_FORMAT, CBOR_FORMAT)
 RELAY = ActuatorTarget("g/", "relay", "/")
@@ -40,8 +40,8 @@ RECORDS = st.builds(
 )
 
 
-def kind_of(value: object) -> Kind:
-    names: dict[type, Kind] = {bool: "boolean", float: "number", str: "text", bytes: "bytes"}
+def kind_of(value: object) -> ValueKind:
+    names: dict[type, ValueKind] = {bool: "boolean", float: "number", str: "text", bytes: "bytes"}
     return names[type(value)]
 
 
@@ -119,7 +119,9 @@ def test_what_a_sensor_answers_as_text_can_set_an_actuator(value: Value) -> None
 
 
 @given(VALUES, st.sampled_from(KINDS))
-def test_a_value_fits_its_own_kind_and_one_and_zero_are_truths(value: Value, kind: Kind) -> None:
+def test_a_value_fits_its_own_kind_and_one_and_zero_are_truths(
+    value: Value, kind: ValueKind
+) -> None:
     fits = kind == kind_of(value) or (kind_of(value) == "boolean" and kind == "number")
     fits |= kind == "boolean" and kind_of(value) == "number" and value in (0.0, 1.0)
     try:
@@ -188,7 +190,7 @@ def test_what_sets_no_value_is_refused_with_its_field(payload: str, error: str) 
 
 
 @given(st.binary(max_size=60), st.sampled_from(BOTH), st.sampled_from(KINDS))
-def test_any_bytes_are_a_value_or_an_error(payload: bytes, form: int, kind: Kind) -> None:
+def test_any_bytes_are_a_value_or_an_error(payload: bytes, form: int, kind: ValueKind) -> None:
     for read in (
         lambda: decode_value(payload, replace(RELAY, kind=kind), form),
         lambda: decode(payload, form),

@@ -27,14 +27,14 @@ from gateway.mqtt import (
     encode,
 )
 from tree_handler.batch import Entry, Epoch, Row
-from tree_handler.holders import Group, Holders, holders_of, with_holders
+from tree_handler.holders import Holders, SharedGroup, holders_of, with_holders
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import Retained
 from tree_handler.sharing.claims import DURABLE, ONLINE, Claims, OwnClaims
 from tree_handler.sharing.groups import FleetGroups
 from tree_handler.sharing.handed_on import HOPS_MAX
 
-JOBS: Group = ("workers", "jobs/#")
+JOBS: SharedGroup = ("workers", "jobs/#")
 FILTER = "$share/workers/jobs/#"
 TO_B: Holders = ((*JOBS, "b"),)
 TO_A: Holders = ((*JOBS, "a"),)
@@ -51,41 +51,41 @@ class View:
         self.own = OwnClaims("a", 1)
         self.fleet = FleetGroups("a")
         self.fleet.moved(frozenset("bc"))
-        self.told: dict[Group, int] = {}
+        self.told: dict[SharedGroup, int] = {}
         self.fleet.own_lives.add(1)
         self.is_settled = True
-        self.handed_on: list[tuple[Entry, Group]] = []
+        self.handed_on: list[tuple[Entry, SharedGroup]] = []
         self.left: list[tuple[bytes, int]] = []
         """What members left to others, each with how often it was handed on."""
 
-    def has_room_for(self, group: Group) -> bool:
+    def has_room_for(self, group: SharedGroup) -> bool:
         return self.own.has_room_for(group)
 
-    def changed(self, group: Group, presence: int) -> None:
+    def changed(self, group: SharedGroup, presence: int) -> None:
         self.told[group] = presence
         self.own.changed(group, presence)
 
-    def matching(self, topic: str) -> tuple[Group, ...]:
+    def matching(self, topic: str) -> tuple[SharedGroup, ...]:
         return self.fleet.matching(topic)
 
-    def choose(self, topic: str, qos: int, here: Mapping[Group, int]) -> Holders:
+    def choose(self, topic: str, qos: int, here: Mapping[SharedGroup, int]) -> Holders:
         return self.fleet.choose(topic, qos, here)
 
-    def gives(self, origin: str, holders: Holders, group: Group) -> bool:
+    def gives(self, origin: str, holders: Holders, group: SharedGroup) -> bool:
         return self.fleet.gives(origin, holders, group)
 
-    def hand_on(self, entry: Entry, holders: Holders, there: Collection[Group]) -> None:
+    def hand_on(self, entry: Entry, holders: Holders, there: Collection[SharedGroup]) -> None:
         for share, topic_filter, holder in holders:
             if holder in ("", "a") and (share, topic_filter) not in there:
                 self.handed_on.append((entry, (share, topic_filter)))
 
-    def is_elsewhere(self, group: Group) -> bool:
+    def is_elsewhere(self, group: SharedGroup) -> bool:
         return self.fleet.is_elsewhere(group)
 
-    def is_sole(self, stream: Epoch, holders: Holders, group: Group) -> bool:
+    def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:
         return self.fleet.is_sole(stream, holders, group)
 
-    def leave(self, entry: Entry, group: Group, hops: int) -> bool:
+    def leave(self, entry: Entry, group: SharedGroup, hops: int) -> bool:
         if hops > HOPS_MAX or self.fleet.next_holder(entry.topic, group) is None:
             return False
         self.left.append((entry.payload, hops))

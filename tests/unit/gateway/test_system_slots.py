@@ -27,8 +27,8 @@ from gateway.system_slots.trial import (
     MakeDefault,
     RestartPi,
     Running,
-    Step,
     SystemTrial,
+    TrialStep,
 )
 
 
@@ -75,7 +75,7 @@ class ModelPi:
         assert self.card.whole[slot], "half a system is started"
         self.starts.append(slot)
 
-    def carry_out(self, steps: tuple[Step, ...]) -> bool:
+    def carry_out(self, steps: tuple[TrialStep, ...]) -> bool:
         """Whether the Pi restarts."""
         for step in steps:
             match step:
