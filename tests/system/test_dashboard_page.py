@@ -322,3 +322,27 @@ async def test_a_copy_is_opened_from_its_folder(browser: Page, tmp_path: Path) -
         await browser.until(is_ready)
         assert "Copy of 2026-11-20" in await browser.run("document.body.innerText")
     assert browser.complaints == []
+
+
+async def test_fifty_sensors_are_drawn_in_one_chart_and_pointed_at_in_its_list(
+    browser: Page, tmp_path: Path
+) -> None:
+    sensors = [f"hall/temperature-{number:02d}" for number in range(50)]
+    write_readings(tmp_path, "gw-root", [*sensors, "yard"], 3, 3600)
+    async with dashboard(tmp_path) as served:
+        await complete(served)
+        await browser.go(f"{served.base}/#/sensors/gw-root/yard")
+        await browser.until("document.querySelector('.uplot canvas')")
+        await browser.run("document.querySelector('.explorer input').focus()")
+        await browser.write("hall")
+        all_of_them = "document.querySelector('.compare-all')"
+        await browser.until(f"{all_of_them}.textContent.includes('these 50')")
+        await browser.run(f"{all_of_them}.click()")
+        await browser.until("document.querySelectorAll('.compared tbody tr').length === 50")
+        await browser.until("document.querySelectorAll('.compared .swatch').length === 50")
+        drawn = "performance.getEntriesByType('resource').filter(e => e.name.includes('together'))"
+        assert await browser.run(f"{drawn}.length") == 1
+        await picture(browser, "sensors-fifty")
+        row = "document.querySelectorAll('.compared tbody tr')[7]"
+        await browser.run(f"{row}.dispatchEvent(new MouseEvent('mouseover', {{bubbles: true}}))")
+        assert browser.complaints == []
