@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
@@ -21,7 +22,8 @@ from cloud_ingest.dashboard.asked import text as _text
 from cloud_ingest.dashboard.browsers import ListeningBrowsers
 from cloud_ingest.dashboard.downloads import Downloads
 from cloud_ingest.dashboard.entrance import THE_INGEST, Entrance, Token
-from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, ApiError, harden
+from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, ApiError, Hardening
+from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.ready_answer import ReadyAnswer
 from cloud_ingest.dashboard.rollups import SensorSeries
@@ -45,19 +47,26 @@ class Api:
         models: what is shown.
         entrance: who may do what.
         browsers: who is told of changes.
-        is_secure: whether cookies are for HTTPS alone.
+        hardening: of each answer.
+        tiles: that the map is drawn on; None for none.
 
     """
 
     def __init__(
-        self, models: Models, entrance: Entrance, browsers: ListeningBrowsers, is_secure: bool
+        self,
+        models: Models,
+        entrance: Entrance,
+        browsers: ListeningBrowsers,
+        hardening: Hardening,
+        tiles: MapTiles | None,
     ) -> None:
         self._models = models
         self._entrance = entrance
         self._browsers = browsers
-        self._is_secure = is_secure
+        self._hardening = hardening
+        self._tiles = tiles
         self._threads = ThreadPoolExecutor(2, "answers")
-        self._downloads = Downloads(models, self._in_thread, is_secure)
+        self._downloads = Downloads(models, self._in_thread, hardening)
         self._answers = SharedAnswers(self._threads)
         self._writing = asyncio.Lock()
         self._waiting = 0
@@ -67,7 +76,7 @@ class Api:
         for name in READY:
             app.router.add_get(f"/api/{name}", self._ready(name))
         for name in (
-            *("me", "tables", "gateway", "history", "current", "tree", "sensor"),
+            *("me", "tables", "tiles", "gateway", "history", "current", "tree", "sensor"),
             *("together", "readings", "latency", "slowest", "events"),
         ):
             app.router.add_get(f"/api/{name}", getattr(self, name))
@@ -112,6 +121,11 @@ class Api:
                 "attention": models.attention,
             }
         )
+
+    async def tiles(self, _request: web.Request) -> web.Response:
+        """Answer where the map's tiles are; null where it has none."""
+        told = None if self._tiles is None else asdict(self._tiles)
+        return web.json_response({"tiles": told})
 
     async def gateway(self, request: web.Request) -> web.Response:
         """Answer all of one gateway."""
@@ -201,7 +215,7 @@ class Api:
         if listening is None:
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "too many browsers listen already")
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        harden(answer, self._is_secure)
+        self._hardening.apply(answer)
         try:
             await answer.prepare(request)
             await answer.write(b"retry: 3000\n: connected\n\n")
@@ -258,7 +272,12 @@ class Api:
             raise ApiError(*_NOT_LOGGED_IN[done])
         answer = web.json_response({})
         answer.set_cookie(
-            COOKIE, done.text, path="/", httponly=True, samesite="Strict", secure=self._is_secure
+            COOKIE,
+            done.text,
+            path="/",
+            httponly=True,
+            samesite="Strict",
+            secure=self._hardening.is_secure,
         )
         return answer
 

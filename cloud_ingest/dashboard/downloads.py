@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from cloud_ingest.dashboard import asked, readings_file
-from cloud_ingest.dashboard.guarded import ApiError, harden
+from cloud_ingest.dashboard.guarded import ApiError, Hardening
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.readings_file import (
     CONTENT_TYPES,
@@ -33,14 +33,14 @@ class Downloads:
     Args:
         models: what is shown.
         in_thread: runs what takes long.
-        is_secure: whether it is HTTPS.
+        hardening: of each answer.
 
     """
 
-    def __init__(self, models: Models, in_thread: InThread, is_secure: bool) -> None:
+    def __init__(self, models: Models, in_thread: InThread, hardening: Hardening) -> None:
         self._models = models
         self._in_thread = in_thread
-        self._is_secure = is_secure
+        self._hardening = hardening
         self._running = 0
 
     async def answer(
@@ -74,7 +74,7 @@ class Downloads:
                     "Content-Disposition": f'attachment; filename="readings.{form}"',
                 }
             )
-            harden(answer, self._is_secure)
+            self._hardening.apply(answer)
             await self._send(request, answer, found, may_go_on)
             return answer
         finally:

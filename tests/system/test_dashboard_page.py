@@ -3,17 +3,21 @@
 With HEDGEROW_PICTURES=DIR a picture of each page is left there.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from chromium import Page, page
 from dashboard_server import complete, dashboard
 from synthetic_tables import ALERTS, NOW, TELEMETRY, Fleet, put, rows, write_readings
 
 from cloud_ingest.dashboard.export import export
+from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.query.lake import Lake
 
 pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow, pytest.mark.drawn(6)]
@@ -235,6 +239,55 @@ async def test_sensors_are_compared_and_the_address_has_what_is_shown(
         assert '"hall/a"' in answer
         assert '"hall/b"' in answer
         assert browser.complaints == []
+
+
+@asynccontextmanager
+async def tile_server() -> AsyncIterator[tuple[str, list[str]]]:
+    """Where it is, and the paths that it was asked for."""
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        green = """<svg xmlns="http://www.w3.org/2000/svg" width="256" height="256">
+            <rect width="256" height="256" fill="#cfe3c6" stroke="#88a"/></svg>"""
+        return web.Response(text=green, content_type="image/svg+xml")
+
+    app = web.Application()
+    app.router.add_get("/{z}/{x}/{y}.svg", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}", asked
+    finally:
+        await runner.cleanup()
+
+
+async def test_the_map_lies_on_tiles_where_a_server_of_them_is_set(
+    browser: Page, tmp_path: Path
+) -> None:
+    Fleet(30).write(tmp_path)
+    async with tile_server() as (base, asked):
+        tiles = MapTiles.parse(f"{base}/{{z}}/{{x}}/{{y}}.svg", "Maps <b>by</b> nobody")
+        async with dashboard(tmp_path, tiles=tiles) as served:
+            await complete(served)
+            await browser.go(f"{served.base}/#/map")
+            await browser.until("document.querySelectorAll('.map-tiles image').length >= 6")
+            credit = "document.querySelector('.map-credit').textContent"
+            assert await browser.run(credit) == "Maps <b>by</b> nobody"
+            assert not await browser.run("document.querySelector('.map-lines')")
+            while len(asked) < 6:
+                await asyncio.sleep(0.02)
+            # Amsterdam, of which anybody's map says which tile it is, in the window's middle.
+            found = await browser.run(
+                "import('./map_plane.js').then(p => p.tilesIn(p.placed([{latitude: 52.379, "
+                "longitude: 4.9}]), {scale: 256 * 1024 / (2 * Math.PI * 6378137) / "
+                "Math.cos(52.379 * Math.PI / 180), x: 0, y: 0}, 2, 2))"
+            )
+            assert [(tile["z"], tile["x"], tile["y"]) for tile in found] == [(10, 525, 336)]
+            await picture(browser, "map-tiles")
+            assert browser.complaints == []
 
 
 async def test_names_that_are_markup_stay_text(browser: Page, tmp_path: Path) -> None:
