@@ -396,6 +396,11 @@ async def test_fifty_sensors_are_drawn_in_one_chart_and_pointed_at_in_its_list(
         drawn = "performance.getEntriesByType('resource').filter(e => e.name.includes('together'))"
         assert await browser.run(f"{drawn}.length") == 1
         await picture(browser, "sensors-fifty")
+        await browser.look(360, 480)
+        await browser.go(await browser.run("location.href"))
+        await browser.until("document.querySelectorAll('.compared tbody tr').length === 50")
+        assert await browser.run("scrollY") == 0
+        await browser.look(1280, 800)
         row = "document.querySelectorAll('.compared tbody tr')[7]"
         await browser.run(f"{row}.dispatchEvent(new MouseEvent('mouseover', {{bubbles: true}}))")
         assert browser.complaints == []

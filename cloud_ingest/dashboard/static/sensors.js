@@ -355,7 +355,9 @@ export async function showSensors(main, names, _me, options = {}) {
 
   async function drawFirst() {
     fill(title, shown.length === 1 ? shown[0].sensor : `${shown.length} sensors`);
-    list.querySelector('[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
+    // The list alone is moved: on a phone it stands below the chart, and the page stays where it is.
+    const row = list.querySelector('[aria-current="true"]')?.closest("li");
+    if (row) list.scrollTop += row.getBoundingClientRect().top - list.getBoundingClientRect().top - list.clientHeight / 3;
     const [from, to] = [Number(options.from), Number(options.to)];
     const isAsked = options.from && options.to && from < to;
     await (isAsked ? go(from, to) : go(Math.max(first(), last() - 365 * DAY_MS), last() + 1));
