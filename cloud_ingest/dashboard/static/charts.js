@@ -94,7 +94,7 @@ function axis(unit) {
 // series: [{label, values, ink?, unit?}]; band: {low, high} belongs to the first series. Of several
 // units each has a scale of its own, the first two an axis each.
 // Beyond as many lines as there are inks the same ones come again, dashed; their list is no legend then.
-export function chart({ title, unit, times, series, band, height = 200, zoomed, range, floor, ceiling, units = [unit] }) {
+export function chart({ title, unit, times, series, band, width = 300, height = 200, zoomed, range, floor, ceiling, units = [unit] }) {
   const box = h("div", { class: "plot" });
   const summary = series
     .map((each) => {
@@ -128,7 +128,8 @@ export function chart({ title, unit, times, series, band, height = 200, zoomed, 
     label: each.label,
     scale: scaleOf(each),
     stroke: inks[at],
-    width: isMany ? 1.1 : 1.6,
+    // A line as wide as a pixel of the screen is drawn in a sixth of the time.
+    width: isMany ? 1 / (window.devicePixelRatio || 1) : 1.6,
     dash: dashOf(at),
     points: { show: times.length < 60, size: 4 },
     value: (_plot, value) => (value === null || value === undefined ? "–" : measured(value, each.unit, 4)),
@@ -143,7 +144,7 @@ export function chart({ title, unit, times, series, band, height = 200, zoomed, 
     bands.push({ series: [at, at + 1], fill: `${inks[0]}38` });
   }
   const options = {
-    width: 300,
+    width,
     height,
     bands,
     cursor: { drag: { x: Boolean(zoomed), y: false, setScale: false }, y: false },
@@ -183,7 +184,7 @@ export function chart({ title, unit, times, series, band, height = 200, zoomed, 
   };
   const plot = new window.uPlot(options, data, box);
   const watching = new ResizeObserver(() => {
-    if (box.clientWidth) plot.setSize({ width: box.clientWidth, height });
+    if (box.clientWidth && box.clientWidth !== plot.width) plot.setSize({ width: box.clientWidth, height });
   });
   watching.observe(box);
   return {

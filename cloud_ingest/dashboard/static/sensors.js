@@ -217,8 +217,10 @@ export async function showSensors(main, names, _me, options = {}) {
     return [Math.round(end - width), Math.round(end)];
   }
 
-  async function drawCompared(answers, mine) {
-    const told = await Promise.all(questions(shown).map((each) => source.get("current", each)));
+  const currentOf = (sensors) => Promise.all(questions(sensors).map((each) => source.get("current", each)));
+
+  async function drawCompared(answers, mine, current) {
+    const told = await current;
     if (mine !== asked) return;
     const now = told.flatMap(({ count: _, ...columns }) => rows(columns));
     const table = shown.map((each, at) => ({ ...each, ...now[at], ...answers.ofEach[at], at }));
@@ -289,11 +291,14 @@ export async function showSensors(main, names, _me, options = {}) {
     asked += 1;
     const mine = asked;
     history.replaceState(null, "", address());
+    const current = currentOf(shown);
+    current.catch(() => {}); // whoever waits for it below is told
     const answers = await readingsOf(shown, { start_ms: span[0], end_ms: span[1], points });
     if (mine !== asked) return;
     answered = answers;
     const common = {
       title: `${time(span[0])} to ${time(span[1])} UTC`,
+      width: box.clientWidth || undefined,
       height: window.innerWidth < 760 ? 260 : 380,
       range: [span[0] / 1000, span[1] / 1000],
       zoomed: (from, to) => go(from * 1000, to * 1000),
@@ -309,7 +314,7 @@ export async function showSensors(main, names, _me, options = {}) {
     fill(where, `${of} · ${count(readings)} readings · ${how}`);
     say(where.textContent);
     drawGive();
-    await drawCompared(answers, mine);
+    await drawCompared(answers, mine, current);
   }
 
   function go(from, to) {
@@ -391,7 +396,7 @@ export async function showSensors(main, names, _me, options = {}) {
       shown = shown.map((each) => all.find((one) => isSame(one, each)) || each);
       const by = last() - before;
       if (span[1] >= before && by) await go(span[0] + by, span[1] + by);
-      else await drawCompared(answered, asked);
+      else await drawCompared(answered, asked, currentOf(shown));
       drawList();
     },
     close: () => {
