@@ -4,6 +4,7 @@ With HEDGEROW_PICTURES=DIR a picture of each page is left there.
 """
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -188,6 +189,16 @@ async def numbers_are_written_in_one_way(browser: Page) -> None:
     assert said[8:] == [["0.0", "0.1", "0.3"], ["0.0", "2.5", "5.0"], [f"−10{thin}000", "0"]]
 
 
+async def lines_are_broken_where_a_value_is_missing_for_a_while(browser: Page) -> None:
+    """What is null breaks a line, and what is undefined (left out, in JSON) does not."""
+    values = [1, None, 2, *[None] * 8, 3, None, 4]
+    said = await browser.run(
+        f"import('./charts.js').then(c => c.bridged({list(range(0, 14_000, 1000))}, "
+        f"[{json.dumps(values)}], 1)[0].map(v => v === undefined ? 'bridged' : v))"
+    )
+    assert said == [1, "bridged", 2, *[None] * 8, 3, "bridged", 4]
+
+
 async def test_a_gateway_shows_history_sensors_and_place_with_numbers_written_in_one_way(
     browser: Page, tmp_path: Path
 ) -> None:
@@ -213,6 +224,8 @@ async def test_a_gateway_shows_history_sensors_and_place_with_numbers_written_in
         await browser.until(
             "document.querySelector('.spans [aria-current]').textContent === 'Week'"
         )
+        await numbers_are_written_in_one_way(browser)
+        await lines_are_broken_where_a_value_is_missing_for_a_while(browser)
         assert browser.complaints == []
 
 
