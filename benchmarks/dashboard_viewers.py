@@ -1,22 +1,27 @@
-"""How long answers of the dashboard take while many look at it.
+"""How long answers of the dashboard take while many look at it, and what they cost the server.
 
     python tests/synthetic_tables.py DIR --gateways 1000 --days 365 --sensors 50 --every-s 600
-    hedgerow dashboard --tables DIR --listen 127.0.0.1:8080
-    python -m benchmarks.dashboard_viewers http://127.0.0.1:8080 --viewers 50
+    python -m benchmarks.dashboard_viewers --tables DIR --viewers 50
 
 It is for people: a machine that does something else gives other times, so nothing is held to them.
+Processor time is of the dashboard's process alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
+import subprocess
+import sys
 import time
 from collections import defaultdict
+from collections.abc import Awaitable
 from typing import Any
 
 import aiohttp
+import psutil
 
 PAUSE_S = 0.5
 
@@ -74,15 +79,28 @@ class Viewers:
             points=points,
         )
 
-    async def chart(self, count: int, points: int) -> float:
-        """Draw so many sensors in one chart, as a browser does; returns milliseconds."""
+    async def alone(self, count: int, points: int) -> None:
+        """Draw so many sensors, an answer each, as a browser does over its six connections."""
         limited = aiohttp.TCPConnector(limit=6)
         async with aiohttp.ClientSession(connector=limited) as session:
             sensors = await self.ask(session, "sensors")
-            begun = time.perf_counter()
             all_of_them = range(min(count, len(sensors["sensor"])))
             await asyncio.gather(*(self.year(session, sensors, at, points) for at in all_of_them))
-        return (time.perf_counter() - begun) * 1000
+
+    async def together(self, count: int, points: int) -> None:
+        """Draw as many in one chart, with what they say now, as the page does."""
+        async with aiohttp.ClientSession() as session:
+            sensors = await self.ask(session, "sensors")
+            keys = list(zip(sensors["gateway"], sensors["sensor"], strict=True))[:count]
+            pairs = [each for one, other in keys for each in (("gateway", one), ("sensor", other))]
+            span = {"start_ms": min(sensors["first_ms"]), "end_ms": max(sensors["last_ms"]) + 1}
+            asked = [*pairs, *span.items(), ("points", points)]
+            for name, query in (("together", asked), ("current", pairs)):
+                begun = time.perf_counter()
+                async with session.get(f"{self._base}/api/{name}", params=query) as answer:
+                    answer.raise_for_status()
+                    await answer.json()
+                self.took_ms[name].append((time.perf_counter() - begun) * 1000)
 
 
 def told(name: str, took_ms: list[float]) -> str:
@@ -92,25 +110,66 @@ def told(name: str, took_ms: list[float]) -> str:
     return f"{name:8} {len(ordered):6} answers, p50 {p50:5.0f} ms, p95 {p95:5.0f} ms"
 
 
-async def measure(base: str, viewers: int, rounds: int) -> None:
+async def complete(base: str) -> None:
+    """Wait until all that the tables have is taken up."""
+    async with aiohttp.ClientSession() as session:
+        while True:
+            async with session.get(f"{base}/api/tables") as answer:
+                if (await answer.json())["is_complete"]:
+                    return
+            await asyncio.sleep(1)
+
+
+async def measure(base: str, server: psutil.Process, viewers: int, rounds: int) -> None:
     """Measure, and print it."""
     people = Viewers(base)
-    print(f"50 sensors in one chart: {await people.chart(50, 990):.0f} ms")
-    print(f"the same again: {await people.chart(50, 990):.0f} ms")
+
+    async def costs(what: str, work: Awaitable[Any]) -> None:
+        before, begun = server.cpu_times(), time.perf_counter()
+        await work
+        took_ms, after = (time.perf_counter() - begun) * 1000, server.cpu_times()
+        used_s = after.user + after.system - before.user - before.system
+        print(f"{what}: {took_ms:.0f} ms by the clock, {used_s * 1000:.0f} ms of the server")
+
+    await complete(base)
+    # Another number of points is another question, of which no answer is kept.
+    for points in (1000, 999, 998):
+        await costs("50 sensors of a year in one chart", people.together(50, points))
+        await costs("50 sensors of a year, an answer each", people.alone(50, points))
+    await costs("the chart once more", people.together(50, 1000))
     people.took_ms.clear()
-    await asyncio.gather(*(people.look(number, rounds) for number in range(viewers)))
+    await costs(
+        f"{viewers} viewers", asyncio.gather(*(people.look(at, rounds) for at in range(viewers)))
+    )
     print(told("all", [each for took_ms in people.took_ms.values() for each in took_ms]))
     for name, took_ms in people.took_ms.items():
         print(told(name, took_ms))
+    print(f"memory: {server.memory_info().rss >> 20} MiB; load: {os.getloadavg()[0]:.1f}")
+
+
+def served(tables: str) -> tuple[subprocess.Popen[str], str]:
+    """Start a dashboard over tables; returns its process and where it listens."""
+    command = [sys.executable, "-m", "gateway.cli", "dashboard", "--tables", tables]
+    server = subprocess.Popen(
+        [*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None
+    return server, server.stdout.readline().rpartition(": ")[2].strip().rstrip("/")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("base")
+    parser.add_argument("--tables", required=True, metavar="DIR")
     parser.add_argument("--viewers", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=6)
     options = parser.parse_args()
-    asyncio.run(measure(options.base, options.viewers, options.rounds))
+    server, base = served(options.tables)
+    try:
+        found = psutil.Process(server.pid)
+        asyncio.run(measure(base, found, options.viewers, options.rounds))
+    finally:
+        server.terminate()
+        server.wait()
 
 
 if __name__ == "__main__":

@@ -40,6 +40,16 @@ def add_dashboard(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--certificate", type=Path, metavar="FILE", help="PEM, for HTTPS")
     parser.add_argument("--key", type=Path, metavar="FILE", help="its private key, PEM")
     parser.add_argument(
+        "--tiles",
+        metavar="URL",
+        help="draw the map on tiles of this server, as https://tiles.example.org/{z}/{x}/{y}.png; "
+        "the browsers of those who look fetch them. Without it the map is a plane with a grid, "
+        "and fetches nothing",
+    )
+    parser.add_argument(
+        "--tiles-credit", metavar="TEXT", help="whose tiles they are, shown on the map"
+    )
+    parser.add_argument(
         "--export",
         type=Path,
         metavar="DIR",

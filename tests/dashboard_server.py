@@ -15,6 +15,7 @@ import aiohttp
 from argon2 import PasswordHasher
 
 from cloud_ingest.dashboard.entrance import Entrance
+from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.server import Server
 from cloud_ingest.query.lake import Lake
@@ -103,11 +104,14 @@ def entrance(has_users: bool) -> Entrance:
 
 @asynccontextmanager
 async def dashboard(
-    tables: Path, has_users: bool = False, tls: ssl.SSLContext | None = None
+    tables: Path,
+    has_users: bool = False,
+    tls: ssl.SSLContext | None = None,
+    tiles: MapTiles | None = None,
 ) -> AsyncIterator[Served]:
     """Serve tables."""
     models = Models(Lake(tables))
-    server = Server(models, entrance(has_users), tls)
+    server = Server(models, entrance(has_users), tls, tiles)
     port = await server.start("127.0.0.1", 0)
     scheme = "http" if tls is None else "https"
     try:

@@ -6,8 +6,9 @@ import asyncio
 import datetime
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
@@ -15,15 +16,19 @@ from aiohttp import web
 
 from cloud_ingest.dashboard import fleet_view, loss_view, sensors_view
 from cloud_ingest.dashboard.acknowledging import NoteError, acknowledge, checked_note
+from cloud_ingest.dashboard.asked import FARTHEST_MS, sensors, span_us
 from cloud_ingest.dashboard.asked import number as _number
 from cloud_ingest.dashboard.asked import text as _text
 from cloud_ingest.dashboard.browsers import ListeningBrowsers
 from cloud_ingest.dashboard.downloads import Downloads
 from cloud_ingest.dashboard.entrance import THE_INGEST, Entrance, Token
-from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, ApiError, harden
+from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, ApiError, Hardening
+from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.ready_answer import ReadyAnswer
+from cloud_ingest.dashboard.rollups import SensorSeries
 from cloud_ingest.dashboard.shared_answers import Question, SharedAnswers, TooManyQuestionsError
+from cloud_ingest.dashboard.together import together
 from gateway.policy.action import NOWHERE, Where
 
 READY: Final = ("fleet", "alerts", "gaps", "sensors", "moments")
@@ -32,7 +37,6 @@ WORK_MAX: Final = 64
 HOURS_MAX: Final = 24 * 7
 BEAT_S: Final = 15.0
 BODY_S: Final = 10.0
-_FARTHEST_MS: Final = 32_503_680_000_000  # the year 3000
 _Result = TypeVar("_Result")
 
 
@@ -43,19 +47,26 @@ class Api:
         models: what is shown.
         entrance: who may do what.
         browsers: who is told of changes.
-        is_secure: whether cookies are for HTTPS alone.
+        hardening: of each answer.
+        tiles: that the map is drawn on; None for none.
 
     """
 
     def __init__(
-        self, models: Models, entrance: Entrance, browsers: ListeningBrowsers, is_secure: bool
+        self,
+        models: Models,
+        entrance: Entrance,
+        browsers: ListeningBrowsers,
+        hardening: Hardening,
+        tiles: MapTiles | None,
     ) -> None:
         self._models = models
         self._entrance = entrance
         self._browsers = browsers
-        self._is_secure = is_secure
+        self._hardening = hardening
+        self._tiles = tiles
         self._threads = ThreadPoolExecutor(2, "answers")
-        self._downloads = Downloads(models, self._in_thread, is_secure)
+        self._downloads = Downloads(models, self._in_thread, hardening)
         self._answers = SharedAnswers(self._threads)
         self._writing = asyncio.Lock()
         self._waiting = 0
@@ -65,8 +76,8 @@ class Api:
         for name in READY:
             app.router.add_get(f"/api/{name}", self._ready(name))
         for name in (
-            *("me", "tables", "gateway", "history", "current", "tree", "sensor"),
-            *("readings", "latency", "slowest", "events"),
+            *("me", "tables", "tiles", "gateway", "history", "current", "tree", "sensor"),
+            *("together", "readings", "latency", "slowest", "events"),
         ):
             app.router.add_get(f"/api/{name}", getattr(self, name))
         for name in ("login", "logout", "acknowledge"):
@@ -111,6 +122,11 @@ class Api:
             }
         )
 
+    async def tiles(self, _request: web.Request) -> web.Response:
+        """Answer where the map's tiles are; null where it has none."""
+        told = None if self._tiles is None else asdict(self._tiles)
+        return web.json_response({"tiles": told})
+
     async def gateway(self, request: web.Request) -> web.Response:
         """Answer all of one gateway."""
         name = _text(request, "name")
@@ -127,48 +143,56 @@ class Api:
         return await self._kept(request, asked, lambda: known.of(name, hours))
 
     async def current(self, request: web.Request) -> web.Response:
-        """Answer what the sensors of a gateway say now, or one of them."""
-        gateway, sensor = _text(request, "gateway"), request.query.get("sensor")
-        models = self._models
-        found = [
-            each
-            for each in models.series_of.get(gateway, ())
-            if sensor is None or each.sensor == sensor
-        ]
+        """Answer what the sensors of a gateway say now, or some, each named with its gateway."""
+        gateway, models = _text(request, "gateway"), self._models
+        found: Sequence[SensorSeries]
+        if "sensor" in request.query:
+            found = sensors(request, models.series)
+            names: Sequence[str] = _names(found)
+        else:
+            found, names = models.series_of.get(gateway, ()), [gateway]
         return await self._kept(
             request,
-            self._asked("current", "telemetry", gateway, sensor),
+            self._asked("current", "telemetry", *names),
             lambda: sensors_view.current(models.rollups, models.latest, found),
         )
 
     async def tree(self, request: web.Request) -> web.Response:
         """Answer the tree at a moment: as it was when it last changed before that."""
         tree = self._models.tree
-        since_ms = tree.last_change_ms(_number(request, "time_ms", 0, _FARTHEST_MS))
+        since_ms = tree.last_change_ms(_number(request, "time_ms", 0, FARTHEST_MS))
         asked = self._asked("tree", "topology", since_ms)
         return await self._kept(request, asked, lambda: tree.at(since_ms))
 
     async def sensor(self, request: web.Request) -> web.Response:
         """Answer the readings of a sensor."""
-        key = _text(request, "gateway"), _text(request, "sensor")
-        series = self._models.series.get(key)
-        if series is None:
-            raise ApiError(HTTPStatus.NOT_FOUND, f"sensor: {key[0]!r} has no sensor {key[1]!r}")
-        start = _number(request, "start_ms", -_FARTHEST_MS, _FARTHEST_MS) * 1000
-        end = _number(request, "end_ms", -_FARTHEST_MS, _FARTHEST_MS) * 1000
+        series = sensors(request, self._models.series)
+        if len(series) > 1:
+            raise ApiError(HTTPStatus.BAD_REQUEST, "sensor: one alone; ask /api/together for more")
+        start, end = span_us(request)
         points = _number(request, "points", 2, sensors_view.POINTS_MAX)
-        if end <= start:
-            raise ApiError(HTTPStatus.BAD_REQUEST, "end_ms: not after start_ms")
         rollups = self._models.rollups
         return await self._kept(
             request,
-            self._asked("sensor", "telemetry", *key, start, end, points),
-            lambda: sensors_view.window(rollups, series, start, end, points),
+            self._asked("sensor", "telemetry", *_names(series), start, end, points),
+            lambda: sensors_view.window(rollups, series[0], start, end, points),
+        )
+
+    async def together(self, request: web.Request) -> web.Response:
+        """Answer the readings of several sensors, on one grid of time."""
+        series = sensors(request, self._models.series)
+        start, end = span_us(request)
+        points = _number(request, "points", 2, sensors_view.POINTS_MAX)
+        rollups = self._models.rollups
+        return await self._kept(
+            request,
+            self._asked("together", "telemetry", *_names(series), start, end, points),
+            lambda: together(rollups, series, start, end, points),
         )
 
     async def readings(self, request: web.Request) -> web.StreamResponse:
         """Send readings as a file, for as long as the visitor may see them."""
-        return await self._downloads.answer(request, lambda: self._may_read(request), _FARTHEST_MS)
+        return await self._downloads.answer(request, lambda: self._may_read(request))
 
     async def latency(self, request: web.Request) -> web.Response:
         """Answer how long messages took, of all gateways or of one."""
@@ -191,7 +215,7 @@ class Api:
         if listening is None:
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "too many browsers listen already")
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        harden(answer, self._is_secure)
+        self._hardening.apply(answer)
         try:
             await answer.prepare(request)
             await answer.write(b"retry: 3000\n: connected\n\n")
@@ -248,7 +272,12 @@ class Api:
             raise ApiError(*_NOT_LOGGED_IN[done])
         answer = web.json_response({})
         answer.set_cookie(
-            COOKIE, done.text, path="/", httponly=True, samesite="Strict", secure=self._is_secure
+            COOKIE,
+            done.text,
+            path="/",
+            httponly=True,
+            samesite="Strict",
+            secure=self._hardening.is_secure,
         )
         return answer
 
@@ -287,6 +316,10 @@ _NOT_LOGGED_IN: Final = {
     "later": (HTTPStatus.TOO_MANY_REQUESTS, "too many attempts; wait ten seconds"),
     "forbidden": (HTTPStatus.FORBIDDEN, "the policy does not let you see the dashboard"),
 }
+
+
+def _names(found: Sequence[SensorSeries]) -> list[str]:
+    return [name for each in found for name in (each.gateway, each.sensor)]
 
 
 def _is_gone(request: web.Request) -> bool:

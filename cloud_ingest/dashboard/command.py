@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cloud_ingest.dashboard.entrance import Entrance
 from cloud_ingest.dashboard.export import export
+from cloud_ingest.dashboard.map_tiles import MapTiles, TilesError
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.server import Server
 from cloud_ingest.query.lake import Lake, LakeError
@@ -40,6 +41,7 @@ class _Opening:
     entrance: Entrance
     access: _AccessFiles
     tls: ssl.SSLContext | None
+    tiles: MapTiles | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,21 @@ def _opening(options: argparse.Namespace) -> _Opening:
             f"--listen: {host} is reached from elsewhere: it needs --passwords, --certificate "
             "and --key"
         )
-    return _Opening(host, port, Entrance(policy, passwords), access, tls)
+    tiles = _tiles(options.tiles, options.tiles_credit)
+    if tls is not None and tiles is not None and not tiles.url.startswith("https:"):
+        raise ArgumentError("--tiles: a page over HTTPS shows tiles from https://... alone")
+    return _Opening(host, port, Entrance(policy, passwords), access, tls, tiles)
+
+
+def _tiles(url: str | None, credit: str | None) -> MapTiles | None:
+    if url is None:
+        if credit is not None:
+            raise ArgumentError("--tiles-credit: says whose tiles they are; --tiles says which")
+        return None
+    try:
+        return MapTiles.parse(url, credit or "")
+    except TilesError as error:
+        raise ArgumentError(f"--tiles: {error}") from error
 
 
 def _rules(file: Path | None) -> PolicyRules:
@@ -133,7 +149,7 @@ def _listen(text: str) -> tuple[str, int]:
 
 
 async def _serve(lake: Lake, opening: _Opening) -> int:
-    server = Server(Models(lake), opening.entrance, opening.tls)
+    server = Server(Models(lake), opening.entrance, opening.tls, opening.tiles)
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)

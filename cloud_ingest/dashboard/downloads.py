@@ -9,14 +9,12 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from cloud_ingest.dashboard import readings_file
-from cloud_ingest.dashboard.asked import number
-from cloud_ingest.dashboard.guarded import ApiError, harden
+from cloud_ingest.dashboard import asked, readings_file
+from cloud_ingest.dashboard.guarded import ApiError, Hardening
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.readings_file import (
     CONTENT_TYPES,
     FORMS,
-    SENSORS_MAX,
     TooManyReadingsError,
     WantedReadings,
 )
@@ -35,18 +33,18 @@ class Downloads:
     Args:
         models: what is shown.
         in_thread: runs what takes long.
-        is_secure: whether it is HTTPS.
+        hardening: of each answer.
 
     """
 
-    def __init__(self, models: Models, in_thread: InThread, is_secure: bool) -> None:
+    def __init__(self, models: Models, in_thread: InThread, hardening: Hardening) -> None:
         self._models = models
         self._in_thread = in_thread
-        self._is_secure = is_secure
+        self._hardening = hardening
         self._running = 0
 
     async def answer(
-        self, request: web.Request, may_go_on: Callable[[], bool], farthest_ms: int
+        self, request: web.Request, may_go_on: Callable[[], bool]
     ) -> web.StreamResponse:
         """Send the readings of some sensors as a file.
 
@@ -54,10 +52,10 @@ class Downloads:
             request: its query has ``gateway`` and ``sensor`` once or several times, ``start_ms``,
                 ``end_ms`` and ``form``.
             may_go_on: whether who asks may still read; it is asked before each piece.
-            farthest_ms: of a time that is asked for, before and after 1970.
 
         """
-        wanted = self._wanted(request, farthest_ms)
+        series = asked.sensors(request, self._models.series)
+        wanted = WantedReadings(series, *asked.span_us(request))
         form = next((each for each in FORMS if each == request.query.get("form")), None)
         if form is None:
             raise ApiError(HTTPStatus.BAD_REQUEST, f"form: none of {', '.join(FORMS)}")
@@ -76,30 +74,11 @@ class Downloads:
                     "Content-Disposition": f'attachment; filename="readings.{form}"',
                 }
             )
-            harden(answer, self._is_secure)
+            self._hardening.apply(answer)
             await self._send(request, answer, found, may_go_on)
             return answer
         finally:
             self._running -= 1
-
-    def _wanted(self, request: web.Request, farthest_ms: int) -> WantedReadings:
-        gateways = request.query.getall("gateway", [])
-        sensors = request.query.getall("sensor", [])
-        if not 1 <= len(sensors) <= SENSORS_MAX or len(gateways) != len(sensors):
-            why = f"sensor: 1 to {SENSORS_MAX}, each with its gateway"
-            raise ApiError(HTTPStatus.BAD_REQUEST, why)
-        found = []
-        for key in dict.fromkeys(zip(gateways, sensors, strict=True)):
-            series = self._models.series.get(key)
-            if series is None:
-                why = f"sensor: {key[0][:200]!r} has no sensor {key[1][:200]!r}"
-                raise ApiError(HTTPStatus.NOT_FOUND, why)
-            found.append(series)
-        start = number(request, "start_ms", -farthest_ms, farthest_ms) * 1000
-        end = number(request, "end_ms", -farthest_ms, farthest_ms) * 1000
-        if end <= start:
-            raise ApiError(HTTPStatus.BAD_REQUEST, "end_ms: not after start_ms")
-        return WantedReadings(found, start, end)
 
     async def _send(
         self,

@@ -75,6 +75,7 @@ def kept_answers(models: Models, made_ms: int) -> dict[str, Any]:
         "made_ms": made_ms,
         "answers": {
             **{name: msgspec.Raw(models.answers[name].body) for name in ready},
+            "tiles": {"tiles": None},
             "slowest": loss_view.slowest(models.rollups, HOURS),
             "tables": {
                 "versions": models.versions,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -16,11 +17,11 @@ from gateway.console.host_field import names_this_machine
 from gateway.policy.principal import Principal
 
 COOKIE: Final = "hedgerow_dashboard"
-HEADERS: Final[Mapping[str, str]] = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src {images}; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final[Mapping[str, str]] = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -47,12 +48,36 @@ class ApiError(Exception):
         self.why = why
 
 
-def guard(entrance: Entrance, is_secure: bool) -> Callable[..., Awaitable[web.StreamResponse]]:
+@dataclass(frozen=True, slots=True)
+class Hardening:
+    """What every answer tells browsers not to do.
+
+    Attributes:
+        is_secure: whether it is HTTPS.
+        images: from which other place pictures may come, as a content security policy names it;
+            empty for none.
+
+    """
+
+    is_secure: bool
+    images: str = ""
+
+    def apply(self, answer: web.StreamResponse) -> None:
+        """Set the headers that every answer has."""
+        answer.headers.update(_HEADERS)
+        images = f"'self' {self.images}".rstrip()
+        answer.headers["Content-Security-Policy"] = _POLICY.format(images=images)
+        answer.headers.setdefault("Cache-Control", "no-store")
+        if self.is_secure:
+            answer.headers["Strict-Transport-Security"] = "max-age=31536000"
+
+
+def guard(entrance: Entrance, hardening: Hardening) -> Callable[..., Awaitable[web.StreamResponse]]:
     """Make the middleware that checks each request and hardens each answer.
 
     Args:
         entrance: decides who may ask.
-        is_secure: whether it is HTTPS.
+        hardening: of each answer.
 
     """
 
@@ -74,18 +99,10 @@ def guard(entrance: Entrance, is_secure: bool) -> Callable[..., Awaitable[web.St
     async def middleware(request: web.Request, handler: _Handler) -> web.StreamResponse:
         answer = await checked(request, handler)
         if not answer.prepared:
-            harden(answer, is_secure)
+            hardening.apply(answer)
         return answer
 
     return middleware
-
-
-def harden(answer: web.StreamResponse, is_secure: bool) -> None:
-    """Set the headers that every answer has."""
-    answer.headers.update(HEADERS)
-    answer.headers.setdefault("Cache-Control", "no-store")
-    if is_secure:
-        answer.headers["Strict-Transport-Security"] = "max-age=31536000"
 
 
 def _allowed(request: web.Request, entrance: Entrance) -> Principal:

@@ -22,7 +22,6 @@ CONTENT_TYPES: Final[Mapping[Form, str]] = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
-SENSORS_MAX: Final = 6
 ROWS_MAX: Final = 2_000_000
 _BUCKET_US: Final = BUCKET_S * 1_000_000
 _COUNTED: Final = """
@@ -137,11 +136,11 @@ def _made(rollups: Rollups, wanted: WantedReadings, form: Form, rows_max: int) -
     left = rows_max
     start, end = (_moment(each) for each in (wanted.start_us, wanted.end_us))
     for series in wanted.series:
-        for day in rollups.days_of(series.number, wanted.start_us, wanted.end_us):
+        for day in rollups.days_of([series.number], wanted.start_us, wanted.end_us):
             files = rollups.dataset("telemetry", [day])
             if files is None:
                 continue
-            read = partial(readings, files, series.sensor, series.gateway, start, end)
+            read = partial(readings, files, [series.sensor], [series.gateway], start, end)
             table = rollups.lake.guarded("telemetry", read)
             left -= table.num_rows
             if left < 0:

@@ -236,12 +236,12 @@ class Rollups:
         )
         return [SensorSeries(*row) for row in found]
 
-    def days_of(self, number: int, start_us: int, end_us: int) -> list[str]:
-        """Return the days whose files have readings of a series in a span of time."""
+    def days_of(self, numbers: Sequence[int], start_us: int, end_us: int) -> list[str]:
+        """Return the days whose files have readings of any of some series in a span of time."""
         found = self.rows(
-            "SELECT CAST(day AS VARCHAR) FROM spans WHERE series = ? AND first_us < ? "
-            "AND last_us >= ? ORDER BY day",
-            number,
+            "SELECT DISTINCT CAST(day AS VARCHAR) FROM spans "
+            "WHERE series IN (SELECT unnest(?)) AND first_us < ? AND last_us >= ?",
+            list(numbers),
             end_us,
             start_us,
         )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from cloud_ingest.dashboard.day_rows import FAR
@@ -21,6 +24,7 @@ CURRENT_MAX: Final = 500
 HOURS: Final = 24
 HOUR_US: Final = 3_600_000_000
 _BUCKET_US: Final = BUCKET_S * 1_000_000
+_EXACT: Final = 22
 _HOURLY: Final = """
 SELECT series, begin_us(bucket) // ? AS hour, sum(total) / sum(readings)
 FROM readings WHERE series IN (SELECT unnest(?)) AND bucket >= ? GROUP BY 1, 2
@@ -103,41 +107,91 @@ def window(
         ValueError: the span is empty, or there are too few or too many points.
 
     """
+    steps = steps_of(start_us, end_us, points)
+    if steps is None:
+        return _near(rollups, series, start_us, end_us, points)
+    begin_us, step_us = steps.begin_us, steps.step_us
+    first, last = begin_us // _BUCKET_US, end_us // _BUCKET_US
+    statement = _GROUPED.format(table=steps.table)
+    found = rollups.arrays(statement, begin_us, step_us, series.number, first, last)
+    times_us = begin_us + found["place"].astype(np.int64) * step_us + step_us // 2
+    return _told("parts", step_us, times_us, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Equal parts of a span of time, of whole quarters of an hour.
+
+    Attributes:
+        begin_us: of the first, microseconds since 1970.
+        step_us: how long each is.
+        table: of `Rollups`, which has them in the fewest rows.
+
+    """
+
+    begin_us: int
+    step_us: int
+    table: str
+
+
+def steps_of(start_us: int, end_us: int, points: int) -> Steps | None:
+    """Return the parts of a span of time, None where the readings themselves are to be read.
+
+    Args:
+        start_us: microseconds since 1970.
+        end_us: exclusive; after the start.
+        points: so many parts about.
+
+    Raises:
+        ValueError: the span is empty, or there are too few or too many points.
+
+    """
     if end_us <= start_us:
         raise ValueError(f"end: {end_us} us is not after start, {start_us} us")
     if not 2 <= points <= POINTS_MAX:
         raise ValueError(f"points: {points} is not 2 to {POINTS_MAX}")
     part_us = (end_us - start_us) / points
     if part_us < _BUCKET_US and end_us - start_us < NEAR_US:
-        return _near(rollups, series, start_us, end_us, points)
+        return None
     wide = max(1, -(-int(part_us) // _BUCKET_US))
     # Where it makes parts no more than half as long again, a twelfth of the rows does.
     is_far = wide > 2 * FAR
     step_us = (-(-wide // FAR) * FAR if is_far else wide) * _BUCKET_US
-    begin_us = start_us // step_us * step_us
-    first, last = begin_us // _BUCKET_US, end_us // _BUCKET_US
-    statement = _GROUPED.format(table="far" if is_far else "readings")
-    found = rollups.arrays(statement, begin_us, step_us, series.number, first, last)
-    times_us = begin_us + found["place"].astype(np.int64) * step_us + step_us // 2
-    return _told("parts", step_us, times_us, found)
+    return Steps(start_us // step_us * step_us, step_us, "far" if is_far else "readings")
+
+
+def usable(
+    rollups: Rollups, found: Sequence[SensorSeries], start_us: int, end_us: int
+) -> pa.Table | None:
+    """Return the readings of sensors in a span, but those that are bad or no number.
+
+    Returns:
+        `frame`'s columns, in the order of time; None where no file has any.
+
+    Raises:
+        LakeError: the table can't be read.
+
+    """
+    days = rollups.days_of([each.number for each in found], start_us, end_us)
+    dataset = rollups.dataset("telemetry", days)
+    if dataset is None:
+        return None
+    sensors = list(dict.fromkeys(each.sensor for each in found))
+    gateways = list(dict.fromkeys(each.gateway for each in found))
+    start, end = _moment(start_us), _moment(end_us)
+    read = partial(readings, dataset, sensors, gateways, start, end)
+    rows = rollups.lake.guarded("telemetry", read)
+    is_bad = pc.equal(pc.fill_null(rows["quality"], ""), "bad")
+    return rows.filter(pc.and_(pc.is_valid(rows["value"]), pc.invert(is_bad)))
 
 
 def _near(
     rollups: Rollups, series: SensorSeries, start_us: int, end_us: int, points: int
 ) -> dict[str, Any]:
-    days = rollups.days_of(series.number, start_us, end_us)
-    dataset = rollups.dataset("telemetry", days)
-    if dataset is None:
+    kept = usable(rollups, [series], start_us, end_us)
+    if kept is None:
         none = np.array([])
         return _told("readings", 0, none, {"low": none, "high": none, "mean": none})
-    found = rollups.lake.guarded(
-        "telemetry",
-        lambda: readings(
-            dataset, series.sensor, series.gateway, _moment(start_us), _moment(end_us)
-        ),
-    )
-    is_bad = pc.equal(pc.fill_null(found["quality"], ""), "bad")
-    kept = found.filter(pc.and_(pc.is_valid(found["value"]), pc.invert(is_bad)))
     times_us = kept["time"].cast("int64").to_numpy()
     values = kept["value"].to_numpy()
     if len(times_us) <= points:
@@ -157,24 +211,54 @@ def parts(times_us: Any, values: Any, start_us: int, end_us: int, count: int) ->
 
     """
     step_us = (end_us - start_us) / count
-    place = np.minimum(((times_us - start_us) / step_us).astype(np.int64), count - 1)
+    found = grouped(times_us, values, start_us, step_us)
+    return _told("parts", step_us, start_us + (found["place"] + 0.5) * step_us, found)
+
+
+def grouped(times_us: Any, values: Any, begin_us: int, step_us: float) -> dict[str, Any]:
+    """Return readings, in the order of time, as equal parts: their ``place``, ``low``, ``high``...
+
+    Returns:
+        columns of numpy; ``total`` and ``readings`` are sums, ``mean`` is one by the other. Parts
+        without a reading are left out.
+
+    """
+    place = ((times_us - begin_us) / step_us).astype(np.int64)
     first = np.flatnonzero(np.diff(place, prepend=-1))
-    found = {
-        "low": np.minimum.reduceat(values, first),
-        "high": np.maximum.reduceat(values, first),
-        "mean": np.add.reduceat(values, first) / np.diff(first, append=len(values)),
+    total = np.add.reduceat(values, first) if len(first) else values
+    many = np.diff(first, append=len(values))
+    return {
+        "place": place[first],
+        "low": np.minimum.reduceat(values, first) if len(first) else values,
+        "high": np.maximum.reduceat(values, first) if len(first) else values,
+        "total": total,
+        "readings": many,
+        "mean": total / many,
     }
-    return _told("parts", step_us, start_us + (place[first] + 0.5) * step_us, found)
 
 
 def _told(kind: str, step_us: float, times_us: Any, found: Mapping[str, Any]) -> dict[str, Any]:
-    columns = {name: np.asarray(found[name], float) for name in ("low", "high", "mean")}
     return {
         "kind": kind,
         "part_s": step_us / 1e6,
         "time_ms": (np.asarray(times_us) // 1000).astype(np.int64).tolist(),
-        **{name: [float(f"{value:.6g}") for value in column] for name, column in columns.items()},
+        **{name: rounded(found[name]).tolist() for name in ("low", "high", "mean")},
     }
+
+
+def rounded(values: Any) -> Any:
+    """Return numbers with the six digits that a chart shows; what is no number stays as it is."""
+    found = np.asarray(values, float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        places = 5 - np.floor(np.log10(np.abs(found)))
+        # Powers of ten up to 10^22 are exact: small numbers are multiplied, large ones divided.
+        finer, coarser = (10.0 ** np.clip(each, 0, _EXACT) for each in (places, -places))
+        short = np.where(
+            places >= 0, np.round(found * finer) / finer, np.round(found / coarser) * coarser
+        )
+    for at in np.argwhere(np.isfinite(found) & (np.abs(places) > _EXACT) & (found != 0)):
+        short[tuple(at)] = float(f"{found[tuple(at)]:.6g}")
+    return np.where(np.isfinite(found), short, found)
 
 
 def _moment(at_us: int) -> datetime.datetime:

@@ -16,7 +16,8 @@ from cloud_ingest.dashboard.api import Api
 from cloud_ingest.dashboard.browsers import ListeningBrowsers
 from cloud_ingest.dashboard.connections import BrowserConnections
 from cloud_ingest.dashboard.entrance import Entrance
-from cloud_ingest.dashboard.guarded import guard
+from cloud_ingest.dashboard.guarded import Hardening, guard
+from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.dashboard.models import Models
 
 BODY_BYTES_MAX: Final = 16 * 1024
@@ -42,16 +43,24 @@ class Server:
         models: what is shown.
         entrance: who may see it.
         tls: for HTTPS; None for HTTP.
+        tiles: that the map is drawn on; None for none.
 
     """
 
-    def __init__(self, models: Models, entrance: Entrance, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        models: Models,
+        entrance: Entrance,
+        tls: ssl.SSLContext | None,
+        tiles: MapTiles | None = None,
+    ) -> None:
+        hardening = Hardening(tls is not None, "" if tiles is None else tiles.source)
         self._models = models
         self.browsers = ListeningBrowsers()
         """Who is told of changes."""
-        self._api = Api(models, entrance, self.browsers, tls is not None)
+        self._api = Api(models, entrance, self.browsers, hardening, tiles)
         app = web.Application(
-            middlewares=[guard(entrance, tls is not None)], client_max_size=BODY_BYTES_MAX
+            middlewares=[guard(entrance, hardening)], client_max_size=BODY_BYTES_MAX
         )
         self._api.add_to(app)
         for path, body in static_files().items():

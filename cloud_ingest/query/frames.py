@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 import pyarrow as pa
@@ -63,7 +63,8 @@ def frame(
     if begin is not None and until is not None and until < begin:
         raise ValueError(f"end: {until} is before start, {begin}")
     lake = tables if isinstance(tables, Lake) else Lake(tables, storage_options)
-    found = readings(required(lake, "telemetry"), sensor, gateway, begin, until)
+    gateways = () if gateway is None else (gateway,)
+    found = readings(required(lake, "telemetry"), (sensor,), gateways, begin, until)
     if as_ == "polars":
         import polars  # noqa: PLC0415  # of use here alone
 
@@ -75,24 +76,24 @@ def frame(
 
 def readings(
     telemetry: Any,
-    sensor: str,
-    gateway: str | None,
+    sensors: Sequence[str],
+    gateways: Sequence[str],
     start: datetime.datetime | None,
     end: datetime.datetime | None,
 ) -> pa.Table:
-    """What `frame` returns, of a dataset.
+    """Return what `frame` does, of a dataset, and of one or several sensors.
 
     Args:
         telemetry: the dataset.
-        sensor: see `frame`, as the others.
-        gateway: None for all.
+        sensors: their names at their gateways; at least one.
+        gateways: of these all that have a sensor of such a name; none for all gateways.
         start: with a zone, or None.
         end: with a zone, or None.
 
     """
     field = pc.field
-    is_named = (field("sensor") == sensor) | (
-        field("sensor").is_null() & (field("topic") == sensor)
+    is_named = _is_one_of("sensor", sensors) | (
+        field("sensor").is_null() & _is_one_of("topic", sensors)
     )
     is_pack = field("measurements").is_valid()
     if start is not None:
@@ -105,18 +106,24 @@ def readings(
             by_origin = field("device_time").is_null() & is_in(field("origin_time"), at)
             is_named &= is_in(field("device_time"), at) | by_origin
     wanted = is_named | is_pack
-    if gateway is not None:
-        wanted &= field("origin") == gateway
+    if gateways:
+        wanted &= _is_one_of("origin", gateways)
     rows = telemetry.to_table(columns=list(_READ), filter=wanted)
     has_several = pc.is_valid(rows["measurements"])
     single = _named(rows.filter(pc.invert(has_several)))
     packs = _opened(rows.filter(has_several))
     found = pa.concat_tables([single, packs]) if packs.num_rows else single
-    keep = pc.equal(found["sensor"], sensor)
+    keep = pc.is_in(found["sensor"], value_set=pa.array(sensors, pa.string()))
     for moment, is_in in ((start, pc.greater_equal), (end, pc.less)):
         if moment is not None:
             keep = pc.and_(keep, is_in(found["time"], pa.scalar(moment, TIME)))
     return found.filter(keep).sort_by([("time", "ascending"), ("gateway", "ascending")])
+
+
+def _is_one_of(column: str, names: Sequence[str]) -> pc.Expression:
+    field = pc.field(column)
+    # Files are passed over by their statistics where there is one name.
+    return field == names[0] if len(names) == 1 else field.isin(list(names))
 
 
 def _named(rows: pa.Table) -> pa.Table:

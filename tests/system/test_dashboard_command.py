@@ -123,6 +123,8 @@ def test_sighup_reads_access_again_and_what_is_wrong_leaves_that_of_before(tmp_p
         (("--certificate", "x.pem"), "--certificate, --key"),
         (("--passwords", "nowhere"), "nowhere: No such file or directory"),
         (("--access", "nowhere.toml"), "nowhere.toml: No such file or directory"),
+        (("--tiles", "https://tiles.example.org/"), "--tiles: 'https://tiles.example.org/': {z}"),
+        (("--tiles-credit", "Maps"), "--tiles-credit"),
     ],
 )
 def test_a_wrong_argument_is_one_line(arguments: tuple[str, ...], named: str) -> None:

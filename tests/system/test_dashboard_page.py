@@ -3,17 +3,22 @@
 With HEDGEROW_PICTURES=DIR a picture of each page is left there.
 """
 
+import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from chromium import Page, page
 from dashboard_server import complete, dashboard
 from synthetic_tables import ALERTS, NOW, TELEMETRY, Fleet, put, rows, write_readings
 
 from cloud_ingest.dashboard.export import export
+from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.query.lake import Lake
 
 pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow, pytest.mark.drawn(6)]
@@ -184,6 +189,16 @@ async def numbers_are_written_in_one_way(browser: Page) -> None:
     assert said[8:] == [["0.0", "0.1", "0.3"], ["0.0", "2.5", "5.0"], [f"−10{thin}000", "0"]]
 
 
+async def lines_are_broken_where_a_value_is_missing_for_a_while(browser: Page) -> None:
+    """What is null breaks a line, and what is undefined (left out, in JSON) does not."""
+    values = [1, None, 2, *[None] * 8, 3, None, 4]
+    said = await browser.run(
+        f"import('./charts.js').then(c => c.bridged({list(range(0, 14_000, 1000))}, "
+        f"[{json.dumps(values)}], 1)[0].map(v => v === undefined ? 'bridged' : v))"
+    )
+    assert said == [1, "bridged", 2, *[None] * 8, 3, "bridged", 4]
+
+
 async def test_a_gateway_shows_history_sensors_and_place_with_numbers_written_in_one_way(
     browser: Page, tmp_path: Path
 ) -> None:
@@ -209,6 +224,8 @@ async def test_a_gateway_shows_history_sensors_and_place_with_numbers_written_in
         await browser.until(
             "document.querySelector('.spans [aria-current]').textContent === 'Week'"
         )
+        await numbers_are_written_in_one_way(browser)
+        await lines_are_broken_where_a_value_is_missing_for_a_while(browser)
         assert browser.complaints == []
 
 
@@ -235,6 +252,55 @@ async def test_sensors_are_compared_and_the_address_has_what_is_shown(
         assert '"hall/a"' in answer
         assert '"hall/b"' in answer
         assert browser.complaints == []
+
+
+@asynccontextmanager
+async def tile_server() -> AsyncIterator[tuple[str, list[str]]]:
+    """Where it is, and the paths that it was asked for."""
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        green = """<svg xmlns="http://www.w3.org/2000/svg" width="256" height="256">
+            <rect width="256" height="256" fill="#cfe3c6" stroke="#88a"/></svg>"""
+        return web.Response(text=green, content_type="image/svg+xml")
+
+    app = web.Application()
+    app.router.add_get("/{z}/{x}/{y}.svg", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}", asked
+    finally:
+        await runner.cleanup()
+
+
+async def test_the_map_lies_on_tiles_where_a_server_of_them_is_set(
+    browser: Page, tmp_path: Path
+) -> None:
+    Fleet(30).write(tmp_path)
+    async with tile_server() as (base, asked):
+        tiles = MapTiles.parse(f"{base}/{{z}}/{{x}}/{{y}}.svg", "Maps <b>by</b> nobody")
+        async with dashboard(tmp_path, tiles=tiles) as served:
+            await complete(served)
+            await browser.go(f"{served.base}/#/map")
+            await browser.until("document.querySelectorAll('.map-tiles image').length >= 6")
+            credit = "document.querySelector('.map-credit').textContent"
+            assert await browser.run(credit) == "Maps <b>by</b> nobody"
+            assert not await browser.run("document.querySelector('.map-lines')")
+            while len(asked) < 6:
+                await asyncio.sleep(0.02)
+            # Amsterdam, of which anybody's map says which tile it is, in the window's middle.
+            found = await browser.run(
+                "import('./map_plane.js').then(p => p.tilesIn(p.placed([{latitude: 52.379, "
+                "longitude: 4.9}]), {scale: 256 * 1024 / (2 * Math.PI * 6378137) / "
+                "Math.cos(52.379 * Math.PI / 180), x: 0, y: 0}, 2, 2))"
+            )
+            assert [(tile["z"], tile["x"], tile["y"]) for tile in found] == [(10, 525, 336)]
+            await picture(browser, "map-tiles")
+            assert browser.complaints == []
 
 
 async def test_names_that_are_markup_stay_text(browser: Page, tmp_path: Path) -> None:
@@ -322,3 +388,32 @@ async def test_a_copy_is_opened_from_its_folder(browser: Page, tmp_path: Path) -
         await browser.until(is_ready)
         assert "Copy of 2026-11-20" in await browser.run("document.body.innerText")
     assert browser.complaints == []
+
+
+async def test_fifty_sensors_are_drawn_in_one_chart_and_pointed_at_in_its_list(
+    browser: Page, tmp_path: Path
+) -> None:
+    sensors = [f"hall/temperature-{number:02d}" for number in range(50)]
+    write_readings(tmp_path, "gw-root", [*sensors, "yard"], 3, 3600)
+    async with dashboard(tmp_path) as served:
+        await complete(served)
+        await browser.go(f"{served.base}/#/sensors/gw-root/yard")
+        await browser.until("document.querySelector('.uplot canvas')")
+        await browser.run("document.querySelector('.explorer input').focus()")
+        await browser.write("hall")
+        all_of_them = "document.querySelector('.compare-all')"
+        await browser.until(f"{all_of_them}.textContent.includes('these 50')")
+        await browser.run(f"{all_of_them}.click()")
+        await browser.until("document.querySelectorAll('.compared tbody tr').length === 50")
+        await browser.until("document.querySelectorAll('.compared .swatch').length === 50")
+        drawn = "performance.getEntriesByType('resource').filter(e => e.name.includes('together'))"
+        assert await browser.run(f"{drawn}.length") == 1
+        await picture(browser, "sensors-fifty")
+        await browser.look(360, 480)
+        await browser.go(await browser.run("location.href"))
+        await browser.until("document.querySelectorAll('.compared tbody tr').length === 50")
+        assert await browser.run("scrollY") == 0
+        await browser.look(1280, 800)
+        row = "document.querySelectorAll('.compared tbody tr')[7]"
+        await browser.run(f"{row}.dispatchEvent(new MouseEvent('mouseover', {{bubbles: true}}))")
+        assert browser.complaints == []

@@ -22,6 +22,9 @@ PAGES = {
     "map": "document.querySelectorAll('.map-mark').length",
     "gateway/gw-root": "document.querySelectorAll('.uplot canvas').length > 1",
     "sensors": "document.querySelector('.uplot canvas')",
+    "sensors/gw-root/hall%2Ftemperature/gw-root/yard%2Ftemperature/gw-root/roof%2Ftemperature": (
+        "document.querySelectorAll('.compared tbody tr').length === 3"
+    ),
     "alerts": "document.querySelector('.alerts li')",
     "loss": "document.querySelectorAll('.uplot canvas').length === 4",
 }
@@ -33,8 +36,11 @@ async def test_pages_of_a_fleet_of_any_size_fit_a_desk_and_a_hand_in_both_themes
 ) -> None:
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     tables = tmp_path / "tables"
-    Fleet(count, now=now).write(tables, changes=min(60, 2 * count))
-    for table in readings("gw-root", ["hall/temperature", "yard/temperature"], 4, 300, now):
+    fleet = Fleet(count, now=now)
+    fleet.write(tables, changes=min(60, 2 * count))
+    put(tables, "telemetry", fleet.statuses("gw-root", hours=30, every_minutes=15))
+    sensors = [f"{place}/temperature" for place in ("hall", "yard", "roof", "cellar", "kiln")]
+    for table in readings("gw-root", sensors, 4, 300, now):
         put(tables, "telemetry", table)
     kept = os.environ.get("HEDGEROW_PICTURES")
     folder = Path(kept) if kept else tmp_path / "pictures"
@@ -49,6 +55,7 @@ async def test_pages_of_a_fleet_of_any_size_fit_a_desk_and_a_hand_in_both_themes
                     await browser.until(is_ready)
                     is_in_width = "document.documentElement.scrollWidth <= innerWidth"
                     assert await browser.run(is_in_width), (name, size)
-                    shown = f"{name.partition('/')[0]}-{count}-{size}-{theme}.png"
+                    page_name = "compared" if "yard" in name else name.partition("/")[0]
+                    shown = f"{page_name}-{count}-{size}-{theme}.png"
                     await browser.picture(folder / shown)
         assert browser.complaints == []

@@ -4,6 +4,7 @@ import { colour } from "./theme_switch.js";
 import { measured, number, ticks, time } from "./words.js";
 
 const INKS = ["ink-1", "ink-2", "ink-3", "ink-4", "ink-5", "ink-6", "ink-7", "ink-8"];
+const DASHES = [undefined, [8, 4], [2, 3], [12, 4, 2, 4], [5, 2], [2, 6], [9, 2, 2, 2, 2, 2]];
 const BYTES = ["B", "kB", "MB", "GB", "TB"];
 
 // A value missing for a while is a gap in the line, not a line across it.
@@ -24,9 +25,27 @@ export function broken(times_ms, columns, part_s, parts = 3.5) {
   return [times, ...found];
 }
 
-/** Several tables of times and values as one; a time that one of them lacks breaks no line. */
+/** Several tables of times and values as one. */
 export function joined(tables) {
   return window.uPlot.join(tables);
+}
+
+/** Columns on one grid of times: a value that is missing breaks no line, unless it is for a while. */
+export function bridged(times_ms, columns, part_s, parts = 3.5) {
+  return columns.map((column) => {
+    const known = [];
+    for (let at = 0; at < column.length; at += 1) if ((column[at] ?? null) !== null) known.push(at);
+    const far = (one) => (times_ms[known[one]] - times_ms[known[one - 1]]) / 1000;
+    // Who says something more seldom than the grid has parts is not silent between two readings.
+    const apart = known.map((_, one) => (one ? far(one) : 0)).sort((one, other) => one - other);
+    const most = parts * Math.max(part_s, apart[Math.floor(apart.length / 2)] || 0);
+    const found = column.map((value) => value ?? null);
+    for (let one = 1; one < known.length; one += 1) {
+      if (far(one) > most) continue;
+      for (let at = known[one - 1] + 1; at < known[one]; at += 1) found[at] = undefined;
+    }
+    return found;
+  });
 }
 
 // ISO dates and 24 hours, whatever the browser's country; the date stands where it changes.
@@ -45,6 +64,22 @@ export function byteScale(columns) {
   return { unit: BYTES[at], of: (value) => (value === null ? null : value / 1000 ** at) };
 }
 
+/** The line that the chart draws of its series at a place, as a word of a text. */
+export function swatch(at) {
+  const drawn = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  const dash = dashOf(at);
+  drawn.setAttribute("class", `swatch ${INKS[at % INKS.length]}`);
+  drawn.setAttribute("viewBox", "0 0 26 8");
+  drawn.setAttribute("aria-hidden", "true");
+  line.setAttribute("d", "M0 4 H26");
+  if (dash) line.setAttribute("stroke-dasharray", dash.join(" "));
+  drawn.append(line);
+  return drawn;
+}
+
+const dashOf = (at) => DASHES[Math.floor(at / INKS.length) % DASHES.length];
+
 function axis(unit) {
   return {
     stroke: colour("soft"),
@@ -58,7 +93,8 @@ function axis(unit) {
 
 // series: [{label, values, ink?, unit?}]; band: {low, high} belongs to the first series. Of several
 // units each has a scale of its own, the first two an axis each.
-export function chart({ title, unit, times, series, band, height = 200, zoomed, range, floor, ceiling, units = [unit] }) {
+// Beyond as many lines as there are inks the same ones come again, dashed; their list is no legend then.
+export function chart({ title, unit, times, series, band, width = 300, height = 200, zoomed, range, floor, ceiling, units = [unit] }) {
   const box = h("div", { class: "plot" });
   const summary = series
     .map((each) => {
@@ -82,16 +118,19 @@ export function chart({ title, unit, times, series, band, height = 200, zoomed, 
   box.setAttribute("aria-hidden", "true");
   if (!times.length) {
     fill(box, h("p", { class: "soft" }, "nothing yet"));
-    return { element: figure, close: () => {} };
+    return { element: figure, point: () => {}, close: () => {} };
   }
   const scaleOf = (each) => `y${Math.max(0, units.indexOf(each.unit))}`;
   const limits = floor === undefined ? {} : { range: (_plot, low, high) => [Math.min(floor, low), ceiling ?? (high > floor ? high * 1.08 : floor + 1)] };
+  const isMany = series.length > INKS.length;
   const inks = series.map((each, at) => colour(each.ink || INKS[at % INKS.length]));
   const lines = series.map((each, at) => ({
     label: each.label,
     scale: scaleOf(each),
     stroke: inks[at],
-    width: 1.6,
+    // A line as wide as a pixel of the screen is drawn in a sixth of the time.
+    width: isMany ? 1 / (window.devicePixelRatio || 1) : 1.6,
+    dash: dashOf(at),
     points: { show: times.length < 60, size: 4 },
     value: (_plot, value) => (value === null || value === undefined ? "–" : measured(value, each.unit, 4)),
   }));
@@ -105,11 +144,12 @@ export function chart({ title, unit, times, series, band, height = 200, zoomed, 
     bands.push({ series: [at, at + 1], fill: `${inks[0]}38` });
   }
   const options = {
-    width: 300,
+    width,
     height,
     bands,
     cursor: { drag: { x: Boolean(zoomed), y: false, setScale: false }, y: false },
-    legend: { live: true },
+    legend: { live: true, show: !isMany },
+    ...(series.length > 1 ? { focus: { alpha: 0.25 } } : {}),
     scales: {
       x: { time: true, ...(range ? { range: () => range } : {}) },
       ...Object.fromEntries(units.map((_, at) => [`y${at}`, limits])),
@@ -144,11 +184,13 @@ export function chart({ title, unit, times, series, band, height = 200, zoomed, 
   };
   const plot = new window.uPlot(options, data, box);
   const watching = new ResizeObserver(() => {
-    if (box.clientWidth) plot.setSize({ width: box.clientWidth, height });
+    if (box.clientWidth && box.clientWidth !== plot.width) plot.setSize({ width: box.clientWidth, height });
   });
   watching.observe(box);
   return {
     element: figure,
+    /** Has one of the lines stand out; null for all alike. */
+    point: (at) => plot.setSeries(at === null ? null : at + 1, { focus: true }),
     close: () => {
       watching.disconnect();
       plot.destroy();

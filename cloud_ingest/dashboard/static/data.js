@@ -57,6 +57,35 @@ function leaveNone(close) {
   });
 }
 
+/** Gateways and sensors of a question that names several, as the server takes them. */
+function pairs(asked) {
+  const all = (name) => asked.filter(([each]) => each === name).map(([, value]) => value);
+  const sensors = all("sensor");
+  return all("gateway").map((gateway, at) => [gateway, sensors[at]]);
+}
+
+// What the server tells of several sensors, of what it tells of each.
+function onOneGrid(told) {
+  const times = [...new Set(told.flatMap((each) => each.time_ms))].sort((one, other) => one - other);
+  const place = new Map(times.map((each, at) => [each, at]));
+  const mean = told.map((each) => {
+    const column = new Array(times.length).fill(null);
+    each.time_ms.forEach((time, at) => {
+      column[place.get(time)] = each.mean[at];
+    });
+    return column;
+  });
+  const of = (name, least) => told.map((each) => (each[name].length ? each[name].reduce(least) : null));
+  return {
+    part_s: Math.max(...told.map((each) => each.part_s)),
+    time_ms: times,
+    mean,
+    low: of("low", (one, other) => Math.min(one, other)),
+    high: of("high", (one, other) => Math.max(one, other)),
+    average: told.map(({ mean: each }) => (each.length ? each.reduce((one, other) => one + other) / each.length : null)),
+  };
+}
+
 function copy(kept) {
   const between = (told, start_ms, end_ms) => {
     const keep = told.time_ms.map((at) => at >= start_ms && at < end_ms);
@@ -77,16 +106,26 @@ function copy(kept) {
     },
     latency: ({ gateway }) => (gateway ? kept.latency_of[gateway] : kept.latency),
     history: ({ gateway }) => kept.history[gateway] || kept.history[""],
-    current: ({ gateway, sensor }) => {
-      const { count, ...told } = kept.current[gateway] || kept.current[""];
-      if (sensor === undefined) return { count, ...told };
-      const keep = told.sensor.map((each) => each === sensor);
-      const cut = ([name, column]) => [name, column.filter((_, at) => keep[at])];
-      return { count, ...Object.fromEntries(Object.entries(told).map(cut)) };
+    current: (asked) => {
+      if (!Array.isArray(asked)) return kept.current[asked.gateway] || kept.current[""];
+      const { count, ...none } = kept.current[""];
+      const columns = Object.fromEntries(Object.keys(none).map((name) => [name, []]));
+      for (const [gateway, sensor] of pairs(asked)) {
+        const told = kept.current[gateway] || kept.current[""];
+        const at = told.sensor.indexOf(sensor);
+        for (const name of Object.keys(columns)) {
+          columns[name].push(at < 0 ? ({ gateway, sensor, hours: [] }[name] ?? null) : told[name][at]);
+        }
+      }
+      return { count: columns.sensor.length, ...columns };
     },
     sensor: ({ gateway, sensor, start_ms, end_ms }) => {
       const told = (kept.readings[gateway] || {})[sensor];
       return told && between(told, start_ms, end_ms);
+    },
+    together: (asked) => {
+      const told = pairs(asked).map(([gateway, sensor]) => found.sensor({ ...Object.fromEntries(asked), gateway, sensor }));
+      return told.every(Boolean) ? onOneGrid(told) : undefined;
     },
   };
   return {

@@ -1,8 +1,9 @@
-// Gateways where they stand, on a plane without tiles: nothing is fetched from anywhere.
+// Gateways where they stand, on a plane with a grid, for which nothing is fetched from anywhere, or on
+// the tiles of a server that the operator has named.
 import { h, fill, put, rows, link, gatewayLink, say } from "./dom.js";
 import { source } from "./data.js";
 import { HEALTH, colourOf, count, healthMark } from "./words.js";
-import { barMetres, clusters, fitted, placed } from "./map_plane.js";
+import { barMetres, clusters, fitted, placed, tilesIn } from "./map_plane.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const CELL = 30;
@@ -87,7 +88,32 @@ function mark(found, isNamed, opened) {
   return made;
 }
 
+// Pictures of tiles; those that stay in sight are not fetched, nor drawn, anew.
+function tileLayer(url) {
+  const layer = s("g", { class: "map-tiles" });
+  let kept = new Map();
+  const draw = (plane, view, wide, high) => {
+    const shown = new Map();
+    for (const { z, x, y, column, left, top, size } of tilesIn(plane, view, wide, high)) {
+      const key = `${z} ${column} ${y}`;
+      const href = url.replace("{z}", z).replace("{x}", x).replace("{y}", y);
+      const image = kept.get(key) || s("image", { href, preserveAspectRatio: "none" });
+      // A hair larger, so that no line is seen between two.
+      for (const [name, value] of Object.entries({ x: left, y: top, width: size + 0.5, height: size + 0.5 })) {
+        image.setAttribute(name, value.toFixed(1));
+      }
+      shown.set(key, image);
+    }
+    for (const [key, image] of kept) if (!shown.has(key)) image.remove();
+    for (const [key, image] of shown) if (!kept.has(key)) layer.append(image);
+    kept = shown;
+  };
+  return { layer, draw };
+}
+
 export async function showMap(main) {
+  const { tiles } = await source.get("tiles");
+  const ground = tiles && tileLayer(tiles.url);
   let plane = placed([]);
   let view = null;
   let drag = null;
@@ -96,7 +122,7 @@ export async function showMap(main) {
   const stage = h("div", { class: "map-stage card", tabindex: "0", "aria-label": "Map: arrows move it, plus and minus zoom, 0 shows all" });
   const panel = h("aside", { class: "card tree-panel", hidden: true, "aria-label": "Gateways here" });
   const told = h("p", { class: "soft told" });
-  put(stage, drawing, panel);
+  put(stage, drawing, panel, tiles?.credit ? h("p", { class: "map-credit" }, tiles.credit) : null);
 
   const width = () => stage.clientWidth || 300;
   const height = () => stage.clientHeight || 300;
@@ -155,10 +181,11 @@ export async function showMap(main) {
     drawing.setAttribute("viewBox", `0 0 ${wide} ${high}`);
     const metres = barMetres(view.scale, 140);
     const step = metres * view.scale;
-    const lines = s("g", { class: "map-lines" });
+    const lines = ground ? ground.layer : s("g", { class: "map-lines" });
+    if (ground) ground.draw(plane, view, wide, high);
     const first = (at, size) => (((-at * view.scale + size / 2) % step) + step) % step;
-    for (let x = first(view.x, wide); x < wide; x += step) lines.append(s("line", { x1: x, x2: x, y1: 0, y2: high }));
-    for (let y = first(view.y, high); y < high; y += step) lines.append(s("line", { x1: 0, x2: wide, y1: y, y2: y }));
+    for (let x = first(view.x, wide); x < wide && !ground; x += step) lines.append(s("line", { x1: x, x2: x, y1: 0, y2: high }));
+    for (let y = first(view.y, high); y < high && !ground; y += step) lines.append(s("line", { x1: 0, x2: wide, y1: y, y2: y }));
     const seen = clusters(plane.points, view, wide, high, CELL, weight).sort((one, other) => weight(other.worst) - weight(one.worst));
     const isNamed = seen.length <= NAMES_MAX;
     panel.hidden = true;

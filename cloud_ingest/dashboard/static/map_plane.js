@@ -1,7 +1,15 @@
-// Where gateways stand on the plane of the map: degrees as metres around their middle, and those
-// that are too near each other to be told apart as one. Pure.
+// Where gateways stand on the plane of the map (Web Mercator, EPSG 3857, in metres that are true in
+// the middle of all), the tiles that lie below, and those that are too near each other to be told
+// apart as one. Pure.
 
-const METRES_PER_DEGREE = 111_320;
+const EARTH_M = 6_378_137;
+const LATITUDE_MAX = 85.0511;
+const TILE = 256;
+const LEVEL_MAX = 19;
+
+const radians = (degrees) => (degrees * Math.PI) / 180;
+const northing = (latitude) =>
+  Math.asinh(Math.tan(radians(Math.min(LATITUDE_MAX, Math.max(-LATITUDE_MAX, latitude)))));
 
 // Longitudes without the jump at 180 degrees: the widest gap between two is where the map ends.
 function unwrapped(longitudes) {
@@ -25,8 +33,8 @@ export function placed(rows) {
   const narrow = Math.max(0.02, Math.cos((middle.latitude * Math.PI) / 180));
   const points = rows.map((row, at) => ({
     row,
-    x: (longitudes[at] - middle.longitude) * METRES_PER_DEGREE * narrow,
-    y: (middle.latitude - row.latitude) * METRES_PER_DEGREE,
+    x: radians(longitudes[at] - middle.longitude) * EARTH_M * narrow,
+    y: (northing(middle.latitude) - northing(row.latitude)) * EARTH_M * narrow,
   }));
   return { points, middle, narrow };
 }
@@ -42,6 +50,25 @@ export function fitted(points, width, height, margin) {
     (height - 2 * margin) / Math.max(bottom - top, 50),
   );
   return { scale: Math.max(scale, 1e-6), x: (left + right) / 2, y: (top + bottom) / 2 };
+}
+
+// The tiles that a window shows: level, column and row, and where each is drawn.
+export function tilesIn({ middle, narrow }, view, width, height) {
+  const world = 2 * Math.PI * EARTH_M * narrow * view.scale; // pixels
+  const level = Math.min(LEVEL_MAX, Math.max(0, Math.round(Math.log2(world / TILE))));
+  const count = 2 ** level;
+  const size = world / count;
+  const left = width / 2 - view.x * view.scale - ((middle.longitude + 180) / 360) * world;
+  const top = height / 2 - view.y * view.scale - (0.5 - northing(middle.latitude) / (2 * Math.PI)) * world;
+  const found = [];
+  const last = (at, length) => Math.floor((length - at) / size);
+  for (let row = Math.max(0, Math.floor(-top / size)); row <= Math.min(count - 1, last(top, height)); row += 1) {
+    for (let column = Math.floor(-left / size); column <= last(left, width); column += 1) {
+      const x = ((column % count) + count) % count; // the world goes on beyond 180 degrees
+      found.push({ z: level, x, y: row, column, left: left + column * size, top: top + row * size, size });
+    }
+  }
+  return found;
 }
 
 // Points by the pixel where they are drawn; those of one cell are one, as bad as the worst.

@@ -1,7 +1,7 @@
 // Sensors over any span of time, one or several in one chart; the address has what is shown.
 import { h, fill, rows, link, gatewayLink, debounced, say } from "./dom.js";
 import { source } from "./data.js";
-import { broken, chart, joined } from "./charts.js";
+import { bridged, broken, chart, joined, swatch } from "./charts.js";
 import { qualityMark } from "./gateway.js";
 import { sparkline } from "./sparkline.js";
 import { plainTable } from "./virtual_table.js";
@@ -17,18 +17,62 @@ const SPANS = [
   ["All", null],
 ];
 const LISTED = 400;
-const TOGETHER = 6;
+const TOGETHER = 50;
+const POINTS_MAX = 2000;
+// Of several as many points as there are in a chart that is as wide as a desk, so that all who look share them.
+const POINTS_OF_SEVERAL = 1000;
+const QUERY_MAX = 6000;
 
 const isSame = (one, other) => one.gateway === other.gateway && one.sensor === other.sensor;
 
-function extremes(answer) {
+const long = (seconds) =>
+  seconds < 90 ? `${number(seconds, 2)} s` : seconds < 5400 ? `${number(seconds / 60, 3)} min` : `${number(seconds / 3600, 3)} h`;
+
+function extremes({ low: lows, high: highs, mean }) {
   let [low, high, sum] = [Infinity, -Infinity, 0];
-  for (let at = 0; at < answer.mean.length; at += 1) {
-    low = Math.min(low, answer.low[at]);
-    high = Math.max(high, answer.high[at]);
-    sum += answer.mean[at];
+  for (let at = 0; at < mean.length; at += 1) {
+    low = Math.min(low, lows[at]);
+    high = Math.max(high, highs[at]);
+    sum += mean[at];
   }
-  return answer.mean.length ? { low, high, mean: sum / answer.mean.length } : { low: null, high: null, mean: null };
+  return mean.length ? { low, high, average: sum / mean.length } : { low: null, high: null, average: null };
+}
+
+// Pairs of gateway and sensor, in as many questions as addresses of one have room for.
+function questions(sensors) {
+  const found = [[]];
+  let long = 0;
+  for (const { gateway, sensor } of sensors) {
+    const more = [["gateway", gateway], ["sensor", sensor]];
+    const length = new URLSearchParams(more).toString().length + 1;
+    if (long + length > QUERY_MAX && long) {
+      found.push([]);
+      long = 0;
+    }
+    found.at(-1).push(...more);
+    long += length;
+  }
+  return found;
+}
+
+// One sensor with least and greatest, several with their means alone.
+async function readingsOf(sensors, asked) {
+  if (sensors.length === 1) {
+    const [{ gateway, sensor }] = sensors;
+    const told = await source.get("sensor", { gateway, sensor, ...asked });
+    return { ...told, ofEach: [extremes(told)] };
+  }
+  const told = await Promise.all(
+    questions(sensors).map((each) => source.get("together", [...each, ...Object.entries(asked)])),
+  );
+  return {
+    kind: "parts",
+    part_s: told[0].part_s,
+    tables: told.map(({ time_ms, mean }) => [time_ms, ...mean]),
+    ofEach: told.flatMap(({ low, high, average }) =>
+      low.map((_, at) => ({ low: low[at], high: high[at], average: average[at] })),
+    ),
+  };
 }
 
 function drawOne(sensor, answer, common) {
@@ -47,9 +91,9 @@ function drawOne(sensor, answer, common) {
   });
 }
 
-function drawSeveral(sensors, answers, common) {
-  const tables = answers.map((answer) => broken(answer.time_ms, [answer.mean], answer.part_s));
-  const [times, ...columns] = joined(tables);
+function drawSeveral(sensors, { tables, part_s: part }, common) {
+  const [times_ms, ...means] = tables.length > 1 ? joined(tables) : tables[0];
+  const columns = bridged(times_ms, means, part);
   const areOfOne = sensors.every((each) => each.gateway === sensors[0].gateway);
   const series = sensors.map((each, at) => ({
     label: areOfOne ? each.sensor : `${each.gateway} ${each.sensor}`,
@@ -57,6 +101,7 @@ function drawSeveral(sensors, answers, common) {
     unit: unit(each.unit),
   }));
   const units = [...new Set(series.map((each) => each.unit))];
+  const times = times_ms.map((each) => each / 1000);
   return chart({ ...common, unit: units.filter(Boolean).join(", "), times, series, units });
 }
 
@@ -66,11 +111,16 @@ export async function showSensors(main, names, _me, options = {}) {
   let span = null;
   let drawn = null;
   let asked = 0;
-  let answered = [];
+  let answered = null;
   const title = h("h1", {}, "Sensors");
   const where = h("p", { class: "soft" });
   const box = h("div", { class: "chart-box" });
-  const compared = h("div", { class: "compared" });
+  // The line of the row that is pointed at stands out.
+  const point = (event) => {
+    const row = event.target.closest?.("tbody tr");
+    if (drawn && shown.length > 1) drawn.point(row ? row.sectionRowIndex : null);
+  };
+  const compared = h("div", { class: "compared", onmouseover: point, onfocusin: point, onmouseleave: () => drawn?.point(null) });
   const give = h("div", { class: "tools give", hidden: true });
   const filter = h("input", {
     type: "search",
@@ -79,6 +129,18 @@ export async function showSensors(main, names, _me, options = {}) {
   });
   const told = h("p", { class: "soft" });
   const list = h("ul", { class: "sensor-list" });
+  let listed = [];
+  const compareAll = h(
+    "button",
+    {
+      type: "button",
+      class: "compare-all",
+      hidden: true,
+      onclick: () => {
+        location.hash = together(listed);
+      },
+    },
+  );
 
   // What was chosen and the span, as the address has them: who is given it sees the same.
   function address() {
@@ -120,6 +182,10 @@ export async function showSensors(main, names, _me, options = {}) {
     });
     const more = found.length > LISTED ? `; the first ${LISTED} are listed` : "";
     fill(told, `${count(found.length)} sensors${more}. + shows one in the same chart.`);
+    const areSame = found.length === shown.length && found.every((each) => shown.some((one) => isSame(one, each)));
+    compareAll.hidden = found.length < 2 || found.length > TOGETHER || areSame;
+    fill(compareAll, `Show these ${found.length} in one chart`);
+    listed = found;
     fill(
       list,
       found.slice(0, LISTED).map((each) =>
@@ -151,12 +217,13 @@ export async function showSensors(main, names, _me, options = {}) {
     return [Math.round(end - width), Math.round(end)];
   }
 
-  async function drawCompared(answers, mine) {
-    const now = await Promise.all(
-      shown.map(({ gateway, sensor }) => source.get("current", { gateway, sensor })),
-    );
+  const currentOf = (sensors) => Promise.all(questions(sensors).map((each) => source.get("current", each)));
+
+  async function drawCompared(answers, mine, current) {
+    const told = await current;
     if (mine !== asked) return;
-    const table = shown.map((each, at) => ({ ...each, ...(rows({ ...now[at], count: now[at].sensor })[0] || {}), ...extremes(answers[at]), at }));
+    const now = told.flatMap(({ count: _, ...columns }) => rows(columns));
+    const table = shown.map((each, at) => ({ ...each, ...now[at], ...answers.ofEach[at], at }));
     fill(
       compared,
       plainTable({
@@ -167,7 +234,7 @@ export async function showSensors(main, names, _me, options = {}) {
           {
             title: "Sensor",
             cell: (row) => [
-              shown.length > 1 ? h("span", { class: `swatch s${row.at}`, "aria-hidden": "true" }) : null,
+              shown.length > 1 ? swatch(row.at) : null,
               h("a", { href: link("sensors", row.gateway, row.sensor) }, row.sensor),
               " of ",
               gatewayLink(row.gateway),
@@ -177,7 +244,7 @@ export async function showSensors(main, names, _me, options = {}) {
           { title: "Quality", cell: (row) => qualityMark(row.quality) },
           { title: "Read", cell: (row) => timeElement(row.time_ms ?? row.last_ms) },
           { title: "Least", right: true, cell: (row) => measured(row.low, row.unit, 4) },
-          { title: "Mean", right: true, cell: (row) => measured(row.mean, row.unit, 4) },
+          { title: "Mean", right: true, cell: (row) => measured(row.average, row.unit, 4) },
           { title: "Greatest", right: true, cell: (row) => measured(row.high, row.unit, 4) },
           { title: "Last day", cell: (row) => sparkline(row.hours || [], `${row.sensor} in the last day`) },
           { title: "", cell: (row) => (shown.length > 1 ? compareButton(row) : null) },
@@ -219,38 +286,35 @@ export async function showSensors(main, names, _me, options = {}) {
   }
 
   async function draw() {
-    const points = Math.min(2000, Math.max(100, Math.round(box.clientWidth || 600)));
+    const wide = Math.min(POINTS_MAX, Math.max(100, Math.round(box.clientWidth || 600)));
+    const points = shown.length > 1 ? POINTS_OF_SEVERAL : wide;
     asked += 1;
     const mine = asked;
     history.replaceState(null, "", address());
-    const answers = await Promise.all(
-      shown.map(({ gateway, sensor }) =>
-        source.get("sensor", { gateway, sensor, start_ms: span[0], end_ms: span[1], points }),
-      ),
-    );
+    const current = currentOf(shown);
+    current.catch(() => {}); // whoever waits for it below is told
+    const answers = await readingsOf(shown, { start_ms: span[0], end_ms: span[1], points });
     if (mine !== asked) return;
     answered = answers;
     const common = {
       title: `${time(span[0])} to ${time(span[1])} UTC`,
+      width: box.clientWidth || undefined,
       height: window.innerWidth < 760 ? 260 : 380,
       range: [span[0] / 1000, span[1] / 1000],
       zoomed: (from, to) => go(from * 1000, to * 1000),
     };
     if (drawn) drawn.close();
-    drawn = shown.length === 1 ? drawOne(shown[0], answers[0], common) : drawSeveral(shown, answers, common);
+    drawn = shown.length === 1 ? drawOne(shown[0], answers, common) : drawSeveral(shown, answers, common);
     fill(box, drawn.element);
-    const coarse = answers.find((each) => each.kind === "parts");
     const which = shown.length === 1 ? "least, mean and greatest" : "mean";
-    const how = coarse
-      ? `${which} of each ${number(coarse.part_s / 60, 3)} min`
-      : "each reading as it is";
+    const how = answers.kind === "parts" ? `${which} of each ${long(answers.part_s)}` : "each reading as it is";
     const readings = shown.reduce((sum, each) => sum + each.readings, 0);
     const gateways = [...new Set(shown.map((each) => each.gateway))];
     const of = gateways.length > 2 ? `${gateways.length} gateways` : gateways.join(", ");
     fill(where, `${of} · ${count(readings)} readings · ${how}`);
     say(where.textContent);
     drawGive();
-    await drawCompared(answers, mine);
+    await drawCompared(answers, mine, current);
   }
 
   function go(from, to) {
@@ -296,7 +360,9 @@ export async function showSensors(main, names, _me, options = {}) {
 
   async function drawFirst() {
     fill(title, shown.length === 1 ? shown[0].sensor : `${shown.length} sensors`);
-    list.querySelector('[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
+    // The list alone is moved: on a phone it stands below the chart, and the page stays where it is.
+    const row = list.querySelector('[aria-current="true"]')?.closest("li");
+    if (row) list.scrollTop += row.getBoundingClientRect().top - list.getBoundingClientRect().top - list.clientHeight / 3;
     const [from, to] = [Number(options.from), Number(options.to)];
     const isAsked = options.from && options.to && from < to;
     await (isAsked ? go(from, to) : go(Math.max(first(), last() - 365 * DAY_MS), last() + 1));
@@ -308,7 +374,7 @@ export async function showSensors(main, names, _me, options = {}) {
     h(
       "div",
       { class: "explorer" },
-      h("aside", { class: "card", "aria-label": "Choose a sensor" }, filter, told, list),
+      h("aside", { class: "card", "aria-label": "Choose a sensor" }, filter, told, compareAll, list),
       h("section", { class: "card" }, title, where, tools, box, compared, give),
     ),
   );
@@ -330,7 +396,7 @@ export async function showSensors(main, names, _me, options = {}) {
       shown = shown.map((each) => all.find((one) => isSame(one, each)) || each);
       const by = last() - before;
       if (span[1] >= before && by) await go(span[0] + by, span[1] + by);
-      else await drawCompared(answered, asked);
+      else await drawCompared(answered, asked, currentOf(shown));
       drawList();
     },
     close: () => {

@@ -11,6 +11,7 @@ const ZOOM_AT_FIRST = 2.4;
 const ZOOM_NEAR = 2.3; // from here on there is room for words on each edge,
 const ZOOM_EDGES = 1.4; // and from here on for a number;
 const ZOOM_NODES = 1; // leaves have names from here on
+const SMALL = 500; // a drawing as wide as a phone
 let library = null;
 
 function cytoscapeLoaded() {
@@ -58,7 +59,7 @@ function style() {
     { selector: "node[font > 20]", style: { "z-index": 8 } },
     {
       selector: "node[?isRoot]",
-      style: { "border-width": 4, "border-color": colour("accent"), "border-style": "double" },
+      style: { "border-width": 4, "border-color": colour("accent"), "border-style": "double", "text-valign": "top", "text-margin-y": -1.5 },
     },
     {
       selector: "edge",
@@ -86,7 +87,7 @@ function style() {
     },
     { selector: "edge.far", style: { label: "" } },
     { selector: "node.far[font <= 6]", style: { label: "" } },
-    { selector: "edge.near", style: { label: "data(says)", "font-size": 4, "min-zoomed-font-size": 9 } },
+    { selector: "edge.near", style: { label: "data(says)", "font-size": 5, "min-zoomed-font-size": 9 } },
     { selector: "edge.near[?standby]", style: { color: colour("soft"), "text-rotation": "autorotate", "text-opacity": 1 } },
     {
       selector: "node.moved",
@@ -104,12 +105,19 @@ function says(role, rtt_ms) {
   return rtt_ms === null || rtt_ms === undefined ? role : `${role} ${measured(rtt_ms, "ms", 2)}`.trim();
 }
 
-function elements(told, healthOf, rttOf, wider) {
+// How large a name is: where all are small, those of the root and of the heads below it are read.
+function nameSize(isRoot, depth, isMany, isSmall) {
+  if (isMany) return isRoot ? 30 : depth === 1 ? 24 : 10;
+  if (isSmall) return isRoot ? 14 : depth === 1 ? 12 : 6;
+  return isRoot ? 8 : 6;
+}
+
+function elements(told, healthOf, rttOf, wider, isSmall) {
   const parents = new Map(told.gateway.map((name, at) => [name, told.parent[at]]));
   const { children, roots, depth } = treeOf(told.gateway, parents);
   const places = layout(told.gateway, parents, wider);
   // Few have room for longer edges, on which something can be read.
-  const apart = Math.min(2.5, Math.max(1, 60 / told.gateway.length));
+  const apart = Math.min(6, Math.max(1, 60 / told.gateway.length));
   const isKnown = new Set(told.gateway);
   const isMany = told.gateway.length > 200;
   const found = [];
@@ -124,7 +132,7 @@ function elements(told, healthOf, rttOf, wider) {
         isRoot,
         size: (isRoot ? 17 : many ? Math.min(18, 10 + Math.sqrt(many)) : 8) * (isMany ? 1.6 : 1),
         least: isMany && depth.get(name) > 1 ? 16 : 9,
-        font: isMany ? (isRoot ? 30 : depth.get(name) === 1 ? 24 : 10) : isRoot ? 8 : 6,
+        font: nameSize(isRoot, depth.get(name), isMany, isSmall && told.gateway.length > 12),
       },
       position: { x: places.get(name).x * apart, y: places.get(name).y * apart },
     });
@@ -389,7 +397,7 @@ export async function showTree(main) {
     const was = before && new Map(before.gateway.map((name, at) => [name, before.parent[at]]));
     const wide = canvas.clientWidth / Math.max(1, canvas.clientHeight);
     const rtts = time_ms === moments.last_ms ? rttOf : null;
-    const made = elements(tree, healthOf, rtts, Math.min(1.9, Math.max(1, wide)));
+    const made = elements(tree, healthOf, rtts, Math.min(1.9, Math.max(1, wide)), canvas.clientWidth < SMALL);
     graph.batch(() => {
       const wanted = new Set(made.map((each) => each.data.id));
       graph.elements().filter((each) => !wanted.has(each.id())).remove();

@@ -17,7 +17,7 @@ from cloud_ingest.dashboard.alerts_view import alerts
 from cloud_ingest.dashboard.day_files import DayFiles
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.rollups import BUCKET_S
-from cloud_ingest.dashboard.sensors_view import parts, window
+from cloud_ingest.dashboard.sensors_view import parts, rounded, window
 from cloud_ingest.dashboard.tree_view import TreeHistory
 from cloud_ingest.query.lake import Lake
 
@@ -309,8 +309,8 @@ def test_down_sampling_loses_no_extreme_and_keeps_the_order(
     found = parts(times * 1000, values, 0, 10_000_000, count)
     assert len(found["time_ms"]) <= count
     assert found["time_ms"] == sorted(found["time_ms"])
-    assert min(found["low"]) == float(f"{values.min():.6g}")
-    assert max(found["high"]) == float(f"{values.max():.6g}")
+    assert min(found["low"]) == rounded(values.min())
+    assert max(found["high"]) == rounded(values.max())
 
 
 def test_days_are_read_from_the_newest_and_only_so_many() -> None:
