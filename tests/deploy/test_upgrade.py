@@ -44,6 +44,27 @@ def test_an_upgrade_of_all_under_load_loses_nothing(deployed: DeployedFleet) -> 
     )
 
 
+def test_a_change_of_one_module_takes_less_than_a_megabyte_on_the_way_and_a_damaged_base_all(
+    deployed: DeployedFleet,
+) -> None:
+    south = deployed.bed.pis[SOUTH]
+
+    def upgrade() -> tuple[int, str]:
+        before = south.sent_bytes()
+        deployed.next_release()
+        played = deployed.play("upgrade.yml", "--limit", SOUTH, gateway_steady_s=5).worked()
+        return south.sent_bytes() - before, played.output
+
+    delta, said = upgrade()
+    assert "gets all of the release" not in said
+    kept = south.root / "opt/hedgerow/venv/wheels.tar"
+    archive = kept.stat().st_size
+    kept.write_bytes(b"damaged" + kept.read_bytes()[7:])
+    whole, _ = upgrade()
+    assert delta < 1_000_000 < archive < whole
+    sys.stderr.write(f"\nan upgrade of one module: {delta} bytes sent; of {archive}: {whole}\n")
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
