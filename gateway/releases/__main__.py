@@ -1,6 +1,6 @@
 """The command that Ansible and the Pi's own units call: ``python3 -m releases``.
 
-try RELEASE --within-s S    let a release run, on trial
+try RELEASE --within-s S    let a release run, on trial; --ring N: in which ring of a roll-out
 confirm RELEASE             have it stay, if its listeners answer: a CONNECT, and a ping over CoAP
 return --why WHY            let the one before run again, if one is on trial
 resume                      at a boot, before the service
@@ -111,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tried = commands.add_parser("try")
     tried.add_argument("release")
     tried.add_argument("--within-s", type=float, default=600.0)
+    tried.add_argument("--ring", type=int)
     confirmed = commands.add_parser("confirm")
     confirmed.add_argument("release")
     confirmed.add_argument("--answers-s", type=float, default=ANSWERS_S)
@@ -136,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _done(options: argparse.Namespace, folder: ReleaseFolder, guard: ReleaseGuard) -> int:
     match options.command:
         case "try":
-            guard.try_release(options.release, options.within_s)
+            guard.try_release(options.release, options.within_s, options.ring)
         case "confirm":
             guard.confirm(options.release)
         case "return":

@@ -131,7 +131,7 @@ class ReleaseFolder:
             OSError: the trial is still open.
 
         """
-        told = {"release": trial.release, "before": trial.before, "why": why}
+        told = {"release": trial.release, "before": trial.before, "why": why, "ring": trial.ring}
         told["outcome"] = "returned" if why else "confirmed"
         lacking = ""
         try:
@@ -162,6 +162,8 @@ class ReleaseFolder:
     def _write(self, name: str, data: bytes) -> None:
         fresh = self.path / f"{name}.new"
         with fresh.open("wb") as file:
+            # The gateway tells of it, which is no root; there is no secret in it.
+            os.fchmod(file.fileno(), 0o644)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
