@@ -104,6 +104,12 @@ class StatusRecord:
         counters: at most `MAX_COUNTERS`, each from the start of its process.
         page: address of its console, as ``https://gw-b.example:8443/healthz``; ``""`` where only
             its own machine reaches it.
+        release: name of the release that it runs; ``""`` where it was installed in another way.
+        ring: of the roll-out in which it got its last release on trial, from 1.
+        trial: ``on trial``, or how the last trial ended: ``confirmed`` or ``returned``.
+        trial_release: the release that this trial is, or was, of.
+        trial_why: why it went back.
+        reboot_due: an upgrade of the system waits for a reboot.
         more: keys of later versions; their version ``r`` among them, if it is beyond `VERSION`.
 
     """
@@ -138,6 +144,12 @@ class StatusRecord:
     elections: int = 0
     counters: Mapping[str, int] = field(default_factory=dict)
     page: str = ""
+    release: str = ""
+    ring: int | None = None
+    trial: str = ""
+    trial_release: str = ""
+    trial_why: str = ""
+    reboot_due: bool | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
@@ -189,6 +201,12 @@ class _Form(msgspec.Struct, omit_defaults=True):
     el: _Count = 0
     c: Annotated[dict[_Text, _Count], Meta(max_length=MAX_COUNTERS)] = {}
     w: _Text = ""
+    rl: _Text = ""
+    rg: Annotated[int, Meta(ge=1, le=_MOST)] | None = None
+    tr: _Text = ""
+    tn: _Text = ""
+    ty: _Text = ""
+    rb: bool | None = None
 
 
 _NAMES: Final[Mapping[str, str]] = {
@@ -222,6 +240,12 @@ _NAMES: Final[Mapping[str, str]] = {
     "el": "elections",
     "c": "counters",
     "w": "page",
+    "rl": "release",
+    "rg": "ring",
+    "tr": "trial",
+    "tn": "trial_release",
+    "ty": "trial_why",
+    "rb": "reboot_due",
 }
 _KNOWN: Final = frozenset(_Form.__struct_fields__)
 _MEASURES: Final = ("up", "la", "lo", "co", "tc", "l1", "rc")
@@ -274,7 +298,7 @@ def _check_texts(form: _Form) -> None:
         except ProtocolError as error:
             raise StatusError(f"{error} - at `$.{key}`") from error
     texts: dict[str, Iterable[str]] = {"v": (form.v,), "b": (form.b,), "ro": form.ro, "c": form.c}
-    texts["w"] = (form.w,)
+    texts |= {key: (getattr(form, key),) for key in ("w", "rl", "tr", "tn", "ty")}
     texts["ln"] = [text for link in form.ln for text in (link.role, link.state)]
     for key, found in texts.items():
         for text in found:

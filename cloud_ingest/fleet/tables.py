@@ -60,6 +60,10 @@ GATEWAYS: Final = pa.schema(
         ("latitude", _REAL),
         ("longitude", _REAL),
         ("page", _TEXT),
+        ("release", _TEXT),
+        ("ring", _LONG),
+        *((name, _TEXT) for name in ("trial", "trial_release", "trial_why")),
+        ("reboot_due", pa.bool_()),
     ]
 )
 """A row a gateway. Times are the collector's; ``health`` is a word of `health.State`, and holds for

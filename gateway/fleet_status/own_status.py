@@ -18,6 +18,7 @@ from gateway.broker.data_plane import DataPlane
 from gateway.broker.statistics import report
 from gateway.configuration.config import GatewaySection
 from gateway.fleet_status.machine import MachineReading
+from gateway.fleet_status.own_release import ReleaseReading
 from gateway.fleet_status.pace import StatusPace, TreePlace
 from gateway.links.node import TreeNode
 from gateway.sensors.sampler import Sampler
@@ -67,6 +68,7 @@ class OwnStatus:
         up_s: float,
         place: Place,
         machine: MachineReading,
+        release: ReleaseReading,
         pace: StatusPace,
     ) -> StatusRecord:
         """How it is now.
@@ -76,6 +78,7 @@ class OwnStatus:
             up_s: since its start.
             place: where in the hierarchy it stands.
             machine: a look at the machine.
+            release: a look at its release.
             pace: has counted what happened to its place in the tree.
 
         """
@@ -91,6 +94,7 @@ class OwnStatus:
             latitude=self.settings.latitude,
             longitude=self.settings.longitude,
             **asdict(machine),
+            **asdict(release),
             queue_messages=waiting.queued_messages + waiting.inflight_messages,
             queue_bytes=self._queue_bytes(),
             mqtt_clients=self.core.sessions.connected,

@@ -14,6 +14,7 @@ from typing import Final
 from cloud_ingest.status_record import SUFFIX, StatusError
 from gateway.configuration.config import GatewaySection
 from gateway.fleet_status.machine import MachineFiles, MachineReading
+from gateway.fleet_status.own_release import ReleaseFiles, ReleaseReading
 from gateway.fleet_status.own_status import OwnStatus
 from gateway.fleet_status.pace import StatusPace
 from gateway.sensors.threads import DriverBusyError, DriverThreads
@@ -31,6 +32,7 @@ class StatusPublishing:
     Args:
         own: what is told.
         machine: what it runs on.
+        release: what it runs.
         place: gives where in the hierarchy it stands.
         accept: takes what is published.
         interval_s: how often; 0 for never.
@@ -43,6 +45,7 @@ class StatusPublishing:
         self,
         own: OwnStatus,
         machine: MachineFiles,
+        release: ReleaseFiles,
         place: Callable[[], Place],
         accept: Accept,
         interval_s: float,
@@ -50,6 +53,7 @@ class StatusPublishing:
         self._loop = asyncio.get_running_loop()
         self._own = own
         self._machine = machine
+        self._release = release
         self._place = place
         self._accept = accept
         self._interval_s = interval_s
@@ -89,7 +93,7 @@ class StatusPublishing:
     def leave(self) -> None:
         """Say once more how it is, with what it is about to do, and then no more."""
         if not self._is_over:
-            self._publish(MachineReading())
+            self._publish(MachineReading(), ReleaseReading())
             self._is_over = True
 
     async def stop(self) -> None:
@@ -105,16 +109,19 @@ class StatusPublishing:
     async def _send(self) -> None:
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
-                reading = await self._threads.call(self._machine, self._machine.read)
+                machine, release = await self._threads.call(self._machine, self._look)
         except (TimeoutError, DriverBusyError):
-            reading = MachineReading()
+            machine, release = MachineReading(), ReleaseReading()
         if not self._is_over:
-            self._publish(reading)
+            self._publish(machine, release)
 
-    def _publish(self, machine: MachineReading) -> None:
+    def _look(self) -> tuple[MachineReading, ReleaseReading]:
+        return self._machine.read(), self._release.read()
+
+    def _publish(self, machine: MachineReading, release: ReleaseReading) -> None:
         place = self._place()
         up_s = self._loop.time() - self._started
-        record = self._own.record(self._interval_s, up_s, place, machine, self._pace)
+        record = self._own.record(self._interval_s, up_s, place, machine, release, self._pace)
         try:
             payload = record.encode()
         except StatusError as error:
@@ -128,7 +135,8 @@ def begin(
 ) -> StatusPublishing:
     """Have a gateway say how it is from now on, as its configuration says."""
     machine = MachineFiles(settings.state_dir)
-    publishing = StatusPublishing(own, machine, place, accept, settings.status_interval_s)
+    every_s = settings.status_interval_s
+    publishing = StatusPublishing(own, machine, ReleaseFiles(), place, accept, every_s)
     # Links may be up already; it needs to hear of the tree alone.
     own.node.add_part(publishing)
     return publishing

@@ -1,11 +1,14 @@
 """The command that Ansible and the Pi's own units call: ``python3 -m releases``.
 
-try RELEASE --within-s S    let a release run, on trial
+try RELEASE --within-s S    let a release run, on trial; --ring N: in which ring of a roll-out
 confirm RELEASE             have it stay, if its listeners answer: a CONNECT, and a ping over CoAP
 return --why WHY            let the one before run again, if one is on trial
 resume                      at a boot, before the service
 watch                       until the trial is over
 status                      what runs, what is on trial, how the last trial ended: as JSON
+base                        what a delta can begin with, the archive of what runs: as JSON
+rebuild BASE DELTA ARCHIVE --size S --sha256 D
+                            make an archive of the one of release BASE and a delta
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from . import archive
+from .archive import ArchiveError, WantedArchive
 from .asking import OwnListeners
 from .folder import ReleaseFolder
 from .guard import ReleaseGuard
@@ -106,18 +111,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tried = commands.add_parser("try")
     tried.add_argument("release")
     tried.add_argument("--within-s", type=float, default=600.0)
+    tried.add_argument("--ring", type=int)
     confirmed = commands.add_parser("confirm")
     confirmed.add_argument("release")
     confirmed.add_argument("--answers-s", type=float, default=ANSWERS_S)
     commands.add_parser("return").add_argument("--why", default="it was sent back")
-    for name in ("resume", "watch", "status"):
+    rebuilt = commands.add_parser("rebuild")
+    rebuilt.add_argument("base")
+    rebuilt.add_argument("delta", type=Path)
+    rebuilt.add_argument("archive", type=Path)
+    rebuilt.add_argument("--size", type=int, required=True)
+    rebuilt.add_argument("--sha256", required=True)
+    for name in ("resume", "watch", "status", "base"):
         commands.add_parser(name)
     options = parser.parse_args(arguments)
     folder = ReleaseFolder(options.root)
     listeners = OwnListeners(options.config, getattr(options, "answers_s", ANSWERS_S))
     try:
         return _done(options, folder, ReleaseGuard(folder, SystemdService(), listeners))
-    except (TrialError, OSError) as error:
+    except (TrialError, ArchiveError, OSError) as error:
         sys.stderr.write(f"releases: {error}\n")
         return 1
 
@@ -125,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _done(options: argparse.Namespace, folder: ReleaseFolder, guard: ReleaseGuard) -> int:
     match options.command:
         case "try":
-            guard.try_release(options.release, options.within_s)
+            guard.try_release(options.release, options.within_s, options.ring)
         case "confirm":
             guard.confirm(options.release)
         case "return":
@@ -135,6 +147,14 @@ def _done(options: argparse.Namespace, folder: ReleaseFolder, guard: ReleaseGuar
             guard.resume()
         case "watch":
             guard.watch()
+        case "base":
+            current = folder.current()
+            found = archive.told(folder.archive(current)) if archive.has_program() else None
+            base = None if found is None else {"release": current, **asdict(found)}
+            sys.stdout.write(json.dumps(base) + "\n")
+        case "rebuild":
+            wanted = WantedArchive(options.size, options.sha256)
+            archive.rebuild(folder.archive(options.base), options.delta, options.archive, wanted)
         case _:
             trial = folder.trial()
             told = {

@@ -97,8 +97,13 @@ class ReleaseGuard:
         self._service = service
         self._listeners = listeners
 
-    def try_release(self, release: str, within_s: float) -> None:
+    def try_release(self, release: str, within_s: float, ring: int | None = None) -> None:
         """Let a release run; if nobody confirms it, the one that runs now does so again.
+
+        Args:
+            release: the one to try.
+            within_s: in which it has to be confirmed.
+            ring: of the roll-out, from 1; None if nobody said.
 
         Raises:
             TrialError: it is not installed, or runs already.
@@ -111,6 +116,7 @@ class ReleaseGuard:
             boot_id, schemes = self._service.boot_id(), self._listeners.schemes()
             ends = self._service.ends()
             trial = trials.begun(current, release, within_s, boot_id, opened, schemes, ends)
+            trial = replace(trial, ring=ring)
             if not self._folder.is_whole(release):
                 raise TrialError(f"{release} is not installed")
             try:

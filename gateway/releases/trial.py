@@ -53,6 +53,7 @@ class Trial:
             goes on from what was before the trial, and may begin anew at any start.
         ends: how often the service was started again in this trial, since the last boot.
         failed_at: when the service had failed as it was seen last; likewise.
+        ring: of the roll-out, from 1; None if nobody said.
 
     """
 
@@ -66,6 +67,7 @@ class Trial:
     restarts: int | None = None
     ends: int = 0
     failed_at: int | None = None
+    ring: int | None = None
 
 
 def begun(
@@ -201,14 +203,21 @@ def decode(data: bytes) -> Trial:
     schemes = told.get("schemes", [])
     if not isinstance(schemes, list) or not all(isinstance(one, str) for one in schemes):
         raise TrialError(f"schemes: {schemes!r}")
-    restarts, ends, failed_at = told.get("restarts"), told.get("ends", 0), told.get("failed_at")
-    if (
-        any(type(one) not in (int, NoneType) for one in (restarts, failed_at))
-        or type(ends) is not int
-    ):
-        raise TrialError(f"restarts, ends, failed_at: {restarts!r}, {ends!r}, {failed_at!r}")
+    ends = told.get("ends", 0)
+    if type(ends) is not int:
+        raise TrialError(f"ends: {ends!r}")
+    for name in ("restarts", "failed_at", "ring"):
+        if type(told.get(name)) not in (int, NoneType):
+            raise TrialError(f"{name}: {told[name]!r}")
     known = {name: told[name] for name in _FIELDS}
-    return Trial(**known, schemes=tuple(schemes), restarts=restarts, ends=ends, failed_at=failed_at)
+    return Trial(
+        **known,
+        schemes=tuple(schemes),
+        restarts=told.get("restarts"),
+        ends=ends,
+        failed_at=told.get("failed_at"),
+        ring=told.get("ring"),
+    )
 
 
 _FIELDS: dict[str, type | tuple[type, ...]] = {

@@ -112,7 +112,10 @@ def _of_the_machine(examined: Examined) -> Iterator[Symptom]:
         what = "an upgrade waits for a reboot"
         if examined.reboot_for:
             what = f"{what}: {', '.join(examined.reboot_for)}"
-        advice = "`sudo systemctl reboot` in a quiet hour, and never two on the same way at once"
+        advice = (
+            "`sudo systemctl reboot` in a quiet hour, and never two on the same way at once;"
+            " `reboot.yml` does it so for a fleet"
+        )
         yield Symptom(Weight.LOOK, "system", what, advice)
     if examined.clock_is_set is False:
         what = "no time service keeps the clock"

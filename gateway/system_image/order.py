@@ -16,7 +16,7 @@ PYTHONS = {"bookworm": "cp311", "trixie": "cp313"}
 PACKAGES = (
     "python3 python3-venv systemd systemd-sysv dbus udev kmod openssh-server sudo iproute2 "
     "netplan.io systemd-resolved cloud-init tzdata nftables ca-certificates mtools gpgv fdisk "
-    "dosfstools e2fsprogs wpasupplicant wireless-regdb iputils-ping less"
+    "dosfstools e2fsprogs wpasupplicant wireless-regdb iputils-ping less zstd"
 )
 """What a Pi needs beside its kernel."""
 

@@ -31,7 +31,7 @@ PROGRAMS = (
     ("nsenter", "util-linux"),
 )
 """What is needed beside what namespaces need, and the Debian package that has it."""
-PACKAGES = "python3,python3-venv,systemd,dbus"
+PACKAGES = "python3,python3-venv,systemd,dbus,zstd"
 KEPT_IN = "HEDGEROW_BED_ROOTS"
 """The environment variable that names a folder in which root file systems stay for the next run."""
 OPERATOR = "10.77.0.254"

@@ -44,6 +44,33 @@ def test_an_upgrade_of_all_under_load_loses_nothing(deployed: DeployedFleet) -> 
     )
 
 
+def test_a_change_of_one_module_takes_less_than_a_megabyte_and_beside_a_damaged_base_all_of_it(
+    deployed: DeployedFleet,
+) -> None:
+    south = deployed.bed.pis[SOUTH]
+
+    def upgrade() -> tuple[int, str]:
+        before = south.sent_bytes()
+        deployed.next_release()
+        played = deployed.play("upgrade.yml", "--limit", SOUTH, gateway_steady_s=5).worked()
+        return south.sent_bytes() - before, played.output
+
+    partly, said = upgrade()
+    assert "gets all of the release" not in said
+    (delta,) = (deployed.folder / "wheelhouse").glob(f"{deployed.release(SOUTH)}.from-*.zst")
+    kept = south.root / "opt/hedgerow/releases" / deployed.release(SOUTH) / "wheels.tar"
+    archive = kept.stat().st_size
+    kept.write_bytes(b"damaged" + kept.read_bytes()[7:])
+    whole, _ = upgrade()
+    assert delta.stat().st_size < 1_000_000
+    # Both have sent the modules of as many tasks, within some.
+    assert whole - partly > archive * 3 // 4
+    sys.stderr.write(
+        f"\nan upgrade of one module: {delta.stat().st_size} of {archive} bytes; with Ansible's"
+        f" modules {partly} of {whole}\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -123,6 +150,27 @@ def test_a_pi_that_is_told_to_reboot_comes_back_as_a_member(deployed: DeployedFl
     deployed.bed.pis[SOUTH].reboot()
     deployed.one_tree()
     assert deployed.status(SOUTH)["boot_epoch"] > epoch
+
+
+def test_a_pi_that_waits_for_a_reboot_gets_it_in_its_window_and_no_other_does(
+    deployed: DeployedFleet,
+) -> None:
+    def epochs() -> dict[str, int]:
+        return {name: deployed.status(name)["boot_epoch"] for name in deployed.hosts}
+
+    south, before = deployed.bed.pis[SOUTH], epochs()
+    south.run("touch", "/run/reboot-required")
+    day, hour = south.run("env", "LC_ALL=C", "date", "+%a %H").split()
+    closed = f"{day} {(int(hour) + 12) % 24:02}:00-{(int(hour) + 12) % 24:02}:59"
+    waits = deployed.play("reboot.yml", hedgerow_reboot_window=closed).worked()
+    assert f"is not in {closed}; the reboot waits" in waits.output
+    assert epochs() == before
+    deployed.play("reboot.yml").worked()
+    deployed.one_tree()
+    assert {name for name, epoch in epochs().items() if epoch > before[name]} == {SOUTH}
+    # Nobody waits any more.
+    again = deployed.play("reboot.yml").worked()
+    assert "TASK [gateway : Reboot]" not in again.output
 
 
 def test_a_power_cut_at_any_moment_of_an_upgrade_leaves_a_gateway_that_works(

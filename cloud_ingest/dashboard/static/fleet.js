@@ -1,7 +1,7 @@
 // All gateways: search, filter by health, sort.
 import { h, fill, rows, gatewayLink, debounced, say } from "./dom.js";
 import { source } from "./data.js";
-import { HEALTH, ago, count, healthMark, number } from "./words.js";
+import { HEALTH, ago, count, healthMark, number, trialMark } from "./words.js";
 import { virtualTable } from "./virtual_table.js";
 
 const ORDER = Object.fromEntries(Object.keys(HEALTH).map((name, at) => [name, at]));
@@ -47,9 +47,19 @@ const COLUMNS = [
   { name: "clients", title: "Clients", cell: (row) => count(row.mqtt_clients) },
   { name: "gaps", title: "Missing", cell: (row) => marked(row.gaps, "warning") },
   { name: "alerts", title: "Alerts", cell: (row) => marked(row.alerts, "silent") },
-  { name: "version", title: "Version", cell: (row) => row.version || "–" },
+  { name: "version", title: "Version", cell: versionCell },
   { name: "seen", title: "Last seen", cell: (row) => ago(row.last_seen_ms) },
 ].map((column) => ({ ...column, sorted: true }));
+
+function versionCell(row) {
+  const told = [row.version || "–"];
+  if (row.ring) told.push(h("span", { class: "soft" }, ` ring ${row.ring}`));
+  if (row.trial && row.trial !== "confirmed") {
+    told.push(h("span", { class: trialMark(row.trial).kind }, ` ${trialMark(row.trial).said}`));
+  }
+  if (row.reboot_due) told.push(h("span", { class: "warning" }, " reboot due"));
+  return told;
+}
 
 function marked(value, kind) {
   return value ? h("strong", { class: kind }, count(value)) : h("span", { class: "soft" }, "0");

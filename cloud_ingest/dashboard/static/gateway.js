@@ -3,7 +3,7 @@ import { h, fill, rows, link, gatewayLink } from "./dom.js";
 import { source } from "./data.js";
 import { gatewayCharts } from "./gateway_charts.js";
 import { sparkline } from "./sparkline.js";
-import { bytes, count, healthMark, measured, number, span, timeElement, unit } from "./words.js";
+import { bytes, count, healthMark, measured, number, span, timeElement, trialMark, unit } from "./words.js";
 import { plainTable } from "./virtual_table.js";
 
 const SPANS = [
@@ -31,6 +31,7 @@ function facts(is) {
     fact("Last seen", timeElement(is.last_seen_ms)),
     fact("Up for", span(is.up_s)),
     fact("Version", [is.version || "–", is.build ? ` (${is.build})` : ""]),
+    ...upgradeFacts(is, fact),
     fact("Roles", (is.roles || []).join(", ") || "–"),
     fact("Messages", `${count(is.messages)}, ${measured(is.rate_per_s, "1/s")}`),
     fact("Clients over MQTT", count(is.mqtt_clients)),
@@ -49,6 +50,20 @@ function facts(is) {
     fact("Not decodable", count(is.undecodable)),
     fact("Boot epoch", h("code", {}, is.boot_epoch ?? "–")),
   );
+}
+
+/** What it says of its release: the ring, the trial and why it went back; whether a reboot is due. */
+function upgradeFacts(is, fact) {
+  const told = [];
+  if (is.release) told.push(fact("Release", h("code", {}, is.release)));
+  if (is.ring) told.push(fact("Ring", count(is.ring)));
+  if (is.trial) {
+    const why = is.trial_why ? `: ${is.trial_why}` : "";
+    const said = `${trialMark(is.trial).said} (${is.trial_release || "–"})${why}`;
+    told.push(fact("Trial", h("span", { class: trialMark(is.trial).kind }, said)));
+  }
+  if (is.reboot_due) told.push(fact("Reboot", h("strong", { class: "warning" }, "due")));
+  return told;
 }
 
 function placeInTree(is, children) {

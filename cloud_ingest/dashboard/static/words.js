@@ -126,3 +126,9 @@ export function healthMark(health, inWords = true, why = null) {
     h("span", { class: inWords ? "" : "visually-hidden" }, word),
   );
 }
+
+/** How a release's trial is said, and the class that it is shown in. */
+export function trialMark(trial) {
+  if (trial === "returned") return { said: "went back", kind: "silent" };
+  return { said: trial, kind: trial === "confirmed" ? "soft" : "warning" };
+}

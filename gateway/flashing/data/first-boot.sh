@@ -101,6 +101,8 @@ print("cp%d%d-%s-%d" % (*sys.version_info[:2], platform.machine(), 8 * struct.ca
             --find-links "$folder/wheels" hedgerow
         "$folder/bin/hedgerow" --version
         rm -rf "$folder/wheels"
+        # What the next release differs from can come in its place.
+        cp "$kit/wheels.tar" "$folder/wheels.tar"
         chmod -R go+rX "$folder"
         sync
         printf '%s\n' "$release" >"$folder/installed"
