@@ -274,7 +274,8 @@ class Cinema:
         return [
             f"{CERTIFICATES}/{at}"
             for at, name in given.items()
-            if (has / at).read_bytes() != (of_operator / name).read_bytes()
+            if not (has / at).exists()
+            or (has / at).read_bytes() != (of_operator / name).read_bytes()
         ]
 
     def _gateway(self, moment: Moment) -> str:
