@@ -1,7 +1,7 @@
 """A Pi that loses its power at any moment of a playbook comes up, and the next run makes it whole.
 
 ``--cuts 40`` looks at forty moments of each playbook and of the minute after it, which takes some
-hours; without it there are a few. What it prints stands in docs/operations.md.
+hours; without it there are a few.
 """
 
 from __future__ import annotations
