@@ -28,6 +28,7 @@ DURING = 2 / 3
 ANSWERS_S = 90.0
 """A gateway that was there answers so soon after its Pi's boot."""
 CERTIFICATES = "etc/hedgerow/tls"
+BRING_CERTIFICATES = ("site.yml", "rotate_keys.yml")
 FOLDERS = ("etc", "opt", "usr/local", "var/lib/hedgerow-roles", "root")
 """What a playbook may have written, beside the gateway's state."""
 OF_ONE_BOOT = frozenset(
