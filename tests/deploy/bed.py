@@ -292,8 +292,6 @@ class Bed:
             suite: of Debian.
 
         """
-        if suite not in self._bases:
-            self._bases[suite] = root_file_system(suite, self.folder)
         number = len(self.pis) + 1
         address = f"10.77.0.{number}"
         space = Namespace("pi")
@@ -311,6 +309,8 @@ class Bed:
         pi.root = self._card(suite, pi.name)
 
     def _card(self, suite: str, name: str) -> Path:
+        if suite not in self._bases:
+            self._bases[suite] = root_file_system(suite, self.folder)
         card = self.folder / "cards" / f"{len(self._mounts)}-{name}"
         parts = {part: card / part for part in ("upper", "work", "root")}
         for part in parts.values():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from loaded_file import loaded
@@ -47,6 +50,19 @@ class Pi:
 
     def unpack(self, archive: Path) -> None:
         restore.unpack(archive, "gw-south", self.config, self.state)
+
+    def step(self, *arguments: str) -> int:
+        """Take a step as the playbook does."""
+        folders = ("--config", str(self.config), "--state", str(self.state))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(restore, "own", lambda *_: None)
+            patched.setattr(restore.sys, "argv", ["restore.py", *arguments, *folders])
+            return int(restore.main())
+
+    def is_whole(self) -> bool:
+        """Whether the gateway would start, with state of one time."""
+        config = (self.config / "hedgerow.toml").exists()
+        return config and (self.state / "boot_epoch").exists()
 
     def leftovers(self) -> list[Path]:
         return [*self.folder.rglob("*.restore"), *self.folder.rglob(restore.MARK)]
@@ -192,14 +208,95 @@ def test_wherever_the_power_is_cut_both_folders_are_there_and_the_next_call_ends
         assert pi.leftovers() == []
 
 
-def test_one_that_was_not_ended_is_not_overwritten(pi: Pi) -> None:
+def test_another_archive_does_not_overwrite_a_restore_that_was_not_ended(
+    pi: Pi, capsys: pytest.CaptureFixture[str]
+) -> None:
     archive = pi.archive()
+    pi.write("of now")
+    before = pi.files()
     pi.unpack(archive)
     pi.unpack(archive)  # the one of before was not put into its place
     restore.swap(pi.config, pi.state)
-    with pytest.raises(restore.RestoreError, match="hedgerow_restore=keep"):
-        pi.unpack(archive)
-    assert restore.beside(pi.state).exists()
+    pi.archive(member("etc", tarfile.DIRTYPE))
+    assert pi.step("unpack", str(archive), "--id", "gw-south") == 1
+    assert "hedgerow_restore=keep" in capsys.readouterr().err
+    assert pi.step("undo") == 0
+    assert pi.files() == before
+
+
+def test_a_restore_that_was_cut_off_goes_on_with_the_same_archive(pi: Pi) -> None:
+    archive = pi.archive()
+    pi.write("of now")
+    pi.unpack(archive)
+    restore.swap(pi.config, pi.state)
+    (pi.state / "acknowledged since").touch()
+    assert pi.step("unpack", str(archive), "--id", "gw-south") == 0
+    assert [pi.step(step) for step in ("swap", "keep")] == [0, 0]
+    assert (pi.state / "acknowledged since").exists()
+    assert (pi.state / "boot_epoch").read_text() == "of before"
+    assert pi.leftovers() == []
+
+
+@pytest.mark.parametrize("step", ["unpack", "swap", "keep", "undo"])
+def test_wherever_a_step_is_cut_off_the_next_run_ends_with_one_or_the_other_whole(
+    pi: Pi, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Each call that changes a folder is the last one in turn, and may be done by half."""
+    archive = pi.archive()
+    pi.write("of now")
+    (pi.state / "log/of now").touch()
+    steps = {"unpack": (), "swap": ("unpack",), "keep": ("unpack", "swap")}
+    before = steps.get(step, ("unpack", "swap"))
+    for cut in range(6):
+        here = Pi(pi.folder / f"{cut}")
+        shutil.copytree(pi.config, here.config, dirs_exist_ok=True)
+        shutil.copytree(pi.state, here.state, dirs_exist_ok=True)
+        own = here.archive()
+        here.write("of later")
+        (here.state / "log/of later").touch()
+        for one in before:
+            assert here.step(one, str(own), "--id", "gw-south") == 0
+        with monkeypatch.context() as patched:
+            cut_off(patched, cut)
+            with contextlib.suppress(KeyboardInterrupt):
+                here.step(step, str(own), "--id", "gw-south")
+        assert here.is_whole(), cut
+        for one in ("unpack", "swap", "keep"):
+            assert here.step(one, str(own), "--id", "gw-south") == 0, (cut, one)
+        assert (here.state / "log/of now").exists(), cut
+        assert not (here.state / "log/of later").exists(), cut
+        assert here.leftovers() == [], cut
+    assert archive.exists()
+
+
+def cut_off(patched: pytest.MonkeyPatch, after: int) -> None:
+    """Have the power go at one of the calls that change something."""
+    left = [after]
+
+    def counted(what: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            left[0] -= 1
+            return what(*arguments, **options)
+
+        return call
+
+    def half_removed(folder: Path, **_: object) -> None:
+        if not folder.exists():
+            return
+        if left[0] == 0:
+            for path in sorted(folder.rglob("*"))[::2]:
+                if path.is_file():
+                    path.unlink()
+            raise KeyboardInterrupt
+        left[0] -= 1
+        remove(folder)
+
+    remove = shutil.rmtree
+    patched.setattr(restore, "_exchange", counted(restore._exchange))
+    patched.setattr(restore.shutil, "rmtree", half_removed)
+    patched.setattr(restore.Path, "unlink", counted(Path.unlink))
 
 
 def test_nothing_is_put_into_place_that_was_not_unpacked(pi: Pi) -> None:

@@ -8,7 +8,15 @@
 
 Nothing that the gateway has is touched before the whole archive was read and found to be this
 gateway's. A folder and its backup change places in one system call: at no moment is there none,
-in the place of which systemd would make an empty one at the next boot. Each step can be repeated.
+in the place of which systemd would make an empty one at the next boot. Each step can be repeated,
+and a restore that a power cut ended goes on when the same archive is unpacked again.
+
+The mark in a folder tells where it stands (the folder in its place, the one beside it):
+
+    none, none    nothing was begun, or it was ended; what is beside is rubbish
+    none, mark    unpacked
+    mark, none    swapped; the folder of before is beside
+    mark and the other folder is unmarked in both places    `keep` has begun
 It needs nothing but Python's standard library: it runs on the Pi, whatever release that has.
 
 Exit codes: 0 done; 1 the archive or the disk is not as it has to be, and why; nothing was changed.
@@ -19,6 +27,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gzip
+import hashlib
 import os
 import shutil
 import sys
@@ -32,7 +41,7 @@ CONFIG_FILE = "hedgerow.toml"
 CERTIFICATES = "tls"
 """The Pi's own may be newer than the backup's, and those may be revoked: this folder stays."""
 MARK = ".of-a-backup"
-"""A file in each folder that was unpacked, until it is known to be well."""
+"""A file in each folder that was unpacked, until it is known to be well: the archive's digest."""
 FREE_BYTES = 64 << 20
 """So much of the disk is left to others."""
 
@@ -54,27 +63,49 @@ def is_of_backup(folder: Path) -> bool:
     return (folder / MARK).exists()
 
 
-def unpack(archive: Path, gateway: str, config: Path, state: Path) -> None:
+def unpack(archive: Path, gateway: str, config: Path, state: Path) -> bool:
     """Read the whole archive, check it, and unpack it beside the two folders.
+
+    Returns:
+        Whether it did; if not, an earlier restore of the same archive was cut off, and goes on.
 
     Raises:
         RestoreError: it is cut off, damaged, another gateway's, too large, or holds what no backup
-            has; or an earlier restore was not ended.
+            has; or an earlier restore, of another archive, was not ended.
 
     """
+    with archive.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
     for folder in (config, state):
         if is_of_backup(folder):
+            if (folder / MARK).read_text() == digest:
+                return False
             raise RestoreError(
-                f"an earlier restore was not ended; what it replaced is in {beside(folder)}: play"
-                " restore.yml with -e hedgerow_restore=keep if the gateway is well, else with undo"
+                f"an earlier restore, of another archive, was not ended; what it replaced is in"
+                f" {beside(folder)}: play restore.yml with -e hedgerow_restore=keep if the gateway"
+                " is well, else with undo"
             )
         if folder.is_mount():
             raise RestoreError(
                 f"{folder} is a file system of its own and can't be replaced by a rename: have"
                 " gateway_state_dir name a folder in it"
             )
-        shutil.rmtree(beside(folder), ignore_errors=True)
-    _check(archive, gateway, config, state)
+    _remove_beside(config, state)
+    try:
+        _check(archive, gateway, config, state)
+        _unpack(archive, config, state)
+        # The mark vouches for what is on the disk.
+        os.sync()
+        for folder in (config, state):
+            (beside(folder) / MARK).write_text(digest)
+        os.sync()
+    except BaseException:
+        _remove_beside(config, state)
+        raise
+    return True
+
+
+def _unpack(archive: Path, config: Path, state: Path) -> None:
     shutil.copytree(config, beside(config), symlinks=True)
     _keep_owners(config, beside(config))
     beside(state).mkdir(mode=0o700)
@@ -83,9 +114,11 @@ def unpack(archive: Path, gateway: str, config: Path, state: Path) -> None:
             if folder == config and path.parts[:1] == (CERTIFICATES,):
                 continue
             _extract(tar, member, beside(folder) / path)
-    for folder in (config, state):
-        (beside(folder) / MARK).touch(0o600)
-    os.sync()
+
+
+def _remove_beside(*folders: Path) -> None:
+    for folder in folders:
+        shutil.rmtree(beside(folder), ignore_errors=True)
 
 
 def _check(archive: Path, gateway: str, config: Path, state: Path) -> None:
@@ -172,6 +205,8 @@ def swap(config: Path, state: Path) -> None:
         RestoreError: nothing was unpacked.
 
     """
+    if _is_being_kept(config, state):
+        return
     for folder in (config, state):
         if not (is_of_backup(folder) or is_of_backup(beside(folder))):
             raise RestoreError(f"{beside(folder)} is not of a backup: unpack an archive first")
@@ -181,21 +216,42 @@ def swap(config: Path, state: Path) -> None:
     os.sync()
 
 
+def _is_being_kept(config: Path, state: Path) -> bool:
+    return is_of_backup(state) and not (is_of_backup(config) or is_of_backup(beside(config)))
+
+
 def keep(config: Path, state: Path) -> None:
-    """Remove what was there before."""
+    """Remove what was there before.
+
+    Raises:
+        RestoreError: one of the two folders is still the one of before.
+
+    """
+    for folder, other in ((config, state), (state, config)):
+        if is_of_backup(folder) and is_of_backup(beside(other)):
+            raise RestoreError(f"{other} is not of the backup yet: play restore.yml again")
+    # From the first step on it is kept: nothing brings back what has begun to be removed.
     for folder in (config, state):
-        if is_of_backup(folder):
-            shutil.rmtree(beside(folder), ignore_errors=True)
-            (folder / MARK).unlink()
+        (folder / MARK).unlink(missing_ok=True)
+        os.sync()
+    _remove_beside(config, state)
     os.sync()
 
 
 def undo(config: Path, state: Path) -> None:
-    """Bring back what was there before, and remove what was unpacked."""
+    """Bring back what was there before, and remove what was unpacked.
+
+    Raises:
+        RestoreError: it was found to be well, and `keep` has begun.
+
+    """
+    if _is_being_kept(config, state):
+        raise RestoreError("the backup was found to be well before: play it with keep")
     for folder in (config, state):
         if is_of_backup(folder):
             _exchange(folder, beside(folder))
-        shutil.rmtree(beside(folder), ignore_errors=True)
+    os.sync()
+    _remove_beside(config, state)
     os.sync()
 
 
@@ -227,13 +283,12 @@ def main() -> int:
         if asked.step == "unpack":
             if asked.archive is None:
                 parser.error("unpack what? name the archive")
-            try:
-                unpack(asked.archive, asked.id, *folders)
-                own(asked.user, *folders)
-            except BaseException:
-                for folder in folders:
-                    shutil.rmtree(beside(folder), ignore_errors=True)
-                raise
+            if unpack(asked.archive, asked.id, *folders):
+                try:
+                    own(asked.user, *folders)
+                except BaseException:
+                    _remove_beside(*folders)
+                    raise
         else:
             {"swap": swap, "keep": keep, "undo": undo}[asked.step](*folders)
     except (RestoreError, OSError, LookupError) as error:

@@ -1,0 +1,31 @@
+"""What roles noted of themselves on a machine (roles/target/tasks/made.yml)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def noted(read: Mapping[str, Any], otherwise: Any) -> Any:
+    """Return what a note says.
+
+    Args:
+        read: what `slurp` returned for its file, also where it failed.
+        otherwise: what a note says that is not there, or that a power cut emptied.
+
+    """
+    try:
+        found = json.loads(base64.b64decode(read["content"]))
+    except (KeyError, ValueError):
+        return otherwise
+    return found if isinstance(found, type(otherwise)) else otherwise
+
+
+class FilterModule:
+    """Filters of the playbooks beside this folder."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return each by its name."""
+        return {"hedgerow_noted": noted}

@@ -1,0 +1,120 @@
+"""A Pi that loses its power at any moment of a playbook comes up, and the next run makes it whole.
+
+``--cuts 40`` looks at forty moments of each playbook and of the minute after it, which takes some
+hours; without it there are a few.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import cards
+import pytest
+from account import Account
+from cards import Card, Shelf
+from commands import run
+from empty_bed import empty_bed
+from fleet import PASSWORD, DeployedFleet
+from power_cuts import HEAD, Cinema, Film
+
+pytestmark = [pytest.mark.deploy, pytest.mark.timeout(4 * 3600)]
+NAME = "gw-cut"
+FEW = 3
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+    if (why := cards.why_not()) is not None:
+        if os.environ.get("CI"):
+            pytest.fail(why, pytrace=False)
+        pytest.skip(why)
+    with cards.shelf_in(tmp_path_factory.mktemp("cards")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cinema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cinema]:
+    """A Pi without a gateway yet, and its operator."""
+    with ExitStack() as stack:
+        made = stack.enter_context(empty_bed(tmp_path_factory))
+        fleet = DeployedFleet(made, tmp_path_factory.mktemp("operator"))
+        pi = fleet.add(NAME, "", "", neighbours=())
+        fleet.hosts[NAME] |= {
+            "site_roles": ["base", "sd_card", "watchdog"],
+            "base_security_updates": False,  # no Debian archive is in reach
+            "base_ssh_keys_only": False,
+            "hedgerow_backups": str(fleet.folder / "backups"),
+        }
+        yield Cinema(fleet, NAME, Account(made.switch, pi.address, PASSWORD))
+
+
+@pytest.fixture(scope="module")
+def provisioned(shelf: Shelf, cinema: Cinema) -> tuple[Card, Film]:
+    """Its card, and the film of how site.yml made a gateway of it."""
+    card = shelf.card_of(cinema.fleet.bed.pis[NAME].root, "card")
+    return card, cinema.film(card, "site.yml")
+
+
+def cut(cinema: Cinema, film: Film, request: pytest.FixtureRequest, *arguments: str) -> None:
+    """Cut at as many moments as were asked for, tell what became of each, and want all whole."""
+    cuts = []
+    sys.stderr.write(f"\n{HEAD}\n")
+    for moment in film.spread(request.config.getoption("--cuts") or FEW):
+        cuts.append(cinema.cut(film, moment, *arguments))
+        moment.card.remove()
+        sys.stderr.write(f"{cuts[-1]}\n")
+    assert cuts
+    wrong = [str(one) for one in cuts if not (one.came_up and one.is_whole) or one.lost]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_is_not_synced_is_not_on_the_card_and_what_is_synced_is(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    """The control: without it all that follows would show nothing."""
+    (tmp_path / "root").mkdir()
+    card = shelf.card_of(tmp_path / "root", "control")
+    with card.mounted() as root:
+        for name in ("kept", "lost"):
+            (root / name).write_text(name)
+        run("sync", root / "kept")
+        copy = card.copied("control-cut")
+    with copy.mounted() as root:
+        assert (root / "kept").read_text() == "kept"
+        assert not (root / "lost").exists() or (root / "lost").read_text() == ""
+    with card.mounted() as root:
+        assert (root / "lost").read_text() == "lost"
+    for each in (card, copy):
+        each.remove()
+
+
+def test_a_power_cut_while_site_yml_runs_or_soon_after_it(
+    cinema: Cinema, provisioned: tuple[Card, Film], request: pytest.FixtureRequest
+) -> None:
+    cut(cinema, provisioned[1], request)
+
+
+def test_a_power_cut_while_rotate_keys_yml_runs_or_soon_after_it(
+    cinema: Cinema, provisioned: tuple[Card, Film], request: pytest.FixtureRequest
+) -> None:
+    cut(cinema, cinema.film(provisioned[0], "rotate_keys.yml"), request)
+
+
+def test_a_power_cut_while_upgrade_yml_runs_or_soon_after_it(
+    cinema: Cinema, provisioned: tuple[Card, Film], request: pytest.FixtureRequest
+) -> None:
+    cinema.fleet.next_release()
+    cut(cinema, cinema.film(provisioned[0], "upgrade.yml"), request)
+
+
+def test_a_power_cut_while_restore_yml_runs_or_soon_after_it(
+    cinema: Cinema, provisioned: tuple[Card, Film], request: pytest.FixtureRequest
+) -> None:
+    # The last one: what it takes back is not there any more.
+    card, one = provisioned[0], ("--limit", NAME)
+    with cinema.backed_up_on(card, *one):
+        cut(cinema, cinema.film(card, "restore.yml", *one), request, *one)

@@ -1,0 +1,44 @@
+"""What a role noted of itself is read at its next run, whatever a power cut left of the note."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from loaded_file import loaded
+
+ANSIBLE = Path(__file__).parents[3] / "deploy/ansible"
+NOTES = loaded(ANSIBLE / "filter_plugins/hedgerow_notes.py")
+
+
+def slurped(text: bytes) -> dict[str, Any]:
+    return {"content": base64.b64encode(text).decode(), "encoding": "base64"}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [{"msg": "file not found", "failed": True}, slurped(b""), slurped(b"\0" * 40), slurped(b"7")],
+    ids=["none", "emptied", "zeros", "another"],
+)
+def test_a_note_that_is_damaged_says_what_none_says(read: dict[str, Any]) -> None:
+    assert NOTES.noted(read, {"users": []}) == {"users": []}
+
+
+def test_a_note_is_read(tmp_path: Path) -> None:
+    assert NOTES.noted(slurped(b'["/tmp"]\n'), []) == ["/tmp"]
+
+
+def test_no_role_fails_at_a_file_of_the_machine_that_is_empty() -> None:
+    for path in ANSIBLE.rglob("*.yml"):
+        for line in path.read_text().splitlines():
+            assert not re.search(r"b64decode\s*\|\s*from_json", line), f"{path}: {line.strip()}"
+
+
+def test_a_note_is_on_the_disk_before_the_role_goes_on() -> None:
+    made = yaml.safe_load((ANSIBLE / "roles/target/tasks/made.yml").read_text())
+    sync = made[-1]["ansible.builtin.command"]["argv"]
+    assert sync == ["sync", made[-2]["ansible.builtin.copy"]["dest"]]
