@@ -200,6 +200,29 @@ def test_an_image_without_cloud_init_gets_a_script_of_the_older_kind(
     assert not target.exists()
 
 
+def test_an_image_is_chosen_by_its_name_from_a_folder(
+    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    named = images / "2025-11-24-raspios-trixie-arm64-lite.img.xz"
+    named.symlink_to(desk.packed)
+    digest = hashlib.sha256(desk.packed.read_bytes()).hexdigest()
+    sums = images / "SHA256SUMS"
+    sums.write_text(f"{'1' * 64}  {named.name}\n")
+    target = tmp_path / "card.img"
+    given = desk.command("gw-north", "--to", target, "--images", images, "--json", "--image")
+    assert cli.main([*given, "bookworm"]) == 3
+    assert f"'bookworm': {images} has {named.name}" in complaint(capsys)
+    assert cli.main([*given, "trixie"]) == 3
+    assert "SHA256SUMS says 1111" in complaint(capsys)
+    assert not target.exists()
+    sums.write_text(f"{digest}  {named.name}\n")
+    assert cli.main([*given, "trixie"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert (told["image"], told["checksum_from"]) == (str(named), str(sums))
+
+
 def test_all_cards_of_a_fleet_go_into_a_folder(desk: Desk, tmp_path: Path) -> None:
     assert cli.main(desk.command("--all", "--to", tmp_path)) == 0
     assert {path.name for path in tmp_path.iterdir()} == {"gw-north.img", "gw-south.img"}
