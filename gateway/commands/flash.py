@@ -72,10 +72,11 @@ def _add_what(flash: argparse.ArgumentParser) -> None:
 def _add_how(flash: argparse.ArgumentParser) -> None:
     flash.add_argument(
         "--first-boot",
-        choices=("auto", "cloud-init", "firstrun"),
+        choices=("auto", "cloud-init", "firstrun", "rpi-preseed"),
         default="auto",
-        help="how the first boot is told what to do; firstrun is for Raspberry Pi OS 12 "
-        "(default: what the image has)",
+        help="how the first boot is told what to do; firstrun is for Raspberry Pi OS 12, "
+        "rpi-preseed for images that have it (default: cloud-init where the image has it, else "
+        "firstrun)",
     )
     flash.add_argument("-y", "--yes", action="store_true", help="do not ask before writing over")
     flash.add_argument(
