@@ -140,12 +140,16 @@ def _is_next(one: CardKit, number: int, count: int, target: Path) -> bool:
 
 
 def _one(order: CardOrder, one: CardKit, options: argparse.Namespace) -> FlashedCard:
-    def confirm(disk: DiskFacts) -> None:
+    def confirm(disk: DiskFacts, contents: str) -> None:
         if options.yes:
             return
+        holds = f"it holds {contents}" if contents else "its beginning is blank"
         if not _asks():
-            raise RefusalError(f"{disk.path}: nobody to ask whether to write over it: --yes")
-        if _answer(f"Write over all of {disk.described()}? Type yes: ") != "yes":
+            raise RefusalError(
+                f"{disk.path}: {holds}, and there is nobody to ask whether to write over it: --yes "
+                "(with Ansible: answer yes, or card_overwrite)"
+            )
+        if _answer(f"Write over all of {disk.described()}; {holds}? Type yes: ") != "yes":
             raise RefusalError(f"{disk.path}: not written over")
 
     try:

@@ -59,14 +59,15 @@ class FlashedCard:
 
 
 def flash(
-    order: CardOrder, kit: CardKit, confirm: Callable[[DiskFacts], None], steps: Steps
+    order: CardOrder, kit: CardKit, confirm: Callable[[DiskFacts, str], None], steps: Steps
 ) -> FlashedCard:
     """Make a card.
 
     Args:
         order: what of.
         kit: what its device is made of.
-        confirm: is asked before a disk is written over, and raises if it is not to be.
+        confirm: is asked before a disk is written over, told of the disk and of what is on it, and
+            raises if it is not to be.
         steps: show what goes on.
 
     Raises:
@@ -82,7 +83,7 @@ def flash(
         if is_device:
             disk = block_devices.facts(order.target)
             block_devices.check(disk, image.table.end_bytes, takes_fixed=order.takes_fixed)
-            confirm(disk)
+            confirm(disk, block_devices.contents(order.target))
         with card.opened(order.target, is_device=is_device) as opened:
             try:
                 return _onto(opened, image, order, kit, steps)

@@ -329,8 +329,18 @@ def test_a_disk_is_written_over_only_if_it_is_really_meant(
     assert cli.main(given) == 3
     assert "it is a fixed disk: --yes-really" in complaint(capsys)
     assert cli.main([*given, "--yes-really"]) == 3
-    assert "nobody to ask whether to write over it: --yes" in complaint(capsys)
+    assert "its beginning is blank, and there is nobody to ask" in complaint(capsys)
     assert backing.read_bytes() == bytes(120 * MIB)
+    # A card of another Pi, in use until now: it is told what it holds, and stays as it is.
+    held = desk.image.read_bytes()
+    with backing.open("r+b") as file:
+        file.write(held)
+    subprocess.run(["blockdev", "--flushbufs", disk], check=True)
+    assert cli.main([*given, "--yes-really"]) == 3
+    assert "it holds 2 partitions (FAT 0.0 GB, Linux 0.0 GB), and there is nobody" in complaint(
+        capsys
+    )
+    assert backing.read_bytes()[: len(held)] == held
     assert cli.main([*given, "--yes-really", "--yes", "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)
     assert told["target"] == str(disk)
@@ -433,7 +443,7 @@ def test_on_a_terminal_cards_are_asked_for_one_by_one_and_shown_as_they_go(
         os.write(ours, b"s\n")
         until("Card 2 of 2, for gw-south campus")
         os.write(ours, b"\n")
-        until("Type yes: ")
+        until("; its beginning is blank? Type yes: ")
         os.write(ours, b"yes\n")
         until("gw-south: ")
         until(" is ready: 52 MiB written and read back")

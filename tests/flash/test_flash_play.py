@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,17 @@ def test_each_variable_of_a_card_has_the_default_that_its_specification_says() -
     options = specification["argument_specs"]["main"]["options"]
     assert {name for name, one in options.items() if not one.get("required")} == defaults.keys()
     assert {name: options[name]["default"] for name in defaults} == defaults
+
+
+def test_a_disk_is_written_over_only_after_somebody_has_said_yes_or_a_variable_has() -> None:
+    (told,) = yaml.safe_load((ANSIBLE / "flash.yml").read_text())
+    wait, make = told["tasks"]
+    assert "/dev/" in wait["when"]
+    assert wait["register"] in make["vars"]["card_is_asked"]
+    role = (CARD / "tasks/main.yml").read_text()
+    consents = [line for line in role.splitlines() if re.search(r"--yes\b(?!-)", line)]
+    assert len(consents) == 1
+    assert "(card_overwrite | bool) or (card_is_asked | bool)" in consents[0]
 
 
 @pytest.mark.parametrize(

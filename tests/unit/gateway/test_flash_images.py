@@ -83,6 +83,22 @@ def test_what_is_no_image_of_a_pi_is_refused_by_name(
         read_all(file)
 
 
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (bytes(4096), ""),
+        (b"", ""),
+        (b"photographs".ljust(4096, b"\0"), "data without a partition table"),
+        (flash_images.mbr((0x07, MIB, 32 << 30)), "1 partition (other 34.4 GB)"),
+        (flash_images.mbr((0x0C, MIB, 1 << 30), (0x83, 2 << 30, 3 << 30)),
+         "2 partitions (FAT 1.1 GB, Linux 3.2 GB)"),
+        (gpt()[:MIB], "2 partitions (FAT 0.0 GB, Linux 0.0 GB)"),
+    ],
+)  # fmt: skip
+def test_what_is_on_a_card_is_said_before_it_is_written_over(head: bytes, said: str) -> None:
+    assert partition_table.described(head) == said
+
+
 @given(head=st.binary(max_size=2048), is_gpt=st.booleans())
 def test_any_first_bytes_are_a_table_or_refused(head: bytes, is_gpt: bool) -> None:
     data = bytearray(gpt()[:4096] if is_gpt else flash_images.small()[:4096])
