@@ -10,13 +10,13 @@ import base64
 import binascii
 import hashlib
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.flashing import needed_programs
 from gateway.flashing.errors import RefusalError
 
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
@@ -144,8 +144,7 @@ def _signature(signed: Sequence[Path], keyring: Path) -> str:
         raise RefusalError(
             f"--keyring: no signature beside the image: none of {looked} or {beside[-1][0]}"
         )
-    if shutil.which("gpgv") is None:
-        raise RefusalError("--keyring: gpgv is not installed: sudo apt-get install gpgv")
+    needed_programs.check(("gpgv",), "gpgv", brewed="gnupg")
     with tempfile.NamedTemporaryFile(prefix="hedgerow-keyring-") as binary:
         binary.write(_keyring(keyring))
         binary.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -76,6 +77,12 @@ def flash(
         ReadBackError: nor is this one, and it is damaged.
 
     """
+    if order.target.is_relative_to("/dev") and platform.system() != "Linux":
+        raise RefusalError(
+            f"--to: {order.target}: {platform.system()}'s disks are not written, for what speaks "
+            "against one is known of Linux's alone: --to FOLDER makes image files, which Raspberry "
+            "Pi Imager writes to cards (Use custom, without its own settings)"
+        )
     is_device = block_devices.is_block_device(order.target)
     if not is_device and order.target.is_relative_to("/dev"):
         raise RefusalError(f"--to: {order.target}: there is no such disk")

@@ -7,6 +7,7 @@ import hashlib
 import json
 import lzma
 import os
+import platform
 import pty
 import re
 import shutil
@@ -226,6 +227,38 @@ def test_an_image_is_chosen_by_its_name_from_a_folder(
 def test_all_cards_of_a_fleet_go_into_a_folder(desk: Desk, tmp_path: Path) -> None:
     assert cli.main(desk.command("--all", "--to", tmp_path)) == 0
     assert {path.name for path in tmp_path.iterdir()} == {"gw-north.img", "gw-south.img"}
+
+
+@pytest.fixture
+def macos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Python has on Linux and not on macOS is taken away, as far as cards are made with it."""
+    for name in ("O_DIRECT", "posix_fadvise", "POSIX_FADV_DONTNEED"):
+        monkeypatch.delattr(os, name)
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+
+
+@pytest.mark.usefixtures("macos")
+def test_macos_makes_image_files_and_says_that_it_writes_no_disks(
+    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "card.img"
+    assert cli.main(desk.command("gw-north", "--to", target)) == 0
+    check_card(desk, target, tmp_path, NEW | OWN_KEY)
+    for disk in ("/dev/disk4", "/dev/rdisk4", "/dev/null"):
+        assert cli.main(desk.command("gw-north", "--to", disk, "--yes", "--yes-really")) == 3
+        assert f"--to: {disk}: Darwin's disks are not written" in complaint(capsys)
+
+
+@pytest.mark.usefixtures("macos")
+def test_macos_is_told_how_to_install_what_is_missing(
+    desk: Desk,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cli.main(desk.command("gw-north", "--to", tmp_path / "card.img")) == 3
+    assert "mcopy is not installed: brew install mtools" in complaint(capsys)
 
 
 # -- refusals --------------------------------------------------------------------------------------
