@@ -7,7 +7,7 @@ key has in it, it is a string between two quotes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gateway.flashing.device import CardDevice, Modem, Wifi
@@ -61,13 +61,14 @@ def network_config(device: CardDevice) -> str:
     if wired != "eth0":
         ethernet[wired] = {**_addresses(device, wired), "optional": True}
     if device.wired is not None:
-        ethernet[wired] |= _auth(device.wired, "802.1x", "wired")
+        ethernet[wired] |= _renderer([device.wired]) | _auth(device.wired, "802.1x", "wired")
     if device.wifis:
         config["wifis"] = {
             "wlan0": {
                 **_addresses(device, "wlan0"),
                 "optional": True,
                 "regulatory-domain": device.country,
+                **_renderer(wifi.eap for wifi in device.wifis),
                 "access-points": {
                     wifi.ssid: _access_point(wifi, f"wifi-{number}")
                     for number, wifi in enumerate(device.wifis, 1)
@@ -117,6 +118,16 @@ def _access_point(wifi: Wifi, network: str) -> Mapping[str, Any]:
     if wifi.hidden:
         point["hidden"] = True
     return point
+
+
+def _renderer(eaps: Iterable[Eap | None]) -> dict[str, str]:
+    """Say who makes an interface's connections, where it matters.
+
+    netplan refuses the whole file for one setting of NetworkManager's on an interface that it has
+    not been told is NetworkManager's; then cloud-init fails, and the first boot with it.
+    """
+    needs_it = any(one is not None and one.server_name for one in eaps)
+    return {"renderer": "NetworkManager"} if needs_it else {}
 
 
 def _auth(eap: Eap, key_management: str, network: str) -> dict[str, Any]:

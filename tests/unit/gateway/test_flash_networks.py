@@ -95,6 +95,9 @@ def test_a_cable_and_a_wireless_network_may_ask_who_the_device_is() -> None:
     assert found["ethernets"]["eth0"]["networkmanager"] == {
         "passthrough": {"802-1x.domain-suffix-match": "radius.example.org"}
     }
+    # netplan refuses NetworkManager's own words for an interface that is not said to be its.
+    assert found["ethernets"]["eth0"]["renderer"] == "NetworkManager"
+    assert "renderer" not in found["wifis"]["wlan0"]
     points = found["wifis"]["wlan0"]["access-points"]
     assert points["campus"] == {
         "auth": {
