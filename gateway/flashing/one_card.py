@@ -116,12 +116,17 @@ def _onto(
     opened: card.Card, image: BaseImage, order: CardOrder, kit: CardKit, steps: Steps
 ) -> FlashedCard:
     begun = time.monotonic()
-    written = copying.write(image.read, opened, image.table.end_bytes, steps("writing"))
+    # The partition table waits for the device's files: without them a Pi would start as anybody's.
+    head_bytes = min(image.table.boot.start_bytes, card.CHUNK_BYTES)
+    written = copying.write_but_head(
+        image.read, opened, image.table.end_bytes, steps("writing"), head_bytes
+    )
     write_ended = time.monotonic()
-    copying.verify(opened, written, steps("reading back"))
+    copying.verify(opened, written, steps("reading back"), has_head=False)
     verify_ended = time.monotonic()
     boot = _boot_partition(order.target, image)
     injected = injection.inject(boot, kit, order.first_boot, opened.sync)
+    copying.write_head(opened, written)
     return FlashedCard(
         written.size_bytes,
         injected,

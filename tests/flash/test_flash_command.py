@@ -425,6 +425,23 @@ def test_a_disk_that_fails_while_it_is_written_ends_clearly_and_has_no_partition
         subprocess.run(["umount", memory], check=True)
 
 
+def test_a_card_whose_device_has_not_all_it_needs_starts_no_pi(
+    desk: Desk, loops: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheels = tmp_path / "0.1.0-cp313-aarch64.tar"
+    blank(wheels, 80 * MIB)  # which the boot partition has no room for
+    backing = blank(tmp_path / "backing", 120 * MIB)
+    disk = loop_device(loops, backing)
+    given = desk.command("gw-north", "--to", disk, "--wheels", wheels)
+    assert cli.main([*given, "--yes", "--yes-really"]) == 4
+    assert "the card is of no use as it is" in complaint(capsys)
+    subprocess.run(["sync", backing], check=True)
+    # Else it would be a system that anybody may set up who is the first at its keyboard.
+    found = backing.read_bytes()[: desk.image.stat().st_size]
+    assert found[:512] == bytes(512)
+    assert found[MIB * 45 :] == desk.image.read_bytes()[MIB * 45 :]
+
+
 def test_a_target_that_is_full_is_told_of(tmp_path: Path) -> None:
     descriptor = os.open("/dev/full", os.O_RDWR)
     full = card.Card(descriptor, "/dev/full", is_device=False)
@@ -442,11 +459,17 @@ def test_a_card_that_reads_back_differently_is_found(
     target = tmp_path / "card.img"
     verify = copying.verify
 
-    def struck(disk: copying.ReadableDisk, written: copying.WrittenImage, progress: object) -> None:
+    def struck(
+        disk: copying.ReadableDisk,
+        written: copying.WrittenImage,
+        progress: object,
+        *,
+        has_head: bool,
+    ) -> None:
         with target.open("r+b") as file:
             file.seek(45 * MIB + 5)
             file.write(b"\x10")
-        verify(disk, written, lambda *_: None)
+        verify(disk, written, lambda *_: None, has_head=has_head)
 
     monkeypatch.setattr(copying, "verify", struck)
     assert cli.main(desk.command("gw-north", "--to", target)) == 5
