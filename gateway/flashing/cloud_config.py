@@ -7,7 +7,7 @@ key has in it, it is a string between two quotes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from gateway.flashing.device import CardDevice, Modem, Wifi
@@ -61,18 +61,21 @@ def network_config(device: CardDevice) -> str:
     if wired != "eth0":
         ethernet[wired] = {**_addresses(device, wired), "optional": True}
     if device.wired is not None:
-        ethernet[wired] |= _renderer([device.wired]) | _auth(device.wired, "802.1x", "wired")
+        ethernet[wired] |= _with_renderer(_auth(device.wired, "802.1x", "wired"))
     if device.wifis:
         config["wifis"] = {
             "wlan0": {
                 **_addresses(device, "wlan0"),
                 "optional": True,
                 "regulatory-domain": device.country,
-                **_renderer(wifi.eap for wifi in device.wifis),
-                "access-points": {
-                    wifi.ssid: _access_point(wifi, f"wifi-{number}")
-                    for number, wifi in enumerate(device.wifis, 1)
-                },
+                **_with_renderer(
+                    {
+                        "access-points": {
+                            wifi.ssid: _access_point(wifi, number, len(device.wifis))
+                            for number, wifi in enumerate(device.wifis, 1)
+                        }
+                    }
+                ),
             }
         }
     if device.modem is not None:
@@ -107,27 +110,40 @@ def _user(device: CardDevice) -> Mapping[str, Any]:
     }
 
 
-def _access_point(wifi: Wifi, network: str) -> Mapping[str, Any]:
+def _access_point(wifi: Wifi, number: int, count: int) -> Mapping[str, Any]:
+    """What netplan is told of a wireless network.
+
+    Args:
+        wifi: the network.
+        number: which of the device's it is, from 1; the first that is heard is taken.
+        count: how many the device has.
+
+    """
     point: dict[str, Any] = {}
     if wifi.security == "wpa2":
         point["password"] = wifi.key()
     elif wifi.security == "wpa3":
         point["auth"] = {"key-management": "sae", "password": wifi.key()}
     elif wifi.eap is not None:
-        point |= _auth(wifi.eap, "eap", network)
+        point |= _auth(wifi.eap, "eap", f"wifi-{number}")
     if wifi.hidden:
         point["hidden"] = True
+    if count > 1:
+        # Nor has netplan a word for an order.
+        own = point.setdefault("networkmanager", {}).setdefault("passthrough", {})
+        own["connection.autoconnect-priority"] = str(count + 1 - number)
     return point
 
 
-def _renderer(eaps: Iterable[Eap | None]) -> dict[str, str]:
+def _with_renderer(settings: dict[str, Any]) -> dict[str, Any]:
     """Say who makes an interface's connections, where it matters.
 
     netplan refuses the whole file for one setting of NetworkManager's on an interface that it has
-    not been told is NetworkManager's; then cloud-init fails, and the first boot with it.
+    not been told before is NetworkManager's; then cloud-init fails, and the first boot with it.
     """
-    needs_it = any(one is not None and one.server_name for one in eaps)
-    return {"renderer": "NetworkManager"} if needs_it else {}
+    points = settings.get("access-points", {}).values()
+    needs_it = any("networkmanager" in one for one in (settings, *points))
+    return {"renderer": "NetworkManager", **settings} if needs_it else settings
 
 
 def _auth(eap: Eap, key_management: str, network: str) -> dict[str, Any]:

@@ -97,8 +97,8 @@ def test_a_cable_and_a_wireless_network_may_ask_who_the_device_is() -> None:
     }
     # netplan refuses NetworkManager's own words for an interface that is not said to be its.
     assert found["ethernets"]["eth0"]["renderer"] == "NetworkManager"
-    assert "renderer" not in found["wifis"]["wlan0"]
     points = found["wifis"]["wlan0"]["access-points"]
+    assert points["campus"].pop("networkmanager")
     assert points["campus"] == {
         "auth": {
             "key-management": "eap",
@@ -113,6 +113,14 @@ def test_a_cable_and_a_wireless_network_may_ask_who_the_device_is() -> None:
     assert points["library"]["auth"]["phase2-auth"] == "pap"
     assert points["library"]["auth"]["ca-certificate"] == "/etc/hedgerow-network/wifi-3.ca.pem"
     assert "auth" not in points["house"]
+
+
+def test_an_interface_is_said_to_be_network_managers_only_where_it_is_told_its_own_words() -> None:
+    one = msgspec.structs.replace(NORTH, wired=None, wifi=Wifi("campus", security="eap", eap=PEAP))
+    found = yaml.safe_load(cloud_config.network_config(one))["network"]
+    for interface in (found["ethernets"]["eth0"], found["wifis"]["wlan0"]):
+        assert "renderer" not in interface
+        assert "networkmanager" not in str(interface)
 
 
 def test_network_manager_is_told_the_same_of_802_1x() -> None:
