@@ -59,6 +59,20 @@ def test_a_disk_is_written_over_only_after_somebody_has_said_yes_or_a_variable_h
     assert "(card_overwrite | bool) or (card_is_asked | bool)" in consents[0]
 
 
+def test_a_first_boot_makes_the_folder_of_sensor_classes_that_the_role_names(
+    tmp_path: Path,
+) -> None:
+    """A configuration of the role names one, and a gateway does not start without it."""
+    script = (ANSIBLE.parents[1] / "gateway/flashing/data/first-boot.sh").read_text()
+    step = script[script.index("    sensors=$(") : script.index("    # A gateway that is enrolled")]
+    (tmp_path / "hedgerow.toml").write_text(f'[gateway]\nsensors_dir = "{tmp_path}/sensors"\n')
+    fake = 'install() { for last do :; done; mkdir -m 0750 "$last"; }'
+    subprocess.run(["sh", "-euc", f"{fake}\netc={tmp_path}\n{step}"], check=True)
+    assert (tmp_path / "sensors").is_dir()
+    (tmp_path / "hedgerow.toml").write_text('[gateway]\nid = "x"\n')
+    subprocess.run(["sh", "-euc", f"{fake}\netc={tmp_path}\n{step}"], check=True)
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

@@ -128,6 +128,9 @@ configure() {
         *) install -m 0600 -o hedgerow -g hedgerow "$kit/etc/$file" "$etc/$file" ;;
         esac
     done
+    # Where the configuration has sensor classes looked for, though there may be none.
+    sensors=$(sed -n 's/^sensors_dir = "\(.*\)"$/\1/p' "$etc/hedgerow.toml")
+    [ -z "$sensors" ] || install -d -m 0750 -o root -g hedgerow "$sensors"
     # A gateway that is enrolled by a token renews its certificate there.
     [ ! -e "$kit/token" ] || install -d -m 0770 -o root -g hedgerow "$etc/tls"
     install -m 0644 "$kit/hedgerow.service" /etc/systemd/system/hedgerow.service
@@ -166,7 +169,8 @@ run_install() {
     trap ended EXIT
     if [ ! -e "$state/runs" ]; then
         say "the first boot of $(setting id)"
-        if [ "$(setting modem)" = yes ] && ! command -v mmcli >/dev/null; then
+        if [ "$(setting modem)" = yes ] && ! command -v mmcli >/dev/null &&
+            ! grep -q "LTE stays off" "$log"; then
             say "LTE stays off, for this image has no ModemManager: sudo apt-get install modemmanager"
         fi
         begin_step "make the service's user"
