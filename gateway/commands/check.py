@@ -171,6 +171,8 @@ def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], 
     keys, own = sections["keys"], sections["gateway"]
     lists = () if own is None else kept_lists(own.state_dir)
     password = None if keys is None else keys.password_file
+    if own is not None:
+        yield lambda: state.check_sensors_dir(own)
     if (tree := sections["tree"]) is not None:
         yield tree.key
     if (coap := sections["coap"]) is not None:

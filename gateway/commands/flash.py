@@ -42,10 +42,16 @@ def _add_what(flash: argparse.ArgumentParser) -> None:
     )
     flash.add_argument(
         "--image",
-        type=Path,
         metavar="FILE",
         required=True,
         help="the base image: .img, or packed as .img.xz, .img.gz or .zip",
+    )
+    flash.add_argument(
+        "--images",
+        type=Path,
+        metavar="DIR",
+        help="a folder of images: --image is then the name of one in it, or a part of the name "
+        "that no other has",
     )
     flash.add_argument(
         "--to",
@@ -66,10 +72,11 @@ def _add_what(flash: argparse.ArgumentParser) -> None:
 def _add_how(flash: argparse.ArgumentParser) -> None:
     flash.add_argument(
         "--first-boot",
-        choices=("auto", "cloud-init", "firstrun"),
+        choices=("auto", "cloud-init", "firstrun", "rpi-preseed"),
         default="auto",
-        help="how the first boot is told what to do; firstrun is for Raspberry Pi OS 12 "
-        "(default: what the image has)",
+        help="how the first boot is told what to do; firstrun is for Raspberry Pi OS 12, "
+        "rpi-preseed for images that have it (default: cloud-init where the image has it, else "
+        "firstrun)",
     )
     flash.add_argument("-y", "--yes", action="store_true", help="do not ask before writing over")
     flash.add_argument(
@@ -85,13 +92,15 @@ def _add_trust(flash: argparse.ArgumentParser) -> None:
     flash.add_argument(
         "--sha256",
         metavar="HEX",
-        help="what the image's file has to be (default: what FILE.sha256 beside it says)",
+        help="what the image's file has to be (default: what FILE.sha256 beside it says, or else "
+        "SHA256SUMS)",
     )
     flash.add_argument(
         "--keyring",
         type=Path,
         metavar="FILE",
-        help="whose signature FILE.sig or FILE.asc beside the image has to be (OpenPGP, by gpgv)",
+        help="whose signature beside the image has to be: FILE.sig or FILE.asc, or that of "
+        "SHA256SUMS (OpenPGP, by gpgv)",
     )
     flash.add_argument(
         "--unverified",

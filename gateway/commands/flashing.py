@@ -13,7 +13,15 @@ from typing import Any
 from gateway import replaced_file
 from gateway.commands import labels, output, progress_bar
 from gateway.commands.errors import FailedError, WrongUseError
-from gateway.flashing import authenticity, block_devices, boot_partition, fleet_file, kit, one_card
+from gateway.flashing import (
+    authenticity,
+    block_devices,
+    boot_partition,
+    fleet_file,
+    image_folder,
+    kit,
+    one_card,
+)
 from gateway.flashing.authenticity import Authenticity
 from gateway.flashing.block_devices import DiskFacts
 from gateway.flashing.device import CardDevice
@@ -45,15 +53,18 @@ def _flash(options: argparse.Namespace) -> int:
     has_folder = options.to.is_dir()
     if len(kits) > 1 and not has_folder and not _asks():
         raise WrongUseError("flash: several cards, and nobody to change them: name one ID a call")
-    image = _checked_image(options)
+    path = Path(options.image)
+    if options.images is not None:
+        path = image_folder.find(options.images, options.image)
+    image = _checked_image(path, options)
     made: list[dict[str, Any]] = []
     for number, one in enumerate(kits):
         target = options.to / f"{one.device.id}.img" if has_folder else options.to
         if len(kits) > 1 and not has_folder and not _is_next(one, number, len(kits), target):
             continue
-        order = CardOrder(options.image, target, options.first_boot, options.yes_really)
+        order = CardOrder(path, target, options.first_boot, options.yes_really)
         card = _one(order, one, options)
-        made.append(_as_json(one, target, image, card))
+        made.append(_as_json(one, target, path, image, card))
         if not options.json:
             sys.stdout.write(_in_words(one, target, card))
             sys.stdout.flush()
@@ -88,15 +99,16 @@ def _with_wheels(device: CardDevice, wheels: Path | None) -> CardDevice:
     return msgspec.structs.replace(device, wheels=wheels)
 
 
-def _checked_image(options: argparse.Namespace) -> Authenticity:
-    image = authenticity.check(options.image, options.sha256, options.keyring)
+def _checked_image(path: Path, options: argparse.Namespace) -> Authenticity:
+    image = authenticity.check(path, options.sha256, options.keyring)
     if not image.is_checked:
         if not options.unverified:
             raise RefusalError(
-                f"{options.image}: neither a checksum (--sha256, or a .sha256 file beside it) nor "
-                "a signature (--keyring) vouches for it; --unverified takes it all the same"
+                f"{path}: neither a checksum (--sha256, or beside it a .sha256 file or SHA256SUMS "
+                "with its name) nor a signature (--keyring) vouches for it; --unverified takes it "
+                "all the same"
             )
-        output.complain(f"flash: nothing vouches for {options.image}: taken as it is")
+        output.complain(f"flash: nothing vouches for {path}: taken as it is")
     return image
 
 
@@ -128,12 +140,16 @@ def _is_next(one: CardKit, number: int, count: int, target: Path) -> bool:
 
 
 def _one(order: CardOrder, one: CardKit, options: argparse.Namespace) -> FlashedCard:
-    def confirm(disk: DiskFacts) -> None:
+    def confirm(disk: DiskFacts, contents: str) -> None:
         if options.yes:
             return
+        holds = f"it holds {contents}" if contents else "its beginning is blank"
         if not _asks():
-            raise RefusalError(f"{disk.path}: nobody to ask whether to write over it: --yes")
-        if _answer(f"Write over all of {disk.described()}? Type yes: ") != "yes":
+            raise RefusalError(
+                f"{disk.path}: {holds}, and there is nobody to ask whether to write over it: --yes "
+                "(with Ansible: answer yes, or card_overwrite)"
+            )
+        if _answer(f"Write over all of {disk.described()}; {holds}? Type yes: ") != "yes":
             raise RefusalError(f"{disk.path}: not written over")
 
     try:
@@ -147,10 +163,13 @@ def _one(order: CardOrder, one: CardKit, options: argparse.Namespace) -> Flashed
 # -- what came of it -------------------------------------------------------------------------------
 
 
-def _as_json(one: CardKit, target: Path, image: Authenticity, card: FlashedCard) -> dict[str, Any]:
+def _as_json(
+    one: CardKit, target: Path, path: Path, image: Authenticity, card: FlashedCard
+) -> dict[str, Any]:
     return {
         "id": one.device.id,
         "target": str(target),
+        "image": str(path),
         "image_sha256": image.sha256,
         "checksum_from": image.checksum_from,
         "signed_by": image.signed_by,

@@ -10,19 +10,23 @@ import base64
 import binascii
 import hashlib
 import re
-import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.flashing import needed_programs
 from gateway.flashing.errors import RefusalError
 
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
 _PIECE_BYTES = 1 << 20
-_MOST_BESIDE_BYTES = 1 << 16
+_SIGNATURES = (".sig", ".asc", ".gpg", ".sign")
+_MOST_BESIDE_BYTES = 1 << 20
 _MOST_KEYRING_BYTES = 1 << 24
 _GPGV_TIMEOUT_S = 600.0
+CHECKSUMS = "SHA256SUMS"
+"""What publishers name the checksums of a whole folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,10 @@ def check(image: Path, sha256: str | None, keyring: Path | None) -> Authenticity
 
     Args:
         image: its file.
-        sha256: what it has to be; None for what a ``.sha256`` file beside it says, if there is one.
-        keyring: whose signatures count, binary or armoured; None checks none.
+        sha256: what it has to be; None for what a ``.sha256`` file beside it says, or else the
+            folder's ``SHA256SUMS``, if there is one.
+        keyring: whose signatures count, binary or armoured, of the image or of the ``SHA256SUMS``
+            that its checksum is from; None checks none.
 
     Raises:
         RefusalError: one is wrong, or can't be checked though it was asked for.
@@ -64,39 +70,52 @@ def check(image: Path, sha256: str | None, keyring: Path | None) -> Authenticity
     found = _sha256(image)
     if expected and found != expected.lower():
         raise RefusalError(f"{image}: its SHA-256 is {found}, and {source} says {expected.lower()}")
-    signed_by = "" if keyring is None else _signature(image, keyring)
+    signed_by = ""
+    if keyring is not None:
+        signed = [image]
+        if expected and source == str(image.with_name(CHECKSUMS)):
+            signed.append(Path(source))  # which vouches for the image by its checksum
+        signed_by = _signature(signed, keyring)
     return Authenticity(found, source if expected else "", signed_by)
 
 
-def parse_checksums(text: str, name: str) -> str:
+def parse_checksums(text: str, name: str, *, takes_unnamed: bool) -> str:
     """The checksum of a file in what `sha256sum` wrote; empty if it is not in it.
 
     Args:
         text: its lines, each ``DIGITS  NAME``, or the digits alone.
         name: the file's, without its folder.
+        takes_unnamed: whether digits alone are the file's, as where nothing else is meant.
 
     """
     for line in text.splitlines():
         digits, _, named = line.strip().partition(" ")
         own = named.strip().removeprefix("*")
-        if _HEX.fullmatch(digits) and (not own or own.rpartition("/")[2] == name):
+        is_meant = own.rpartition("/")[2] == name if own else takes_unnamed
+        if _HEX.fullmatch(digits) and is_meant:
             return digits
     return ""
 
 
 def _beside(image: Path) -> tuple[str, str]:
-    file = image.with_name(f"{image.name}.sha256")
-    if not file.exists():
-        return "", ""
+    own, of_all = image.with_name(f"{image.name}.sha256"), image.with_name(CHECKSUMS)
+    if own.exists():
+        found = parse_checksums(_text(own), image.name, takes_unnamed=True)
+        if not found:
+            raise RefusalError(f"{own}: has no SHA-256 of {image.name}")
+        return found, str(own)
+    if of_all.exists():
+        found = parse_checksums(_text(of_all), image.name, takes_unnamed=False)
+        return found, str(of_all) if found else ""
+    return "", ""
+
+
+def _text(file: Path) -> str:
     try:
         with file.open("rb") as opened:
-            text = opened.read(_MOST_BESIDE_BYTES).decode("utf-8", "replace")
+            return opened.read(_MOST_BESIDE_BYTES).decode("utf-8", "replace")
     except OSError as error:
         raise RefusalError(f"{file}: {error.strerror or error}") from error
-    found = parse_checksums(text, image.name)
-    if not found:
-        raise RefusalError(f"{file}: has no SHA-256 of {image.name}")
-    return found, str(file)
 
 
 def _sha256(image: Path) -> str:
@@ -110,17 +129,26 @@ def _sha256(image: Path) -> str:
     return digest.hexdigest()
 
 
-def _signature(image: Path, keyring: Path) -> str:
-    found = [image.with_name(f"{image.name}{ending}") for ending in (".sig", ".asc")]
-    signature = next((one for one in found if one.exists()), None)
+def _signature(signed: Sequence[Path], keyring: Path) -> str:
+    """Check the first signature that there is.
+
+    Args:
+        signed: the image, and what else vouches for it.
+        keyring: whose signatures count.
+
+    """
+    beside = [(file.with_name(file.name + end), file) for file in signed for end in _SIGNATURES]
+    signature, file = next((one for one in beside if one[0].exists()), (None, signed[0]))
     if signature is None:
-        raise RefusalError(f"--keyring: no signature beside the image: {found[0]} or {found[1]}")
-    if shutil.which("gpgv") is None:
-        raise RefusalError("--keyring: gpgv is not installed: sudo apt-get install gpgv")
+        looked = ", ".join(str(one[0]) for one in beside[: len(_SIGNATURES) - 1])
+        raise RefusalError(
+            f"--keyring: no signature beside the image: none of {looked} or {beside[-1][0]}"
+        )
+    needed_programs.check(("gpgv",), "gpgv", brewed="gnupg")
     with tempfile.NamedTemporaryFile(prefix="hedgerow-keyring-") as binary:
         binary.write(_keyring(keyring))
         binary.flush()
-        command = ("gpgv", "--keyring", binary.name, "--status-fd", "1", "--", signature, image)
+        command = ("gpgv", "--keyring", binary.name, "--status-fd", "1", "--", signature, file)
         try:
             done = subprocess.run(  # noqa: S603  # a fixed program, without a shell
                 command, capture_output=True, check=False, timeout=_GPGV_TIMEOUT_S

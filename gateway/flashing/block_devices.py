@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.flashing import partition_table
 from gateway.flashing.errors import RefusalError
 
 SECTOR_BYTES = 512
@@ -45,7 +46,7 @@ class DiskFacts:
     holders: Sequence[str]
 
     def described(self) -> str:
-        """For people: name, model and size."""
+        """Return name, model and size, for people."""
         parts = (str(self.path), self.model, f"{self.size_bytes / 1e9:.1f} GB")
         return ", ".join(part for part in parts if part)
 
@@ -89,6 +90,20 @@ def check(disk: DiskFacts, needed_bytes: int, *, takes_fixed: bool) -> None:
     """
     if reasons := list(refusals(disk, needed_bytes, takes_fixed=takes_fixed)):
         raise RefusalError(f"{disk.path}: {'; '.join(reasons)}")
+
+
+def contents(path: Path) -> str:
+    """Say what is on a disk; empty if its beginning is blank.
+
+    Raises:
+        RefusalError: it can't be read.
+
+    """
+    try:
+        with path.open("rb") as disk:
+            return partition_table.described(disk.read(partition_table.TABLE_BYTES))
+    except OSError as error:
+        raise RefusalError(f"--to: {path}: {error.strerror or error}") from error
 
 
 def is_block_device(path: Path) -> bool:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
-from gateway.flashing.errors import CardWriteError, ReadBackError, RefusalError
+from gateway.flashing import needed_programs
+from gateway.flashing.errors import CardWriteError, ReadBackError
 
 PROGRAMS = ("mcopy", "mdir", "mmd", "mtype", "mdel")
 AUTOBOOT = "autoboot.txt"
@@ -30,9 +30,7 @@ def check_programs() -> None:
         RefusalError: it is not.
 
     """
-    for program in PROGRAMS:
-        if shutil.which(program) is None:
-            raise RefusalError(f"{program} is not installed: sudo apt-get install mtools")
+    needed_programs.check(PROGRAMS, "mtools", brewed="mtools")
 
 
 def autoboot_partition(text: str) -> int | None:

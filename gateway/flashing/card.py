@@ -89,7 +89,8 @@ class Card:
         if self._is_device:
             with contextlib.suppress(OSError):
                 fcntl.ioctl(self._descriptor, _BLKFLSBUF)
-        os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        if hasattr(os, "posix_fadvise"):  # macOS has none
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
         """Let others have it."""
@@ -97,7 +98,9 @@ class Card:
         os.close(self._descriptor)
 
     def _past_caches(self, wanted: bool) -> None:
-        """Switch O_DIRECT; file systems in memory have none, and do without."""
+        """Switch O_DIRECT; file systems in memory and macOS have none, and do without."""
+        if not hasattr(os, "O_DIRECT"):
+            return
         flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
         new = flags | os.O_DIRECT if wanted else flags & ~os.O_DIRECT
         if new != flags:

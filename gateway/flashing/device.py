@@ -13,6 +13,8 @@ import msgspec
 
 from gateway.toml import checks as config_checks
 from gateway.toml.toml_file import Fault
+from gateway.flashing import eap as flash_eap
+from gateway.flashing.eap import Eap
 
 SERVICE_USER = "hedgerow"
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
@@ -20,6 +22,8 @@ _HOST = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+){0,2}")
 _COUNTRY = re.compile(r"[A-Z]{2}")
 _INTERFACE = re.compile(r"[a-z][a-z0-9]{0,14}")
+_APN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,98}[A-Za-z0-9])?")
+_PIN = re.compile(r"[0-9]{4,8}")
 _HEX_KEY = re.compile(r"[0-9a-fA-F]{64}")
 _SSH_KEY = re.compile(r"(?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}(?: [^\r\n]*)?")
 _MOST_SSH_KEYS = 64
@@ -36,7 +40,8 @@ class Wifi(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         passphrase_file: whose first line is the passphrase.
         hidden: whether it does not tell its name.
         security: ``wpa2`` (which access points of WPA2 and WPA3 take, too), ``wpa3`` for those
-            that take SAE alone, or ``open``.
+            that take SAE alone, ``eap`` for those that ask a server (802.1X), or ``open``.
+        eap: what is told to that server.
 
     """
 
@@ -44,7 +49,8 @@ class Wifi(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     passphrase: str = ""
     passphrase_file: Path | None = None
     hidden: bool = False
-    security: Literal["wpa2", "wpa3", "open"] = "wpa2"
+    security: Literal["wpa2", "wpa3", "eap", "open"] = "wpa2"
+    eap: Eap | None = None
 
     def __repr__(self) -> str:
         return f"Wifi({self.ssid!r})"
@@ -80,6 +86,30 @@ class StaticNetwork(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     interface: str = ""
 
 
+class Modem(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A modem of LTE, the way out where neither cable nor Wi-Fi has one.
+
+    Attributes:
+        apn: the access point's name, which the provider says.
+        user: empty where the provider asks for none.
+        password: the user's; a secret.
+        password_file: whose first line is the password.
+        pin: of the SIM card, 4 to 8 digits; empty for a card that asks for none; a secret.
+        pin_file: whose first line is the PIN.
+
+    """
+
+    apn: str
+    user: str = ""
+    password: str = ""
+    password_file: Path | None = None
+    pin: str = ""
+    pin_file: Path | None = None
+
+    def __repr__(self) -> str:
+        return f"Modem({self.apn!r})"
+
+
 class CardDevice(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """One device.
 
@@ -99,6 +129,8 @@ class CardDevice(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
         country: where the radio is used, as ``DE``.
         wifi: the wireless network, or several: the first that is heard is taken.
         network: a fixed address; None for DHCP.
+        wired: what the wired network asks for (802.1X); None for nothing.
+        modem: a modem of LTE; None for none.
         place: what its label says of where it goes; empty for domain and group.
 
     """
@@ -117,6 +149,8 @@ class CardDevice(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     country: str = ""
     wifi: Wifi | tuple[Wifi, ...] | None = None
     network: StaticNetwork | None = None
+    wired: Eap | None = None
+    modem: Modem | None = None
     place: str = ""
 
     def __repr__(self) -> str:
@@ -141,8 +175,24 @@ class CardDevice(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
             return ""
         return self.network.interface or ("wlan0" if self.wifis else "eth0")
 
+    @property
+    def wired_interface(self) -> str:
+        """Which interface the cable is in."""
+        return self.fixed_interface if self.fixed_interface not in ("", "wlan0") else "eth0"
 
-FirstBoot = Literal["auto", "cloud-init", "firstrun"]
+    def eaps(self) -> dict[str, tuple[str, Eap]]:
+        """Return the networks that ask who the device is, by what their files are called.
+
+        Each has how a fault names it.
+        """
+        found = {} if self.wired is None else {"wired": ("wired", self.wired)}
+        for number, wifi in enumerate(self.wifis):
+            if wifi.eap is not None:
+                found[f"wifi-{number + 1}"] = (f"{wifi_field(self, number)}.eap", wifi.eap)
+        return found
+
+
+FirstBoot = Literal["auto", "cloud-init", "firstrun", "rpi-preseed"]
 
 
 def faults(device: CardDevice) -> Iterator[Fault]:
@@ -152,15 +202,7 @@ def faults(device: CardDevice) -> Iterator[Fault]:
         yield Fault(
             "host_name", f"{device.host!r} is not 1 to 63 lower-case letters, digits, hyphens"
         )
-    if bool(device.user) != bool(device.ssh_keys):
-        yield Fault("user", "user and ssh_keys go together: nobody logs in with a password")
-    if device.user and (not _USER.fullmatch(device.user) or device.user in ("root", SERVICE_USER)):
-        yield Fault("user", f"{device.user!r} is no name for a user who may log in")
-    if len(device.ssh_keys) > _MOST_SSH_KEYS:
-        yield Fault("ssh_keys", f"{len(device.ssh_keys)} keys, and at most {_MOST_SSH_KEYS} may be")
-    for key in device.ssh_keys:
-        if not _SSH_KEY.fullmatch(key) or not key.isprintable():
-            yield Fault("ssh_keys", f"{key[:40]!r} is no public key of OpenSSH")
+    yield from _login(device)
     if not _ZONE.fullmatch(device.timezone):
         yield Fault("timezone", f"{device.timezone!r} is no time zone, such as Europe/Berlin")
     if device.country and not _COUNTRY.fullmatch(device.country):
@@ -171,6 +213,22 @@ def faults(device: CardDevice) -> Iterator[Fault]:
         yield from _wireless(device)
     if device.network is not None:
         yield from _network(device.network)
+    if device.wired is not None:
+        yield from flash_eap.faults(device.wired, "wired")
+    if device.modem is not None:
+        yield from _modem(device.modem)
+
+
+def _login(device: CardDevice) -> Iterator[Fault]:
+    if bool(device.user) != bool(device.ssh_keys):
+        yield Fault("user", "user and ssh_keys go together: nobody logs in with a password")
+    if device.user and (not _USER.fullmatch(device.user) or device.user in ("root", SERVICE_USER)):
+        yield Fault("user", f"{device.user!r} is no name for a user who may log in")
+    if len(device.ssh_keys) > _MOST_SSH_KEYS:
+        yield Fault("ssh_keys", f"{len(device.ssh_keys)} keys, and at most {_MOST_SSH_KEYS} may be")
+    for key in device.ssh_keys:
+        if not _SSH_KEY.fullmatch(key) or not key.isprintable():
+            yield Fault("ssh_keys", f"{key[:40]!r} is no public key of OpenSSH")
 
 
 def wifi_field(device: CardDevice, number: int) -> str:
@@ -201,9 +259,16 @@ def _wireless(device: CardDevice) -> Iterator[Fault]:
 def _wifi(wifi: Wifi, where: str) -> Iterator[Fault]:
     if not 1 <= len(wifi.ssid.encode("utf-8", "replace")) <= 32 or not wifi.ssid.isprintable():
         yield Fault(f"{where}.ssid", f"{wifi.ssid!r} is not 1 to 32 bytes of printable text")
-    if wifi.security == "open":
+    if wifi.eap is not None and wifi.security != "eap":
+        yield Fault(f"{where}.eap", 'goes with security = "eap"')
+    if wifi.security in ("open", "eap"):
         if wifi.passphrase:
-            yield Fault(f"{where}.passphrase", "an open network has none")
+            kind = "an open network" if wifi.security == "open" else 'security = "eap"'
+            yield Fault(f"{where}.passphrase", f"{kind} has none")
+        if wifi.security == "eap" and wifi.eap is None:
+            yield Fault(f"{where}.eap", 'not given, and security = "eap" needs it')
+        elif wifi.eap is not None:
+            yield from flash_eap.faults(wifi.eap, f"{where}.eap")
         return
     is_phrase = 8 <= len(wifi.passphrase) <= 63 and wifi.passphrase.isascii()
     if is_phrase and wifi.passphrase.isprintable():
@@ -238,6 +303,18 @@ def _network(network: StaticNetwork) -> Iterator[Fault]:
         yield Fault("network.name_servers", f"more than {_MOST_NAME_SERVERS}")
     if network.interface and not _INTERFACE.fullmatch(network.interface):
         yield Fault("network.interface", f"{network.interface!r} is no interface, such as eth0")
+
+
+def _modem(modem: Modem) -> Iterator[Fault]:
+    if not _APN.fullmatch(modem.apn):
+        yield Fault("modem.apn", f"{modem.apn!r} is no access point's name, such as internet")
+    for field, value in (("user", modem.user), ("password", modem.password)):
+        if not value.isprintable():
+            yield Fault(f"modem.{field}", "has characters that can't be printed")
+    if modem.password and not modem.user:
+        yield Fault("modem.user", "not given, and there is a password")
+    if modem.pin and not _PIN.fullmatch(modem.pin):
+        yield Fault("modem.pin", "not 4 to 8 digits")
 
 
 def _is_in(text: str, own: ipaddress.IPv4Interface | ipaddress.IPv6Interface) -> bool:

@@ -1,17 +1,17 @@
 """The first boot of images without cloud-init: ``firstrun.sh``, which systemd runs once.
 
 That is Raspberry Pi OS 12 (bookworm): the kernel's command line has systemd run a script in place
-of the usual target, and start anew. The network is NetworkManager's (nm-settings-keyfile(5)).
+of the usual target, and start anew.
 """
 
 from __future__ import annotations
 
 import shlex
-import uuid
 from collections.abc import Iterator
 
 from gateway.flashing.cloud_config import GROUPS, PREPARE
-from gateway.flashing.device import CardDevice, Wifi
+from gateway.flashing.device import CardDevice
+from gateway.flashing.keyfiles import keyfiles
 
 COMMAND_LINE = (
     "systemd.run=/boot/firmware/firstrun.sh systemd.run_success_action=reboot "
@@ -26,6 +26,20 @@ def script(device: CardDevice) -> str:
 
 
 def _lines(device: CardDevice) -> Iterator[str]:
+    yield from settings(device)
+    yield f"sh {PREPARE} prepare"
+    yield "sync"
+    # The last step: without these words the next boot is a usual one.
+    yield (
+        "sed -i -e 's| systemd\\.run[^ ]*||g' -e 's| systemd\\.unit=kernel-command-line\\.target||'"
+        " /boot/firmware/cmdline.txt"
+    )
+    yield "sync"
+    yield "exit 0"
+
+
+def settings(device: CardDevice) -> Iterator[str]:
+    """Yield the lines of a script that sets a device: its name, time zone, user and networks."""
     host = shlex.quote(device.host)
     yield "#!/bin/sh"
     yield "# Made by `hedgerow flash`. What fails is told of, and the rest is done all the same."
@@ -43,15 +57,6 @@ def _lines(device: CardDevice) -> Iterator[str]:
     if device.wifis:
         yield "rfkill unblock wifi 2>/dev/null || true"
         yield "rm -f /var/lib/systemd/rfkill/*:wlan"
-    yield f"sh {PREPARE} prepare"
-    yield "sync"
-    # The last step: without these words the next boot is a usual one.
-    yield (
-        "sed -i -e 's| systemd\\.run[^ ]*||g' -e 's| systemd\\.unit=kernel-command-line\\.target||'"
-        " /boot/firmware/cmdline.txt"
-    )
-    yield "sync"
-    yield "exit 0"
 
 
 def _user(device: CardDevice) -> Iterator[str]:
@@ -69,78 +74,3 @@ def _user(device: CardDevice) -> Iterator[str]:
     yield "printf 'PasswordAuthentication no\\n' >/etc/ssh/sshd_config.d/10-hedgerow.conf"
     yield "systemctl enable ssh.service"
     yield "systemctl disable userconfig.service 2>/dev/null || true"
-
-
-def keyfiles(device: CardDevice) -> dict[str, str]:
-    """NetworkManager's connections, by the names of their files."""
-    found: dict[str, str] = {}
-    fixed = device.fixed_interface
-    if fixed and fixed != "wlan0":
-        found["hedgerow-wired.nmconnection"] = _keyfile(
-            device, fixed, "ethernet", ["[ethernet]"], is_fixed=True
-        )
-    for number, wifi in enumerate(device.wifis):
-        behind = f"-{number + 1}" if number else ""
-        found[f"hedgerow-wifi{behind}.nmconnection"] = _keyfile(
-            device,
-            "wlan0",
-            "wifi",
-            _wifi(wifi),
-            behind=behind,
-            priority=len(device.wifis) - number,
-            is_fixed=fixed == "wlan0",
-        )
-    return found
-
-
-def _wifi(wifi: Wifi) -> list[str]:
-    # As numbers, so that no character of a name means anything.
-    ssid = "".join(f"{byte};" for byte in wifi.ssid.encode())
-    lines = ["[wifi]", "mode=infrastructure", f"ssid={ssid}"]
-    if wifi.hidden:
-        lines.append("hidden=true")
-    if wifi.security != "open":
-        kind = "sae" if wifi.security == "wpa3" else "wpa-psk"
-        # A backslash begins an escape in a keyfile, and a space at the begin is none of the value.
-        psk = wifi.key().replace("\\", "\\\\").replace(" ", "\\s")
-        lines += ["", "[wifi-security]", f"key-mgmt={kind}", f"psk={psk}"]
-        if kind == "sae":
-            lines.append("pmf=3")  # required there; netplan writes the same
-    return lines
-
-
-def _keyfile(
-    device: CardDevice,
-    interface: str,
-    kind: str,
-    settings: list[str],
-    *,
-    is_fixed: bool,
-    behind: str = "",
-    priority: int = 0,
-) -> str:
-    name = f"hedgerow-{interface}{behind}"
-    own = uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.{device.host}")
-    lines = ["[connection]", f"id={name}", f"uuid={own}", f"type={kind}"]
-    if priority:
-        lines.append(f"autoconnect-priority={priority}")
-    lines += [f"interface-name={interface}", "", *settings, ""]
-    for section, is_ours in (("ipv4", False), ("ipv6", True)):
-        lines += [f"[{section}]", *_method(device, is_six=is_ours, is_fixed=is_fixed), ""]
-    return "\n".join(lines)
-
-
-def _method(device: CardDevice, *, is_six: bool, is_fixed: bool) -> Iterator[str]:
-    network = device.network
-    if network is None or not is_fixed:
-        yield "method=auto"
-        return
-    if (":" in network.address) == is_six:
-        yield "method=manual"
-        yield f"address1={network.address}" + (f",{network.gateway}" if network.gateway else "")
-    else:
-        yield "method=auto"
-    # A server belongs to its own family's section, whichever of them has the fixed address.
-    servers = [each for each in network.name_servers if (":" in each) == is_six]
-    if servers:
-        yield "dns=" + "".join(f"{each};" for each in servers)

@@ -17,6 +17,7 @@ import msgspec
 
 from gateway.flashing import device
 from gateway.flashing.device import CardDevice
+from gateway.flashing.eap import Eap
 from gateway.flashing.errors import RefusalError
 
 STANDARD_INPUT = Path("-")
@@ -66,19 +67,24 @@ def _completed(one: CardDevice, folder: Path) -> CardDevice:
         keys += [line for line in lines if line and not line.startswith("#")]
     read = []
     for number, wifi in enumerate(one.wifis):
-        phrase = wifi.passphrase
-        if wifi.passphrase_file is not None:
-            field = f"{device.wifi_field(one, number)}.passphrase_file"
-            phrase = _first(field, folder / wifi.passphrase_file)
-        read.append(msgspec.structs.replace(wifi, passphrase=phrase))
-    token = one.token
-    if one.token_file is not None:
-        token = _first("token_file", folder / one.token_file)
+        field = device.wifi_field(one, number)
+        phrase = _secret(f"{field}.passphrase_file", folder, wifi.passphrase, wifi.passphrase_file)
+        eap = _eap(f"{field}.eap", folder, wifi.eap)
+        read.append(msgspec.structs.replace(wifi, passphrase=phrase, eap=eap))
+    modem = one.modem
+    if modem is not None:
+        modem = msgspec.structs.replace(
+            modem,
+            password=_secret("modem.password_file", folder, modem.password, modem.password_file),
+            pin=_secret("modem.pin_file", folder, modem.pin, modem.pin_file),
+        )
     full = msgspec.structs.replace(
         one,
         ssh_keys=tuple(dict.fromkeys(keys)),
         wifi=read[0] if isinstance(one.wifi, device.Wifi) else tuple(read),
-        token=token,
+        wired=_eap("wired", folder, one.wired),
+        modem=modem,
+        token=_secret("token_file", folder, one.token, one.token_file),
         files=folder / (one.files or one.id),
         wheels=None if one.wheels is None else folder / one.wheels,
         unit=None if one.unit is None else folder / one.unit,
@@ -86,6 +92,23 @@ def _completed(one: CardDevice, folder: Path) -> CardDevice:
     for fault in device.faults(full):
         raise RefusalError(f"{fault.where}: {fault.why}")
     return full
+
+
+def _secret(where: str, folder: Path, given: str, file: Path | None) -> str:
+    """What was given, or the first line of a file that was given in its place."""
+    return given if file is None else _first(where, folder / file.expanduser())
+
+
+def _eap(where: str, folder: Path, one: Eap | None) -> Eap | None:
+    if one is None:
+        return None
+    return msgspec.structs.replace(
+        one,
+        ca_certificate=folder / one.ca_certificate.expanduser(),
+        certificate=None if one.certificate is None else folder / one.certificate.expanduser(),
+        key=None if one.key is None else folder / one.key.expanduser(),
+        password=_secret(f"{where}.password_file", folder, one.password, one.password_file),
+    )
 
 
 def _device(path: Path, folder: Path, document: Mapping[str, Any]) -> CardDevice:

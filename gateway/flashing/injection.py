@@ -61,7 +61,7 @@ def _mechanism(names: set[str], wanted: FirstBoot) -> str:
             "the image has no cloud-init (no user-data on its boot partition): "
             "--first-boot firstrun"
         )
-    if wanted == "auto":
+    if wanted == "auto":  # rpi-preseed leaves no trace there
         return "cloud-init" if has_cloud_init else "firstrun"
     return wanted
 

@@ -6,6 +6,7 @@ configuration are files of their own, which the first boot overwrites when the g
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import re
 import tomllib
@@ -19,7 +20,7 @@ from gateway.certificates.authority_folder import CA_KEY
 from gateway.certificates.token_book import TokenError
 from gateway.configuration import place as config_place
 from gateway.enrolment.tokens import EnrolmentToken
-from gateway.flashing import cloud_config, first_run
+from gateway.flashing import cloud_config, eap, first_run, preseed
 from gateway.flashing.device import SERVICE_USER, CardDevice
 from gateway.flashing.errors import RefusalError
 from gateway.provisioning.texts import SYSTEM_STATE_DIR
@@ -61,11 +62,14 @@ class CardKit:
         """The files of a mechanism.
 
         Args:
-            mechanism: ``cloud-init`` or ``firstrun``.
+            mechanism: ``cloud-init``, ``firstrun`` or ``rpi-preseed``.
 
         """
         if mechanism == "firstrun":
             return {"firstrun.sh": first_run.script(self.device).encode()}
+        if mechanism == "rpi-preseed":
+            text = preseed.script(self.device)
+            return {preseed.SCRIPT: text.encode(), "rpi-preseed.toml": preseed.TOML.encode()}
         return {
             "user-data": cloud_config.user_data(self.device).encode(),
             "meta-data": cloud_config.meta_data(self.device, self._instance).encode(),
@@ -74,8 +78,10 @@ class CardKit:
 
     def command_line(self, mechanism: str, text: str) -> str:
         """The kernel's command line for a mechanism; see `cloud_config.command_line`."""
-        more = first_run.COMMAND_LINE
-        if mechanism != "firstrun":
+        more = ""
+        if mechanism == "firstrun":
+            more = first_run.COMMAND_LINE
+        elif mechanism == "cloud-init":
             more = f"ds=nocloud;i={self._instance};s=file:///boot/firmware/"
         return cloud_config.command_line(text, self.device, more)
 
@@ -101,6 +107,7 @@ def made(device: CardDevice, now_s: int) -> CardKit:
         part for part in (configuration.get("domain"), configuration.get("group")) if part
     )
     files = {f"{FOLDER}/etc/{name}": data for name, data in _files(device)}
+    files |= _network_files(device, now_s)
     if device.token:
         files[f"{FOLDER}/token"] = _token(device)
     files[f"{FOLDER}/{SERVICE_USER}.service"] = _unit(device)
@@ -112,6 +119,8 @@ def made(device: CardDevice, now_s: int) -> CardKit:
     release, kind = _release(device, device.wheels)
     settings = {"id": device.id, "flashed_at": str(now_s), "release": release, "kind": kind}
     settings["wheels_sha256"] = sha256
+    if device.modem is not None:
+        settings["modem"] = "yes"
     lines = "".join(f"{key}={value}\n" for key, value in settings.items())
     files[f"{FOLDER}/settings"] = lines.encode()
     return CardKit(device, files, device.wheels, sha256, title, now_s)
@@ -148,6 +157,19 @@ def _files(device: CardDevice) -> Iterator[tuple[str, bytes]]:
         if device.token and name.name in _OWN_NAMES:
             continue  # it makes a key of its own
         yield str(name), _read(device, path)
+
+
+def _network_files(device: CardDevice, now_s: int) -> dict[str, bytes]:
+    """Read the certificates and keys of its networks, and check them."""
+    now = datetime.datetime.fromtimestamp(now_s, datetime.UTC)
+    found: dict[str, bytes] = {}
+    for network, (where, one) in device.eaps().items():
+        contents = {name: _read(device, path) for name, path in one.files().items()}
+        for fault in eap.file_faults(one, where, contents, now):
+            raise RefusalError(f"{device.id}: {fault.where}: {fault.why}")
+        for name, data in contents.items():
+            found[f"{FOLDER}/network/{PurePosixPath(eap.place(network, name)).name}"] = data
+    return found
 
 
 def _token(device: CardDevice) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,14 +60,15 @@ class FlashedCard:
 
 
 def flash(
-    order: CardOrder, kit: CardKit, confirm: Callable[[DiskFacts], None], steps: Steps
+    order: CardOrder, kit: CardKit, confirm: Callable[[DiskFacts, str], None], steps: Steps
 ) -> FlashedCard:
     """Make a card.
 
     Args:
         order: what of.
         kit: what its device is made of.
-        confirm: is asked before a disk is written over, and raises if it is not to be.
+        confirm: is asked before a disk is written over, told of the disk and of what is on it, and
+            raises if it is not to be.
         steps: show what goes on.
 
     Raises:
@@ -75,6 +77,12 @@ def flash(
         ReadBackError: nor is this one, and it is damaged.
 
     """
+    if order.target.is_relative_to("/dev") and platform.system() != "Linux":
+        raise RefusalError(
+            f"--to: {order.target}: {platform.system()}'s disks are not written, for what speaks "
+            "against one is known of Linux's alone: --to FOLDER makes image files, which Raspberry "
+            "Pi Imager writes to cards (Use custom, without its own settings)"
+        )
     is_device = block_devices.is_block_device(order.target)
     if not is_device and order.target.is_relative_to("/dev"):
         raise RefusalError(f"--to: {order.target}: there is no such disk")
@@ -82,7 +90,7 @@ def flash(
         if is_device:
             disk = block_devices.facts(order.target)
             block_devices.check(disk, image.table.end_bytes, takes_fixed=order.takes_fixed)
-            confirm(disk)
+            confirm(disk, block_devices.contents(order.target))
         with card.opened(order.target, is_device=is_device) as opened:
             try:
                 return _onto(opened, image, order, kit, steps)
@@ -108,12 +116,17 @@ def _onto(
     opened: card.Card, image: BaseImage, order: CardOrder, kit: CardKit, steps: Steps
 ) -> FlashedCard:
     begun = time.monotonic()
-    written = copying.write(image.read, opened, image.table.end_bytes, steps("writing"))
+    # The partition table waits for the device's files: without them a Pi would start as anybody's.
+    head_bytes = min(image.table.boot.start_bytes, card.CHUNK_BYTES)
+    written = copying.write_but_head(
+        image.read, opened, image.table.end_bytes, steps("writing"), head_bytes
+    )
     write_ended = time.monotonic()
-    copying.verify(opened, written, steps("reading back"))
+    copying.verify(opened, written, steps("reading back"), has_head=False)
     verify_ended = time.monotonic()
     boot = _boot_partition(order.target, image)
     injected = injection.inject(boot, kit, order.first_boot, opened.sync)
+    copying.write_head(opened, written)
     return FlashedCard(
         written.size_bytes,
         injected,

@@ -122,6 +122,25 @@ def parse(head: bytes) -> PartitionTable:
     return PartitionTable("MBR", partitions, max(one.end_bytes for one in partitions))
 
 
+def described(head: bytes) -> str:
+    """Say what is on a disk that is to be written over; empty if its beginning is blank.
+
+    Args:
+        head: the first bytes of the disk, as `parse` takes them.
+
+    """
+    if not any(head):
+        return ""
+    try:
+        table = parse(head)
+    except RefusalError:
+        return "data without a partition table"
+    # Others than FAT and Linux are most often exFAT or NTFS, of cameras and PCs.
+    each = (f"{one.kind.value} {one.size_bytes / 1e9:.1f} GB" for one in table.partitions)
+    count = len(table.partitions)
+    return f"{count} partition{'s' if count > 1 else ''} ({', '.join(each)})"
+
+
 def check_boot_sector(sector: bytes) -> None:
     """Refuse what is no FAT file system (FAT specification, section 3.1).
 

@@ -103,6 +103,17 @@ def announcing(own: GatewaySection) -> AnnouncingGateway:
     return AnnouncingGateway(own.id, own.place.prefix(own.id), version("hedgerow"))
 
 
+def check_sensors_dir(own: GatewaySection) -> None:
+    """See that the folder of one's own sensor classes is there, where the configuration names one.
+
+    Raises:
+        ConfigError: it is not.
+
+    """
+    if own.sensors_dir is not None and not own.sensors_dir.is_dir():
+        raise ConfigError("gateway.sensors_dir", f"{own.sensors_dir}: no such folder")
+
+
 def workshop(settings: GatewaySettings) -> Workshop:
     """What builds the sensors of a configuration.
 
@@ -110,10 +121,8 @@ def workshop(settings: GatewaySettings) -> Workshop:
         ConfigError: the folder of their classes is missing.
 
     """
-    folder = settings.sensors_dir
-    if settings.gateway.sensors_dir is not None and (folder is None or not folder.is_dir()):
-        raise ConfigError("gateway.sensors_dir", f"{folder}: no such folder")
-    return Workshop(folder, JSON if settings.home_assistant.discovery else MSGPACK)
+    check_sensors_dir(settings.gateway)
+    return Workshop(settings.sensors_dir, JSON if settings.home_assistant.discovery else MSGPACK)
 
 
 def open_log(settings: GatewaySettings) -> MessageLog:

@@ -43,6 +43,7 @@ ssh_deletekeys: false
 """
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKz1 anna"
 PHRASE = "a passphrase of the house"
+WORD, PIN = "a word of the campus", "40817263"
 HERE, PI = "10.77.0.1", "10.77.0.2"
 HEDGEROW = (sys.executable, "-m", "gateway.cli")
 
@@ -170,6 +171,20 @@ def inventory(fleet: Fleet, image: Path, cards: Path) -> dict[str, Any]:
         "card_timezone": "Europe/Berlin",
         "card_country": "DE",
         "card_wifi": {"ssid": "house", "passphrase": PHRASE},
+        "card_more_wifi": [
+            {
+                "ssid": "campus",
+                "security": "eap",
+                "eap": {
+                    "method": "peap",
+                    "identity": "gw-north",
+                    "ca_certificate": str(fleet.folder / "fleet/authority/ca.pem"),
+                    "server_name": "radius.example.org",
+                    "password": WORD,
+                },
+            }
+        ],
+        "card_modem": {"apn": "internet", "pin": PIN},
         "card_network": {"address": f"{PI}/24", "gateway": HERE, "interface": "eth0"},
         "card_authority": str(fleet.folder / "fleet/authority"),
     }
@@ -226,7 +241,7 @@ def test_no_secret_is_shown_while_a_card_is_made(
     _, said = flashed
     token = (pi.boot / "hedgerow/token").read_text().strip()
     own = fleet.folder / "fleet/gw-north"
-    secrets = [token, PHRASE, (own / "tree.key").read_text().strip()]
+    secrets = [token, PHRASE, WORD, PIN, (own / "tree.key").read_text().strip()]
     assert not [secret for secret in secrets if secret in said]
     assert "image_bytes" in said
     assert not (pi.boot / "hedgerow/etc/tls/gateway.key.pem").exists()
@@ -237,6 +252,29 @@ def test_the_files_of_cloud_init_are_valid_by_the_schema_of_the_pis_own(pi: PiOn
         shutil.copy(pi.boot / name, pi.root / "tmp")
         schema = ("cloud-init", "schema", "--config-file", f"/tmp/{name}", "--schema-type", kind)
         assert "Valid schema" in run("chroot", pi.root, *schema)
+
+
+def test_netplan_hands_networks_that_ask_who_a_pi_is_and_its_modem_to_network_manager(
+    pi: PiOnDesk,
+) -> None:
+    netplan = pi.root / "tmp/told/etc/netplan"
+    netplan.mkdir(parents=True)
+    shutil.copy(pi.boot / "network-config", netplan / "50-cloud-init.yaml")
+    (netplan / "50-cloud-init.yaml").chmod(0o600)
+    run("chroot", pi.root, "netplan", "generate", "--root-dir", "/tmp/told")
+    made = netplan.parents[1] / "run/NetworkManager/system-connections"
+    campus = (made / "netplan-wlan0-campus.nmconnection").read_text()
+    for line in (
+        "key-mgmt=wpa-eap",
+        "eap=peap",
+        "phase2-auth=mschapv2",
+        "ca-cert=/etc/hedgerow-network/wifi-2.ca.pem",
+        "domain-suffix-match=radius.example.org",
+    ):
+        assert line in campus.splitlines()
+    modem = (made / "netplan-hedgerow-modem.nmconnection").read_text()
+    assert {"type=gsm", "apn=internet", "route-metric=700"} <= set(modem.splitlines())
+    shutil.rmtree(pi.root / "tmp/told")
 
 
 def test_a_pi_whose_power_is_cut_in_its_first_boot_comes_up_as_a_member_by_itself(
@@ -271,10 +309,13 @@ def test_a_pi_whose_power_is_cut_in_its_first_boot_comes_up_as_a_member_by_itsel
         assert '"n":"host/load1"' in reading
         modes = booted.run("stat", "--format=%U %G %a", "/etc/hedgerow/tls/gateway.key.pem")
         assert modes == "hedgerow hedgerow 600"
+        radius = "/etc/hedgerow-network/wifi-2.ca.pem"
+        assert booted.run("stat", "--format=%U %G %a", radius) == "root root 600"
+        assert "LTE stays off, for this image has no ModemManager" in pi.log()
     left = "".join(
         path.read_text(errors="replace") for path in sorted(pi.boot.rglob("*")) if path.is_file()
     )
-    assert not [secret for secret in (token, '"password"', PHRASE) if secret in left]
+    assert not [secret for secret in (token, '"password"', PHRASE, WORD, PIN) if secret in left]
     assert not (pi.boot / "hedgerow").exists()
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import lzma
 import os
+import platform
 import pty
 import re
 import shutil
@@ -200,9 +201,64 @@ def test_an_image_without_cloud_init_gets_a_script_of_the_older_kind(
     assert not target.exists()
 
 
+def test_an_image_is_chosen_by_its_name_from_a_folder(
+    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    named = images / "2025-11-24-raspios-trixie-arm64-lite.img.xz"
+    named.symlink_to(desk.packed)
+    digest = hashlib.sha256(desk.packed.read_bytes()).hexdigest()
+    sums = images / "SHA256SUMS"
+    sums.write_text(f"{'1' * 64}  {named.name}\n")
+    target = tmp_path / "card.img"
+    given = desk.command("gw-north", "--to", target, "--images", images, "--json", "--image")
+    assert cli.main([*given, "bookworm"]) == 3
+    assert f"'bookworm': {images} has {named.name}" in complaint(capsys)
+    assert cli.main([*given, "trixie"]) == 3
+    assert "SHA256SUMS says 1111" in complaint(capsys)
+    assert not target.exists()
+    sums.write_text(f"{digest}  {named.name}\n")
+    assert cli.main([*given, "trixie"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert (told["image"], told["checksum_from"]) == (str(named), str(sums))
+
+
 def test_all_cards_of_a_fleet_go_into_a_folder(desk: Desk, tmp_path: Path) -> None:
     assert cli.main(desk.command("--all", "--to", tmp_path)) == 0
     assert {path.name for path in tmp_path.iterdir()} == {"gw-north.img", "gw-south.img"}
+
+
+@pytest.fixture
+def macos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Python has on Linux and not on macOS is taken away, as far as cards are made with it."""
+    for name in ("O_DIRECT", "posix_fadvise", "POSIX_FADV_DONTNEED"):
+        monkeypatch.delattr(os, name)
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+
+
+@pytest.mark.usefixtures("macos")
+def test_macos_makes_image_files_and_says_that_it_writes_no_disks(
+    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "card.img"
+    assert cli.main(desk.command("gw-north", "--to", target)) == 0
+    check_card(desk, target, tmp_path, NEW | OWN_KEY)
+    for disk in ("/dev/disk4", "/dev/rdisk4", "/dev/null"):
+        assert cli.main(desk.command("gw-north", "--to", disk, "--yes", "--yes-really")) == 3
+        assert f"--to: {disk}: Darwin's disks are not written" in complaint(capsys)
+
+
+@pytest.mark.usefixtures("macos")
+def test_macos_is_told_how_to_install_what_is_missing(
+    desk: Desk,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cli.main(desk.command("gw-north", "--to", tmp_path / "card.img")) == 3
+    assert "mcopy is not installed: brew install mtools" in complaint(capsys)
 
 
 # -- refusals --------------------------------------------------------------------------------------
@@ -306,8 +362,18 @@ def test_a_disk_is_written_over_only_if_it_is_really_meant(
     assert cli.main(given) == 3
     assert "it is a fixed disk: --yes-really" in complaint(capsys)
     assert cli.main([*given, "--yes-really"]) == 3
-    assert "nobody to ask whether to write over it: --yes" in complaint(capsys)
+    assert "its beginning is blank, and there is nobody to ask" in complaint(capsys)
     assert backing.read_bytes() == bytes(120 * MIB)
+    # A card of another Pi, in use until now: it is told what it holds, and stays as it is.
+    held = desk.image.read_bytes()
+    with backing.open("r+b") as file:
+        file.write(held)
+    subprocess.run(["blockdev", "--flushbufs", disk], check=True)
+    assert cli.main([*given, "--yes-really"]) == 3
+    assert "it holds 2 partitions (FAT 0.0 GB, Linux 0.0 GB), and there is nobody" in complaint(
+        capsys
+    )
+    assert backing.read_bytes()[: len(held)] == held
     assert cli.main([*given, "--yes-really", "--yes", "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)
     assert told["target"] == str(disk)
@@ -359,6 +425,23 @@ def test_a_disk_that_fails_while_it_is_written_ends_clearly_and_has_no_partition
         subprocess.run(["umount", memory], check=True)
 
 
+def test_a_card_whose_device_has_not_all_it_needs_starts_no_pi(
+    desk: Desk, loops: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheels = tmp_path / "0.1.0-cp313-aarch64.tar"
+    blank(wheels, 80 * MIB)  # which the boot partition has no room for
+    backing = blank(tmp_path / "backing", 120 * MIB)
+    disk = loop_device(loops, backing)
+    given = desk.command("gw-north", "--to", disk, "--wheels", wheels)
+    assert cli.main([*given, "--yes", "--yes-really"]) == 4
+    assert "the card is of no use as it is" in complaint(capsys)
+    subprocess.run(["sync", backing], check=True)
+    # Else it would be a system that anybody may set up who is the first at its keyboard.
+    found = backing.read_bytes()[: desk.image.stat().st_size]
+    assert found[:512] == bytes(512)
+    assert found[MIB * 45 :] == desk.image.read_bytes()[MIB * 45 :]
+
+
 def test_a_target_that_is_full_is_told_of(tmp_path: Path) -> None:
     descriptor = os.open("/dev/full", os.O_RDWR)
     full = card.Card(descriptor, "/dev/full", is_device=False)
@@ -376,11 +459,17 @@ def test_a_card_that_reads_back_differently_is_found(
     target = tmp_path / "card.img"
     verify = copying.verify
 
-    def struck(disk: copying.ReadableDisk, written: copying.WrittenImage, progress: object) -> None:
+    def struck(
+        disk: copying.ReadableDisk,
+        written: copying.WrittenImage,
+        progress: object,
+        *,
+        has_head: bool,
+    ) -> None:
         with target.open("r+b") as file:
             file.seek(45 * MIB + 5)
             file.write(b"\x10")
-        verify(disk, written, lambda *_: None)
+        verify(disk, written, lambda *_: None, has_head=has_head)
 
     monkeypatch.setattr(copying, "verify", struck)
     assert cli.main(desk.command("gw-north", "--to", target)) == 5
@@ -410,7 +499,7 @@ def test_on_a_terminal_cards_are_asked_for_one_by_one_and_shown_as_they_go(
         os.write(ours, b"s\n")
         until("Card 2 of 2, for gw-south campus")
         os.write(ours, b"\n")
-        until("Type yes: ")
+        until("; its beginning is blank? Type yes: ")
         os.write(ours, b"yes\n")
         until("gw-south: ")
         until(" is ready: 52 MiB written and read back")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,31 @@ def test_each_variable_of_a_card_has_the_default_that_its_specification_says() -
     options = specification["argument_specs"]["main"]["options"]
     assert {name for name, one in options.items() if not one.get("required")} == defaults.keys()
     assert {name: options[name]["default"] for name in defaults} == defaults
+
+
+def test_a_disk_is_written_over_only_after_somebody_has_said_yes_or_a_variable_has() -> None:
+    (told,) = yaml.safe_load((ANSIBLE / "flash.yml").read_text())
+    wait, make = told["tasks"]
+    assert "/dev/" in wait["when"]
+    assert wait["register"] in make["vars"]["card_is_asked"]
+    role = (CARD / "tasks/main.yml").read_text()
+    consents = [line for line in role.splitlines() if re.search(r"--yes\b(?!-)", line)]
+    assert len(consents) == 1
+    assert "(card_overwrite | bool) or (card_is_asked | bool)" in consents[0]
+
+
+def test_a_first_boot_makes_the_folder_of_sensor_classes_that_the_role_names(
+    tmp_path: Path,
+) -> None:
+    """A configuration of the role names one, and a gateway does not start without it."""
+    script = (ANSIBLE.parents[1] / "gateway/flashing/data/first-boot.sh").read_text()
+    step = script[script.index("    sensors=$(") : script.index("    # A gateway that is enrolled")]
+    (tmp_path / "hedgerow.toml").write_text(f'[gateway]\nsensors_dir = "{tmp_path}/sensors"\n')
+    fake = 'install() { for last do :; done; mkdir -m 0750 "$last"; }'
+    subprocess.run(["sh", "-euc", f"{fake}\netc={tmp_path}\n{step}"], check=True)
+    assert (tmp_path / "sensors").is_dir()
+    (tmp_path / "hedgerow.toml").write_text('[gateway]\nid = "x"\n')
+    subprocess.run(["sh", "-euc", f"{fake}\netc={tmp_path}\n{step}"], check=True)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,15 @@ def test_a_good_one_from_any_folder_has_paths_from_its_own(folder: Path) -> None
     assert not (folder / "state").exists()
 
 
+def test_a_folder_of_sensor_classes_that_is_not_there_is_said_as_a_start_would_say_it(
+    folder: Path,
+) -> None:
+    text = GOOD.replace('state_dir = "state"', 'state_dir = "state"\nsensors_dir = "sensors"')
+    assert faults(folder, text) == [f"4: gateway.sensors_dir: {folder}/sensors: no such folder"]
+    (folder / "sensors").mkdir()
+    assert check(folder / "hedgerow.toml")[0] == 0
+
+
 def test_all_that_is_wrong_is_said_at_once(folder: Path) -> None:
     (folder / "tree.key").write_text("short")
     (folder / "psk").write_text("operator:zz\n")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The first boot of a gateway whose card `hedgerow flash` made; nothing here needs the internet.
 #
-#   first-boot.sh begin      from cloud-init, at each boot until all is done
+#   first-boot.sh begin      from cloud-init, at each boot until all is done, or from rpi-preseed
 #   first-boot.sh prepare    from firstrun.sh: the next boot goes on
 #   first-boot.sh install    from the unit that these two leave, until it has worked out
 #
@@ -17,6 +17,7 @@ own=/usr/local/lib/hedgerow-first-boot.sh
 unit=hedgerow-first-boot.service
 opt=/opt/hedgerow
 etc=/etc/hedgerow
+network=/etc/hedgerow-network
 log_bytes=65536
 
 setting() { sed -n "s/^$1=//p" "$kit/settings"; }
@@ -35,6 +36,11 @@ prepare() {
         for done in /var/lib/cloud/instance/sem/config_*; do
             case $done in */config_ssh | */config_ssh.*) ;; *) rm -f "$done" ;; esac
         done
+    fi
+    if [ -d "$kit/network" ]; then
+        # Certificates and keys of 802.1X, which the connections name.
+        install -d -m 0700 "$network"
+        install -m 0600 "$kit/network"/* "$network"
     fi
     mkdir -p "$(dirname "$own")"
     cp "$kit/first-boot.sh" "$own.new"
@@ -124,6 +130,9 @@ configure() {
         *) install -m 0600 -o hedgerow -g hedgerow "$kit/etc/$file" "$etc/$file" ;;
         esac
     done
+    # Where the configuration has sensor classes looked for, though there may be none.
+    sensors=$(sed -n 's/^sensors_dir = "\(.*\)"$/\1/p' "$etc/hedgerow.toml")
+    [ -z "$sensors" ] || install -d -m 0750 -o root -g hedgerow "$sensors"
     # A gateway that is enrolled by a token renews its certificate there.
     [ ! -e "$kit/token" ] || install -d -m 0770 -o root -g hedgerow "$etc/tls"
     install -m 0644 "$kit/hedgerow.service" /etc/systemd/system/hedgerow.service
@@ -162,6 +171,10 @@ run_install() {
     trap ended EXIT
     if [ ! -e "$state/runs" ]; then
         say "the first boot of $(setting id)"
+        if [ "$(setting modem)" = yes ] && ! command -v mmcli >/dev/null &&
+            ! grep -q "LTE stays off" "$log"; then
+            say "LTE stays off, for this image has no ModemManager: sudo apt-get install modemmanager"
+        fi
         begin_step "make the service's user"
         id hedgerow >/dev/null 2>&1 ||
             useradd --system --user-group --home-dir /var/lib/hedgerow --no-create-home \
@@ -192,7 +205,13 @@ run_install() {
 case ${1:-} in
 begin)
     [ ! -e "$state/done" ] || exit 0
+    first=yes
+    [ ! -e "$state/begun" ] || first=
     prepare
+    if [ -n "$first" ] && [ -d "$network" ]; then
+        # It may have looked for the files before they were there, and would try again after minutes.
+        systemctl try-restart --no-block NetworkManager.service || true
+    fi
     systemctl daemon-reload
     systemctl start --no-block "$unit"
     ;;

@@ -83,3 +83,25 @@ def test_an_image_that_ends_before_its_last_partition_does_is_refused() -> None:
 def test_an_image_that_does_not_end_is_cut_off() -> None:
     with pytest.raises(CardWriteError, match="goes on behind its last partition"):
         copying.write(bytes, MemoryDisk(), END_BYTES, quiet)
+
+
+@pytest.mark.parametrize("head_bytes", [1 << 20, CHUNK_BYTES])
+def test_an_image_has_no_beginning_until_what_comes_behind_it_is_read_back(head_bytes: int) -> None:
+    disk = MemoryDisk()
+    written = copying.write_but_head(io.BytesIO(IMAGE).read, disk, END_BYTES, quiet, head_bytes)
+    assert disk.data[:head_bytes] == bytes(head_bytes)
+    assert disk.data[head_bytes:] == IMAGE[head_bytes:]
+    copying.verify(disk, written, quiet, has_head=False)
+    # What is written behind it meanwhile, as a device's files are, stays.
+    disk.data[head_bytes] ^= 0x10
+    copying.write_head(disk, written)
+    assert disk.data[:head_bytes] == IMAGE[:head_bytes]
+    assert disk.data[head_bytes] == IMAGE[head_bytes] ^ 0x10
+
+
+def test_a_beginning_that_is_read_back_differently_is_found() -> None:
+    disk = MemoryDisk()
+    written = copying.write_but_head(io.BytesIO(IMAGE).read, disk, END_BYTES, quiet, 1 << 20)
+    disk.wrong_at = 511
+    with pytest.raises(ReadBackError, match="partition table"):
+        copying.write_head(disk, written)

@@ -18,7 +18,7 @@ from flash_images import MIB
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.flashing import authenticity, base_image, partition_table
+from gateway.flashing import authenticity, base_image, image_folder, partition_table
 from gateway.flashing.errors import CardWriteError, RefusalError
 from gateway.flashing.partition_table import PartitionKind
 
@@ -81,6 +81,22 @@ def test_what_is_no_image_of_a_pi_is_refused_by_name(
     file.write_bytes(image)
     with pytest.raises(RefusalError, match=rf"some.img: .*{why}"):
         read_all(file)
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (bytes(4096), ""),
+        (b"", ""),
+        (b"photographs".ljust(4096, b"\0"), "data without a partition table"),
+        (flash_images.mbr((0x07, MIB, 32 << 30)), "1 partition (other 34.4 GB)"),
+        (flash_images.mbr((0x0C, MIB, 1 << 30), (0x83, 2 << 30, 3 << 30)),
+         "2 partitions (FAT 1.1 GB, Linux 3.2 GB)"),
+        (gpt()[:MIB], "2 partitions (FAT 0.0 GB, Linux 0.0 GB)"),
+    ],
+)  # fmt: skip
+def test_what_is_on_a_card_is_said_before_it_is_written_over(head: bytes, said: str) -> None:
+    assert partition_table.described(head) == said
 
 
 @given(head=st.binary(max_size=2048), is_gpt=st.booleans())
@@ -172,6 +188,79 @@ def test_a_checksum_beside_an_image_or_on_the_command_line_has_to_be_its_own(
         authenticity.check(image, None, None)
 
 
+def test_a_folder_may_have_one_file_of_all_checksums_which_names_the_image(tmp_path: Path) -> None:
+    image, sums = tmp_path / "debian.img.xz", tmp_path / "SHA256SUMS"
+    image.write_bytes(b"image")
+    own = hashlib.sha256(b"image").hexdigest()
+    sums.write_text(f"{'1' * 64}  other.img.xz\n{own}  debian.img.xz\n")
+    assert authenticity.check(image, None, None).checksum_from == str(sums)
+    image.write_bytes(b"imagE")
+    with pytest.raises(RefusalError, match=r"SHA256SUMS says"):
+        authenticity.check(image, None, None)
+    # What stands there without a name is of no certain file.
+    for text in (f"{'1' * 64}\n", f"{'1' * 64}  other.img.xz\n"):
+        sums.write_text(text)
+        assert not authenticity.check(image, None, None).is_checked
+    # The image's own file counts first.
+    image.with_name("debian.img.xz.sha256").write_text(hashlib.sha256(b"imagE").hexdigest())
+    assert authenticity.check(image, None, None).checksum_from.endswith("debian.img.xz.sha256")
+
+
+TRIXIE = "2025-11-24-raspios-trixie-arm64-lite.img.xz"
+BOOKWORM = "2025-05-06-raspios-bookworm-arm64-lite.img.xz"
+
+
+@pytest.fixture
+def downloads(tmp_path: Path) -> Path:
+    for name in (TRIXIE, BOOKWORM, "raspios.img", "raspios-full.img.gz", "old.zip", "readme.txt"):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / f"{TRIXIE}.sha256").write_bytes(b"")
+    (tmp_path / "folder.img").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("wanted", "name"),
+    [
+        (TRIXIE, TRIXIE),
+        (TRIXIE.removesuffix(".img.xz"), TRIXIE),
+        ("trixie", TRIXIE),
+        ("Trixie-arm64", TRIXIE),
+        ("raspios", "raspios.img"),  # the whole name of one, though it is a part of others'
+        ("full", "raspios-full.img.gz"),
+        ("OLD", "old.zip"),
+    ],
+)
+def test_an_image_is_found_by_its_name_or_by_a_part_that_no_other_has(
+    wanted: str, name: str, downloads: Path
+) -> None:
+    assert image_folder.find(downloads, wanted) == downloads / name
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ("arm64-lite", f"the name of several, so give more of it: {BOOKWORM}, {TRIXIE}$"),
+        ("sid", f"'sid': .* has {BOOKWORM}, {TRIXIE}, old.zip, raspios-full.img.gz, raspios.img$"),
+        ("", "'': .* has "),
+        ("readme", "'readme': .* has "),
+        ("../secret.img", "'../secret.img': .* has "),
+    ],
+)
+def test_a_name_of_no_image_or_of_several_is_answered_with_what_there_is(
+    wanted: str, why: str, downloads: Path
+) -> None:
+    with pytest.raises(RefusalError, match=why):
+        image_folder.find(downloads, wanted)
+
+
+def test_a_folder_without_an_image_or_that_can_not_be_read_is_told_of(tmp_path: Path) -> None:
+    with pytest.raises(RefusalError, match=f"--images: {tmp_path}: no image in it"):
+        image_folder.find(tmp_path, "trixie")
+    with pytest.raises(RefusalError, match=r"--images: .*none: No such file"):
+        image_folder.find(tmp_path / "none", "trixie")
+
+
 @pytest.fixture(scope="module")
 def signer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home of gpg with a key; gpg's sockets want a short path."""
@@ -207,4 +296,25 @@ def test_a_signature_has_to_be_of_the_keyring_and_of_this_image(
     image.write_bytes(b"image")
     keyring.write_bytes(b"")
     with pytest.raises(RefusalError, match="no good signature"):
+        authenticity.check(image, None, keyring)
+
+
+@pytest.mark.peer("gpg", "gpg")
+@pytest.mark.peer("gpgv", "gpgv")
+@pytest.mark.parametrize("ending", ["sign", "gpg", "asc"])
+def test_a_signature_of_the_folders_checksums_vouches_for_the_images_that_they_name(
+    signer: Path, ending: str, tmp_path: Path
+) -> None:
+    image, keyring, sums = (tmp_path / name for name in ("debian.img", "keys.pgp", "SHA256SUMS"))
+    image.write_bytes(b"image")
+    keyring.write_bytes(gpg(signer, "--export"))
+    sums.write_text(f"{hashlib.sha256(b'image').hexdigest()}  debian.img\n")
+    gpg(signer, "--detach-sign", "--output", tmp_path / f"SHA256SUMS.{ending}", sums)
+    assert "images@example.org" in authenticity.check(image, None, keyring).signed_by
+    sums.write_text(f"{sums.read_text()}{'1' * 64}  more.img\n")
+    with pytest.raises(RefusalError, match="no good signature"):
+        authenticity.check(image, None, keyring)
+    # It says nothing of an image that the checksums don't name.
+    sums.write_text("")
+    with pytest.raises(RefusalError, match="no signature beside the image"):
         authenticity.check(image, None, keyring)

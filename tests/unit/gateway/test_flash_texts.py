@@ -77,8 +77,13 @@ def test_several_networks_each_have_their_own_security() -> None:
     assert not list(device.faults(one))
     network = read_yaml(cloud_config.network_config(one))
     assert isinstance(network, dict)
+    points = network["network"]["wifis"]["wlan0"]["access-points"]
+    # The first is taken where several are heard, for which netplan has no word of its own.
+    told = [point.pop("networkmanager")["passthrough"] for point in points.values()]
+    assert told == [{"connection.autoconnect-priority": number} for number in ("3", "2", "1")]
+    assert network["network"]["wifis"]["wlan0"]["renderer"] == "NetworkManager"
     # netplan(5): a password alone is WPA2's; SAE has to be said, and takes no computed key.
-    assert network["network"]["wifis"]["wlan0"]["access-points"] == {
+    assert points == {
         "house": {"password": HOUSES[0].key()},
         "barn": {"auth": {"key-management": "sae", "password": "another one"}, "hidden": True},
         "café": {},
