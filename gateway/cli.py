@@ -32,6 +32,7 @@ from gateway.commands import (
     remedies,
     resource_arguments,
     sensors,
+    shell,
     simulating,
     system,
 )
@@ -218,6 +219,7 @@ def command_line() -> argparse.ArgumentParser:
     sensors.add(commands, add_host, _asks("sensors"))
     messages.add(commands)
     keys.add(commands)
+    shell.add(commands)
     flash.add(commands)
     system.add(commands)
     cloud.add(commands)

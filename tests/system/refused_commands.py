@@ -222,6 +222,7 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
         WRONG_VALUE: "--to new token",
     },
     "keys log": {NO_FILE: "--ca none", NO_RIGHT: "--ca theirs/authority"},
+    "shell": {NO_FILE: "gw-a --relay none", WRONG_VALUE: "gw-x --relay shared"},
     "flash": {
         NO_FILE: "--inventory none.toml --image none.img --to card.img --all",
         NO_RIGHT: "--inventory theirs/operator.password --image none.img --to card.img --all",
@@ -329,6 +330,9 @@ def folder() -> Iterator[Path]:
         (home / "wrong.toml").write_text('[gatway]\nid = "gw-a"\n')
         shutil.copytree(home / "fleet", home / "theirs")
         (home / "disk").mkdir()
+        (home / "shared/gateways").mkdir(parents=True)  # what relay.yml fills
+        for name in ("ssh_config", "gateways/gw-a.known_hosts"):
+            (home / "shared" / name).touch()
         for path in (home / "theirs", *(home / "theirs").rglob("*")):
             os.chown(path, 1, 1)
             path.chmod(0o700 if path.is_dir() else 0o600)
