@@ -11,10 +11,10 @@ from typing import Literal
 
 import msgspec
 
-from gateway.toml import checks as config_checks
-from gateway.toml.toml_file import Fault
 from gateway.flashing import eap as flash_eap
 from gateway.flashing.eap import Eap
+from gateway.toml import checks as config_checks
+from gateway.toml.toml_file import Fault
 
 SERVICE_USER = "hedgerow"
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from gateway.configuration.toml_file import Fault
+from gateway.toml.toml_file import Fault
 
 FOLDER = "/etc/hedgerow-network"
 """Where a Pi has the files of its networks: root's alone."""
