@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 CONFIG = Path("/etc/hedgerow")
 STATE = Path("/var/lib/hedgerow")
@@ -54,6 +54,16 @@ _CHUNK = 1 << 20
 
 class BackupError(Exception):
     """No backup was made; the message says why and what to do."""
+
+
+class ArchiveSink(Protocol):
+    """Takes an archive piece by piece, as a pipe does."""
+
+    def write(self, chunk: bytes, /) -> object:
+        """Take a piece."""
+
+    def flush(self) -> object:
+        """Have all of it on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +115,7 @@ def main_pid(unit: str) -> int | None:
 
 
 def write(
-    out: IO[bytes], config: Path, state: Path, process: Callable[[], int | None], scratch: Path
+    out: ArchiveSink, config: Path, state: Path, process: Callable[[], int | None], scratch: Path
 ) -> None:
     """Write the archive, a tar in gzip, of two folders.
 
