@@ -1,4 +1,4 @@
-"""A backup comes into the place of what a gateway has, whole or not at all (restore.py)."""
+"""A backup comes into the place of what a gateway has, whole or not at all (restoring.py)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loaded_file import loaded
 
-SCRIPT = Path(__file__).parents[3] / "deploy/ansible/roles/gateway/files/restore.py"
-
-
-restore = loaded(SCRIPT)
+from gateway.backups import restoring as restore
 
 
 class Pi:

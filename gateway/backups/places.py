@@ -1,0 +1,285 @@
+"""Where archives are kept: a folder, or what rclone reaches over SSH or as S3.
+
+Whatever place it is, an archive has its name there only when it is whole and on the disk: a
+folder and SSH get it under another name first, and S3 shows an object when all of it has arrived.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+from .kept_archives import PART
+from .making import BackupError
+
+MAX_LISTED: Final = 10_000
+"""A place has at most so many files whose names begin as the gateway's."""
+_LISTING_BYTES: Final = 8 << 20
+_LAST_CHARACTERS: Final = 300
+_CREDENTIALS: Final = ("access_key_id", "secret_access_key", "session_token")
+
+
+class BackupPlace(Protocol):
+    """Keeps archives, by their names."""
+
+    def listed(self, gateway: str) -> dict[str, int]:
+        """Return the names that begin with a gateway's, and how many bytes each has.
+
+        Raises:
+            BackupError: the place is not reached, or says what can't be understood.
+
+        """
+
+    def put(self, file: Path, name: str) -> None:
+        """Copy a file there; it has the name only when it is whole.
+
+        Raises:
+            BackupError: it is refused, the place is full or not reached.
+
+        """
+
+    def get(self, name: str, to: Path) -> None:
+        """Copy an archive to a file, which is made for this user alone.
+
+        Raises:
+            BackupError: as `put`.
+
+        """
+
+    def remove(self, name: str) -> None:
+        """Remove an archive.
+
+        Raises:
+            BackupError: as `put`.
+
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceKeys:
+    """What opens a place; empty where it is not needed.
+
+    Attributes:
+        ssh_key: file with the private key for SSH; None: what the user's agent has.
+        known_hosts: file with the keys of SSH servers, as ssh has it.
+        s3_credentials: file with ``access_key_id = ...`` and ``secret_access_key = ...``.
+        s3_endpoint: address of an S3 that is not Amazon's.
+        s3_region: its region.
+
+    """
+
+    ssh_key: Path | None = None
+    known_hosts: Path | None = None
+    s3_credentials: Path | None = None
+    s3_endpoint: str = ""
+    s3_region: str = ""
+
+
+def place_of(to: str, keys: PlaceKeys) -> BackupPlace:
+    """Return the place that is meant by a folder's path, sftp://USER@HOST/PATH or s3://BUCKET/PATH.
+
+    Raises:
+        BackupError: none is; it says what is wrong.
+
+    """
+    if to.startswith("/"):
+        return FolderPlace(Path(to))
+    parts = urlsplit(to)
+    path = unquote(parts.path).strip("/")
+    if parts.scheme == "sftp" and parts.hostname and parts.username and not parts.password:
+        if keys.known_hosts is None:
+            raise BackupError(f"{to}: a file of known hosts says whose server it is; name one")
+        reached = {
+            "TYPE": "sftp",
+            "HOST": parts.hostname,
+            "USER": parts.username,
+            "PORT": str(parts.port or 22),
+            "KNOWN_HOSTS_FILE": str(keys.known_hosts),
+            # A server for files alone has no shell to ask.
+            "DISABLE_HASHCHECK": "true",
+            "SHELL_TYPE": "none",
+            "SET_MODTIME": "false",
+        }
+        if keys.ssh_key is not None:
+            reached["KEY_FILE"] = str(keys.ssh_key)
+        # //PATH is from the root of the server's files, /PATH from the user's own folder.
+        folder = f"/{path}" if parts.path.startswith("//") else path
+        return RclonePlace(to, folder, reached, shows_parts=True)
+    if parts.scheme == "s3" and parts.hostname:
+        reached = {
+            "TYPE": "s3",
+            "PROVIDER": "Other" if keys.s3_endpoint else "AWS",
+            "ENDPOINT": keys.s3_endpoint,
+            "REGION": keys.s3_region,
+            "NO_CHECK_BUCKET": "true",
+            **_credentials(keys.s3_credentials),
+        }
+        return RclonePlace(to, f"{parts.hostname}/{path}".rstrip("/"), reached, shows_parts=False)
+    raise BackupError(
+        f"{to!r} is no place for backups: /FOLDER, sftp://USER@HOST/FOLDER or s3://BUCKET/FOLDER is"
+    )
+
+
+def _credentials(file: Path | None) -> dict[str, str]:
+    if file is None:
+        return {"ENV_AUTH": "true"}
+    try:
+        lines = file.read_text().splitlines()
+    except OSError as error:
+        raise BackupError(f"{file}: {error.strerror}") from error
+    pairs = (line.partition("=") for line in lines)
+    found = {key.strip(): value.strip() for key, _, value in pairs}
+    if not set(found) >= set(_CREDENTIALS[:2]):
+        raise BackupError(f"{file} lacks access_key_id = ... or secret_access_key = ...")
+    return {key.upper(): found[key] for key in _CREDENTIALS if key in found}
+
+
+class FolderPlace:
+    """A folder, as of a disk or a share that is mounted there.
+
+    Args:
+        folder: made by its owner: where it is missing the disk is.
+
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def listed(self, gateway: str) -> dict[str, int]:
+        """See `BackupPlace`."""
+        found: dict[str, int] = {}
+        with self._named(), os.scandir(self._folder) as entries:
+            for entry in entries:
+                if not entry.name.startswith(f"{gateway}."):
+                    continue
+                if entry.is_file(follow_symlinks=False):
+                    found[entry.name] = entry.stat(follow_symlinks=False).st_size
+                if len(found) > MAX_LISTED:
+                    raise BackupError(f"{self._folder}: more than {MAX_LISTED} files of {gateway}")
+        return found
+
+    def put(self, file: Path, name: str) -> None:
+        """See `BackupPlace`."""
+        part = self._folder / f"{name}{PART}"
+        with self._named():
+            try:
+                part.unlink(missing_ok=True)
+                descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with file.open("rb") as source, os.fdopen(descriptor, "wb") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
+                    target.flush()
+                    os.fsync(target.fileno())
+                part.replace(self._folder / name)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    part.unlink(missing_ok=True)
+                raise
+            self._sync()
+
+    def _sync(self) -> None:
+        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def get(self, name: str, to: Path) -> None:
+        """See `BackupPlace`."""
+        with (
+            self._named(),
+            (self._folder / name).open("rb") as source,
+            os.fdopen(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target,
+        ):
+            shutil.copyfileobj(source, target, 1 << 20)
+
+    def remove(self, name: str) -> None:
+        """See `BackupPlace`."""
+        with self._named():
+            (self._folder / name).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise BackupError(f"{self._folder}: {error.strerror or error}") from error
+
+
+class RclonePlace:
+    """A place that the program rclone reaches.
+
+    Args:
+        to: what it is called in messages.
+        folder: in it.
+        reached: rclone's options of it (rclone.org, the page of each backend).
+        shows_parts: whether a file is seen there before all of it has arrived.
+
+    """
+
+    def __init__(
+        self, to: str, folder: str, reached: Mapping[str, str], *, shows_parts: bool
+    ) -> None:
+        self._to = to
+        self._folder = folder
+        self._reached = reached
+        self._shows_parts = shows_parts
+
+    def listed(self, gateway: str) -> dict[str, int]:
+        """See `BackupPlace`."""
+        only = ("--include", f"/{gateway}.*")
+        said = self._rclone("lsjson", "--files-only", "--no-modtime", *only, self._path(""))
+        if len(said) > _LISTING_BYTES:
+            raise BackupError(f"{self._to}: more than {MAX_LISTED} files of {gateway}")
+        try:
+            found = {str(one["Name"]): int(one["Size"]) for one in json.loads(said)}
+        except (ValueError, TypeError, KeyError) as error:
+            raise BackupError(f"{self._to}: rclone lists what can't be read ({error})") from error
+        if len(found) > MAX_LISTED:
+            raise BackupError(f"{self._to}: more than {MAX_LISTED} files of {gateway}")
+        return found
+
+    def put(self, file: Path, name: str) -> None:
+        """See `BackupPlace`."""
+        if not self._shows_parts:
+            self._rclone("copyto", str(file), self._path(name))
+            return
+        part = f"{name}{PART}"
+        self._rclone("copyto", str(file), self._path(part))
+        self._rclone("moveto", self._path(part), self._path(name))
+
+    def get(self, name: str, to: Path) -> None:
+        """See `BackupPlace`."""
+        os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        self._rclone("copyto", self._path(name), str(to))
+        to.chmod(0o600)
+
+    def remove(self, name: str) -> None:
+        """See `BackupPlace`."""
+        self._rclone("deletefile", self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"place:{self._folder}/{name}" if name else f"place:{self._folder}"
+
+    def _rclone(self, *arguments: str) -> str:
+        patience = ("--contimeout=15s", "--timeout=60s", "--retries=2", "--low-level-retries=3")
+        options = {f"RCLONE_CONFIG_PLACE_{key}": value for key, value in self._reached.items()}
+        command = ["rclone", *patience, "--config=", *arguments]
+        try:
+            done = subprocess.run(  # noqa: S603  # no shell
+                command, env={**os.environ, **options}, capture_output=True, text=True, check=False
+            )
+        except FileNotFoundError as error:
+            raise BackupError(f"{self._to}: rclone is not installed") from error
+        if done.returncode != 0:
+            lines = [line for line in done.stderr.splitlines() if line.strip()]
+            why = lines[-1][-_LAST_CHARACTERS:] if lines else f"rclone exits {done.returncode}"
+            raise BackupError(f"{self._to}: {why}")
+        return done.stdout

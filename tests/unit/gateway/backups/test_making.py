@@ -1,0 +1,212 @@
+"""An archive of a gateway that runs has its files as they were at one moment (making.py)."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.backups import making, restoring
+
+WRITER = """
+import os, sqlite3, sys
+state = sys.argv[1]
+first, second = (open(f"{state}/{name}.log", "ab", buffering=0) for name in ("first", "second"))
+db = sqlite3.connect(f"{state}/checkpoint.db", isolation_level=None)
+db.execute("PRAGMA journal_mode = WAL")
+db.execute("PRAGMA synchronous = OFF")
+db.execute("CREATE TABLE IF NOT EXISTS last (number)")
+number = 0
+while True:
+    number += 1
+    first.write(number.to_bytes(8, "big"))
+    second.write(number.to_bytes(8, "big"))
+    db.execute("INSERT INTO last VALUES (?)", (number,))
+    with open(f"{state}/small.new", "w") as small:
+        small.write(str(number))
+    os.rename(f"{state}/small.new", f"{state}/small")
+    if number == 1:
+        print("writes", flush=True)
+"""
+"""It writes each number to four files, one after another."""
+BEFORE = bytes(200_000)
+"""The logs begin with so much, so that they are read after the process goes on."""
+
+
+class Gateway:
+    """Folders of a gateway, and what writes there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config, self.state = folder / "etc/hedgerow", folder / "var/lib/hedgerow"
+        for path in (self.config, self.state):
+            path.mkdir(parents=True)
+        (self.config / "hedgerow.toml").write_text('[gateway]\nid = "gw-south"\n')
+        for name in ("first", "second"):
+            (self.state / f"{name}.log").write_bytes(BEFORE)
+        for number in range(200):  # between the files that are written, in the order of their names
+            (self.state / f"first.log.{number}").write_text("no more")
+        self.writer: subprocess.Popen[str] | None = None
+
+    def start(self) -> int:
+        command = [sys.executable, "-c", WRITER, str(self.state)]
+        self.writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.writer.stdout is not None
+        assert self.writer.stdout.readline() == "writes\n"
+        return self.writer.pid
+
+    def stop(self) -> None:
+        if self.writer is not None:
+            self.writer.send_signal(signal.SIGCONT)
+            self.writer.kill()
+            self.writer.communicate()
+
+    def archive(self) -> bytes:
+        out = io.BytesIO()
+        pid = None if self.writer is None else self.writer.pid
+        making.write(out, self.config, self.state, lambda: pid, self.folder)
+        return out.getvalue()
+
+    def goes_on(self) -> None:
+        assert self.writer is not None
+        path, began = self.state / "first.log", time.monotonic()
+        size = path.stat().st_size
+        while path.stat().st_size == size:
+            assert time.monotonic() - began < 60, "it is held for ever"
+            time.sleep(0.001)
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Gateway]:
+    made = Gateway(tmp_path)
+    yield made
+    made.stop()
+
+
+def numbers_in(archive: bytes, gateway: Gateway, to: Path) -> list[int]:
+    """The last number of each file, in the order in which they are written."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        tar.extractall(to, filter="data")
+    state = to / str(gateway.state).lstrip("/")
+    last = []
+    for name in ("first", "second"):
+        content = (state / f"{name}.log").read_bytes()
+        assert len(content) % 8 == 0, "a number is cut off"
+        last.append(int.from_bytes(content[-8:], "big"))
+    db = sqlite3.connect(state / "checkpoint.db")
+    assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    last.append(db.execute("SELECT max(number) FROM last").fetchone()[0])
+    db.close()
+    return [*last, int((state / "small").read_text())]
+
+
+def test_all_files_are_of_one_moment_and_the_gateway_goes_on(gateway: Gateway) -> None:
+    gateway.start()
+    for turn in range(5):
+        archive = gateway.archive()
+        gateway.goes_on()
+        found = numbers_in(archive, gateway, gateway.folder / str(turn))
+        assert found == sorted(found, reverse=True), "a later file knows more than an earlier one"
+        assert found[0] - found[-1] <= 1
+
+
+def test_who_is_killed_while_it_holds_a_gateway_leaves_it_going_on(gateway: Gateway) -> None:
+    pid = gateway.start()
+    holder = (
+        "import signal, sys; from gateway.backups import making\n"
+        f"with making.held({pid}): print('held', flush=True); signal.pause()"
+    )
+    with subprocess.Popen([sys.executable, "-c", holder], stdout=subprocess.PIPE) as killed:
+        assert killed.stdout is not None
+        assert killed.stdout.readline() == b"held\n"
+        size = (gateway.state / "first.log").stat().st_size
+        assert (gateway.state / "first.log").stat().st_size == size
+        killed.kill()
+    gateway.goes_on()
+
+
+def test_what_fails_while_a_gateway_is_held_leaves_it_going_on(gateway: Gateway) -> None:
+    gateway.start()
+    (gateway.state / "linked").symlink_to("/etc")
+    with pytest.raises(making.BackupError, match=r"linked is a link to a folder"):
+        gateway.archive()
+    gateway.goes_on()
+
+
+def test_the_archive_is_one_that_restores_whether_the_gateway_runs_or_not(gateway: Gateway) -> None:
+    (gateway.config / "tls").mkdir()
+    (gateway.config / "tls/gateway.pem").symlink_to("/etc/hostname")
+    os.mkfifo(gateway.state / "pipe")
+    with socket.socket(socket.AF_UNIX) as listens:
+        listens.bind(str(gateway.state / "s"))
+    for start in (lambda: 0, gateway.start):
+        start()
+        backup = gateway.folder / "backup.tar.gz"
+        backup.write_bytes(gateway.archive())
+        restoring.unpack(backup, "gw-south", gateway.config, gateway.state)
+        unpacked = restoring.beside(gateway.state)
+        assert (unpacked / "first.log").read_bytes()[: len(BEFORE)] == BEFORE
+        assert not (unpacked / "pipe").exists()
+
+
+def test_a_gateway_that_starts_while_its_files_are_opened_spoils_the_backup(
+    gateway: Gateway,
+) -> None:
+    told = iter([None, os.getpid()])
+    with pytest.raises(making.BackupError, match="has started meanwhile"):
+        making.write(
+            io.BytesIO(), gateway.config, gateway.state, lambda: next(told), gateway.folder
+        )
+
+
+def test_more_files_than_a_gateway_has_are_refused(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "MAX_FILES", 3)
+    with pytest.raises(making.BackupError, match="one file more than the 3"):
+        gateway.archive()
+
+
+def test_a_file_that_becomes_shorter_spoils_the_backup(gateway: Gateway) -> None:
+    class Shortens(io.BytesIO):
+        def write(self, chunk: object) -> int:
+            os.truncate(gateway.state / "second.log", 10)
+            return super().write(chunk)  # type: ignore[arg-type]
+
+    with pytest.raises((making.BackupError, OSError)):
+        making.write(Shortens(), gateway.config, gateway.state, lambda: None, gateway.folder)
+
+
+def test_a_folder_without_a_configuration_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(making.BackupError, match=r"hedgerow\.toml: No such file"):
+        making.gateway_id(tmp_path)
+    (tmp_path / "hedgerow.toml").write_text("gateway = 1\n")
+    with pytest.raises(making.BackupError, match="names no gateway"):
+        making.gateway_id(tmp_path)
+
+
+def test_a_thread_that_does_not_stop_is_an_error_and_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(making, "HELD_S", 0.0)
+    monkeypatch.setattr(making, "_is_stopped", lambda _pid: False)
+    asleep = subprocess.Popen(["sleep", "1000"])
+    try:
+        with (
+            pytest.raises(making.BackupError, match="did not stop within"),
+            making.held(asleep.pid),
+        ):
+            pass
+    finally:
+        asleep.kill()
+        asleep.wait()
