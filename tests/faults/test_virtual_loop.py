@@ -29,6 +29,18 @@ def test_a_time_limit_that_strikes_in_a_callback_ends_the_test() -> None:
     loop.close()
 
 
+def test_nothing_is_called_before_its_time_however_short_the_rest_is() -> None:
+    loop = VirtualLoop()
+    times = [16.000000000000004, 16.000000000000007]
+    called: list[float] = []
+    for when_s in times:
+        loop.call_at(when_s, lambda: called.append(loop.time()))
+    loop.run_until_complete(asyncio.sleep(17))
+    loop.close()
+
+    assert all(when_s <= at_s for when_s, at_s in zip(times, called, strict=True))
+
+
 def test_what_a_callback_or_a_task_raised_is_noted() -> None:
     loop = VirtualLoop()
     in_callback, in_task = ValueError("callback"), ValueError("task")

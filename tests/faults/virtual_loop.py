@@ -92,6 +92,18 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._dead: list[object] = []
         self.set_task_factory(self._make_task)
 
+    @property
+    def _clock_resolution(self) -> float:
+        """Nothing is called before its time; asyncio calls what is due within a nanosecond.
+
+        Who finds that it is not due yet would be called for ever, for this clock stands meanwhile.
+        """
+        return math.ulp(self.time())
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, measured: float) -> None:
+        """What the machine's clock has, which is not asked here."""
+
     def run_until_complete(self, future: Any) -> Any:
         """Run, and raise what was to end the test, wherever it came: a time limit, say."""
         try:
