@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.peer("systemd-nspawn", "systemd-container"),
 ]
 
-PACKAGES = ("systemd-sysv", "nftables", "chrony", "openssh-server", "sudo", "kmod")
+PACKAGES = ("systemd-sysv", "nftables", "chrony", "openssh-server", "sudo", "kmod", "age")
 NOT_THE_GATEWAY = ("--skip-tags", "gateway")
 MACHINE: dict[str, Any] = {
     **NORTH,
@@ -224,6 +224,45 @@ exec nsenter --target {booted.leader} --all /bin/sh -c "$command"
     assert "8022" in booted.run(*rules)
     assert "8022" in booted.run("cat", "/etc/nftables.conf")
     assert "hedgerow-firewall-back" not in booted.run("systemctl", "list-timers", "--all")
+
+
+def test_a_timer_backs_the_gateway_up_while_it_serves_and_its_key_opens_that(
+    controller: Controller, booted: Container, root: Path, tmp_path: Path
+) -> None:
+    key = tmp_path / "age.key"
+    run("age-keygen", "-o", key)
+    booted.run("mkdir", "-p", "/srv/stick")
+    booted.run("mount", "-t", "tmpfs", "-o", "mode=0700", "stick", "/srv/stick")
+    given = {
+        **NORTH,
+        "gateway_backup_to": "/srv/stick",
+        "gateway_backup_recipients": [run("age-keygen", "-y", key).stdout.strip()],
+    }
+    ssh = IN_CONTAINER.format(leader=booted.leader)
+    for changes in (True, False):
+        play = controller.play(ssh, {"north": given}, "--tags", "backups")
+        assert play.returncode == 0, play.output[-5000:]
+        assert bool(play.recap("north")["changed"]) is changes, play.output[-5000:]
+    assert "hedgerow-gateway-backup.timer" in booted.run("systemctl", "list-timers")
+    serving = booted.main_pid()
+
+    why = booted.run("systemctl", "start", "hedgerow-gateway-backup.service")
+    journal = booted.run("journalctl", "--unit=hedgerow-gateway-backup", "--no-pager")
+
+    assert why == "", journal
+    (name,) = booted.run("find", "/srv/stick", "-name", "*.age").split()
+    kept = Path(f"/proc/{booted.leader}/root{name}")
+    names = run("sh", "-c", f"age --decrypt --identity {key} {kept} | tar -tz").stdout
+    assert "etc/hedgerow/gateway.toml" in names
+    assert "var/lib/hedgerow/log/" in names
+    assert booted.main_pid() == serving
+    assert booted.state() == "active"
+
+    play = controller.play(ssh, {"north": NORTH}, "--tags", "backups")
+    assert play.returncode == 0, play.output[-5000:]
+    assert "hedgerow-gateway-backup" not in booted.run("systemctl", "list-timers", "--all")
+    assert not (root / "etc/hedgerow-backup").exists()
+    assert booted.run("find", "/srv/stick", "-name", "*.age") == name
 
 
 def test_keys_are_encrypted_with_the_machines_own(
