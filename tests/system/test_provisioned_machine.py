@@ -243,7 +243,8 @@ def test_a_timer_backs_the_gateway_up_while_it_serves_and_its_key_opens_that(
         play = controller.play(ssh, {"north": given}, "--tags", "backups")
         assert play.returncode == 0, play.output[-5000:]
         assert bool(play.recap("north")["changed"]) is changes, play.output[-5000:]
-    assert "hedgerow-gateway-backup.timer" in booted.run("systemctl", "list-timers")
+    timers = booted.run("systemctl", "list-timers", "--all")
+    assert "hedgerow-gateway-backup.timer" in timers, play.output[-9000:]
     serving = booted.main_pid()
 
     why = booted.run("systemctl", "start", "hedgerow-gateway-backup.service")
@@ -253,7 +254,7 @@ def test_a_timer_backs_the_gateway_up_while_it_serves_and_its_key_opens_that(
     (name,) = booted.run("find", "/srv/stick", "-name", "*.age").split()
     kept = Path(f"/proc/{booted.leader}/root{name}")
     names = run("sh", "-c", f"age --decrypt --identity {key} {kept} | tar -tz").stdout
-    assert "etc/hedgerow/gateway.toml" in names
+    assert "etc/hedgerow/hedgerow.toml" in names
     assert "var/lib/hedgerow/log/" in names
     assert booted.main_pid() == serving
     assert booted.state() == "active"
