@@ -309,7 +309,7 @@ def literal_splats(modules: Iterable[Module]) -> Iterator[Finding]:
 
 
 def _is_literal_splat(given: ast.expr) -> bool:
-    """Whether it unpacks a literal whose items could stand as arguments themselves."""
+    """Say whether it unpacks a literal whose items could stand as arguments themselves."""
     return isinstance(given, ast.Starred) and isinstance(given.value, ast.Tuple | ast.List)
 
 
@@ -383,7 +383,7 @@ def shared_names(modules: Iterable[Module]) -> Iterator[Finding]:
 
 
 def _is_type_variable(value: ast.expr | None) -> bool:
-    """Whether it makes a variable of types, which has no meaning beyond its module."""
+    """Say whether it makes a variable of types, which has no meaning beyond its module."""
     return isinstance(value, ast.Call) and _last_name(value.func) in TYPE_VARIABLES
 
 

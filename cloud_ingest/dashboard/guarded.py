@@ -50,7 +50,7 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hardening:
-    """What every answer tells browsers not to do.
+    """Tells browsers in every answer what not to do.
 
     Attributes:
         is_secure: whether it is HTTPS.

@@ -45,7 +45,7 @@ class KeptArchive:
 
     @property
     def name(self) -> str:
-        """What it is called in its place."""
+        """Return what it is called in its place."""
         return f"{self.gateway}.{self.number:06}.{self.time}.{self.size_bytes}{ENDING}"
 
 

@@ -205,7 +205,7 @@ def _await_stop(pid: int) -> None:
 
 
 def _is_stopped(pid: int) -> bool:
-    """Whether no thread of it runs; see proc(5), /proc/pid/stat."""
+    """Say whether no thread of it runs; see proc(5), /proc/pid/stat."""
     states = set()
     for thread in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended

@@ -86,6 +86,9 @@ class Fleet:
     def root_psk(self) -> Path:
         return self.folder / "fleet/gw-root/psk"
 
+    def tree(self) -> str:
+        return self.ask("tree", "--psk-file", self.root_psk, HERE)
+
 
 @pytest.fixture(scope="module")
 def fleet(
@@ -298,10 +301,7 @@ def test_a_pi_whose_power_is_cut_in_its_first_boot_comes_up_as_a_member_by_itsel
         assert booted.run("passwd", "--status", "anna").split()[1] == "L"
         assert PI in booted.run("ip", "-brief", "address", "show", "eth0")
 
-        def tree() -> str:
-            return fleet.ask("tree", HERE)
-
-        until(lambda: "gw-north" in tree(), 60, lambda: tree() + state_of(pi, booted))
+        until(lambda: "gw-north" in fleet.tree(), 60, lambda: fleet.tree() + state_of(pi, booted))
         reading = fleet.ask(
             *("get", "--psk-file", fleet.root_psk),
             f"coaps://{HERE}/q/campus/north/gw-north/sensors/host/load1",
@@ -329,5 +329,5 @@ def test_a_pi_that_has_been_flashed_starts_its_gateway_at_each_boot_and_no_first
         assert "disabled" in booted.run("cloud-init", "status")
         assert booted.run("systemctl", "is-enabled", "hedgerow-first-boot.service") != "enabled"
         assert PI in booted.run("ip", "-brief", "address", "show", "eth0")
-        until(lambda: "gw-north" in fleet.ask("tree", HERE), 60, lambda: state_of(pi, booted))
+        until(lambda: "gw-north" in fleet.tree(), 60, lambda: state_of(pi, booted))
     assert pi.log() == log

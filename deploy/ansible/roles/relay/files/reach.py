@@ -37,7 +37,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Table:
-    """What the relay knows.
+    """Tells what the relay knows.
 
     Attributes:
         log: socket of the system's log, as syslog(3) writes to it.
@@ -76,7 +76,7 @@ def shown(text: str) -> str:
 
 
 class Trail:
-    """What is noted of one connection, in the system's log.
+    """Notes one connection in the system's log.
 
     Args:
         log: socket of the log.
