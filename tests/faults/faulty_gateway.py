@@ -145,7 +145,12 @@ class FaultyGateway:
 
     async def _start(self) -> bool:
         threads = self._world.threads
-        self.log = MessageLog(self._folder / "log", segment_bytes=SEGMENT_BYTES, max_bytes=1 << 20)
+        self.log = MessageLog(
+            self._folder / "log",
+            segment_bytes=SEGMENT_BYTES,
+            max_bytes=1 << 20,
+            now=self._world.loop.time,
+        )
         self.log._syncing = LockInTurn(threads)  # type: ignore[assignment]  # in its place
         self.log._inner._writing = LockInTurn(threads)  # type: ignore[assignment]  # likewise
         try:

@@ -123,3 +123,8 @@ def test_without_the_epoch_a_gateway_that_lost_its_disk_makes_a_version_twice(
 
     monkeypatch.setattr(RetainedVersion, "__new__", without_epoch)
     assert any_broken(5, likely=(37, 61))
+
+
+def test_what_a_new_life_takes_for_had_and_nobody_was_given_may_be_news() -> None:
+    """The disk was lost: of the stream only a later number was handed out from the log."""
+    assert not run(RetainedOptions.drawn(577, 8)).violations

@@ -21,6 +21,11 @@ def test_no_message_is_lost_or_doubled_in_topic_mode(gateways: int, seeds: int) 
     assert in_overlays > 50 * seeds
 
 
+def test_what_only_gateways_have_that_are_paused_may_be_given_up() -> None:
+    """Their links have ended, so nobody can ask them; what they have comes when they are back."""
+    assert not run(TopicOptions.drawn(247, 4)).violations
+
+
 def test_a_run_is_the_same_each_time() -> None:
     options = TopicOptions.drawn(3, 4)
     assert run(options) == run(options)

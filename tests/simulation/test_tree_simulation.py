@@ -140,6 +140,19 @@ def until_one_tree_s(simulation: Simulation) -> float:
     return simulation.clock.now - began_s
 
 
+def test_what_short_logs_have_dropped_is_given_up_and_all_is_still() -> None:
+    """Ten gateways were seeking in vain when forty quiet seconds were over."""
+    report = run(Options.drawn(5619, 19))
+    assert not report.violations, report.violations
+
+
+@pytest.mark.parametrize(("seed", "gateways"), [(4011, 12), (4549, 13)])
+def test_a_root_whose_disk_is_lost_has_all_gateways_again(seed: int, gateways: int) -> None:
+    """Of its later life only gateways know that were away when it came back."""
+    report = run(Options.drawn(seed, gateways))
+    assert not report.violations, report.violations
+
+
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("gateways", [3, 4, 5])
 def test_a_full_mesh_agrees_on_a_new_root_within_half_a_second(gateways: int, seed: int) -> None:

@@ -137,6 +137,17 @@ def usable_paths(gateways: dict[str, Gateway], network: Network) -> dict[str, se
     return paths
 
 
+def within_reach(gateways: dict[str, Gateway], network: Network, now: float) -> dict[str, set[str]]:
+    """Whom each gateway can ask now: one that is paused is asked over connections that it has."""
+    paths, links = usable_paths(gateways, network), linked(gateways, network)
+    for gateway_id, gateway in gateways.items():
+        if gateway.paused_until_s > now:
+            for other in paths[gateway_id] - links[gateway_id]:
+                paths[other].discard(gateway_id)
+            paths[gateway_id] &= links[gateway_id]
+    return paths
+
+
 def linked(
     gateways: dict[str, Gateway], network: Network, since_s: float = math.inf
 ) -> dict[str, set[str]]:

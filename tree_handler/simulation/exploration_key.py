@@ -7,6 +7,7 @@ numbers of JOINs are compared by how long ago they were given.
 from __future__ import annotations
 
 from tree_handler.spanning.bpdu import Bpdu, Kind
+from tree_handler.spanning.feasibility import SourceEntry
 from tree_handler.spanning.neighbour import Neighbour
 from tree_handler.spanning.spanning_tree import SpanningTree
 
@@ -31,8 +32,17 @@ def tree_key(tree: SpanningTree, now: float) -> object:
         _ms(tree._silence.look_at - now),
         tree._announced,
         tuple(_neighbour_key(n, number, now) for n in tree._neighbours.values()),
-        tuple(sorted((i, s.distance) for i, s in tree._sources._by_root.items())),
+        tuple(
+            (root_id, source.distance, _earlier_key(source, now))
+            for root_id, source in sorted(tree._sources._by_root.items())
+        ),
     )
+
+
+def _earlier_key(source: SourceEntry, now: float) -> object:
+    if not source.earlier_epoch:
+        return None
+    return source.earlier_epoch, source.earlier_sequence, _ms(source.earlier_s - now)
 
 
 def _neighbour_key(neighbour: Neighbour, number: int, now: float) -> object:

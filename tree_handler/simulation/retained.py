@@ -103,6 +103,7 @@ class RetainedTraffic(SimulatedTraffic):
             what = f"{gateway.gateway_id} hands out {header} that clients had as news"
             self.checks.found(4, what)
         disk.handed[header.stream].add(first, header.last)
+        disk.given[header.stream].add(first, header.last)
         self._check_epochs(gateway.gateway_id, header)
 
     def given_as_news(self, gateway_id: str, told: Retained) -> None:
@@ -113,7 +114,7 @@ class RetainedTraffic(SimulatedTraffic):
         disk = self.disk(gateway_id)
         origin, epoch = told.stream
         is_brought_back = origin == gateway_id and epoch <= disk.lost_epoch
-        had = told.number in disk.handed[told.stream] and not is_brought_back
+        had = told.number in disk.given[told.stream] and not is_brought_back
         if had or not disk.news[told.stream].add(told.number, told.number):
             what = f"{gateway_id} gives {told.topic} {told.version} as news a second time"
             self.checks.found(4, what)

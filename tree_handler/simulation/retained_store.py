@@ -27,6 +27,7 @@ class RetainedDisk(Disk):
         graves: tombstones and their ages, as of the last write to the disk.
         written: versions of this gateway's own writes that are on this disk, by topic.
         news: numbers that clients were given as news, by stream.
+        given: numbers that clients were given from the log; `handed` has also what never comes.
         lost_epoch: what this gateway wrote up to this boot epoch was on a disk that is lost.
 
     """
@@ -36,6 +37,7 @@ class RetainedDisk(Disk):
     most_batches: float = LOG_BATCHES
     written: dict[str, RetainedVersion] = field(default_factory=dict)
     news: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
+    given: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
     lost_epoch: int = -1
 
 

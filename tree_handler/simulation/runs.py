@@ -46,6 +46,8 @@ HASTY = 0.75
 """So many of the drawn runs end early; the others would see what comes late."""
 TRIMS = 0.25
 """So many of the drawn runs have logs that drop their oldest; the others lose nothing."""
+SOUGHT_S = 80.0
+"""Within this time what such logs have dropped was sought, and given up."""
 LOG_BATCHES = 12
 """What such a log keeps."""
 LONGEST_UP_S = 1e6
@@ -115,7 +117,7 @@ class Options:
         delay_ms = chance.choice((0.2, 2.0, 10.0, 30.0))
         disks = random.Random(f"disks {seed} {gateways}") if cls is Options else None
         mesh = gateways <= FULL_MESH_AT_MOST and chance.random() < 0.5
-        return cls(
+        drawn = cls(
             seed,
             gateways,
             leaves=1 if gateways > 2 and chance.random() < 0.3 else 0,
@@ -129,6 +131,7 @@ class Options:
             faults=FaultOptions.drawn(chance, disks),
             log_batches=LOG_BATCHES if cls is Options and chance.random() < TRIMS else 0,
         )
+        return replace(drawn, quiet_s=SOUGHT_S) if drawn.log_batches else drawn
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> Simulation:
         """The network that they describe."""

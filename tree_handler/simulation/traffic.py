@@ -23,7 +23,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import MAX_HELD_BYTES
 from tree_handler.replication.epochs_over import is_over
 from tree_handler.replication.replication import Lost, Replication
-from tree_handler.simulation.checks import Checks, component, linked, usable_paths
+from tree_handler.simulation.checks import Checks, component, linked, usable_paths, within_reach
 from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Gateway, Start
 from tree_handler.simulation.network import Clock, Network
@@ -192,7 +192,7 @@ class SimulatedTraffic:
     def lost(self, gateway_id: str, network: Network, lost: Lost) -> None:
         """Check that what a gateway gives up is nowhere within its reach (invariant 3)."""
         self.given_up += lost.last - lost.first + 1
-        paths = usable_paths(self._gateways, network)
+        paths = within_reach(self._gateways, network, self.clock.now)
         if self.log_batches:  # who was not linked yet, when it was sought, may hold it alone
             paths = linked(self._gateways, network, self.clock.now - SEEKING_S)
         wanted = Intervals([(lost.first, lost.last)])

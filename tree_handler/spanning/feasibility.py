@@ -14,6 +14,8 @@ from typing import NamedTuple
 from tree_handler.spanning.bpdu import UNREACHABLE_MS
 from tree_handler.spanning.election import Root
 
+RISES = 3
+"""A sequence that has risen so often since it was heard first is raised still."""
 MAX_SOURCES = 1024
 """Roots remembered at most; the one announced longest ago goes first."""
 
@@ -48,9 +50,23 @@ def feasible(offered: Distance, remembered: Distance | None) -> bool:
 
 
 @dataclass(slots=True)
-class _Source:
+class SourceEntry:
+    """What is remembered of a root.
+
+    Attributes:
+        distance: the best that was announced.
+        announced_s: when, the last time.
+        earlier_epoch: of an earlier life that a neighbour announces; 0 for none.
+        earlier_sequence: with which it did so first.
+        earlier_s: when that was.
+
+    """
+
     distance: Distance
     announced_s: float
+    earlier_epoch: int = 0
+    earlier_sequence: int = 0
+    earlier_s: float = 0.0
 
 
 class Sources:
@@ -59,7 +75,7 @@ class Sources:
     __slots__ = ("_by_root",)
 
     def __init__(self) -> None:
-        self._by_root: dict[str, _Source] = {}
+        self._by_root: dict[str, SourceEntry] = {}
 
     def remembered(self, root_id: str) -> Distance | None:
         """The feasibility distance of a root, None if it was never announced or is forgotten."""
@@ -80,13 +96,40 @@ class Sources:
         if len(self._by_root) >= MAX_SOURCES:
             oldest = min(self._by_root, key=lambda root_id: self._by_root[root_id].announced_s)
             del self._by_root[oldest]
-        self._by_root[root.gateway_id] = _Source(announced, now)
+        self._by_root[root.gateway_id] = SourceEntry(announced, now)
 
     def heard(self, root: Root) -> None:
         """Note that a root is known to have restarted: its earlier epochs are over."""
         source = self._by_root.get(root.gateway_id)
-        if source is not None and root.boot_epoch > source.distance.epoch:
+        if source is None or root.boot_epoch < source.distance.epoch:
+            return
+        source.earlier_epoch = 0
+        if root.boot_epoch > source.distance.epoch:
             source.distance = Distance(root.boot_epoch, 0, UNREACHABLE_MS)
+
+    def goes_on(self, root: Root, sequence: int, now: float, stale_s: float) -> None:
+        """Note that a neighbour announces a life of a root, which may be an earlier one.
+
+        Only a root itself raises its sequence. So an earlier life whose sequence rises for longer
+        than news of a root that is gone can be under way is no old news: the root has lost its
+        disk, or has an older copy of it, and the later life is over. That is for those who are not
+        in its tree: there, the distance alone keeps rings out.
+
+        Args:
+            root: as announced.
+            sequence: of the announcement.
+            now: in seconds.
+            stale_s: how long such news can be under way.
+
+        """
+        source = self._by_root.get(root.gateway_id)
+        if source is None or root.boot_epoch >= source.distance.epoch:
+            return
+        if source.earlier_epoch != root.boot_epoch or sequence < source.earlier_sequence:
+            source.earlier_epoch = root.boot_epoch
+            source.earlier_sequence, source.earlier_s = sequence, now
+        elif now - source.earlier_s > stale_s and sequence - source.earlier_sequence > RISES:
+            del self._by_root[root.gateway_id]
 
     def superseded(self, root: Root) -> bool:
         """Whether a later epoch of ``root`` is known."""

@@ -69,6 +69,8 @@ from tree_handler.spanning.silence import Silence
 __all__ = ["Action", "Changed", "Discard", "Drop", "Forward", "Identity", "Outlived", "Parameters"]
 __all__ += ["Role", "Send", "Snapshot", "SpanningTree"]
 
+STALE = 2
+"""So many times the silence of a dead neighbour no news of a root that is gone are under way."""
 RELAY_PATIENCE = 1.25
 """Intervals that a gateway waits for its parent's HELLO before it sends its own without."""
 
@@ -275,7 +277,7 @@ class SpanningTree:
         agreements = self._agreements
         match bpdu.kind:
             case Kind.HELLO:
-                self._hello(neighbour, bpdu)
+                self._hello(neighbour, bpdu, now)
             case Kind.JOIN:
                 self._join(neighbour, bpdu)
             case Kind.LEAVE:
@@ -295,9 +297,12 @@ class SpanningTree:
             case Kind.ACCEPT:
                 agreements.leave(neighbour)
 
-    def _hello(self, neighbour: Neighbour, bpdu: Bpdu) -> None:
+    def _hello(self, neighbour: Neighbour, bpdu: Bpdu, now: float) -> None:
         if bpdu.root.gateway_id != self.identity.gateway_id:
             self._sources.heard(bpdu.root)
+            if bpdu.root.gateway_id != self._place.root.gateway_id:
+                stale_s = STALE * self.parameters.silence_s
+                self._sources.goes_on(bpdu.root, bpdu.sequence, now, stale_s)
         offer = Offer.of(bpdu)
         neighbour.take(offer)
         if neighbour.granted and neighbour.names(self._place.root) and not offer.agrees:

@@ -372,6 +372,42 @@ def test_a_restarted_root_is_joined_in_its_new_epoch_and_never_again_in_the_old(
     assert bench.tree.parent_link == 2
 
 
+LATER, EARLIER = replace(BEST, boot_epoch=7), replace(BEST, boot_epoch=2)
+
+
+def joins_the_earlier_life(rises: int, apart_s: float, *, hears_of_the_later: bool = False) -> bool:
+    """Return whether one who was in the later life's tree follows the earlier one's hellos."""
+    bench = Bench()
+    bench.up(1, "gw-a")
+    bench.join_through(1, LATER, sequence=4)
+    bench.down(1)
+    bench.up(2, "gw-b")
+    bench.up(3, "gw-c")
+    for rise in range(rises + 1):
+        if said(bench.hello(2, EARLIER, sequence=10 + rise), Kind.JOIN, 2):
+            return True
+        if hears_of_the_later:
+            bench.hello(3, LATER, sequence=4, cost_ms=UNREACHABLE_MS)
+        bench.pass_time(apart_s)
+    return False
+
+
+def test_a_root_that_has_lost_its_disk_is_followed_again_while_its_earlier_epoch_goes_on() -> None:
+    """It has drawn an earlier epoch than its last, and those who knew that are no neighbours."""
+    assert joins_the_earlier_life(rises=7, apart_s=0.5)
+
+
+def test_what_may_be_old_news_of_an_earlier_life_is_not_followed() -> None:
+    assert not joins_the_earlier_life(rises=6, apart_s=0.5)  # 3 s: twice the silence of the dead
+    assert not joins_the_earlier_life(rises=40, apart_s=0.0)  # what a line has held up
+    assert not joins_the_earlier_life(rises=3, apart_s=1.4)  # it has risen three times
+    assert not joins_the_earlier_life(rises=0, apart_s=60.0)  # and never
+
+
+def test_an_earlier_life_is_not_followed_while_a_neighbour_tells_of_the_later_one() -> None:
+    assert not joins_the_earlier_life(rises=40, apart_s=0.5, hears_of_the_later=True)
+
+
 def test_an_echo_of_ones_own_tree_is_no_way_to_anywhere() -> None:
     bench = Bench()
     bench.up(1, "gw-b")
