@@ -230,13 +230,13 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="name each call, in order")
     options = parser.parse_args()
     ways = asyncio.run(measured())
-    print(f"{'way':26}{'calls':>7}{'classes':>9}{'modules':>9}")
+    lines = [f"{'way':26}{'calls':>7}{'classes':>9}{'modules':>9}"]
     for way in ways:
-        print(f"{way.name:26}{len(way.calls):7}{len(way.classes):9}{len(way.modules):9}")
+        lines.append(f"{way.name:26}{len(way.calls):7}{len(way.classes):9}{len(way.modules):9}")
     for way in ways if options.list else ():
-        print(f"\n{way.name}")
-        for call in way.calls:
-            print(f"  {call.module}  {call.function}")
+        lines += ["", way.name]
+        lines += [f"  {call.module}  {call.function}" for call in way.calls]
+    sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
 
