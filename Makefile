@@ -73,6 +73,7 @@ check: ## format, lint, types, who imports whom, and the measures of the house
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-logo 2>/dev/null || .venv/bin/lint-imports
 	@.venv/bin/python deploy/house.py --quiet
+	@.venv/bin/python deploy/ways.py
 
 peers: ## the programs of others that the tests talk to (Debian packages; needs root)
 	@deploy/peers

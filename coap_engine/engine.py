@@ -171,7 +171,11 @@ class Engine:
     def events(self) -> list[CoapEvent]:
         """What is to be done above, once, in the order in which it came."""
         events, self._events = self._events, []
-        return events + self._served.take_events() + self._own.take_events()
+        if self._served.ended:
+            events += self._served.take_events()
+        if self._own.told:
+            events += self._own.take_events()
+        return events
 
     def datagrams_to_send(self) -> list[tuple[bytes, CoapPeer]]:
         """What is to be sent now, once."""
@@ -210,16 +214,15 @@ class Engine:
         self, message: CoapMessage, size_bytes: int, peer: CoapPeer, now: float
     ) -> None:
         code, is_confirmable = message.code, message.type == CON
-        recent = self._recent.find(peer, code, message.message_id, now)
+        queue = self._recent.of(peer, code)
+        recent = queue.find(peer, message.message_id, now)
         if recent is not None:
             self.counters.repeated += 1
             if is_confirmable and recent.answer is not None:
                 self._outbox.put(recent.answer, peer)
             return
         self.counters.requests += 1
-        recent = self._recent.add(
-            peer, code, message.message_id, now, is_confirmable=is_confirmable
-        )
+        recent = queue.add(peer, message.message_id, now, is_confirmable=is_confirmable)
         exchange = self._exchange(message, size_bytes, peer, recent, now)
         try:
             options = read_options(message.options)
@@ -260,19 +263,24 @@ class Engine:
         peer, code = exchange.peer, exchange.code
         if options.echo is not None:
             self.freshness.check(peer, options.echo, now)
-        if self.freshness.is_needed_to_act(peer, code, now) and not is_protected(exchange.options):
+        is_observable = code in _OBSERVABLE
+        if (
+            not is_observable
+            and self.freshness.is_needed_to_act(peer, code, now)
+            and not is_protected(exchange.options)
+        ):
             self._served.answer(exchange, self.freshness.challenge(peer, now), now)
             return
-        again = self._finished_bodies.again(peer, code, exchange.options, exchange.body)
-        if again is not None:
-            exchange.block1 = again.block1
-            self._served.answer(exchange, again.response, now)
-            return
-        answer = self._blocks(exchange, now)
-        if answer is not None:
-            self._served.answer(exchange, answer, now, is_cut=True)
-            return
-        is_observable = code in _OBSERVABLE
+        if not options.is_plain:  # else it names no block, so no body is to be put together
+            again = self._finished_bodies.again(peer, code, exchange.options, exchange.body)
+            if again is not None:
+                exchange.block1 = again.block1
+                self._served.answer(exchange, again.response, now)
+                return
+            answer = self._blocks(exchange, now)
+            if answer is not None:
+                self._served.answer(exchange, answer, now, is_cut=True)
+                return
         if options.deregisters and is_observable:
             self._served.deregister(peer, exchange.token)
         refusal = self._served.begin(exchange, now, registers=options.registers and is_observable)

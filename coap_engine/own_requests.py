@@ -94,7 +94,7 @@ class OwnRequests:
         self._outstanding: dict[Hashable, _OwnExchange] = {}
         self._waiting: dict[Hashable, deque[_OwnExchange]] = {}
         self._deadlines: list[tuple[float, int]] = []
-        self._events: list[CoapEvent] = []
+        self.told: list[CoapEvent] = []
 
     def __len__(self) -> int:
         return len(self._by_number)
@@ -102,7 +102,7 @@ class OwnRequests:
     def begin(self, number: int, peer: CoapPeer, request: CoapRequest, now: float) -> None:
         """Ask a peer; `take_events` tells what came of it."""
         if self._shares.own_requests.take(peer) is not None:
-            self._events.append(Unanswered(number, "too many requests of our own are under way"))
+            self.told.append(Unanswered(number, "too many requests of our own are under way"))
             return
         fetch = BodyFetch(peer, request.options, self._shares, self._limits.bodies)
         options = fetch.options if request.code in (codes.GET, codes.FETCH) else request.options
@@ -175,7 +175,7 @@ class OwnRequests:
 
     def take_events(self) -> list[CoapEvent]:
         """What came of requests, once."""
-        events, self._events = self._events, []
+        events, self.told = self.told, []
         return events
 
     def _begin_turn(self, exchange: _OwnExchange, now: float) -> None:
@@ -235,4 +235,4 @@ class OwnRequests:
         exchange.fetch.close()
         self._shares.own_requests.give_back(exchange.peer)
         self._retransmissions.end(exchange.peer, exchange.message_id)
-        self._events.append(event)
+        self.told.append(event)

@@ -128,8 +128,12 @@ class RecentQueue:
         found = of_host.requests.get((peer.address, message_id))
         return found if found is not None and found.expires > now else None
 
-    def add(self, peer: CoapPeer, message_id: int, expires: float, now: float) -> RecentRequest:
+    def add(
+        self, peer: CoapPeer, message_id: int, now: float, *, is_confirmable: bool
+    ) -> RecentRequest:
         """Remember one more."""
+        limits = self._limits
+        expires = now + (limits.confirmable_s if is_confirmable else limits.other_s)
         if len(self._requests) > 2 * self._most:
             self._requests = deque([one for one in self._requests if not one.is_forgotten])
         request = RecentRequest(peer, message_id, expires, self)
@@ -138,9 +142,12 @@ class RecentQueue:
             before = of_host.requests.get(request.key)
             if before is not None:
                 self._forget(before)
-            elif len(of_host.requests) >= self._limits.of_host:
+            elif len(of_host.requests) >= limits.of_host:
                 self._forget(next(iter(of_host.requests.values())))
-        self._hosts.setdefault(peer.host, _OfHost()).requests[request.key] = request
+            of_host = self._hosts.get(peer.host)  # it goes with the last of its requests
+        if of_host is None:
+            of_host = self._hosts[peer.host] = _OfHost()
+        of_host.requests[request.key] = request
         self._requests.append(request)
         self.remembered += 1
         self.prune(now)
@@ -204,7 +211,6 @@ class RecentRequests:
     """
 
     def __init__(self, limits: RecentLimits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
         of_strangers, of_principals = limits.of_strangers, limits.of_principals
         self._strangers = RecentQueue(of_strangers, limits)
         self._principals = RecentQueue(of_principals, limits)
@@ -220,17 +226,11 @@ class RecentRequests:
     def __len__(self) -> int:
         return sum([queue.remembered for queue in self._queues])
 
-    def find(self, peer: CoapPeer, code: int, message_id: int, now: float) -> RecentRequest | None:
-        """The request that a message repeats; None if it is new."""
-        return self._of(peer, code).find(peer, message_id, now)
-
-    def add(
-        self, peer: CoapPeer, code: int, message_id: int, now: float, *, is_confirmable: bool
-    ) -> RecentRequest:
-        """Remember a new request."""
-        limits = self._limits
-        lifetime_s = limits.confirmable_s if is_confirmable else limits.other_s
-        return self._of(peer, code).add(peer, message_id, now + lifetime_s, now)
+    def of(self, peer: CoapPeer, code: int) -> RecentQueue:
+        """Return those among which a peer's requests with a method are remembered."""
+        if code in (GET, FETCH):
+            return self._strangers_reads if peer.principal is None else self._principals_reads
+        return self._strangers if peer.principal is None else self._principals
 
     def forget_peer(self, peer: CoapPeer) -> None:
         """Forget what a peer has asked: its session is gone."""
@@ -250,8 +250,3 @@ class RecentRequests:
         """Forget those that can't be repeated any more."""
         for queue in self._queues:
             queue.prune(now)
-
-    def _of(self, peer: CoapPeer, code: int) -> RecentQueue:
-        if code in (GET, FETCH):
-            return self._strangers_reads if peer.principal is None else self._principals_reads
-        return self._strangers if peer.principal is None else self._principals

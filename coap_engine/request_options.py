@@ -55,6 +55,7 @@ class RequestOptions:
 
     Attributes:
         passed: those of the resource.
+        is_plain: they are all, and each of them is a Uri-Path or a Uri-Query.
         registers: Observe 0.
         deregisters: Observe 1.
         echo: of RFC 9175; None if there is none.
@@ -63,7 +64,7 @@ class RequestOptions:
 
     """
 
-    __slots__ = ("deregisters", "echo", "passed", "registers", "route", "suppressed")
+    __slots__ = ("deregisters", "echo", "is_plain", "passed", "registers", "route", "suppressed")
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class RequestOptions:
         route: tuple[Option, ...] = (),
     ) -> None:
         self.passed = passed
+        self.is_plain = False
         self.registers = registers
         self.deregisters = deregisters
         self.echo = echo
@@ -96,7 +98,9 @@ def read_options(options: tuple[Option, ...]) -> RequestOptions:
     for number, value in options:
         if number not in _PLAIN or len(value) > _PATH_BYTES_MAX:
             return _sorted(options)
-    return RequestOptions(options)
+    plain = RequestOptions(options)
+    plain.is_plain = True
+    return plain
 
 
 def is_protected(options: tuple[Option, ...]) -> bool:

@@ -57,6 +57,9 @@ class ServedExchanges:
         freshness: says who has to show an Echo.
         counters: of the engine.
 
+    Attributes:
+        ended: what has ended and was not taken yet.
+
     """
 
     def __init__(
@@ -80,7 +83,7 @@ class ServedExchanges:
         self._open: dict[int, ServedExchange] = {}
         self._unanswered: dict[int, ServedExchange] = {}
         self._to_acknowledge: deque[ServedExchange] = deque()
-        self._ended: list[CoapEvent] = []
+        self.ended: list[CoapEvent] = []
 
     def __len__(self) -> int:
         return len(self._open)
@@ -206,7 +209,8 @@ class ServedExchanges:
         options = response.options
         if exchange.block1 is not None:
             options = with_options(options, (option_numbers.BLOCK1, exchange.block1))
-        options = _with_observe(options, observe)
+        if observe is not None:
+            options = _with_observe(options, observe)
         message = CoapMessage(
             ACK, response.code, exchange.message_id, exchange.token, options, response.payload
         )
@@ -291,11 +295,11 @@ class ServedExchanges:
         while (slow := self._next_unanswered()) is not None and slow.answer_by <= now:
             is_read = slow.code in (codes.GET, codes.FETCH)
             self.respond(slow.number, _NOT_ANSWERED if is_read else _MAY_BE_DONE, now, is_last=True)
-            self._ended.append(Ended(slow.number, "not answered in time"))
+            self.ended.append(Ended(slow.number, "not answered in time"))
 
     def take_events(self) -> list[CoapEvent]:
         """What has ended, once."""
-        ended, self._ended = self._ended, []
+        ended, self.ended = self.ended, []
         return ended
 
     def _next_to_acknowledge(self) -> ServedExchange | None:
@@ -390,7 +394,7 @@ class ServedExchanges:
             return
         if not exchange.is_answered:
             self._answered(exchange)
-        self._ended.append(Ended(number, reason))
+        self.ended.append(Ended(number, reason))
 
 
 def _with_observe(options: tuple[Option, ...], observe: int | None) -> tuple[Option, ...]:

@@ -52,6 +52,8 @@ REGISTER = ("rd",)
 SIMPLE = (".well-known", "rd")
 RESOURCES = ("rd-lookup", "res")
 ENDPOINTS = ("rd-lookup", "ep")
+PATHS = (REGISTER, SIMPLE, RESOURCES, ENDPOINTS)
+"""All that the directory is asked by; each registration has one more below the first."""
 
 DISCOVERY = (
     WebLink("/rd", (("rt", "core.rd"), ("ct", str(LINK_FORMAT)))),

@@ -17,6 +17,7 @@ from gateway.coap.at_hand import AskForBody, AskPeer, AtHand, Later, RespondAtHa
 from gateway.coap.conditional import Conditional, look_at
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.passed_on import is_passed_on
+from gateway.coap.path_router import PathRouter
 from gateway.coap.preconditions import Preconditions, may_have_conditions
 from gateway.coap.refused_requests import RefusedRequests
 from gateway.coap.rendering import Renderings
@@ -77,7 +78,7 @@ class Answers:
     Args:
         site: an aiocoap site.
         access: decides before anybody is asked.
-        at_hand: are asked first, in this order.
+        at_hand: are asked first, in this order, each for the paths that it serves.
         remote_of: a peer as resources see it.
         rates: how often peers may have a resource asked.
         router: says what a request is that names who is to answer it.
@@ -100,7 +101,7 @@ class Answers:
     ) -> None:
         self._turns = WriteTurns() if turns is None else turns
         self._access = access
-        self._at_hand = at_hand
+        self._sources = PathRouter(at_hand)
         self._remote_of = remote_of
         self._router = router
         self._renderings = Renderings(site)
@@ -141,9 +142,14 @@ class Answers:
             The response, and whether it is the last one; None if all will come later.
 
         """
-        request = self._routed(asked.request)
-        if isinstance(request, CoapResponse):
-            return request, True
+        request = asked.request
+        if value_of(request.options, option_numbers.OSCORE) is not None:
+            return _NOT_OPENED, True
+        if request.route:
+            routed = self._router(request)
+            if isinstance(routed, CoapResponse):
+                return routed, True
+            request = routed
         if request.observe and request.code not in _READS:
             request = _unobserved(request)
         if request is not asked.request:
@@ -197,22 +203,20 @@ class Answers:
             self.ended(exchange)
         await self._renderings.stop()
 
-    def _routed(self, request: CoapRequest) -> CoapRequest | CoapResponse:
-        if request.value(option_numbers.OSCORE) is not None:
-            return _NOT_OPENED
-        return self._router(request) if request.route else request
-
     def _serve(
         self, asked: Asked, now: float, respond: RespondAtHand, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
-        for source in self._at_hand:
-            response = source.answer(asked.request, asked.peer, now)
+        request = asked.request
+        for source in self._sources.of(request):
+            response = source.answer(request, asked.peer, now)
             if isinstance(response, CoapResponse):
-                is_last = not self._is_observed(source, asked, response, respond)
-                return represented(asked.request, response), is_last
+                is_last = not (
+                    request.observe and self._is_observed(source, asked, response, respond)
+                )
+                return represented(request, response), is_last
             if response is not None:
-                if _takes_turn(asked.request, response):
-                    response = WriteInTurn(response, asked.request, self._turns)
+                if _takes_turn(request, response):
+                    response = WriteInTurn(response, request, self._turns)
                 self._begin(response, (source,), asked, respond, partial(ask, asked.peer))
                 return None
         if self._rendering_shares.admit(asked.peer, now) != ADMITTED:
@@ -252,7 +256,7 @@ class Answers:
     ) -> Callable[[], None]:
         """Answer a request of a peer who may make it; returns what ends that."""
         now = asyncio.get_running_loop().time()
-        for source in self._at_hand:
+        for source in self._sources.of(request):
             response = source.answer(request, peer, now)
             if isinstance(response, CoapResponse):
                 told(response)
@@ -340,7 +344,8 @@ class Answers:
                 self._ends.pop(exchange, None)
                 # Who did not have it at hand may tell of its changes all the same.
                 is_last = not any(
-                    self._is_observed(source, asked, response, respond) for source in self._at_hand
+                    self._is_observed(source, asked, response, respond)
+                    for source in self._sources.of(asked.request)
                 )
             respond(exchange, represented(asked.request, response), is_last)
 

@@ -44,6 +44,11 @@ class WithoutTurn:
 class AtHand(Protocol):
     """Something that can answer some requests within a fraction of a millisecond."""
 
+    @property
+    def segments(self) -> frozenset[bytes] | None:
+        """First segments of the paths below which it may answer; None if it answers requests that
+        have a Request-Id, whatever their path."""
+
     def answer(
         self, request: CoapRequest, peer: CoapPeer, now: float
     ) -> CoapResponse | Later | None:

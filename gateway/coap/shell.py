@@ -136,14 +136,15 @@ class EngineShell:
         while events := self._engine.events():
             for event in events:
                 try:
-                    self._take(event, now)
+                    if isinstance(event, Asked):
+                        self._answer(event, now)
+                    else:
+                        self._take(event)
                 except Exception as error:  # those that came with it are dealt with all the same
                     self._failures.failed("CoAP event", error)
 
-    def _take(self, event: CoapEvent, now: float) -> None:
+    def _take(self, event: CoapEvent) -> None:
         match event:
-            case Asked():
-                self._answer(event, now)
             case Ended(exchange):
                 self._later.pop(exchange, None)
                 self._answers.ended(exchange)

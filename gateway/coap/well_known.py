@@ -63,6 +63,7 @@ class WellKnownCore:
     """
 
     def __init__(self, site: CountedSite) -> None:
+        self.segments = frozenset(PATH[:1])
         self._site = site
         self._seen = -1
         self._links: list[Any] = []

@@ -29,7 +29,7 @@ from resource_directory.exchange import (
     Fetch,
     SlowLookUp,
 )
-from resource_directory.service import DirectoryService
+from resource_directory.service import PATHS, DirectoryService
 
 _GET_LINKS: Final = CoapRequest(
     codes.GET,
@@ -66,6 +66,7 @@ class DirectoryAnswers:
     def __init__(
         self, service: DirectoryService, now: Callable[[], float], turns: LookUpTurns
     ) -> None:
+        self.segments = frozenset(path[0].encode() for path in PATHS)
         self._service = service
         self._now = now
         self._turns = turns

@@ -99,6 +99,7 @@ class FleetLookUps:
         own: AtHand,
         follows: Follows | None = None,
     ) -> None:
+        self.segments = frozenset(path[0] for path in _PATHS)
         self._gateway_id = gateway_id
         self._members = members
         self._access = access

@@ -161,6 +161,7 @@ class HierarchyAnswers:
         access: CoapAccess,
         call_later: Callable[[float, Callable[[], None]], Any],
     ) -> None:
+        self.segments = frozenset(_PATH_VALUES)
         self._view = view
         self._access = access
         self._call_later = call_later

@@ -76,6 +76,7 @@ class StatusSummary:
     """
 
     def __init__(self, status: ReportOfStatus, access: CoapAccess) -> None:
+        self.segments = frozenset((PATH[0].encode(),))
         self._status = status
         self._access = access
         self._kept: CoapResponse | None = None

@@ -19,7 +19,7 @@ from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import encode_uint
 from gateway.coap.access import Introduction
 from gateway.coap.at_hand import AskForBody, Later, RespondAtHand
-from gateway.coap.passed_on import QUERY_SEGMENT, leads_elsewhere
+from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import (
     NotForOthersError,
@@ -62,6 +62,7 @@ class RemoteAnswers:
     """
 
     def __init__(self, parts: RemoteParts) -> None:
+        self.segments = frozenset((QUERY_SEGMENT.encode(),))
         self._parts = parts
         self.cache = AnswerCache(parts.limits)
         self.asking = ValidatedAsking(parts, self.cache)
@@ -73,8 +74,6 @@ class RemoteAnswers:
         self, request: CoapRequest, peer: CoapPeer, now: float
     ) -> CoapResponse | Later | None:
         """See `gateway.coap.at_hand.AtHand`."""
-        if not leads_elsewhere(request):
-            return None
         introduction = self._parts.access.introduction(peer)
         if not request.observe and not request.payload:
             hit = self._hits.get((request.code, introduction, request.options))

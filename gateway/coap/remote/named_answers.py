@@ -31,6 +31,7 @@ class NamedAnswers:
     """
 
     def __init__(self, executor: Executor, access: RemoteAccess) -> None:
+        self.segments: frozenset[bytes] | None = None
         self._executor = executor
         self._access = access
 
@@ -38,9 +39,6 @@ class NamedAnswers:
         self, request: CoapRequest, peer: CoapPeer, _now: float
     ) -> CoapResponse | Later | None:
         """See `gateway.coap.at_hand.AtHand`."""
-        # It has the highest number of all options that are understood.
-        if not request.options or request.options[-1][0] != option_numbers.REQUEST_ID:
-            return None
         if leads_elsewhere(request):
             return None
         try:

@@ -73,6 +73,7 @@ class SensorAnswers:
     """
 
     def __init__(self, served: Mapping[str, Served], sampler: Sampler) -> None:
+        self.segments = frozenset((PATH.encode(),))
         self._served = served
         self._sampler = sampler
         self._kept: dict[tuple[Option, ...], _KeptReading] = {}

@@ -39,7 +39,6 @@ from gateway.sensors.device_resource import GET, ChildResource, DeviceResource, 
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 
-_FIRST: Final = PATH.encode()
 _OBSERVERS: Final = "observers of "
 """Who asks a device for what observers are told."""
 SEGMENTS_MAX: Final = 32
@@ -67,6 +66,7 @@ class DeviceAnswers:
     def __init__(
         self, site: resource.Site, sampler: Sampler, attributes: AttributesOfDevice
     ) -> None:
+        self.segments = frozenset((PATH.encode(),))
         self.roll: SensorRoll | None = None
         self._site = site
         self._sampler = sampler
@@ -133,8 +133,6 @@ class DeviceAnswers:
         self, request: CoapRequest, peer: CoapPeer, now: float
     ) -> CoapResponse | Later | None:
         """See `gateway.coap.at_hand.AtHand`."""
-        if request.value(option_numbers.URI_PATH) != _FIRST:
-            return None
         method, target = METHOD_NAMES.get(request.code), self._target(request)
         if target is None or method is None:
             return None

@@ -43,6 +43,7 @@ class NeverAtHand:
     """Has no answer, and tells of the changes of one path."""
 
     def __init__(self) -> None:
+        self.segments = frozenset((PATH[1],))
         self.observers: dict[int, RespondAtHand] = {}
 
     def answer(self, _request: CoapRequest, _peer: CoapPeer, _now: float) -> CoapResponse | None:

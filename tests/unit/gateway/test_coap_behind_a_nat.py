@@ -64,6 +64,7 @@ class Well:
     """One value, which is observed."""
 
     def __init__(self) -> None:
+        self.segments = frozenset((b"well",))
         self.observers: dict[int, RespondAtHand] = {}
         self.asked_by: list[CoapPeer] = []
 

@@ -111,6 +111,7 @@ class Source:
     """Answers at once, or as a test's `Later` does, and is observed."""
 
     def __init__(self, later: Later | None = None) -> None:
+        self.segments = frozenset((b"a", b"b"))
         self.later = later
         self.ends: list[int] = []
         self.bad_ends: set[int] = set()
