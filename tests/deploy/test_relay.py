@@ -81,6 +81,8 @@ class RelayedPi:
             check=False,
         )
         assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+        with (self.shared / "ssh_config").open("a") as config:
+            config.write(f"Host *\n IdentityFile {self.folder}/anna\n IdentitiesOnly yes\n")
         return done.stdout
 
     def shell(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -127,8 +129,6 @@ def relayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RelayedPi]:
         pi.run("sh", "-c", f"umask 077; echo '{key.strip()}' >/root/.ssh/authorized_keys")
         fleet = RelayedPi(made, folder, relay, pi)
         fleet.play()
-        with (fleet.shared / "ssh_config").open("a") as config:
-            config.write(f"Host *\n IdentityFile {folder}/anna\n IdentitiesOnly yes\n")
         yield fleet
 
 
