@@ -41,8 +41,8 @@ class RelayedPi:
         """The folder that relay.yml fills."""
         return self.folder / "relay"
 
-    def play(self) -> str:
-        """Run relay.yml, which must work out; what it printed."""
+    def play(self, book: str = "relay.yml", *options: str) -> str:
+        """Run a playbook, which must work out; what it printed."""
         reached = {
             "ansible_user": "root",
             "ansible_ssh_executable": str(self.bed.ssh),
@@ -72,7 +72,7 @@ class RelayedPi:
             )
         )
         done = subprocess.run(
-            [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), "relay.yml"],
+            [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), book, *options],
             cwd=ANSIBLE,
             env=os.environ | {"ANSIBLE_HOME": str(self.folder / "ansible"), "LC_ALL": "C.UTF-8"},
             capture_output=True,
@@ -81,6 +81,8 @@ class RelayedPi:
             check=False,
         )
         assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+        with (self.shared / "ssh_config").open("a") as config:
+            config.write(f"Host *\n IdentityFile {self.folder}/anna\n IdentitiesOnly yes\n")
         return done.stdout
 
     def shell(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -95,6 +97,10 @@ class RelayedPi:
             timeout=120,
             check=False,
         )
+
+    def listens(self) -> bool:
+        """Whether the way of any gateway ends at the relay now."""
+        return ":17884" in self.relay.says("ss", "-Hltn")
 
     def answers(self) -> bool:
         """Whether a command comes through."""
@@ -123,8 +129,6 @@ def relayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RelayedPi]:
         pi.run("sh", "-c", f"umask 077; echo '{key.strip()}' >/root/.ssh/authorized_keys")
         fleet = RelayedPi(made, folder, relay, pi)
         fleet.play()
-        with (fleet.shared / "ssh_config").open("a") as config:
-            config.write(f"Host *\n IdentityFile {folder}/anna\n IdentitiesOnly yes\n")
         yield fleet
 
 
@@ -151,6 +155,25 @@ def test_a_way_comes_back_after_each_side_was_without_power(relayed: RelayedPi) 
     until("a way through the relay", relayed.answers, BACK_S)
 
 
+def test_one_that_is_stolen_opens_no_way_any_more_and_is_not_listed_again(
+    relayed: RelayedPi,
+) -> None:
+    until("a way through the relay", relayed.answers, BACK_S)
+    # All before it concerns the fleet's own keys, of which this fleet of one has none.
+    only = ("--start-at-task", "Take it off the relay")
+    relayed.play("retire.yml", "--limit", "gw-field", "-e", "hedgerow_is_lost=true", *only)
+    assert not relayed.answers()
+    assert "gw-field" not in (
+        (relayed.relay.root / "etc/hedgerow-relay/authorized_keys")
+        .read_text()
+        .replace("'gw-field'", "")
+    )
+    assert not (relayed.shared / "gateways" / "gw-field.pub").exists()
+    until("that nothing is listened for", lambda: not relayed.listens(), BACK_S)
+    relayed.play()  # it is a gateway of the inventory still, and is told who it is
+    until("a way through the relay", relayed.answers, BACK_S)
+
+
 def test_a_second_run_changes_nothing_and_who_left_is_cut_off(relayed: RelayedPi) -> None:
     until("a way through the relay", relayed.answers, BACK_S)
     listed = (relayed.relay.root / "etc/hedgerow-relay/authorized_keys").read_text()
@@ -160,5 +183,4 @@ def test_a_second_run_changes_nothing_and_who_left_is_cut_off(relayed: RelayedPi
     relayed.play()
     done = relayed.shell("root@gw-field", "true")
     assert done.returncode != 0
-    listening = relayed.relay.says("ss", "-Hltn")
-    assert ":17884" not in listening
+    assert not relayed.listens()
