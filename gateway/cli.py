@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from gateway import build, exit_codes
 from gateway.commands import (
+    bench,
     clients,
     cloud,
     completion,
@@ -212,6 +213,7 @@ def command_line() -> argparse.ArgumentParser:
     )
     policy_arguments.add(commands, add_config)
     doctor.add(commands, add_own_gateway, _doctor)
+    bench.add(commands, add_config)
     clients.add(commands, add_gateway, _asks("clients"))
     resource_arguments.add(commands, add_host, _about_resources)
     members.add(commands, add_gateway, _asks("members"))

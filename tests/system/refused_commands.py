@@ -126,6 +126,11 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
         WRONG_VALUE: "check fleet/gw-a/hedgerow.toml",
     },
     "doctor": {NO_FILE: "--config none.toml"},
+    "bench": {
+        NO_FILE: "--folder none",
+        FULL_DISK: "--folder disk",
+        WRONG_VALUE: "--folder fleet --seconds 4",
+    },
     "clients": {**_ASKS, REFUSED: f"{_CLEAR} --kick meter"},
     "get": _NAMED,
     "put": {kind: f"{words} 1" for kind, words in _NAMED.items()},

@@ -1,0 +1,7 @@
+"""Why nothing could be measured."""
+
+from __future__ import annotations
+
+
+class BenchError(Exception):
+    """What is measured does not start, does not answer or has ended; the message says what."""
