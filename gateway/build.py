@@ -1,7 +1,8 @@
-"""Which build runs: the Python sources as they stand, or what mypyc made of the hot ones."""
+"""Which version and build runs: the sources as they stand, or what mypyc made of the hot ones."""
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Literal
@@ -10,6 +11,14 @@ Build = Literal["compiled", "interpreted"]
 
 HOT_MODULE = "tree_handler.batch"
 """Every message passes it; one wheel holds all hot modules compiled, or none."""
+
+
+@cache
+def version() -> str:
+    """Return the version that is installed, such as ``0.1.0``; it is looked up once."""
+    from importlib import metadata  # noqa: PLC0415  # a reader of mail, for most commands of no use
+
+    return metadata.version("hedgerow")
 
 
 def running() -> Build:

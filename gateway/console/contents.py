@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
+from gateway import build
 from gateway.console.exchange import Page
 
 _PAGES = """
@@ -14,4 +13,4 @@ _PAGES = """
 
 def page() -> Page:
     """The other pages, a line each."""
-    return Page("text/plain; charset=utf-8", f"Hedgerow {version('hedgerow')}\n{_PAGES}".encode())
+    return Page("text/plain; charset=utf-8", f"Hedgerow {build.version()}\n{_PAGES}".encode())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from http import HTTPStatus
 
 import h11
+
+from light_dataclasses import dataclass
 
 HEAD_BYTES_MAX = 8 * 1024
 LINES_MAX = 100

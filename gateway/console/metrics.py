@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import psutil
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.process_collector import PROCESS_COLLECTOR
 
+from gateway import build
 from gateway.broker.statistics import report
 from gateway.console import edge_metrics
 from gateway.console.exchange import Page
@@ -43,11 +43,11 @@ def collect(
     core: DataPlane, node: TreeNode, routed: RoutedPart | None, edge: GatewayEdge
 ) -> Iterator[Metric]:
     """All metrics now."""
-    build = GaugeMetricFamily(
+    built = GaugeMetricFamily(
         "hedgerow_build_info", "1, with the version in a label.", labels=("version", "python")
     )
-    build.add_metric((version("hedgerow"), platform.python_version()), 1)
-    yield build
+    built.add_metric((build.version(), platform.python_version()), 1)
+    yield built
     yield from _traffic(core)
     yield from _clients(core)
     yield from _limits(core)

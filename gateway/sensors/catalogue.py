@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from gateway.sensors.reading import names_of
 from gateway.sensors.replay import Playback, Replay
 from gateway.sensors.sensor import Sensor, check_sensor
 from gateway.sensors.switch import Switch
+from light_dataclasses import dataclass
 
 BuildSensors = Callable[[SensorOptions], Sequence[Sensor]]
 
