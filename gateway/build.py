@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
 from importlib.util import find_spec
 from pathlib import PurePath
-from typing import Literal
+from typing import Final, Literal
+
+VERSION: Final = "0.1.0"
+"""Of this release; pyproject.toml reads it here, so that no start reads a package's metadata."""
 
 Build = Literal["compiled", "interpreted"]
 
 HOT_MODULE = "tree_handler.batch"
 """Every message passes it; one wheel holds all hot modules compiled, or none."""
-
-
-@cache
-def version() -> str:
-    """Return the version that is installed, such as ``0.1.0``; it is looked up once."""
-    from importlib import metadata  # noqa: PLC0415  # a reader of mail, for most commands of no use
-
-    return metadata.version("hedgerow")
 
 
 def running() -> Build:

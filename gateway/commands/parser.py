@@ -61,7 +61,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class VersionAction(argparse.Action):
-    """Prints which version and build this is, which is looked up only then, and ends."""
+    """Prints which version and build this is, and ends."""
 
     def __init__(self, option_strings: Sequence[str], dest: str) -> None:
         about = "show program's version number and exit"
@@ -69,7 +69,7 @@ class VersionAction(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         """See `argparse.Action`."""
-        sys.stdout.write(f"{parser.prog} {build.version()} ({build.running()})\n")
+        sys.stdout.write(f"{parser.prog} {build.VERSION} ({build.running()})\n")
         parser.exit()
 
 

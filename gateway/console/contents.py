@@ -13,4 +13,4 @@ _PAGES = """
 
 def page() -> Page:
     """The other pages, a line each."""
-    return Page("text/plain; charset=utf-8", f"Hedgerow {build.version()}\n{_PAGES}".encode())
+    return Page("text/plain; charset=utf-8", f"Hedgerow {build.VERSION}\n{_PAGES}".encode())

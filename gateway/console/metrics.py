@@ -46,7 +46,7 @@ def collect(
     built = GaugeMetricFamily(
         "hedgerow_build_info", "1, with the version in a label.", labels=("version", "python")
     )
-    built.add_metric((build.version(), platform.python_version()), 1)
+    built.add_metric((build.VERSION, platform.python_version()), 1)
     yield built
     yield from _traffic(core)
     yield from _clients(core)

@@ -48,7 +48,7 @@ class OwnStatus:
     members: Membership
     sampler: Sampler
     page: str = ""
-    software: str = field(default_factory=build.version)
+    software: str = build.VERSION
     build: build.Build = field(default_factory=build.running)
 
     @property

@@ -100,7 +100,7 @@ def planned(readings: Readings, settings: GatewaySettings) -> Callable[[], None]
 
 def announcing(own: GatewaySection) -> AnnouncingGateway:
     """A gateway as Home Assistant is told of it."""
-    return AnnouncingGateway(own.id, own.place.prefix(own.id), build.version())
+    return AnnouncingGateway(own.id, own.place.prefix(own.id), build.VERSION)
 
 
 def check_sensors_dir(own: GatewaySection) -> None:

@@ -74,7 +74,7 @@ class GatewayStatus:
             "capability": self.capability,
             "pid": os.getpid(),
             "event_loop": event_loop.running(),
-            "version": build.version(),
+            "version": build.VERSION,
             "build": build.running(),
             "up_s": round(time.time() - self.started_s, 1),
             "mqtt_clients": self.broker.client_count,

@@ -91,7 +91,7 @@ class SysTopics:
         self._started_s = core.now()
         self._averages = LoadAverages(self._started_s)
         self._published: dict[str, str] = {}
-        self._announce({"version": f"hedgerow version {build.version()}"})
+        self._announce({"version": f"hedgerow version {build.VERSION}"})
         self._publishing = Repeating(
             self._loop, "statistics", self._publish, interval_s, Failures(core.refusals)
         )
