@@ -91,8 +91,12 @@ async def listen(
 
 def _bound(host: str, port: int) -> socket.socket:
     """Make a socket as a loop's ``create_server`` does."""
+    # Bytes: of a str Python asks whether it is an international name, and loads what that takes.
     found = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICHOST
+        host.encode(),
+        port,
+        type=socket.SOCK_STREAM,
+        flags=socket.AI_PASSIVE | socket.AI_NUMERICHOST,
     )
     family, kind, protocol, _, address = found[0]
     bound = socket.socket(family, kind, protocol)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway import build
-from gateway.console.exchange import Page
+from gateway.console.pages import Page
 
 _PAGES = """
 /healthz   whether this gateway can do its work

@@ -13,7 +13,6 @@ from prometheus_client.process_collector import PROCESS_COLLECTOR
 from gateway import build
 from gateway.broker.statistics import report
 from gateway.console import edge_metrics
-from gateway.console.exchange import Page
 from gateway.console.exposition import (
     CONTENT_TYPE,
     by_label,
@@ -22,6 +21,7 @@ from gateway.console.exposition import (
     histogram,
     render,
 )
+from gateway.console.pages import Page
 from gateway.duration_histogram import BOUNDS_S
 
 if TYPE_CHECKING:

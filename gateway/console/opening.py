@@ -16,7 +16,7 @@ from light_dataclasses import dataclass
 if TYPE_CHECKING:
     from gateway.broker.data_plane import DataPlane
     from gateway.configuration.config import ConsoleSection
-    from gateway.console.exchange import Page
+    from gateway.console.pages import Page
     from gateway.links.node import TreeNode
     from gateway.links.routed_part import RoutedPart
     from gateway.status.edge import GatewayEdge
