@@ -3,8 +3,9 @@
 `dataclasses.dataclass` writes source for each method of each class and compiles it when the class
 is imported: five to six compilations a class, most of them for methods that the process never
 calls. A gateway has hundreds of such classes, and on a Pi they were a third of its start. Here one
-method is compiled, `__init__`, which must be as fast as if it were written by hand. The others are
-closures over the names of the fields: they behave the same, and all classes share their code.
+method is compiled then, `__init__`. To compare and to hash are compiled when they are first called,
+and are as fast as the standard library's from then on. The others are closures over the names of
+the fields: they behave the same, and all classes share their code.
 
 The standard library still reads the annotations. So `fields`, `replace`, `asdict`, `match`, type
 checkers and mypyc see the dataclass that they know. What none of our classes uses is refused by
@@ -82,12 +83,13 @@ def _made(cls: Class, *, eq: bool, order: bool, frozen: bool, kw_only: bool, slo
     methods: dict[str, Any] = {"__repr__": _repr([one.name for one in fields if one.repr])}
     if "__init__" not in written:
         methods["__init__"] = _init(made, fields, is_frozen=frozen)
-    compared = _values([one.name for one in fields if one.compare])
+    compared = [one.name for one in fields if one.compare]
     if eq:
-        methods["__eq__"] = _eq(compared)
-        methods["__hash__"] = _hash(fields) if frozen else None
+        methods["__eq__"] = _eq(made, compared)
+        methods["__hash__"] = _hash(made, fields) if frozen else None
     if order:
-        methods |= {name: _ordered(name, compared, compare) for name, compare in _ORDER.items()}
+        values = _values(compared)
+        methods |= {name: _ordered(name, values, compare) for name, compare in _ORDER.items()}
     if frozen:
         methods |= {
             "__setattr__": _refused_setattr(made, names),
@@ -126,24 +128,42 @@ def _repr(names: Sequence[str]) -> Callable[[Any], str]:
     return __repr__
 
 
-def _eq(values: Values) -> Callable[[Any, object], Any]:
+def _eq(cls: Class, names: Sequence[str]) -> Callable[[Any, object], Any]:
     def __eq__(self: Any, other: object) -> Any:  # noqa: N807
-        if other.__class__ is self.__class__:
-            return values(self) == values(other)
-        return NotImplemented
+        return _compiled(
+            cls,
+            "__eq__(self, other)",
+            "if other.__class__ is self.__class__:",
+            f" return {_tuple('self', names)} == {_tuple('other', names)}",
+            "return NotImplemented",
+        )(self, other)
 
     return __eq__
 
 
-def _hash(fields: Sequence[Field[Any]]) -> Callable[[Any], int]:
-    values = _values(
-        [one.name for one in fields if (one.compare if one.hash is None else one.hash)]
-    )
+def _hash(cls: Class, fields: Sequence[Field[Any]]) -> Callable[[Any], int]:
+    names = [one.name for one in fields if (one.compare if one.hash is None else one.hash)]
 
     def __hash__(self: Any) -> int:  # noqa: N807
-        return hash(values(self))
+        source = f"return hash({_tuple('self', names)})"
+        return int(_compiled(cls, "__hash__(self)", source)(self))
 
     return __hash__
+
+
+def _compiled(cls: Class, head: str, *body: str) -> Callable[..., Any]:
+    """Compile a method at its first call, and put it in the place of what was called."""
+    local: dict[str, Any] = {}
+    exec("\n  ".join([f"def {head}:", *body]), {}, local)  # noqa: S102  # names of fields alone
+    ((name, method),) = local.items()
+    method.__qualname__ = f"{cls.__qualname__}.{name}"
+    setattr(cls, name, method)
+    made: Callable[..., Any] = method
+    return made
+
+
+def _tuple(owner: str, names: Sequence[str]) -> str:
+    return f"({''.join(f'{owner}.{name}, ' for name in names)})"
 
 
 def _ordered(

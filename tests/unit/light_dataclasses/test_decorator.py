@@ -245,6 +245,17 @@ print(len(calls))
 """
 
 
+def test_to_compare_and_to_hash_are_compiled_when_they_are_first_called() -> None:
+    made = point(LIGHT, frozen=True)
+    before = made.__eq__, made.__hash__
+    assert made(1) == made(1)
+    assert hash(made(1)) == hash(made(1))
+    assert made.__eq__ is not before[0]
+    assert made.__hash__ is not before[1]
+    assert before[0](made(1), made(1)), "who holds the first one may call it"
+    assert made.__eq__.__qualname__ == f"{made.__qualname__}.__eq__"
+
+
 def test_a_class_costs_a_start_one_compilation() -> None:
     done = subprocess.run(
         [sys.executable, "-c", COMPILATIONS], capture_output=True, text=True, check=True
