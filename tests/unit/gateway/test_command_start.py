@@ -71,14 +71,15 @@ def packages(modules: Iterable[str]) -> set[str]:
     parts = [name.split(".") for name in modules]
     ours = {".".join(each[:2]) for each in parts if len(each) > 2 and each[0] in OURS}
     others = {each[0] for each in parts} - sys.stdlib_module_names
-    return ours | {name for name in others if not name.startswith(PYTHON_S_OWN)}
+    return ours | {name for name in others if not name.startswith(NOT_PACKAGES)}
 
 
 OURS = {
     *("gateway", "tree_handler", "dtls", "coap_engine", "resource_directory", "cloud_ingest"),
     "light_dataclasses",
 }
-PYTHON_S_OWN = ("_", "sitecustomize", "usercustomize", "cython_runtime")
+NOT_PACKAGES = ("_", "sitecustomize", "usercustomize", "cython_runtime", "hedgerow__mypyc")
+"""Of Python, of what made an extension, and the library of a compiled build."""
 
 
 def told_of(command: str, modules: list[str]) -> str:
