@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from coap_engine import codes, option_numbers
@@ -10,6 +9,7 @@ from coap_engine.errors import CoapError
 from coap_engine.message import Option
 from coap_engine.retransmission import EXCHANGE_LIFETIME_S
 from coap_engine.uint import decode_uint, encode_uint
+from light_dataclasses import dataclass
 
 _VALUE_BYTES: Final = 3
 _RESERVED_SIZE: Final = 7

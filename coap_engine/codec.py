@@ -6,11 +6,11 @@ is given up at the first one too many.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from coap_engine.errors import MessageFormatError
 from coap_engine.message import Option
+from light_dataclasses import dataclass
 
 CON: Final = 0
 NON: Final = 1

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Final
 
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapResponse
+from light_dataclasses import dataclass
 
 ECHO_BYTES: Final = 8
 _SECRET_BYTES: Final = 32

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from coap_engine.blocks import DEFAULT_LIMITS as _BODIES
 from coap_engine.blocks import BodyLimits
 from coap_engine.codec import DEFAULT_LIMITS as _CODEC
@@ -18,6 +16,7 @@ from coap_engine.retransmission import DEFAULT_RULES as _TRANSMISSION
 from coap_engine.retransmission import TransmissionRules
 from coap_engine.shares import DEFAULT_LIMITS as _SHARES
 from coap_engine.shares import ShareLimits
+from light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ as they came within one number (RFC 7252, section 3.1).
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+
+from light_dataclasses import dataclass
 
 Option = tuple[int, bytes]
 """An option's number and its value as it is in a datagram."""

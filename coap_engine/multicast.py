@@ -16,7 +16,6 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Final
 
 from coap_engine import codes, option_numbers
@@ -31,6 +30,7 @@ from coap_engine.rates import ADMITTED, Rates, RateShares
 from coap_engine.request_options import read_options
 from coap_engine.response_bodies import ResponseBodies
 from coap_engine.shares import Quota, ShareLimits, Shares
+from light_dataclasses import dataclass
 
 _NO_SUCCESS: Final = 1 << 1
 """The bit of No-Response by which 2.xx is not wanted (RFC 7967, section 2.1)."""

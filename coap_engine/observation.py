@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from coap_engine import codes, option_numbers
 from coap_engine.blocks import with_options
 from coap_engine.message import CoapPeer, CoapResponse, value_of
 from coap_engine.uint import decode_uint, encode_uint
+from light_dataclasses import dataclass
 
 LONGEST_UNCONFIRMED_S: Final = 24 * 3_600.0
 """No observer goes without a confirmable notification for longer (RFC 7641, section 4.5)."""

@@ -13,13 +13,13 @@ Stated here and nowhere else:
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapResponse
 from coap_engine.observation import DEFAULT_RULES, ConfirmRules, Observation, aged
 from coap_engine.share_refusal import ShareRefusal
 from coap_engine.shares import Shares
+from light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from coap_engine import option_numbers
 from coap_engine.blocks import with_options
 from coap_engine.message import CoapResponse, Option, value_of
 from coap_engine.uint import decode_uint, encode_uint
+from light_dataclasses import dataclass
 
 CONTENT_FORMAT: Final = 257
 """application/concise-problem-details+cbor."""

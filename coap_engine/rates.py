@@ -7,12 +7,12 @@ there are at most `Rates.hosts` of them.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Final
 
 from coap_engine import codes
 from coap_engine.message import CoapPeer
 from coap_engine.share_refusal import ShareRefusal
+from light_dataclasses import dataclass
 
 ADMITTED: Final = 0
 """Take it."""

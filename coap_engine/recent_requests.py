@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Final
 
 from coap_engine.codes import FETCH, GET
 from coap_engine.message import CoapPeer
 from coap_engine.retransmission import EXCHANGE_LIFETIME_S, NON_LIFETIME_S
+from light_dataclasses import dataclass
 
 _SLACK_S: Final = 15.0
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Final
 
 from coap_engine.message import CoapPeer
+from light_dataclasses import dataclass
 
 EXCHANGE_LIFETIME_S: Final = 247.0
 """How long a message and its repetitions may be on their way (RFC 7252, section 4.8.2)."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from coap_engine import option_numbers
 from coap_engine.message import CoapResponse
 from coap_engine.uint import encode_uint
+from light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ Stated here and nowhere else:
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 from coap_engine import codes
 from coap_engine.body_room import BodyRoom
 from coap_engine.message import CoapPeer
 from coap_engine.rates import DEFAULT_RATES, Rates, RateShares
 from coap_engine.share_refusal import ShareRefusal
+from light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

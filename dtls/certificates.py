@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cryptography import x509
@@ -25,6 +24,7 @@ from OpenSSL import SSL, crypto
 from dtls.errors import CertificateKeyError, IdentityError
 from dtls.identity import PeerIdentity
 from dtls.openssl_forms import certificate_der
+from light_dataclasses import dataclass
 
 SUITES = (
     "ECDHE-ECDSA-AES128-GCM-SHA256",

@@ -1,10 +1,13 @@
-"""Which build runs: the Python sources as they stand, or what mypyc made of the hot ones."""
+"""Which version and build runs: the sources as they stand, or what mypyc made of the hot ones."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import PurePath
-from typing import Literal
+from typing import Final, Literal
+
+VERSION: Final = "0.1.0"
+"""Of this release; pyproject.toml reads it here, so that no start reads a package's metadata."""
 
 Build = Literal["compiled", "interpreted"]
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TypeAlias
 
-from gateway import build, exit_codes
+from gateway import exit_codes
 from gateway.commands import (
     bench,
     clients,
@@ -39,7 +37,7 @@ from gateway.commands import (
 )
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.gateway_arguments import add_config, add_gateway, add_host, add_own_gateway
-from gateway.commands.parser import Parser
+from gateway.commands.parser import Parser, VersionAction
 from gateway.configuration import place as config_place
 from gateway.configuration.passing import may_pass
 from gateway.event_log import lines
@@ -153,6 +151,8 @@ def _passwd(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
+    import asyncio  # noqa: PLC0415  # `hedgerow --help` waits for nobody
+
     from gateway.demo import story  # noqa: PLC0415
     from gateway.demo.fleet import FleetError  # noqa: PLC0415
 
@@ -189,8 +189,7 @@ def command_line() -> argparse.ArgumentParser:
         "tree of brokers that heals itself.",
         epilog=f"Exit codes: {exit_codes.told()}.",
     )
-    version_line = f"hedgerow {version('hedgerow')} ({build.running()})"
-    parser.add_argument("--version", action="version", version=version_line)
+    parser.add_argument("--version", action=VersionAction)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     adders = (
         init.add,

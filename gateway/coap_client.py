@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import SplitResult, quote, urlsplit
 
 import aiocoap
@@ -21,9 +20,12 @@ from aiocoap.protocol import Context
 from aiocoap.tokenmanager import TokenManager
 
 from coap_engine.option_numbers import REQUEST_ID
-from dtls.client_transport import DtlsClientTransport
-from dtls.context import ClientContext
 from dtls.errors import HandshakeFailedError, HandshakeTimeoutError
+from light_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from dtls.client_transport import DtlsClientTransport
+    from dtls.context import ClientContext
 
 
 class ClientError(Exception):
@@ -87,6 +89,8 @@ class CoapClient:
             raise BadUriError("psk_identity and psk_key go together")
         self._keys: ClientContext | None = None
         if psk_identity is not None and psk_key is not None:
+            from dtls.context import ClientContext  # noqa: PLC0415  # coap:// needs no OpenSSL
+
             try:
                 self._keys = ClientContext(psk_identity, psk_key)
             except ValueError as failure:
@@ -318,6 +322,8 @@ def _response(answer: Any) -> Response:
 
 def _attach(context: Context, keys: ClientContext) -> DtlsClientTransport:
     """Put our DTLS under an aiocoap context, as aiocoap does with its own transports."""
+    from dtls.client_transport import DtlsClientTransport  # noqa: PLC0415  # as above
+
     tokens = TokenManager(context)
     messages = MessageManager(tokens)
     transport = DtlsClientTransport(keys, messages)

@@ -7,9 +7,9 @@ for every machine that a gateway runs on.
 from __future__ import annotations
 
 import asyncio
-import errno
 import importlib.util
 import os
+import socket
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -65,12 +65,13 @@ async def listen(
 ) -> asyncio.Server:
     """Listen on an address, as a loop's ``create_server`` does.
 
-    Where another process begins to listen on the port between our bind and our listen, uvloop 0.23
+    The socket is made here. Given an address uvloop 0.23 has four threads look it up, which stay.
+    And where another process begins to listen on the port between its bind and its listen, it
     raises nothing, and calls a server that listens nowhere one that serves.
 
     Args:
         accepted: makes what serves a connection.
-        host: an address of this machine.
+        host: a numeric address of this machine.
         port: 0 takes a free one.
         backlog: connections that may wait to be accepted.
 
@@ -78,13 +79,36 @@ async def listen(
         OSError: the address is in use or not this machine's.
 
     """
-    create = asyncio.get_running_loop().create_server
-    server = await create(accepted, host, port, backlog=backlog, reuse_address=True)
-    for one in server.sockets:
-        if one is None or one.fileno() < 0:
-            server.close()
-            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), f"{host}:{port}")
-    return server
+    loop = asyncio.get_running_loop()
+    listening = _bound(host, port)
+    try:
+        listening.listen(backlog)
+        return await loop.create_server(accepted, sock=listening, backlog=backlog)
+    except BaseException:
+        listening.close()
+        raise
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Make a socket as a loop's ``create_server`` does."""
+    # Bytes: of a str Python asks whether it is an international name, and loads what that takes.
+    found = socket.getaddrinfo(
+        host.encode(),
+        port,
+        type=socket.SOCK_STREAM,
+        flags=socket.AI_PASSIVE | socket.AI_NUMERICHOST,
+    )
+    family, kind, protocol, _, address = found[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind(address)
+    except BaseException:
+        bound.close()
+        raise
+    return bound
 
 
 def running() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Final
 
@@ -18,4 +17,6 @@ def near(word: str, known: Iterable[str]) -> str | None:
         known: those that would be right.
 
     """
+    import difflib  # noqa: PLC0415  # most words are right
+
     return next(iter(difflib.get_close_matches(word, list(known), 1, LIKENESS)), None)

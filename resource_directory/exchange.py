@@ -5,9 +5,9 @@ Codes are one byte as CoAP has them, class and detail (RFC 7252, section 3): ``0
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from light_dataclasses import dataclass
 from resource_directory.search import LinkSearch
 
 GET: Final = 0x01

@@ -6,10 +6,10 @@ Ids only grow and one that changes gets a new id, so that ids under a term stand
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from light_dataclasses import dataclass
 from resource_directory.ordered_ids import ChangeCount, each_in_order
 from resource_directory.sorted_values import SortedValues
 from resource_directory.uri import normalised

@@ -13,12 +13,13 @@ import math
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgpack
 
+from light_dataclasses import dataclass
 from resource_directory.link_format import parse, serialise
 from resource_directory.registration import Registration
 from resource_directory.registry import Registry

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from light_dataclasses import dataclass
 from resource_directory.errors import InvalidParameterError
 from resource_directory.index import Criterion
 from resource_directory.uri import path_of

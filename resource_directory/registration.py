@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from light_dataclasses import dataclass
 from resource_directory.errors import InvalidParameterError, TooLargeError
 from resource_directory.link_format import (
     LinkAttributes,

@@ -15,9 +15,10 @@ lifetime has passed, whether or not ``expire`` has freed it yet.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Protocol
 
+from light_dataclasses import dataclass
 from resource_directory.errors import (
     DirectoryFullError,
     InvalidParameterError,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from light_dataclasses import dataclass
 from resource_directory.errors import InvalidParameterError
 from resource_directory.index import Criterion
 from resource_directory.link_format import WebLink, serialise

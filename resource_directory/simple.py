@@ -7,10 +7,10 @@ that can't serve while it asks may simply ask again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from light_dataclasses import dataclass
 from resource_directory.errors import BusyError, InvalidParameterError
 from resource_directory.exchange import Fetch
 

@@ -8,9 +8,10 @@ number of watchers nor that of endpoints counts. Many who watch the same look-up
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from light_dataclasses import dataclass
 from resource_directory.errors import DirectoryFullError
 from resource_directory.index import Criterion, Term
 from resource_directory.query import LookupQuery

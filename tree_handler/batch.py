@@ -23,11 +23,12 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import msgspec
 
+from light_dataclasses import dataclass
 from tree_handler.batch_body import MAX_ARRAY, MAX_ENTRIES, rows_of
 from tree_handler.entry import Entry, Row, row_size
 from tree_handler.errors import BatchError

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler import batch
 from tree_handler.batch import Header
 from tree_handler.errors import BatchError

@@ -6,9 +6,9 @@ An origin may sign that it has had any number of lives. It crowds out none but i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch
 from tree_handler.entry import MAX_CLOCK_US
 

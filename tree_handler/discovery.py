@@ -18,10 +18,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import hmac
-from dataclasses import dataclass
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_address, check_name

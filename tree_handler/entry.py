@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from light_dataclasses import dataclass
 from tree_handler.holders import PLACE, Holders, holders_of, holders_size, with_holders
 
 Row = tuple[Any, ...]

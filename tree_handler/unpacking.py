@@ -7,12 +7,12 @@ counted while they are made, and what has more is given up there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 import msgpack
 import msgspec
 
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 
 _WALKER: Final = msgspec.msgpack.Decoder(msgspec.Raw)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from dtls.errors import KeystoreError
@@ -28,6 +28,7 @@ from gateway.signing.fleet_keys import SigningFiles
 from gateway.signing.revocations import Revoking
 from gateway.tls.context import Tls
 from gateway.toml.toml_file import Fault
+from light_dataclasses import dataclass
 
 DEFAULT_ROLES = AccessSection().default_roles
 

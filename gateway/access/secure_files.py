@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from dtls.certificates import unusable_key
@@ -25,6 +24,7 @@ from gateway.signing.fleet_keys import SigningFiles
 from gateway.signing.revocations import Revoking
 from gateway.tls.context import ClientCertificate, Tls, TlsFiles
 from gateway.toml.toml_file import Fault
+from light_dataclasses import dataclass
 
 _log = logging.getLogger(__name__)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
+
+from light_dataclasses import dataclass
 
 STEADY_PER_S: Final = 200
 """Messages a second while latencies are measured."""

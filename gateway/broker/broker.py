@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +19,14 @@ from gateway.broker.durability.opening import open_store
 from gateway.broker.hooks import Demand, Events, Hooks, Links, PrivateTopics, Tree
 from gateway.broker.limits import Limits, counted_refusals
 from gateway.broker.listeners.listener import Listener, Listeners
-from gateway.broker.listeners.websocket import WebSocketRules
+from gateway.broker.listeners.websocket_rules import WebSocketRules
 from gateway.broker.outbound.message import Message
 from gateway.broker.statistics.sys_topics import SysTopics
 from gateway.lasting_clock import LastingClock
 from gateway.mqtt import PacketError
 from gateway.policy.origins import OriginRules
 from gateway.steady_clock import steady_clock
+from light_dataclasses import dataclass
 from tree_handler.batch import Entry
 from tree_handler.origin_clocks import OriginClocks
 from tree_handler.sharing.rule import EachGateway, SharedGroups

@@ -8,13 +8,13 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.sessions.session import NEVER_EXPIRES_S, Session
 from gateway.mqtt import ReasonCode
 from gateway.mqtt.kinds import V5
+from light_dataclasses import dataclass
 
 PAGE = 200
 """Clients that are told at a time."""

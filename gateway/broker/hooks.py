@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Protocol
 
 from gateway.log.commits import Committed
@@ -12,6 +12,7 @@ from gateway.mqtt import Connect
 from gateway.mqtt.kinds import V5
 from gateway.policy.origins import OriginRules
 from gateway.tls.certificates import PeerCertificate
+from light_dataclasses import dataclass
 from tree_handler.batch import Row
 from tree_handler.sharing.rule import EachGateway, SharedGroups
 

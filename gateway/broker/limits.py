@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.event_log.counted_lines import CountedLines
 from gateway.toml.toml_file import LimitRangeError
+from light_dataclasses import dataclass
 
 _log = logging.getLogger(__name__)
 

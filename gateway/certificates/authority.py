@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from cryptography import x509
@@ -24,6 +24,7 @@ from gateway.certificates.names import is_file_name
 from gateway.certificates.signature_keys import PublicKey
 from gateway.certificates.token_book import TokenBook
 from gateway.event_log import audit
+from light_dataclasses import dataclass
 
 DAYS = 730
 """For so long the certificates of gateways are valid, and the list of what is revoked."""

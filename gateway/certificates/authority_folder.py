@@ -19,7 +19,6 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
@@ -30,6 +29,7 @@ from gateway.certificates import private_keys
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.issued import IssuedCertificate, IssuedIndex, IssuedIndexError
 from gateway.certificates.signature_keys import PrivateKey, PublicKey
+from light_dataclasses import dataclass
 
 CA, CA_KEY, REVOKED, INDEX = "ca.pem", "ca.key.pem", "revoked.pem", "issued.json"
 _LOCK = ".lock"

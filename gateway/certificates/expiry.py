@@ -11,7 +11,6 @@ import datetime
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cryptography import x509
@@ -21,6 +20,7 @@ from gateway.credentials import crl as crls
 from gateway.credentials.certificate_files import certificates, revocation_lists
 from gateway.timers import Alarm, Timers
 from gateway.tls.context import TlsFiles
+from light_dataclasses import dataclass
 
 DAY_S = 24 * 3600.0
 WARNING_DAYS = 30

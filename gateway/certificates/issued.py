@@ -6,13 +6,14 @@ import dataclasses
 import datetime
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from gateway.certificates import x509_forms as forms
+from light_dataclasses import dataclass
 
 KEPT = datetime.timedelta(days=365)
 """For so long after their end certificates stay in the index."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from cryptography import x509
@@ -18,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.signature_keys import PrivateKey, is_for_signing
+from light_dataclasses import dataclass
 
 KDF_ROUNDS = 100_000
 """Of PBKDF2 with HMAC-SHA-256: opening a store takes some 50 ms of a PC, for which a gateway that

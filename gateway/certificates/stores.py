@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -22,6 +22,7 @@ from gateway.certificates import credentials, pkcs12_files
 from gateway.certificates.pkcs12_files import Pkcs12Error
 from gateway.credentials.certificate_files import TlsFileError, read
 from gateway.tls.context import TlsFiles
+from light_dataclasses import dataclass
 
 STORES = (".p12", ".pfx")
 REMEMBERED = 16

@@ -10,7 +10,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from cryptography import x509
 
 from gateway import replaced_file
 from gateway.certificates import authority_folder
+from light_dataclasses import dataclass
 
 SECRET_BYTES = 16
 BOOK = "tokens.json"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
 from dtls.endpoint_limits import EndpointLimits
 from gateway.coap.asked_at_once import held_bytes_least
 from gateway.toml import checks
 from gateway.toml.toml_file import hold
+from light_dataclasses import dataclass
 
 _SHARES = DEFAULT_LIMITS.shares
 _MOST = 1_000_000_000

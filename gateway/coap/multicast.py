@@ -15,7 +15,6 @@ import secrets
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import psutil
@@ -32,6 +31,7 @@ from gateway.due_timer import DueTimer
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
 from gateway.repeating import Repeating
+from light_dataclasses import dataclass
 
 GROUP: Final = "224.0.1.187"
 GROUP_V6: Final = "ff02::fd"

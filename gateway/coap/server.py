@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -39,6 +39,7 @@ from gateway.coap.udp import UdpPort
 from gateway.policy.policy import Policy
 from gateway.tls.context import Tls
 from gateway.write_turns import WriteTurns
+from light_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from gateway.coap.oscore.answers import OscoreAnswers

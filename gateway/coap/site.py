@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -43,6 +43,7 @@ from gateway.policy.principal import NAMELESS
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.watched_tasks import WatchedTasks
+from light_dataclasses import dataclass
 from resource_directory.registry import RegistryLimits
 from resource_directory.resources import ResourceDirectory
 from tree_handler.members.member import MemberRecord

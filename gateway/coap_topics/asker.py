@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from coap_engine import codes, option_numbers
@@ -15,6 +14,7 @@ from gateway.coap.access import CoapAccess, Introduction
 from gateway.coap.answers import RequestAnswers, RouteRequest
 from gateway.coap.peers import VouchedAddress
 from gateway.coap_topics.topics import CoapTarget
+from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import Membership
 
 OnTopicResponse = Callable[[CoapResponse, bool], None]

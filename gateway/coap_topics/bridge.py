@@ -6,7 +6,6 @@ It stands before both: the broker is opened with it, and CoAP comes later.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from coap_engine.codes import is_success
@@ -30,6 +29,7 @@ from gateway.coap_topics.topics import (
 )
 from gateway.mqtt import V311, FilterError, PropertyId, ReasonCode, check_topic_name
 from gateway.mqtt.errors import PacketError
+from light_dataclasses import dataclass
 from tree_handler.routing.topic_filters import matches
 
 _READS: Final = ("GET", "FETCH")

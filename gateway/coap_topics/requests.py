@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from coap_engine import codes, option_numbers
@@ -14,6 +14,7 @@ from gateway.coap_topics.asker import TopicAsker
 from gateway.coap_topics.properties import PropertyRefusedError, request_options
 from gateway.coap_topics.shares import TopicLimits, TopicShares
 from gateway.coap_topics.topics import CoapTopicError, target
+from light_dataclasses import dataclass
 
 READS: Final = frozenset((codes.GET, codes.FETCH))
 _AGAIN: Final = ((option_numbers.MAX_AGE, encode_uint(1)),)

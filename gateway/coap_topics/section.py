@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gateway.coap_topics.shares import TopicLimits
 from gateway.toml import checks
 from gateway.toml.toml_file import Fault, hold
+from light_dataclasses import dataclass
 from tree_handler.remote.resource import MAX_PAYLOAD_BYTES
 
 _DEFAULT = TopicLimits()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from coap_engine.codes import is_success
 from coap_engine.message import CoapResponse
+from light_dataclasses import dataclass
 
 AGAIN_S: Final = 30.0
 """So long after an observation has ended for a while (5.xx) it begins anew."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass
 
+from light_dataclasses import dataclass
 from tree_handler.remote.resource import MAX_PAYLOAD_BYTES
 
 

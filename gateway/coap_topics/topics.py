@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from coap_engine import codes, option_numbers
@@ -16,6 +15,7 @@ from coap_engine.message import Option
 from gateway.coap.access import METHOD_NAMES
 from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.remote.forward_proxy import decoded
+from light_dataclasses import dataclass
 
 PREFIX: Final = "$coap/"
 OBSERVE: Final = "observe"

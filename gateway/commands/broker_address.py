@@ -11,13 +11,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.own_gateway import OwnGateway
 from gateway.configuration import place as config_place
 from gateway.links.refusal import reason
+from light_dataclasses import dataclass
 
 PORT, TLS_PORT = 1883, 8883
 

@@ -6,7 +6,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from gateway.sensors.options import SensorConfigError
 from gateway.signing.revocations import kept_lists
 from gateway.toml.toml_file import ConfigReading, Fault, byte_fault, read
 from gateway.toml.toml_lines import KeyLines
+from light_dataclasses import dataclass
 
 _PLACE = re.compile(r" \(at line (\d+), column \d+\)")
 _VALUE = re.compile(r"'([^']+)'")

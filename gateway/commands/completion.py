@@ -10,9 +10,10 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from light_dataclasses import dataclass
 
 NAME = "hedgerow"
 NAMES: Mapping[str, str] = {"GATEWAY": "gateways", "WHAT": "resources"}

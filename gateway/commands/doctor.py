@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import sys
 from collections.abc import Callable
@@ -117,6 +116,8 @@ def _status(options: argparse.Namespace) -> tuple[dict[str, Any] | None, Excepti
 
 def _broker(file: Path, timeout_s: float) -> str:
     """Why the broker gives no answer, even if it is that it lets nobody in; empty if it does."""
+    import asyncio  # noqa: PLC0415
+
     from gateway.commands import broker_address  # noqa: PLC0415
     from gateway.commands.mqtt_client import Login, MqttClient, MqttClientError  # noqa: PLC0415
 

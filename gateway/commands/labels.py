@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from gateway.commands import qr
+from light_dataclasses import dataclass
 
 _HEAD = """\
 <!doctype html>

@@ -1,26 +1,11 @@
-"""`hedgerow pub` and `hedgerow sub`: their arguments, and what they do."""
+"""`hedgerow pub` and `hedgerow sub`: their arguments; what they do is in `messaging`."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import getpass
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from gateway.commands.errors import FailedError, WrongUseError
-
-if TYPE_CHECKING:
-    from gateway.commands.mqtt_client import MqttClient
-
-    Work = Callable[[asyncio.Runner, MqttClient, argparse.Namespace], None]
-
-ANSWER_S = 10.0
-KEEP_ALIVE_S = 30
+from typing import Any
 
 
 def add(commands: Any) -> None:
@@ -46,7 +31,7 @@ def add(commands: Any) -> None:
     what.add_argument("-n", "--null", action="store_true", help="an empty payload")
     pub.add_argument("-r", "--retain", action="store_true", help="let the gateway retain it")
     _add_broker(pub)
-    pub.set_defaults(command=lambda options: _run(options, _publish, 0))
+    pub.set_defaults(command=_does("publish"))
     sub = commands.add_parser(
         "sub",
         help="show messages as they come over MQTT",
@@ -65,7 +50,7 @@ def add(commands: Any) -> None:
     sub.add_argument("-R", "--no-retained", action="store_true", help="leave out what is retained")
     sub.add_argument("--json", action="store_true", help="a document of JSON for each message")
     _add_broker(sub)
-    sub.set_defaults(command=lambda options: _run(options, _subscribe, KEEP_ALIVE_S))
+    sub.set_defaults(command=_does("subscribe"))
 
 
 def _add_broker(command: argparse.ArgumentParser) -> None:
@@ -86,107 +71,14 @@ def _add_broker(command: argparse.ArgumentParser) -> None:
     command.add_argument("--key", type=Path, metavar="FILE", help="its key")
 
 
-def _run(options: argparse.Namespace, work: Work, keep_alive_s: int) -> int:
-    from gateway.commands import broker_address  # noqa: PLC0415  # for these commands alone
-    from gateway.commands.mqtt_client import Login, MqttClient, MqttClientError  # noqa: PLC0415
+def _does(name: str) -> Callable[[argparse.Namespace], int]:
+    def command(options: argparse.Namespace) -> int:
+        from gateway.commands import messaging  # noqa: PLC0415  # the others speak no MQTT
 
-    where = broker_address.find(options)
-    login = Login(options.id, options.user, _password(options))
+        does: Callable[[argparse.Namespace], int] = getattr(messaging, name)
+        return does(options)
 
-    async def connected() -> MqttClient:
-        client = MqttClient(*await broker_address.connect(where, ANSWER_S))
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                await client.connect(login, keep_alive_s)
-        except TimeoutError as error:
-            raise FailedError(f"{where.host}:{where.port}: no answer to CONNECT") from error
-        return client
-
-    try:
-        with asyncio.Runner() as runner:
-            client = runner.run(connected())
-            try:
-                work(runner, client, options)
-            finally:
-                with suppress(MqttClientError):
-                    runner.run(client.close())
-    except MqttClientError as error:
-        raise FailedError(str(error)) from error
-    return 0
-
-
-def _publish(runner: asyncio.Runner, client: MqttClient, options: argparse.Namespace) -> None:
-    # Between two messages the event loop stands still, so that Ctrl-C ends the reading of a line.
-    for payload in _payloads(options):
-        runner.run(_publish_one(client, options, payload))
-
-
-async def _publish_one(client: MqttClient, options: argparse.Namespace, payload: bytes) -> None:
-    try:
-        async with asyncio.timeout(ANSWER_S):
-            await client.publish(options.topic, payload, options.qos, retain=options.retain)
-    except TimeoutError as error:
-        raise FailedError(f"{options.topic!r}: no answer within {ANSWER_S:g} s") from error
-
-
-def _subscribe(runner: asyncio.Runner, client: MqttClient, options: argparse.Namespace) -> None:
-    runner.run(_show(client, options))
-
-
-def _payloads(options: argparse.Namespace) -> Iterator[bytes]:
-    if options.lines:
-        for line in sys.stdin.buffer:
-            yield line.removesuffix(b"\n").removesuffix(b"\r")
-    elif options.file is not None:
-        try:
-            yield options.file.read_bytes()
-        except OSError as error:
-            raise WrongUseError(f"--file: {options.file}: {error.strerror}") from error
-    else:
-        yield (options.message or "").encode()
-
-
-async def _show(client: MqttClient, options: argparse.Namespace) -> None:
-    from gateway.commands import payloads  # noqa: PLC0415  # `hedgerow pub` shows nothing
-
-    table, count = payloads.Table(), 0
-    await client.subscribe(options.topic, options.qos)
-    async for message in client.messages():
-        if options.no_retained and message.retain:
-            continue
-        received_s, payload = time.time(), bytes(message.payload)
-        if options.json:
-            line = payloads.as_json(
-                message.topic,
-                payload,
-                message.qos,
-                retain=message.retain,
-                received_s=received_s,
-            )
-        else:
-            line = table.line(message.topic, payload, received_s=received_s)
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-        count += 1
-        if count == options.count:
-            return
-
-
-def _password(options: argparse.Namespace) -> bytes | None:
-    if options.user is None:
-        if options.password_file is not None:
-            raise WrongUseError("--password-file: needs --user")
-        return None
-    if options.password_file is not None:
-        try:
-            data: bytes = options.password_file.read_bytes()
-        except OSError as error:
-            why = f"--password-file: {options.password_file}: {error.strerror}"
-            raise WrongUseError(why) from error
-        return data.partition(b"\n")[0].removesuffix(b"\r")
-    if not sys.stdin.isatty():
-        raise WrongUseError("--user: needs --password-file, where there is no terminal to ask at")
-    return getpass.getpass(f"Password of {options.user}: ").encode()
+    return command
 
 
 def _positive(text: str) -> int:

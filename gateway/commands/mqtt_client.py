@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from gateway.mqtt import (
@@ -36,6 +35,7 @@ from gateway.mqtt import (
     encode,
 )
 from gateway.mqtt.reason_codes import reason_text
+from light_dataclasses import dataclass
 
 PACKET_BYTES_MAX = 1 << 28
 _FAILURE = 0x80

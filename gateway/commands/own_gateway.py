@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.configuration import place as config_place
+from light_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from gateway.configuration.config import GatewaySettings

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from gateway import exit_codes
+from gateway import build, exit_codes
 from gateway.near_words import near
 
 
@@ -58,6 +58,19 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line, where argparse would print its usage as well."""
         self.exit(exit_codes.WRONG_USE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+class VersionAction(argparse.Action):
+    """Prints which version and build this is, and ends."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        about = "show program's version number and exit"
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=about)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        """See `argparse.Action`."""
+        sys.stdout.write(f"{parser.prog} {build.VERSION} ({build.running()})\n")
+        parser.exit()
 
 
 def _parser_of(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.ArgumentParser:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from gateway import exit_codes
@@ -22,6 +22,7 @@ from gateway.policy.policy import Policy, PolicyRules
 from gateway.policy.principal import GATEWAY, Principal, PrincipalError
 from gateway.policy.rule import ANY_NAME, EVERYBODY
 from gateway.printable import printable
+from light_dataclasses import dataclass
 
 
 def run(options: argparse.Namespace) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import secrets
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.coap_client import CoapClient, NoAnswerError, Response
+from light_dataclasses import dataclass
 
 NAME_BYTES: Final = 8
 ASKED_ONCE_S: Final = 6.0

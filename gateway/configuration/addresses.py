@@ -11,12 +11,12 @@ import ipaddress
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 from dtls.datagrams import join_host_port
 from gateway.configuration.config import ConfigError, GatewaySettings
 from gateway.toml.checks import is_wildcard
+from light_dataclasses import dataclass
 
 _OUTSIDE = {4: "192.0.2.1", 6: "2001:db8::1"}
 """Some addresses elsewhere (RFC 5737, RFC 3849); nothing is sent there."""

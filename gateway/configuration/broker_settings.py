@@ -12,7 +12,7 @@ from gateway.broker.broker import BrokerSettings
 from gateway.broker.durability.store import StoreError
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.listener import Listener, ListenError
-from gateway.broker.listeners.websocket import WebSocketRules
+from gateway.broker.listeners.websocket_rules import WebSocketRules
 from gateway.configuration.config import ConfigError, GatewaySettings
 from gateway.configuration.listener_sections import PORT_FIELDS
 from gateway.log.errors import LogError

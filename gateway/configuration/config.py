@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from gateway.links.scope import check_filter
 from gateway.mqtt import FilterError
 from gateway.toml import checks
 from gateway.toml.toml_file import FILES, IS_THE_FILE, ConfigError, Fault, hold, load
+from light_dataclasses import dataclass
 from tree_handler.members.place import Place
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from gateway.coap.remote.queries_section import QueriesSection
 from gateway.coap_topics.section import TopicsSection
 from gateway.toml import checks
 from gateway.toml.toml_file import ONE_OR_MORE, Fault, hold
+from light_dataclasses import dataclass
 
 PORT_FIELDS: Mapping[str, str] = {
     "mqtt": "port",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
-from gateway.console.exchange import Page
+from gateway import build
+from gateway.console.pages import Page
 
 _PAGES = """
 /healthz   whether this gateway can do its work
@@ -14,4 +13,4 @@ _PAGES = """
 
 def page() -> Page:
     """The other pages, a line each."""
-    return Page("text/plain; charset=utf-8", f"Hedgerow {version('hedgerow')}\n{_PAGES}".encode())
+    return Page("text/plain; charset=utf-8", f"Hedgerow {build.VERSION}\n{_PAGES}".encode())

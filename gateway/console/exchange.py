@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from http import HTTPStatus
 
 import h11
+
+from gateway.console.pages import HttpRequest, Page, RequestError
 
 HEAD_BYTES_MAX = 8 * 1024
 LINES_MAX = 100
@@ -16,51 +17,6 @@ REALM = "hedgerow"
 _PROOF, _HOST = b"authorization", b"host"
 
 _FOLDED = re.compile(rb"\n[ \t]")
-
-
-class RequestError(ValueError):
-    """A request that gets no page.
-
-    Args:
-        status: what it is answered with.
-
-    """
-
-    def __init__(self, status: HTTPStatus) -> None:
-        super().__init__(status.phrase)
-        self.status = status
-
-
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
-    """What is asked for.
-
-    Attributes:
-        method: one of `METHODS`.
-        path: without the query.
-        authorization: the field's value (RFC 9110, section 11.6.2); empty if there is none.
-        host: the field's value, the machine that it is meant for; likewise.
-
-    """
-
-    method: str
-    path: str
-    authorization: str = ""
-    host: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """An answer."""
-
-    content_type: str
-    body: bytes
-    status: HTTPStatus = HTTPStatus.OK
-
-
-def plain(status: HTTPStatus) -> Page:
-    """A page that says no more than its status."""
-    return Page("text/plain; charset=utf-8", f"{status.phrase}\n".encode(), status)
 
 
 class HttpExchange:

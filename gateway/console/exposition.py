@@ -6,7 +6,6 @@ https://prometheus.io/docs/instrumenting/exposition_formats/
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
@@ -18,6 +17,8 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 from prometheus_client.utils import floatToGoString
+
+from light_dataclasses import dataclass
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

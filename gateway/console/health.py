@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from gateway.console.exchange import Page
+from gateway.console.pages import Page
 from gateway.log.message_log import MessageLog
 
 _PLAIN = "text/plain; charset=utf-8"

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import psutil
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.process_collector import PROCESS_COLLECTOR
 
+from gateway import build
 from gateway.broker.statistics import report
 from gateway.console import edge_metrics
-from gateway.console.exchange import Page
 from gateway.console.exposition import (
     CONTENT_TYPE,
     by_label,
@@ -22,6 +21,7 @@ from gateway.console.exposition import (
     histogram,
     render,
 )
+from gateway.console.pages import Page
 from gateway.duration_histogram import BOUNDS_S
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def collect(
     core: DataPlane, node: TreeNode, routed: RoutedPart | None, edge: GatewayEdge
 ) -> Iterator[Metric]:
     """All metrics now."""
-    build = GaugeMetricFamily(
+    built = GaugeMetricFamily(
         "hedgerow_build_info", "1, with the version in a label.", labels=("version", "python")
     )
-    build.add_metric((version("hedgerow"), platform.python_version()), 1)
-    yield build
+    built.add_metric((build.VERSION, platform.python_version()), 1)
+    yield built
     yield from _traffic(core)
     yield from _clients(core)
     yield from _limits(core)

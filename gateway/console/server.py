@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import cast
 
 from gateway import event_loop
-from gateway.console.exchange import HttpExchange, HttpRequest, Page, RequestError, plain
+from gateway.console.pages import HttpRequest, Page, RequestError, plain
 from gateway.console.visitors import Refusal, Visitors
 from gateway.shares.connection_room import ConnectionRoom, Standing
 from gateway.shares.failed_attempts import network_of
@@ -130,6 +130,8 @@ class Console:
 
 class _Connection(asyncio.Protocol):
     def __init__(self, console: Console) -> None:
+        from gateway.console.exchange import HttpExchange  # noqa: PLC0415  # HTTP, for who visits
+
         self._console = console
         self._exchange = HttpExchange()
         self._is_asked = False

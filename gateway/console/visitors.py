@@ -19,8 +19,8 @@ from typing import Final
 
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.limits import Limits
-from gateway.console.exchange import HttpRequest
 from gateway.console.host_field import names_this_machine
+from gateway.console.pages import HttpRequest
 from gateway.policy.action import CONSOLE, Action
 from gateway.policy.policy import Policy
 from gateway.policy.principal import CERTIFICATE, LOCAL, NAMELESS, STRANGER, Principal

@@ -6,13 +6,13 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gateway.demo.device import Notes
 from gateway.demo.fleet import COLLECTOR, ROOT, Fleet, FleetError
 from gateway.demo.patience import StalledError
+from light_dataclasses import dataclass
 
 TABLES = "tables"
 

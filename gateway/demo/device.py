@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import gmqtt
 from gmqtt.mqtt.constants import MQTTv311
@@ -20,6 +20,7 @@ from gmqtt.storage import PersistentStorage
 
 from cloud_ingest.record import Record
 from gateway.sensors.recorded import Series
+from light_dataclasses import dataclass
 
 RETRY_S = 0.2
 MAX_IN_FLIGHT = 50

@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from gateway.coap_client import ClientError, request
 from gateway.demo.patience import QuietClock, StalledError, processor_delay_s
 from gateway.state_folder import listeners_file
 from gateway.tls.certificates import COLLECTOR_ROLE
+from light_dataclasses import dataclass
 
 COLLECTOR = "collector"
 ROOT = "gw-root"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from light_dataclasses import dataclass
 
 Statuses = Mapping[str, Mapping[str, Any]]
 ROOT, GATEWAY, COLLECTOR, SILENT = "root", "gateway", "collector", "silent"

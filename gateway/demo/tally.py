@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
+
+from light_dataclasses import dataclass
 
 SentKey = tuple[str, int]
 """A message as its device knows it: topic and number."""

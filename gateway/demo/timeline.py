@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from gateway.demo.device import Notes, Watcher
 from gateway.demo.fleet import Fleet
+from light_dataclasses import dataclass
 
 ASK_EVERY_S = 0.2
 

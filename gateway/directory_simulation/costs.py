@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.directory_simulation.node import ACTUATOR, DirectoryNode
 from gateway.directory_simulation.world import SETTLE_S, DirectoryOptions, DirectoryWorld
 from gateway.fleet_directory.kept import FRESH_S
+from light_dataclasses import dataclass
 from resource_directory.digest import AFTER_S
 from resource_directory.link_format import WebLink
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse

@@ -9,12 +9,13 @@ forward, as replication has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Protocol
 
 from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.fleet_directory.searches import DirectorySearches
 from gateway.fleet_directory.targets import LookedUp, links_of, targets
+from light_dataclasses import dataclass
 from resource_directory.digest import DigestTimes, DirectoryDigest
 from resource_directory.exchange import (
     GET,

@@ -11,12 +11,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import ClassVar, Final, Self
 
 from gateway.directory_simulation.ledger import RegistrationLedger, endpoint_of
 from gateway.directory_simulation.node import ACTUATOR, DirectoryNode
+from light_dataclasses import dataclass
 from resource_directory.digest import AFTER_S, EVERY_S
 from resource_directory.link_format import WebLink, parse
 from resource_directory.registration import Registration

@@ -6,7 +6,6 @@ import binascii
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -21,6 +20,7 @@ from gateway.certificates.token_book import TokenBook, TokenError, TokenGrant
 from gateway.enrolment import requests
 from gateway.enrolment.requests import EnrolmentRequestError, TrustedNow
 from gateway.shares.failed_attempts import FailedAttempts
+from light_dataclasses import dataclass
 
 FAILURES_AT_ONCE = 10
 FAILURES_PER_S = 0.1

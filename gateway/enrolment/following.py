@@ -12,7 +12,6 @@ import datetime
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
@@ -22,6 +21,7 @@ from gateway.certificates import private_keys
 from gateway.certificates import x509_forms as forms
 from gateway.enrolment.client import EnrolmentClient, ServiceError
 from gateway.enrolment.requests import TrustedNow
+from light_dataclasses import dataclass
 
 LEFT = 1 / 3
 """Of its life, when a certificate is renewed."""

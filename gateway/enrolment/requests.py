@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from cryptography import x509
@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from gateway.certificates import private_keys
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.signature_keys import PrivateKey, PublicKey, is_for_signing
+from light_dataclasses import dataclass
 
 TRUST, ENROL, RENEW = "/trust", "/enrol", "/renew"
 BODY_BYTES_MAX = 8_192

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.toml import checks
 from gateway.toml.toml_file import Fault, hold
+from light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

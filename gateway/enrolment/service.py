@@ -14,7 +14,6 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -30,6 +29,7 @@ from gateway.enrolment.desk import Asker, EnrolmentDesk, RefusedRequestError
 from gateway.shares.connection_room import ConnectionRoom, Standing
 from gateway.shares.failed_attempts import network_of
 from gateway.watched_tasks import WatchedTasks
+from light_dataclasses import dataclass
 
 NAME = "enrolment"
 DAYS = 90

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from cryptography import x509
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives import hashes
 from dtls.datagrams import join_host_port
 from gateway.certificates.names import is_file_name
 from gateway.certificates.token_book import SECRET_BYTES, TokenError
+from light_dataclasses import dataclass
 
 FINGERPRINT_BYTES = 32
 SCHEME = "hedgerow-enrol"

@@ -14,9 +14,11 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from light_dataclasses import dataclass
 
 FILE_NAME = "audit.jsonl"
 """Of a trail, in the folder that it tells of."""

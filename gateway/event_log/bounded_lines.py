@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gateway.timers import Alarm, Timers
+from light_dataclasses import dataclass
 from tree_handler.rate_limit import MAX_SOURCES, RateLimit
 
 SUM_UP_S = 10.0

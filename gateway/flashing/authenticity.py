@@ -13,11 +13,11 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.flashing import needed_programs
 from gateway.flashing.errors import RefusalError
+from light_dataclasses import dataclass
 
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
 _PIECE_BYTES = 1 << 20

@@ -6,11 +6,11 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.flashing import partition_table
 from gateway.flashing.errors import RefusalError
+from light_dataclasses import dataclass
 
 SECTOR_BYTES = 512
 """What /sys counts sizes in, whatever the disk's own sectors are."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.flashing.card import CHUNK_BYTES
 from gateway.flashing.errors import CardWriteError, ReadBackError
+from light_dataclasses import dataclass
 
 SLACK_BYTES = 64 << 20
 """What an image may have behind its last partition; more is no image but a bomb."""

@@ -11,7 +11,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -25,6 +25,7 @@ from gateway.flashing.device import SERVICE_USER, CardDevice
 from gateway.flashing.errors import RefusalError
 from gateway.provisioning.texts import SYSTEM_STATE_DIR
 from gateway.provisioning.unit import ServicePlan, unit
+from light_dataclasses import dataclass
 
 FOLDER = "hedgerow"
 WHEELS = f"{FOLDER}/wheels.tar"

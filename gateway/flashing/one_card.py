@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.flashing import base_image, block_devices, card, copying, injection
@@ -16,6 +15,7 @@ from gateway.flashing.device import FirstBoot
 from gateway.flashing.errors import CardWriteError, FlashError, RefusalError
 from gateway.flashing.kit import CardKit
 from gateway.flashing.partition_table import PartitionKind
+from light_dataclasses import dataclass
 
 Steps = Callable[[str], copying.Progress]
 """Begins to show a step, such as writing."""

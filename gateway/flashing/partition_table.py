@@ -8,10 +8,10 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 from gateway.flashing.errors import RefusalError
+from light_dataclasses import dataclass
 
 SECTOR_BYTES = 512
 TABLE_BYTES = 1 << 20

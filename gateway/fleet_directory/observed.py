@@ -7,13 +7,14 @@ stands, marked with its age, while it is silent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from gateway.fleet_directory.kept import STALE_S
 from gateway.fleet_directory.partial import partial_link
 from gateway.fleet_directory.search import UriOfMember
 from gateway.fleet_directory.targets import PAGE_LINKS, LookedUp, serving
+from light_dataclasses import dataclass
 from resource_directory.link_format import WebLink
 from tree_handler.members.member import MemberRecord
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Self
 
+from light_dataclasses import dataclass
 from resource_directory.link_format import WebLink
 from resource_directory.scoped import GATEWAY
 

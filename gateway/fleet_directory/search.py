@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.fleet_directory.kept import KeptLookUps
 from gateway.fleet_directory.partial import partial_link
 from gateway.fleet_directory.targets import PAGE_LINKS, LookedUp, serving
+from light_dataclasses import dataclass
 from resource_directory.errors import InvalidParameterError
 from resource_directory.link_format import WebLink, serialise
 from resource_directory.search import MAX_CHARACTERS

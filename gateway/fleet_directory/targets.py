@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Final
 
+from light_dataclasses import dataclass
 from resource_directory.digest import may_have
 from resource_directory.exchange import LINK_FORMAT
 from resource_directory.link_format import LinkFormatError, WebLink, parse

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from light_dataclasses import dataclass
 
 SECTOR_BYTES: Final = 512
 """Of the kernel's block statistics, whatever the disk's own are."""

@@ -8,7 +8,6 @@ another way, such as by the Debian package, has no such folder and says nothing 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from cloud_ingest.status_record import MAX_TEXT
 from gateway.printable import printable
 from gateway.releases.folder import RELEASES, ReleaseFolder
 from gateway.releases.trial import TrialError
+from light_dataclasses import dataclass
 
 REBOOT_REQUIRED: Final = "run/reboot-required"
 """Is there while an upgrade of a package waits for a reboot (Debian Policy, section 9.1.1)."""

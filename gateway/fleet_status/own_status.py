@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
+from dataclasses import asdict, field
 from typing import Any
 
 from cloud_ingest.status_record import (
@@ -22,6 +21,7 @@ from gateway.fleet_status.own_release import ReleaseReading
 from gateway.fleet_status.pace import StatusPace, TreePlace
 from gateway.links.node import TreeNode
 from gateway.sensors.sampler import Sampler
+from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.place import Place
 
@@ -48,7 +48,7 @@ class OwnStatus:
     members: Membership
     sampler: Sampler
     page: str = ""
-    software: str = field(default_factory=lambda: version("hedgerow"))
+    software: str = build.VERSION
     build: build.Build = field(default_factory=build.running)
 
     @property

@@ -7,8 +7,9 @@ follows at once waits: a root that flaps costs one record in `LEAST_GAP_S`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
+
+from light_dataclasses import dataclass
 
 FIRST_S: Final = 2.0
 """After the start: by then the tree has mostly settled."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gateway.home_assistant.device_classes import DEVICE_CLASSES
@@ -22,6 +21,7 @@ from gateway.sensors.options import SensorConfigError
 from gateway.sensors.reading import full_name
 from gateway.sensors.sensor import Actuator, SensorPart
 from gateway.sensors.values import BYTES, ValueKind
+from light_dataclasses import dataclass
 
 SENSOR, BINARY_SENSOR, SWITCH, TEXT = "sensor", "binary_sensor", "switch", "text"
 NUMBER = "number"

@@ -9,7 +9,8 @@ documentation of sensors, "Available device classes".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from light_dataclasses import dataclass
 
 MEASUREMENT = "measurement"
 RATIO = "/"

@@ -12,12 +12,12 @@ import random
 import socket
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import psutil
 from mypy_extensions import mypyc_attr
 
+from light_dataclasses import dataclass
 from tree_handler.discovery import Announcement, Discovery
 
 _IP_MULTICAST_ALL: Final = 49

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass
 from typing import Final
 
 import msgpack
 
 from gateway.links.refusal import Refusal
 from gateway.links.wire import Additions, LinkConnect
+from light_dataclasses import dataclass
 from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import is_name

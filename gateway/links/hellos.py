@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Protocol
 
 from gateway.links import wire
+from light_dataclasses import dataclass
 from tree_handler import boot_epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.spanning.bpdu import Bpdu

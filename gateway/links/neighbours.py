@@ -16,7 +16,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Final
 
 from gateway.event_log.counted_lines import CountedLines
@@ -30,6 +30,7 @@ from gateway.links.trouble import (
     STRANGERS_PER_S,
     Trouble,
 )
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.rate_limit import RateLimit
 

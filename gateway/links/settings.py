@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gateway.links.handshake import Credentials
 from gateway.log.errors import LogError
+from light_dataclasses import dataclass
 from tree_handler.batch import MAX_NUMBER, Entry, Header, Row
 from tree_handler.replication.actions import Refuse
 from tree_handler.replication.repairing import RepairSettings

@@ -7,9 +7,9 @@ come from many addresses gets no more lines by that. Sans-I/O: times are the cal
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Any, Final
 
+from light_dataclasses import dataclass
 from tree_handler.rate_limit import RateLimit
 
 AGAIN_S: Final = 600.0

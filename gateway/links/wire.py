@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from gateway import mqtt
@@ -28,6 +27,7 @@ from gateway.mqtt import (
     packet_end,
 )
 from gateway.mqtt.primitives import encode_binary, frame
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 
 MAX_MESSAGE_BYTES: Final = 17 * 1024 * 1024

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication.repair import pack_numbers, unpack_numbers

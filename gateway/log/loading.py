@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,7 @@ from gateway.log.damage import Damage
 from gateway.log.index import SUFFIX, IndexedNumbers, SegmentIndex
 from gateway.log.inner_starts import InnerStarts
 from gateway.log.segment import Segment
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch, Header
 from tree_handler.batch_walk import (
     DamagedBytes,

@@ -12,13 +12,13 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from gateway import replaced_file
 from gateway.log.damage import Damage
 from gateway.log.index import SUFFIX
 from gateway.log.segment import Segment
+from light_dataclasses import dataclass
 
 RETRY_S: Final = 1.0
 """A segment that could not be written again is left alone for so long; until then syncs fail."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from gateway.log.index import SegmentIndex
 from gateway.log.pages import Pages
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 

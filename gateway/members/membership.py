@@ -22,6 +22,7 @@ from gateway.kept_file import KeptFile
 from gateway.links.node import TreeNode
 from gateway.log.message_log import MessageLog
 from gateway.record_file import RecordFile
+from light_dataclasses import dataclass
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import ProtocolError
@@ -43,7 +44,7 @@ NOTED_AT_ONCE, NOTED_PER_S = 100, 1 / 60
 _log = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class _Told:
     """What this gateway has told of itself, over which node, and where its log has it."""
 

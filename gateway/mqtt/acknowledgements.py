@@ -7,7 +7,7 @@ Reason and properties may be left out from the end; they are, where that says th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from gateway.mqtt.errors import malformed, protocol_error
@@ -21,6 +21,7 @@ from gateway.mqtt.properties import (
     read_properties,
 )
 from gateway.mqtt.reason_codes import REASONS, STATEMENTS, ReasonCode, reason_text
+from light_dataclasses import dataclass
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.mqtt.acknowledgements import (
@@ -38,6 +37,7 @@ from gateway.mqtt.subscribe import (
     encode_subscribe,
     encode_unsubscribe,
 )
+from light_dataclasses import dataclass
 
 
 @dataclass(slots=True)

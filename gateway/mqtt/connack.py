@@ -6,7 +6,7 @@ the reason code of the same meaning and back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from gateway.mqtt.acknowledgements import check_reason
@@ -20,6 +20,7 @@ from gateway.mqtt.properties import (
     read_properties,
 )
 from gateway.mqtt.reason_codes import ReasonCode, reason_text
+from light_dataclasses import dataclass
 
 _BY_RETURN_CODE: Final = (  # table 3.1 of 3.1.1
     ReasonCode.SUCCESS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from gateway.mqtt.errors import PacketError, malformed, protocol_error, shortened
@@ -18,6 +18,7 @@ from gateway.mqtt.properties import (
 )
 from gateway.mqtt.reason_codes import ReasonCode
 from gateway.mqtt.topic_rules import check_topic_name
+from light_dataclasses import dataclass
 
 BRIDGE_BIT: Final = 0x80
 """Set in the protocol version by a broker that connects to another."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gateway.mqtt.errors import malformed, protocol_error, shortened
 from gateway.mqtt.kinds import V5, PacketType
@@ -15,6 +15,7 @@ from gateway.mqtt.properties import (
     properties_text,
 )
 from gateway.mqtt.topic_rules import check_topic_name
+from light_dataclasses import dataclass
 
 
 @dataclass(slots=True)

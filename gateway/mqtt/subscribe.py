@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from gateway.mqtt.acknowledgements import check_reason
@@ -17,6 +17,7 @@ from gateway.mqtt.properties import (
 )
 from gateway.mqtt.reason_codes import ReasonCode, reason_text
 from gateway.mqtt.topic_rules import check_topic_filter, is_shared
+from light_dataclasses import dataclass
 
 _NO_LOCAL: Final = 0x04
 _RETAIN_AS_PUBLISHED: Final = 0x08

@@ -17,8 +17,9 @@ The last four are rights of their own: no rule on paths gives them, though ``/dr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from light_dataclasses import dataclass
 
 PUBLISH: Final = "publish"
 SUBSCRIBE: Final = "subscribe"

@@ -6,7 +6,6 @@ A file may give a role of the same name other rules; those here do not hold then
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.policy.action import (
@@ -23,6 +22,7 @@ from gateway.policy.action import (
 from gateway.policy.principal import GATEWAY as GATEWAY_KIND
 from gateway.policy.principal import LOCAL
 from gateway.policy.rule import ALLOW, ANY_NAME, Rule
+from light_dataclasses import dataclass
 
 GATEWAY: Final = "gateway"
 COLLECTOR: Final = "collector"

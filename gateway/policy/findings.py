@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gateway.policy import built_in
 from gateway.policy.action import RIGHTS, TOPIC_VERBS
 from gateway.policy.policy import PolicyRules
 from gateway.policy.rule import ALLOW, EVERYBODY, Rule
+from light_dataclasses import dataclass
 from tree_handler.routing.topic_filters import covers
 
 

@@ -12,7 +12,7 @@ Of CoAP and the console it says nothing: there the built-in roles hold.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gateway.policy import built_in
 from gateway.policy.action import DELIVER, PUBLISH, SUBSCRIBE, TOPIC_VERBS
@@ -21,6 +21,7 @@ from gateway.policy.policy import PolicyRules
 from gateway.policy.principal import CERTIFICATE, NO_ROLES, USER
 from gateway.policy.rule import ALLOW, CONCEAL, DIRECTLY, EVERYBODY, Rule
 from gateway.policy.targets import check_target
+from light_dataclasses import dataclass
 
 LISTS = (PUBLISH, SUBSCRIBE, DELIVER, CONCEAL)
 

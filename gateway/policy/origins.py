@@ -15,12 +15,12 @@ chooses a gateway whose member of a shared subscription gets a message asks `may
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.policy.action import DELIVER, PUBLISH
 from gateway.policy.policy import Policy
 from gateway.policy.principal import GATEWAY, Principal
+from light_dataclasses import dataclass
 
 DECISIONS_MAX: Final = 4_096
 """Remembered decisions, by origin and topic."""

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from gateway.policy import built_in, public_paths
 from gateway.policy.action import HERE, Action, Where
 from gateway.policy.principal import GATEWAY, LOCAL, NAMELESS, NO_ROLES, Principal
 from gateway.policy.rights import Rights
 from gateway.policy.rule import ANY_NAME, EVERYBODY, Decision, Rule, rules_for
+from light_dataclasses import dataclass
 
 RIGHTS_MAX = 1_000
 """So many principals' rights are remembered: those that came last."""

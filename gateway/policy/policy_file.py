@@ -34,7 +34,6 @@ from gateway.policy.action import DELIVER, READS, RIGHTS, SUBSCRIBE, VERBS, WRIT
 from gateway.policy.built_in import PolicyRole
 from gateway.policy.document import parse_toml
 from gateway.policy.faults import AccessFileError, hold
-from gateway.policy.older_file import parse_policy
 from gateway.policy.policy import PolicyRules
 from gateway.policy.principal import GATEWAY, NAMED, NAMELESS, NO_ROLES, Principal, PrincipalError
 from gateway.policy.rule import ALLOW, CONCEAL, DENY, EVERYBODY, Rule
@@ -73,6 +72,8 @@ def parse(text: str, file: str, default_roles: frozenset[str] = NO_ROLES) -> Pol
         if key in table and key != "roles":
             line = KeyLines(text).first(key)
             raise AccessFileError(file, line, f"version: missing, and {key!r} needs version = 1")
+    from gateway.policy.older_file import parse_policy  # noqa: PLC0415  # few have such a file
+
     return parse_policy(text, file).told(file, default_roles)
 
 

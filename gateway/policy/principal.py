@@ -19,8 +19,10 @@ A name may hold colons; the first one ends the kind. `psk:alice` and `user:alice
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from light_dataclasses import dataclass
 
 PSK: Final = "psk"
 OSCORE: Final = "oscore"

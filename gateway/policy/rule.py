@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.policy.action import Where
 from gateway.policy.principal import NAMELESS, Principal
+from light_dataclasses import dataclass
 
 ALLOW: Final = "allow"
 DENY: Final = "deny"

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any
 
 from gateway.access import files as access_files
@@ -20,6 +19,7 @@ from gateway.links.node import TreeNode
 from gateway.process import state
 from gateway.process.console_part import ConsolePart
 from gateway.signing.fleet_proof import FleetProof
+from light_dataclasses import dataclass
 
 RETRY_S = 10.0
 """After a file was found unusable while a revocation waits for it."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from gateway.links.neighbours import Address, Neighbours
 from gateway.links.node import TreeNode
 from gateway.printable import said
 from gateway.process.substitutes import SubstitutePart
+from light_dataclasses import dataclass
 from tree_handler.discovery import Announcement, Discovery
 from tree_handler.members.hierarchy import Membership
 

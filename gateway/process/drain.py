@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from gateway.broker.data_plane import DataPlane
 from gateway.links.node import TreeNode
 from gateway.watched_tasks import WatchedTasks
+from light_dataclasses import dataclass
 
 LOOK_S = 0.1
 """How often to see whether the neighbours have everything."""

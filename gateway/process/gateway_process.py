@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gateway.access import files as access_files
 from gateway.access.files import AccessFiles
@@ -35,7 +35,6 @@ from gateway.links.link_admission import LinkAdmission
 from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
-from gateway.links.routed_part import RoutedPart
 from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver
 from gateway.log.message_log import LogError, MessageLog
@@ -67,6 +66,9 @@ from tree_handler.batch import Entry, Header, Row
 from tree_handler.members.member import MemberRecord
 from tree_handler.sharing.rule import EachGateway
 from tree_handler.spanning.spanning_tree import Identity
+
+if TYPE_CHECKING:
+    from gateway.links.routed_part import RoutedPart
 
 _log = logging.getLogger(__name__)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from light_dataclasses import dataclass
 
 _V2_FILES: Final = ("memory.max", "memory.high")
 _V1_FILE: Final = "memory.limit_in_bytes"

@@ -9,13 +9,14 @@ store larger gives it a larger share.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from coap_engine.limits import EngineLimits
 from coap_engine.shares import Quota
 from gateway.broker.limits import Limits
 from gateway.coap.asked_at_once import held_bytes_least
+from light_dataclasses import dataclass
 from resource_directory.registry import RegistryLimits
 
 BASE_BYTES: Final = 80 << 20

@@ -7,7 +7,6 @@ it within one turn of the event loop, so that nobody meets a gateway of two mind
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gateway.access import files as access_files
 from gateway.coap.oscore.devices import OscoreDevices
@@ -20,6 +19,7 @@ from gateway.process.access_in_use import AccessInUse
 from gateway.process.attachment import Attachment
 from gateway.process.readings import Readings
 from gateway.signing.revocations import Revocations
+from light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

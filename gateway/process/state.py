@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import version
 from typing import Final
 
+from gateway import build
 from gateway.access import changes as access_audit
 from gateway.coap.oscore.devices import OscoreContexts, OscoreDevices
 from gateway.coap.oscore.keys import OscoreKeys
@@ -100,7 +100,7 @@ def planned(readings: Readings, settings: GatewaySettings) -> Callable[[], None]
 
 def announcing(own: GatewaySection) -> AnnouncingGateway:
     """A gateway as Home Assistant is told of it."""
-    return AnnouncingGateway(own.id, own.place.prefix(own.id), version("hedgerow"))
+    return AnnouncingGateway(own.id, own.place.prefix(own.id), build.VERSION)
 
 
 def check_sensors_dir(own: GatewaySection) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
-from importlib.metadata import version
-from typing import Any
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
 from gateway import build, event_loop
 from gateway.broker.broker import GatewayBroker
@@ -16,12 +15,15 @@ from gateway.event_log.failures import ALL
 from gateway.links.groups_part import GroupsPart
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
-from gateway.links.routed_part import RoutedPart
 from gateway.process.attachment import Attachment
 from gateway.process.drain import Drain
 from gateway.status.edge import GatewayEdge
 from gateway.watched_tasks import WatchedTasks
+from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import Membership
+
+if TYPE_CHECKING:
+    from gateway.links.routed_part import RoutedPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,7 @@ class GatewayStatus:
             "capability": self.capability,
             "pid": os.getpid(),
             "event_loop": event_loop.running(),
-            "version": version("hedgerow"),
+            "version": build.VERSION,
             "build": build.running(),
             "up_s": round(time.time() - self.started_s, 1),
             "mqtt_clients": self.broker.client_count,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gateway.configuration.config import TreeSection
 from gateway.links.groups_part import GroupsPart
 from gateway.links.node import TreeNode
-from gateway.links.overlay_part import OverlayPart
-from gateway.links.routed_part import RoutedPart
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.place import Place
-from tree_handler.overlays.overlays import Settings
-from tree_handler.overlays.policy import RootPolicy, Weights
+
+if TYPE_CHECKING:
+    from gateway.links.overlay_part import OverlayPart
+    from gateway.links.routed_part import RoutedPart
 
 
 def route(
@@ -30,13 +31,22 @@ def route(
     """
     if tree.mode == "flood":
         return None
-    overlays = None
-    if tree.mode == "topic":
-        weights = Weights(tree.balance_roots, tree.balance_clients)
-        settings = Settings(RootPolicy(tree.root_policy), weights, tree.max_overlays)
-        overlays = OverlayPart(node, settings, asyncio.get_running_loop().time())
-        node.add_part(overlays)
+    from gateway.links.routed_part import RoutedPart  # noqa: PLC0415  # not in mode `flood`
+
+    overlays = _overlays(node, tree) if tree.mode == "topic" else None
     part = RoutedPart(node, folder, transit=transit, overlays=overlays)
+    node.add_part(part)
+    return part
+
+
+def _overlays(node: TreeNode, tree: TreeSection) -> OverlayPart:
+    from gateway.links.overlay_part import OverlayPart  # noqa: PLC0415  # in mode `topic` alone
+    from tree_handler.overlays.overlays import Settings  # noqa: PLC0415  # as above
+    from tree_handler.overlays.policy import RootPolicy, Weights  # noqa: PLC0415  # as above
+
+    weights = Weights(tree.balance_roots, tree.balance_clients)
+    settings = Settings(RootPolicy(tree.root_policy), weights, tree.max_overlays)
+    part = OverlayPart(node, settings, asyncio.get_running_loop().time())
     node.add_part(part)
     return part
 

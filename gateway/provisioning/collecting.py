@@ -12,7 +12,6 @@ import json
 import shutil
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +22,7 @@ from gateway.provisioning.new_folder import write
 from gateway.provisioning.plan import GatewayPlan
 from gateway.provisioning.unit import CloudService, cloud_unit
 from gateway.tls.certificates import COLLECTOR_ROLE
+from light_dataclasses import dataclass
 
 FILE: Final = "collector.toml"
 SYSTEM: Final = Path("/etc/hedgerow-collector")

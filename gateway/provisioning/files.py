@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.certificates import founding
@@ -16,6 +15,7 @@ from gateway.provisioning.secret import MODE, Secrets
 from gateway.provisioning.unit import ServicePlan, unit
 from gateway.provisioning.welcome import SHARED, Welcome
 from gateway.tls.certificates import GATEWAY_ROLE
+from light_dataclasses import dataclass
 
 AUTHORITY = "authority"
 CONFIGURATION = "hedgerow.toml"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from gateway.toml import checks
 from gateway.toml.toml_file import Fault
+from light_dataclasses import dataclass
 
 LOOPBACK = "127.0.0.1"
 MOST_PORT = 65_535

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from gateway.provisioning import password_lines
 from gateway.provisioning.new_folder import write
+from light_dataclasses import dataclass
 
 MODE = 0o600
 

@@ -6,12 +6,12 @@ unit too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from gateway import exit_codes
 from gateway.provisioning.texts import SYSTEM_STATE_DIR
+from light_dataclasses import dataclass
 
 _RELOAD = "ExecReload=/bin/sh -c 'kill -HUP $MAINPID'\n"
 HOMES = (Path("/home"), Path("/root"), Path("/run/user"))

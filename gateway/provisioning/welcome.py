@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from dtls import keystore
@@ -16,6 +16,7 @@ from dtls.errors import KeystoreError
 from gateway.provisioning import plan
 from gateway.provisioning.plan import GatewayPlan, PlanError, Ports
 from gateway.toml import checks
+from light_dataclasses import dataclass
 
 SHARED: Final = ("access.toml", "passwords", "psk", "tree.key")
 """What every gateway of a fleet has the same."""

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-from dataclasses import dataclass
 from typing import Final
 
 from mypy_extensions import mypyc_attr
+
+from light_dataclasses import dataclass
 
 BYTES_MAX: Final = 4_096
 """Of a header of version 2 with all that stands behind its addresses."""

@@ -7,7 +7,6 @@ read with each measurement, so that another chip may take its place.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.sensors.extras import needed
@@ -15,6 +14,7 @@ from gateway.sensors.i2c import exchange, place
 from gateway.sensors.options import SensorOptions
 from gateway.sensors.sensor import Sensor, SensorPart
 from gateway.sensors.values import Outcome
+from light_dataclasses import dataclass
 
 CHIP_ID: Final = 0x60
 """What register 0xD0 of a BME280 says; a BMP280, which has no humidity, says 0x58 (5.4.1)."""

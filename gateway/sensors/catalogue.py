@@ -13,21 +13,21 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from gateway.printable import said, told
-from gateway.sensors import drivers, mqtt_form, recorded
+from gateway.sensors import drivers, mqtt_form
 from gateway.sensors.device_resource import ChildResources, check_served
 from gateway.sensors.host import host_sensors
 from gateway.sensors.link_texts import DescriptionError, checked_attributes
 from gateway.sensors.mqtt_form import MqttForm
 from gateway.sensors.options import SensorConfigError, SensorOptions
 from gateway.sensors.reading import names_of
-from gateway.sensors.replay import Playback, Replay
 from gateway.sensors.sensor import Sensor, check_sensor
 from gateway.sensors.switch import Switch
+from light_dataclasses import dataclass
 
 BuildSensors = Callable[[SensorOptions], Sequence[Sensor]]
 
@@ -171,6 +171,9 @@ def _host(options: SensorOptions) -> Sequence[Sensor]:
 
 
 def _replay(options: SensorOptions, clock: Callable[[], float]) -> Sequence[Sensor]:
+    from gateway.sensors import recorded  # noqa: PLC0415  # few sensors are recordings
+    from gateway.sensors.replay import Playback, Replay  # noqa: PLC0415  # as above
+
     series = options.text("series")
     if options.is_afar and series not in recorded.names():
         raise options.error("series", "only the configuration may name a file")

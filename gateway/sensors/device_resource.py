@@ -18,12 +18,13 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Final
 
 from gateway.printable import said
 from gateway.sensors.link_texts import DescriptionError, check_text, checked_attributes
+from light_dataclasses import dataclass
 from tree_handler.members.place import check_name
 
 GET: Final = "GET"

@@ -14,7 +14,6 @@ configuration decides what the gateway runs, and nobody else.
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import stat
@@ -22,9 +21,13 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from gateway.printable import said
 from gateway.sensors.sensor import Sensor
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 ENTRY_POINTS = "hedgerow.sensors"
 """The group of entry points whose names are types of sensors."""
@@ -63,7 +66,7 @@ def find(kind: str, folder: Path | None) -> type[Sensor]:
 
 def installed() -> frozenset[str]:
     """The types that installed packages have, by their entry points."""
-    return frozenset(point.name for point in importlib.metadata.entry_points(group=ENTRY_POINTS))
+    return frozenset(point.name for point in _entry_points())
 
 
 def load(kind: str) -> type[Sensor]:
@@ -73,10 +76,16 @@ def load(kind: str) -> type[Sensor]:
         DriverError: it can't be imported, or is no sensor.
 
     """
-    for point in importlib.metadata.entry_points(group=ENTRY_POINTS, name=kind):
-        if ":" in point.value:
+    for point in _entry_points():
+        if point.name == kind and ":" in point.value:
             return find(point.value.partition(" ")[0], None)
     raise DriverError(f"{kind!r}: no entry point of {ENTRY_POINTS} names a class")
+
+
+def _entry_points() -> EntryPoints:
+    from importlib import metadata  # noqa: PLC0415  # only where a type is not of this package
+
+    return metadata.entry_points(group=ENTRY_POINTS)
 
 
 def _file(folder: Path, name: str) -> Path | None:

@@ -23,6 +23,7 @@ class HostSensor(Sensor):
         probe: takes the reading.
         interval_s: how often it is read, seconds.
         resolution: see `Sensor`.
+        is_quick: whether the probe waits for nothing; the kernel's own counters do not.
 
     """
 
@@ -34,12 +35,15 @@ class HostSensor(Sensor):
         probe: Callable[[], float],
         interval_s: float,
         resolution: float = 0.0,
+        *,
+        is_quick: bool = True,
     ) -> None:
         super().__init__(
             f"host/{name}", interval_s=interval_s, unit=unit, resource_type=resource_type
         )
         self._probe = probe
         self.resolution = resolution
+        self.is_quick = is_quick
 
     def read(self) -> float:
         """The probe's reading."""
@@ -72,6 +76,7 @@ def host_sensors(interval_s: float = 10.0, disk: str = "/") -> list[HostSensor]:
             lambda: psutil.disk_usage(disk).percent / 100,
             interval_s,
             SHARE,
+            is_quick=False,  # a file system may be another machine's
         ),
         HostSensor(
             "net-received", "B", "network-bytes", lambda: _network_bytes("bytes_recv"), interval_s
@@ -82,7 +87,9 @@ def host_sensors(interval_s: float = 10.0, disk: str = "/") -> list[HostSensor]:
     ]
     if _cpu_chip() is not None:
         found.append(
-            HostSensor("cpu-temperature", "Cel", "temperature", cpu_temperature, interval_s)
+            HostSensor(
+                "cpu-temperature", "Cel", "temperature", cpu_temperature, interval_s, is_quick=False
+            )
         )
     return found
 

@@ -7,13 +7,13 @@ other programs, share it.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from gateway.sensors.extras import needed
 from gateway.sensors.options import SensorOptions
 from gateway.sensors.sensor import Sensor, SensorPart
 from gateway.sensors.values import Outcome
+from light_dataclasses import dataclass
 
 ADDRESSES: Final = range(0x08, 0x78)
 """Those that devices may have (NXP UM10204, section 3.1.12)."""

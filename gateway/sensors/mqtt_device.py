@@ -8,7 +8,6 @@ until the device confirms it on its own topic, the new value is uncertain.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, Final
 
 from cloud_ingest.record import UNCERTAIN, Value
@@ -29,6 +28,7 @@ from gateway.sensors.values import (
     fitting,
     from_text,
 )
+from light_dataclasses import dataclass
 
 HOLDS_S: Final = 300.0
 """So long a message is the device's state unless its table says otherwise."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cloud_ingest.record import Record
 from gateway.sensors import senml, values
+from light_dataclasses import dataclass
 
 MSGPACK = "msgpack"
 """The telemetry record (`cloud_ingest.record`): the smallest, and the only one with a number."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from cloud_ingest.record import BAD, GOOD, UNCERTAIN, Record, Value
 from gateway.sensors.sensor import Sensor, SensorError
@@ -15,6 +14,7 @@ from gateway.sensors.values import (
     checked_tags,
     checked_unit,
 )
+from light_dataclasses import dataclass
 from tree_handler.members.place import check_name
 
 _QUALITIES = (GOOD, UNCERTAIN, BAD)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from gateway.sensors.recorded import Series
 from gateway.sensors.sensor import Sensor
+from light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

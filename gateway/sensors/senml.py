@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from cloud_ingest.record import BAD, GOOD, UNCERTAIN, Quality, Value
@@ -25,6 +25,7 @@ from gateway.sensors.values import (
     from_base64url,
     from_text,
 )
+from light_dataclasses import dataclass
 
 CONTENT_FORMAT: Final = 110
 """application/senml+json (RFC 8428, section 12.3.1)."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -17,6 +16,7 @@ from gateway.kept_file import KeptFile
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.reading import names_of
+from light_dataclasses import dataclass
 
 NAME: Final = "sensors.json"
 VERSION: Final = 1

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
 
 from gateway.printable import said
+from light_dataclasses import dataclass
 
 MAX_THREADS: Final = 16
 """As many drivers may hang before all others have to wait for one of them."""

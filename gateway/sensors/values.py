@@ -11,12 +11,13 @@ import binascii
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from functools import cache
 from typing import Final, Literal
 
 from cloud_ingest.record import GOOD, MAX_TAG_LENGTH, MAX_TAGS, Quality, Value
+from light_dataclasses import dataclass
 
 ValueKind = Literal["number", "text", "boolean", "bytes"]
 

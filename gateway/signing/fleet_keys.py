@@ -11,7 +11,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgpack
@@ -29,6 +28,7 @@ from gateway.signing.trust import (
     UntrustedError,
 )
 from gateway.tls.context import TlsFiles
+from light_dataclasses import dataclass
 
 FILE_NAME = "certificates"
 STATED_NAME = "former_keys"

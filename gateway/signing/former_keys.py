@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 import msgpack
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -30,6 +29,7 @@ from gateway.certificates.signature_keys import (
     name_of,
 )
 from gateway.signing.trust import UntrustedError
+from light_dataclasses import dataclass
 from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Entry, Header
 from tree_handler.rate_limit import RateLimit
 from tree_handler.unpacking import MessageSize, unpack

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
@@ -12,6 +11,7 @@ from dtls import private_file
 from gateway.certificates.signature_keys import KeySigner, PrivateKey, is_for_signing
 from gateway.credentials.certificate_files import TlsFileError, certificates, read
 from gateway.signing.trust import MAX_CHAIN, Chain
+from light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

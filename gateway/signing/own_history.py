@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgpack
@@ -19,6 +19,7 @@ from gateway.certificates.signature_keys import PublicKey
 from gateway.kept_file import KeptFile
 from gateway.signing.former_keys import MAX_FORMER, FormerKey
 from gateway.signing.trust import Chain
+from light_dataclasses import dataclass
 
 FILE_NAME = "own_keys"
 _WITHOUT = "keys that this gateway had before are stated as far as `former_keys` has them"

@@ -15,12 +15,12 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgpack
 
 from gateway import replaced_file
+from light_dataclasses import dataclass
 from tree_handler.proof import Verdict
 from tree_handler.rate_limit import RateLimit
 from tree_handler.replication.actions import Refuse

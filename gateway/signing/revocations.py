@@ -11,7 +11,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from gateway.credentials.crl import Crl, Edition
 from gateway.kept_file import DamagedFileError, KeptFile
 from gateway.signing.trust import UntrustedError
 from gateway.tls.context import TlsFiles
+from light_dataclasses import dataclass
 
 FILE_NAME = "revoked.pem"
 MAX_BYTES = 1 << 20

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gateway.certificates.signature_keys import NAME_BYTES, PublicKey, has_signed, name_of
 from gateway.signing.former_keys import FormerKeys, KeyStatement, digest_of
@@ -22,6 +21,7 @@ from gateway.signing.trust import (
     UntrustedError,
     Vouched,
 )
+from light_dataclasses import dataclass
 from tree_handler.proof import Verdict
 
 MAX_KEYS = 8

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -22,6 +21,7 @@ from gateway.certificates.signature_keys import PublicKey, is_for_signing
 from gateway.credentials import certificate_files
 from gateway.tls.certificates import GATEWAY_ROLE, LINKED_ROLES, CertificateError, identify
 from gateway.tls.context import TlsFiles, revocations
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
 from gateway.status.links_text import without_links
+from light_dataclasses import dataclass
 
 LITTLE_BYTES = 64_000_000
 """With less room on its disk a gateway soon refuses messages."""

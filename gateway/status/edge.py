@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gateway.certificates.expiry import ExpiryWatch
 from gateway.coap.server import CoapCounts, CoapServer
 from gateway.sensors.sampler import Sampler
+from light_dataclasses import dataclass
 from resource_directory.registry import Registry
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gateway.coap.asked_at_once import ASKED_AT_ONCE
 from gateway.coap_client import ClientError, Response
 from gateway.printable import printable, printable_in
 from gateway.status.links_text import without_links
+from light_dataclasses import dataclass
 
 AskForStatus = Callable[[str], Awaitable[Response]]
 """Reads a path of the gateway that is asked."""

@@ -7,7 +7,6 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.system_image import boot_files, content, file_systems, packages, spdx
@@ -19,6 +18,7 @@ from gateway.system_image.order import ImageOrder
 from gateway.system_image.root_file_system import RootFileSystem
 from gateway.system_image.spdx import BilledImage
 from gateway.system_slots.installing import ABOUT, KEYRING
+from light_dataclasses import dataclass
 
 PROGRAMS = {**file_systems.PROGRAMS, "mmdebstrap": "mmdebstrap", "unshare": "util-linux"}
 _PIECE_BYTES = 1 << 20

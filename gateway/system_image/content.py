@@ -8,13 +8,13 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.system_image.file_systems import ImageFile
 from gateway.system_image.layout import ImageLayout, ImageNames
 from gateway.system_slots import slots
 from gateway.system_slots.slots import Slot
+from light_dataclasses import dataclass
 
 NO_DISK_ID = "00000000"
 """In the texts of a root whose digest is not known yet."""

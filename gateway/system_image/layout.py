@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from dataclasses import dataclass
 
 from gateway.system_image.errors import ImageBuildError
 from gateway.system_slots import slots
 from gateway.system_slots.slots import Slot
+from light_dataclasses import dataclass
 
 MIB = 1 << 20
 ALIGNMENT_BYTES = 4 * MIB

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.system_image.errors import ImageBuildError
 from gateway.system_image.layout import ImageSizes
+from light_dataclasses import dataclass
 
 ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64"}
 """Debian's names, and those of machines."""

@@ -8,11 +8,12 @@ import io
 import tarfile
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from gateway.system_image import licences
 from gateway.system_image.errors import ImageBuildError
+from light_dataclasses import dataclass
 
 STATUS = "var/lib/dpkg/status"
 _MOST_COPYRIGHT_BYTES = 4 << 20

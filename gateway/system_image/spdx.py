@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 from gateway.system_image import licences
 from gateway.system_image.packages import BilledPackage
+from light_dataclasses import dataclass
 
 NAMESPACE = "https://hedgerow.invalid/spdx/system/"
 """Identifies a document, and is no address (SPDX 2.3, section 6.5)."""

@@ -9,13 +9,13 @@ import hashlib
 import io
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from gateway.flashing.base_image import PIECE_BYTES, BaseImage
 from gateway.flashing.errors import CardWriteError, RefusalError
 from gateway.flashing.partition_table import SECTOR_BYTES, Partition
 from gateway.system_slots.slots import EXTENDED_PARTITION, Slot
+from light_dataclasses import dataclass
 
 _LINUX_KIND = 0x83
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from gateway.system_slots.slots import Slot, SystemSlotError
+from light_dataclasses import dataclass
 
 ATTEMPTS = 2
 """So often a system is tried: one try may be ended by a power cut."""

@@ -8,10 +8,12 @@ to the TLS handshake, which has verified the certificate before it comes here.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
+
+from light_dataclasses import dataclass
 
 NAME_CHARACTERS_MAX = 256
 GATEWAY_ROLE = "gateway"

@@ -12,7 +12,6 @@ import logging
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
@@ -31,6 +30,7 @@ from gateway.credentials.certificate_files import (
     revocation_lists,
 )
 from gateway.credentials.crl import Crl
+from light_dataclasses import dataclass
 
 _log = logging.getLogger(__name__)
 

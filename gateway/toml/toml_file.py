@@ -11,12 +11,12 @@ import tomllib
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from gateway.certificates import credentials
 from gateway.near_words import near
+from light_dataclasses import dataclass
 
 OFF = "off"
 """In place of a port: no listener."""

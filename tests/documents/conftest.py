@@ -21,7 +21,7 @@ from pages import PROJECT
 
 SOURCES = (
     *("gateway", "tree_handler", "resource_directory", "dtls", "coap_engine", "cloud_ingest"),
-    *("pyproject.toml", "setup.py", "README.md", "LICENSE"),
+    *("light_dataclasses", "pyproject.toml", "setup.py", "README.md", "LICENSE"),
 )
 SETUPTOOLS = 77
 

@@ -25,7 +25,7 @@ from gateway.broker.durability.opening import open_store
 from gateway.broker.durability.store import StoreError
 from gateway.broker.limits import NO_LONGER_LOGGED
 from gateway.broker.listeners.listener import Listener, Listeners
-from gateway.broker.listeners.websocket import WebSocketRules
+from gateway.broker.listeners.websocket_rules import WebSocketRules
 from gateway.lasting_clock import LastingClock
 from gateway.links.handshake import Credentials
 from gateway.links.neighbours import Address, Neighbours

@@ -33,7 +33,7 @@ from importers import read_sources, test_files_for
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
     *("gateway", "tree_handler", "dtls", "resource_directory"),
-    *("coap_engine", "cloud_ingest"),
+    *("coap_engine", "cloud_ingest", "light_dataclasses"),
 )
 FILES_AT_ONCE = 12
 """How many test files one call of pytest gets: a start of it costs some seconds."""

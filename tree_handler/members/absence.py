@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.members.member import MemberRecord
 from tree_handler.members.place import check_name

@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from light_dataclasses import dataclass
 from tree_handler.members.absence import AbsenceNotice
 from tree_handler.members.member import MemberRecord
 from tree_handler.members.place import NONE, check_name

@@ -7,9 +7,10 @@ the gateway that is asked may be stolen, or of an earlier version that let more 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import NONE, Place, check_address, check_name
 

@@ -7,11 +7,11 @@ version can add keys: a reader ignores the ones it does not know.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import Place, check_address, check_name

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 
 NONE: Final = "-"

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 
+from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import Hierarchy
 from tree_handler.members.member import MemberRecord
 

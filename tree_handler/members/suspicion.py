@@ -22,10 +22,11 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import NAME_CHARACTERS_MAX, check_name
 from tree_handler.unpacking import MessageSize, unpack

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from light_dataclasses import dataclass
 from tree_handler.overlays.audience import AudienceMembers
 from tree_handler.overlays.wire import MAX_BPDUS, Item
 from tree_handler.seal import Seals

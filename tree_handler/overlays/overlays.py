@@ -31,8 +31,9 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from light_dataclasses import dataclass
 from tree_handler.overlays import wire as overlay_wire
 from tree_handler.overlays.audience import AudienceMembers, Audiences
 from tree_handler.overlays.instance import Instance, OverlayWay, Shared

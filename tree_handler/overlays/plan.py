@@ -15,8 +15,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
 
+from light_dataclasses import dataclass
 from tree_handler.overlays.audience import Audience, AudienceMembers, Audiences
 from tree_handler.routing.interest import Interest
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from light_dataclasses import dataclass
 from tree_handler.overlays.audience import AudienceMembers
 from tree_handler.routing.interest import Interest
 

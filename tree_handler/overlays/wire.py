@@ -13,10 +13,10 @@ the present.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.overlays.plan import ID_BYTES
 from tree_handler.spanning.bpdu import MAX_NUMBER

@@ -19,9 +19,9 @@ from then on; what was asked before it was shown does not, for by that clock it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 
 WINDOW: Final = 1_024

@@ -8,11 +8,11 @@ passed over. It has a lease; asking again with its number takes its place at bot
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from light_dataclasses import dataclass
 from tree_handler.deadlines import Deadlines
 from tree_handler.errors import ProtocolError
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits

@@ -9,9 +9,10 @@ no longer fresh and has an ETag is validated with its owner.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote.options import (
     ETAG,

@@ -7,9 +7,9 @@ its place, or it is cancelled. Nothing that a gateway asks holds more than its p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler.deadlines import Deadlines
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote.message import Query

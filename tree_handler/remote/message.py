@@ -9,11 +9,11 @@ in another map beside its signature (`sealed`).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 from tree_handler.remote.resource import (

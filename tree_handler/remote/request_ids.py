@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.deadlines import Deadlines
 from tree_handler.remote.options import HOP_LIMIT, REQUEST_ID, value_of
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse

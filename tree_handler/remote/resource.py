@@ -7,8 +7,7 @@ over a limit, raises: they come from other gateways.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.remote.options import (
     NO_OPTIONS,

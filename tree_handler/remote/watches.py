@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler.deadlines import Deadlines
 from tree_handler.remote.limits import DEFAULT_LIMITS
 from tree_handler.remote.options import (

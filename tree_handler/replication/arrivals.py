@@ -9,9 +9,10 @@ left to the shell, which keeps some of such batches for an operator to look at (
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals

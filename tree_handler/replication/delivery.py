@@ -9,9 +9,10 @@ the shell reads them from there when their turn comes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 

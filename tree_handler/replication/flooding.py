@@ -7,8 +7,9 @@ sent by `replay` until the link has drained.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from light_dataclasses import dataclass
 from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Epoch, Header, Seal
 from tree_handler.replication.actions import Action, RouteBatch, SendBatch
 from tree_handler.replication.answering import answer

@@ -8,8 +8,7 @@ were away. No neighbour's word makes this gateway forget anything: it decides by
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from light_dataclasses import dataclass
 from tree_handler.batch import NOTE_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epochs_over

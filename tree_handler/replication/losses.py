@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Flags
 from tree_handler.intervals import Intervals

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from light_dataclasses import dataclass
 from tree_handler.replication.actions import Append
 from tree_handler.replication.anti_entropy import AntiEntropy
 from tree_handler.replication.epoch_order import EpochOrder, note

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from light_dataclasses import dataclass
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals

@@ -9,12 +9,13 @@ are msgpack; limits bound what a broken neighbour can make a gateway keep.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import Any, Final
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.batch import MAX_NUMBER, Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals

@@ -9,8 +9,8 @@ both ends tell each other what they have (`telling`). Each asks the other for wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
+from light_dataclasses import dataclass
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Action, Push, Serve

@@ -22,10 +22,11 @@ newcomer once, however many seek it, and one that had been asked before says so 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain, count
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Action, Look, SendRepair, SendSeek, SendSought

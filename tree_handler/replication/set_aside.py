@@ -9,9 +9,10 @@ every batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from light_dataclasses import dataclass
 from tree_handler.batch import MAX_ENTRIES, Epoch, Header
 
 TRIES: Final = 3

@@ -8,9 +8,10 @@ what goes ahead of batches, and whoever is told merges: a part that comes late s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epochs_over

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication.repair import Request, Summary, kept_from

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch
 from tree_handler.entry import properties_bytes
 from tree_handler.errors import ProtocolError

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.proof import KeyRing, Signer, Verdict, context

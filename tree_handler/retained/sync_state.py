@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Final, Protocol
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch
 from tree_handler.proof import Verdict
 from tree_handler.retained.hybrid_clock import RetainedVersion

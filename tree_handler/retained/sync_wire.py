@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.batch import MAX_ARRAY, MAX_FRAME_BYTES
 from tree_handler.errors import ProtocolError
 from tree_handler.retained.hybrid_clock import RetainedVersion

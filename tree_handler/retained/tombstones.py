@@ -12,10 +12,10 @@ Deletions by way of one gateway have a share of the room: beyond it its own go, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler.retained.hybrid_clock import RetainedVersion
 
 RETENTION_S: Final = 7 * 24 * 3600.0

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.routing.wire import Claimed

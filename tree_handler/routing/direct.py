@@ -8,11 +8,11 @@ counts down how far it may still go.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 from tree_handler.routing.locator import Locator

@@ -15,11 +15,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals

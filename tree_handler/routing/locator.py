@@ -14,11 +14,11 @@ other; a message never goes back over the link that it came by, and what is lost
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name

@@ -7,9 +7,9 @@ joined, and go to all that want any of theirs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Row
 from tree_handler.routing.interest import Interests
 

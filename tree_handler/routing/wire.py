@@ -8,11 +8,12 @@ may still pass, and what the kind says. Behind that of a `Carry` stand the batch
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.batch import MAX_FRAME_BYTES, MAX_NUMBER, Epoch
 from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError

@@ -6,11 +6,11 @@ gateways, and so reaches the next holder once, however the tree changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.batch import MAX_ARRAY, MAX_FRAME_BYTES, Entry
 from tree_handler.errors import ProtocolError
 from tree_handler.holders import SharedGroup

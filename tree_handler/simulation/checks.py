@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
+from light_dataclasses import dataclass
 from tree_handler.simulation.gateway import Gateway, Watch
 from tree_handler.simulation.network import Clock, EdgeConnection, End, Network
 from tree_handler.spanning.bpdu import Kind

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.replication import Replication

@@ -15,8 +15,9 @@ which nothing is under way, the network is left alone with fair clocks, and must
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from light_dataclasses import dataclass
 from tree_handler.simulation.exploration_network import ExplorationEvent, ExploredNetwork
 from tree_handler.simulation.exploration_state import EventBudget, InvariantError, State
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from light_dataclasses import dataclass
 from tree_handler.simulation.exploration_key import message_key, tree_key
 from tree_handler.spanning.bpdu import Bpdu
 from tree_handler.spanning.spanning_tree import Identity, SpanningTree

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Self
 
+from light_dataclasses import dataclass
 from tree_handler.simulation.gateway import Gateway
 from tree_handler.simulation.network import FIRST, SECOND, Clock, Edge, Network
 from tree_handler.simulation.traffic import SimulatedTraffic

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from light_dataclasses import dataclass
 from tree_handler.one_life import other_life
 from tree_handler.simulation.local_time import TRUE_CLOCK, LocalClock, Timer
 from tree_handler.simulation.network import Clock, Edge, End, Host, Network

@@ -10,10 +10,10 @@ import random
 import sys
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from types import FunctionType, ModuleType
 
+from light_dataclasses import dataclass
 from tree_handler.simulation.gateway import Gateway, Start, Watch
 from tree_handler.simulation.network import Clock, Edge, Network
 from tree_handler.spanning.bpdu import Kind

@@ -8,9 +8,10 @@ certificate was revoked, and the others must find one tree and their peace as if
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Self
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Header
 from tree_handler.replication.replication import Lost
 from tree_handler.simulation.checks import Checks

@@ -14,9 +14,11 @@ import heapq
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Protocol
+
+from light_dataclasses import dataclass
 
 FIRST, SECOND = 0, 1
 """The two ends of an edge."""

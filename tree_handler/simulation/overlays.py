@@ -9,12 +9,13 @@ know. What is checked is `simulation.overlay_checks`.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Self
 
 from mypy_extensions import mypyc_attr
 
+from light_dataclasses import dataclass
 from tree_handler.overlays.overlays import Overlays, Settings
 from tree_handler.overlays.policy import RootPolicy
 from tree_handler.routing.interest import Interest

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Protocol
 
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.remote.asking import Lease
 from tree_handler.remote.query import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from light_dataclasses import dataclass
 from tree_handler import boot_epoch
 from tree_handler.batch import Entry, Epoch, Header, check
 from tree_handler.intervals import Intervals

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from light_dataclasses import dataclass
 from tree_handler.simulation.checks import Violation
 from tree_handler.spanning.parameters import Parameters
 

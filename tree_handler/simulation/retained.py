@@ -15,9 +15,10 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Header
 from tree_handler.replication.replication import Lost
 from tree_handler.retained.hybrid_clock import EARLIEST_US, RetainedVersion

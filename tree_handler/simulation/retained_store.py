@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.retained.hybrid_clock import RetainedVersion

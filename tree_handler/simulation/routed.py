@@ -13,9 +13,10 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, Self, cast
 
+from light_dataclasses import dataclass
 from tree_handler.batch import CONTROL_PREFIX, Entry, Epoch, Flags
 from tree_handler.intervals import Intervals
 from tree_handler.replication.epochs_over import is_over

@@ -17,12 +17,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import ClassVar, Self
 
 from mypy_extensions import mypyc_attr
 
+from light_dataclasses import dataclass
 from tree_handler import boot_epoch
 from tree_handler.simulation.checks import Checks, StillWindow, astray, usable_paths
 from tree_handler.simulation.faults import FaultOptions, Faults

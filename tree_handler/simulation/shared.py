@@ -12,9 +12,10 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Final, Protocol, Self
 
+from light_dataclasses import dataclass
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
 from tree_handler.holders import Holders, SharedGroup

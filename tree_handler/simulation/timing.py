@@ -9,8 +9,9 @@ the child is told.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from light_dataclasses import dataclass
 from tree_handler.simulation.checks import astray
 from tree_handler.simulation.faults import FaultOptions
 from tree_handler.simulation.gateway import Gateway

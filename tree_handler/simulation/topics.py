@@ -7,9 +7,10 @@ astray, each origin in its order), and of overlays what `simulation.overlay_chec
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar, Self, cast
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Entry, Header
 from tree_handler.overlays.overlays import Overlays, Settings
 from tree_handler.routing.interest import Interest

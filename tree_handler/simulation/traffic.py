@@ -14,9 +14,10 @@ import copy
 import random
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
+from light_dataclasses import dataclass
 from tree_handler import boot_epoch
 from tree_handler.batch import CONTROL_PREFIX, MAX_NUMBER, NOTE_PREFIX, Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals

@@ -23,9 +23,10 @@ links form a ring (1) and that nothing is given to clients twice (4). Two things
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Self
 
+from light_dataclasses import dataclass
 from tree_handler.simulation.faults import FaultOptions
 from tree_handler.simulation.gateway import Gateway, MakeTree
 from tree_handler.simulation.network import Edge

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import ClassVar
 
+from light_dataclasses import dataclass
 from tree_handler.batch import Epoch
 from tree_handler.replication.replication import Action, Forget, Look, Push, SendRequest, Serve
 from tree_handler.seal import Seals

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler.proof import Verdict
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
 

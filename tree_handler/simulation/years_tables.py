@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from light_dataclasses import dataclass
 from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX
 from tree_handler.replication.search import MAX_REMEMBERED
 from tree_handler.retained.proof import MAX_BELIEVED

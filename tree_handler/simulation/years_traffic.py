@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
+from light_dataclasses import dataclass
 from tree_handler.intervals import Intervals
 from tree_handler.replication.replication import Lost
 from tree_handler.retained.hybrid_clock import RetainedVersion

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from light_dataclasses import dataclass
 from tree_handler.spanning.bpdu import Bpdu
 
 

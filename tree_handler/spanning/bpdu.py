@@ -19,10 +19,10 @@ SEQUENCE_REQUEST   a sequence newer than ``sequence`` is wanted
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 import msgpack
 
+from light_dataclasses import dataclass
 from tree_handler.errors import BpduError, ProtocolError
 from tree_handler.members.place import is_name
 from tree_handler.spanning.election import MAX_EPOCH, Root, check_candidate

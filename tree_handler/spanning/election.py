@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import ipaddress
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 

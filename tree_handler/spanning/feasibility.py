@@ -8,9 +8,9 @@ choose one of its own descendants, however old the news are that it decides on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from light_dataclasses import dataclass
 from tree_handler.spanning.bpdu import UNREACHABLE_MS
 from tree_handler.spanning.election import Root
 

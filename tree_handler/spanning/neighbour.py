@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from light_dataclasses import dataclass
 from tree_handler.spanning.bpdu import MAX_COST_MS, MAX_HOPS, UNREACHABLE_MS, Bpdu, BpduFlags
 from tree_handler.spanning.election import Root
 from tree_handler.spanning.feasibility import Distance

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gateway.broker.access.authentication import Authentication
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import PluginHost
@@ -18,6 +16,7 @@ from gateway.policy.policy import Policy
 from gateway.policy.principal import CERTIFICATE, NO_ROLES, STRANGER, USER, Principal
 from gateway.policy.rights import Rights
 from gateway.tls.context import Tls
+from light_dataclasses import dataclass
 from tree_handler.routing.topic_filters import proper
 
 

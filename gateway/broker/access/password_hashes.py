@@ -18,9 +18,6 @@ import hashlib
 import hmac
 import re
 
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
-
 _ARGON2 = re.compile(
     r"\$argon2(?:id|i|d)\$v=19"
     r"\$m=[1-9][0-9]{0,9},t=[1-9][0-9]{0,9},p=[1-9][0-9]{0,7}"
@@ -30,7 +27,6 @@ _MOSQUITTO = re.compile(
     r"\$(?:6|7\$(?P<iterations>[1-9][0-9]{0,7}))"
     r"\$(?P<salt>[A-Za-z0-9+/]{2,}={0,2})\$(?P<hash>[A-Za-z0-9+/]{86}==)"
 )
-_hasher = PasswordHasher()
 
 
 def is_known(encoded: str) -> bool:
@@ -51,13 +47,20 @@ def matches(encoded: str, password: bytes) -> bool:
     """
     found = _MOSQUITTO.fullmatch(encoded)
     if found is None:
-        try:
-            return bool(_hasher.verify(encoded, password))
-        except (VerificationError, InvalidHashError):
-            return False
+        return _is_argon2_of(encoded, password)
     salt, expected = (base64.b64decode(found[name]) for name in ("salt", "hash"))
     if found["iterations"] is None:
         computed = hashlib.sha512(password + salt).digest()
     else:
         computed = hashlib.pbkdf2_hmac("sha512", password, salt, int(found["iterations"]))
     return hmac.compare_digest(computed, expected)
+
+
+def _is_argon2_of(encoded: str, password: bytes) -> bool:
+    from argon2 import PasswordHasher  # noqa: PLC0415  # where somebody has a password
+    from argon2.exceptions import InvalidHashError, VerificationError  # noqa: PLC0415  # as above
+
+    try:
+        return bool(PasswordHasher().verify(encoded, password))
+    except (VerificationError, InvalidHashError):
+        return False

@@ -8,11 +8,12 @@ as the history comes to it, for a neighbour may have brought it back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from gateway.broker.durability.history import History
 from gateway.broker.durability.lacking import Lacking
+from light_dataclasses import dataclass
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
 from tree_handler.errors import BatchError

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgpack
 
 from gateway.broker.durability.journal import Event, Operation
 from gateway.lasting_clock import Mark
+from light_dataclasses import dataclass
 
 _MOVES: Final = frozenset((Operation.INHERITS, Operation.LEAVES, Operation.TAKEN))
 

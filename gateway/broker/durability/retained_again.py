@@ -5,12 +5,11 @@ A message's own time goes on over a restart, by the lasting clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gateway.broker.durability.saved import SavedTombstone
 from gateway.broker.outbound.message import Message
 from gateway.broker.retained.neighbours import grave_of, message_of
 from gateway.broker.retained.retention import Retention
+from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.retained.message import Retained
 from tree_handler.retained.tombstones import Tombstone

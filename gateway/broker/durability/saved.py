@@ -5,7 +5,7 @@ The event loop makes it and recovery reads it; `store` knows how it looks in SQL
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gateway.broker.durability.lacking import SavedLack
 from gateway.broker.durability.standing_wills import SavedWill
@@ -13,6 +13,7 @@ from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import Owed
 from gateway.broker.sessions.subscription import Subscription
 from gateway.lasting_clock import Mark
+from light_dataclasses import dataclass
 from tree_handler.batch import Entry, Epoch, Ref
 from tree_handler.retained.hybrid_clock import RetainedVersion
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.broker.durability import saved_places
@@ -30,6 +29,7 @@ from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.mqtt import FilterError
+from light_dataclasses import dataclass
 from tree_handler.batch import Entry, Ref
 from tree_handler.sharing.rule import SharedGroups
 

@@ -9,7 +9,7 @@ is written, in a thread: a message that is accepted does not change any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from gateway.broker.durability import saved_places
@@ -32,6 +32,7 @@ from gateway.broker.sessions.backlog import Delivery
 from gateway.broker.sessions.places import Places
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
+from light_dataclasses import dataclass
 from tree_handler.batch import Entry
 from tree_handler.retained.tombstones import Tombstone
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.broker.durability.history import Going, History
@@ -19,6 +18,7 @@ from gateway.broker.limits import Limits
 from gateway.broker.sessions.places import Places
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
+from light_dataclasses import dataclass
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch
 from tree_handler.errors import BatchError

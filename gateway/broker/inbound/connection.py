@@ -9,7 +9,6 @@ is slowed by TCP.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Final, cast
 
 from gateway.broker.inbound.connections import Connections
@@ -26,6 +25,7 @@ from gateway.mqtt import PacketError, Scanner
 from gateway.shares.user_rates import UserRates
 from gateway.shares.user_turns import UserTurns
 from gateway.turns import Turns
+from light_dataclasses import dataclass
 
 PORTION: Final = 64
 """PUBLISHes and acknowledgements between two looks at the clock."""

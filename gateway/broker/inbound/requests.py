@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from gateway.broker.hooks import BrokerPermissions, Client, DeliveryVerdict, PrivateTopics
@@ -32,6 +32,7 @@ from gateway.mqtt import (
     encode_length,
 )
 from gateway.mqtt.primitives import read_length
+from light_dataclasses import dataclass
 from tree_handler.routing.topic_filters import proper, split_share
 
 _AT_SUBSCRIBE: Final = 0

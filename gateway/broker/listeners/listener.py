@@ -12,19 +12,19 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
 from gateway import event_loop
 from gateway.broker.inbound.connection import Connection, Service
-from gateway.broker.listeners.websocket import WebSocket, WebSocketRules
+from gateway.broker.listeners.websocket_rules import WebSocketRules
 from gateway.event_log.counted_lines import CountedLines
 from gateway.proxy_protocol.layer import ProxiedConnection, Proxies, ProxyNetwork
 from gateway.tls.certificates import CertificateError, identify
 from gateway.tls.context import Tls
 from gateway.tls.layer import TlsLayer
+from light_dataclasses import dataclass
 
 FREE_PORT_TRIES: Final = 20
 """For one that is free at all of several addresses."""
@@ -129,14 +129,12 @@ class Listeners:
 
         """
 
+        carry = self._in_websocket() if listener.is_websocket else None
+
         def accepted() -> asyncio.Protocol:
             service = self._service
-            connection = Connection(service, takes_links=not listener.is_websocket)
-            carried: asyncio.Protocol = connection
-            if listener.is_websocket:
-                carried = WebSocket(
-                    connection, self._rules, service.limits, service.output.refusals
-                )
+            connection = Connection(service, takes_links=carry is None)
+            carried: asyncio.Protocol = connection if carry is None else carry(connection)
             if not listener.is_secure:
                 return carried
             tls = self._certificates(listener)
@@ -159,6 +157,15 @@ class Listeners:
             except ListenError as error:
                 if not left or error.errno != errno.EADDRINUSE:
                     raise
+
+    def _in_websocket(self) -> Callable[[Connection], asyncio.Protocol]:
+        """Return what carries a connection in a websocket."""
+        from gateway.broker.listeners.websocket import (  # noqa: PLC0415  # only where it is listened
+            WebSocket,
+        )
+
+        limits, refusals = self._service.limits, self._service.output.refusals
+        return lambda connection: WebSocket(connection, self._rules, limits, refusals)
 
     def _certificates(self, listener: Listener) -> Tls:
         if self._tls is None:

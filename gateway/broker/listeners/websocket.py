@@ -9,7 +9,6 @@ like any other. A frame costs the same however little is in it: those of one rea
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, cast
 
@@ -21,6 +20,7 @@ from websockets.typing import Origin, Subprotocol
 
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
+from gateway.broker.listeners.websocket_rules import ANY_ORIGIN, WebSocketRules
 from gateway.event_log.counted_lines import CountedLines
 from gateway.shares.paced_reading import PacedReading, PacedTransport
 
@@ -28,22 +28,7 @@ HANDSHAKE_BYTES_MAX: Final = 16 * 1024
 """An HTTP request of more is no request for a websocket."""
 EARLY_FRAMES_MAX: Final = 128
 """Before a client is accepted, who sends its CONNECT in one, or in some."""
-ANY_ORIGIN: Final = "*"
 _MQTT = Subprotocol("mqtt")
-
-
-@dataclass(frozen=True, slots=True)
-class WebSocketRules:
-    """Which requests for a websocket are granted.
-
-    Attributes:
-        path: of the request's target; empty for any.
-        origins: pages in browsers that may connect, ``https://host:port``; `ANY_ORIGIN` for all.
-
-    """
-
-    path: str = ""
-    origins: tuple[str, ...] = ()
 
 
 class WebSocket(asyncio.Protocol):

@@ -8,7 +8,6 @@ rest (identifiers, options, aliases, shared subscriptions) are served one by one
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.channel import Channel
@@ -17,6 +16,7 @@ from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.topics.routes import RouteCache
 from gateway.broker.topics.subscriptions import SubscriptionTree
 from gateway.mqtt import PacketError, ReasonCode, Version, check_topic_name
+from light_dataclasses import dataclass
 from tree_handler.sharing.rule import SharedGroups
 
 SubscriberTree = SubscriptionTree[Session, Subscription]

@@ -7,8 +7,9 @@ that was not enough to the last message.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from light_dataclasses import dataclass
 
 
 class Wanted(NamedTuple):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.mqtt import Will
+from light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

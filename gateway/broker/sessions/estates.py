@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.broker.hooks import Owner
 from gateway.broker.outbound.message import IN_PACKET
 from gateway.broker.sessions.backlog import Delivery
 from gateway.broker.sessions.places import Places
+from light_dataclasses import dataclass
 from tree_handler.holders import SharedGroup
 
 BYTES_MAX: Final = 32 << 20

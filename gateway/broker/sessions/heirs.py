@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.broker.outbound.message import IN_PACKET, RETAIN
 from gateway.broker.sessions.places import Places, WaitingRun
 from gateway.broker.sessions.session import Session
+from light_dataclasses import dataclass
 
 _QOS: Final = 6
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from gateway.broker.data_plane import DataPlane
+from light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from gateway import build
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.statistics import report
 from gateway.broker.statistics.load import MINUTES, LoadAverages
@@ -91,7 +91,7 @@ class SysTopics:
         self._started_s = core.now()
         self._averages = LoadAverages(self._started_s)
         self._published: dict[str, str] = {}
-        self._announce({"version": f"hedgerow version {version('hedgerow')}"})
+        self._announce({"version": f"hedgerow version {build.VERSION}"})
         self._publishing = Repeating(
             self._loop, "statistics", self._publish, interval_s, Failures(core.refusals)
         )

@@ -6,7 +6,7 @@ itself, so that PUBLISH packets are what is left.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from light_dataclasses import dataclass
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Final
 
@@ -22,6 +22,7 @@ from gateway.fleet_directory.observed import GATEWAYS_MAX, ObservedLookUp
 from gateway.fleet_directory.search import UriOfMember
 from gateway.fleet_directory.targets import LookedUp, links_of
 from gateway.policy.principal import Principal
+from light_dataclasses import dataclass
 from resource_directory.link_format import WebLink
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gateway.toml import checks
 from gateway.toml.toml_file import Fault, hold
+from light_dataclasses import dataclass
 from resource_directory.registry import RegistryLimits
 
 _DEFAULT = RegistryLimits()

@@ -15,11 +15,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from dtls import private_file
+from light_dataclasses import dataclass
 
 SECRET_BYTES_MIN = 16
 ID_BYTES_MAX = 7

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from coap_engine import codes, option_numbers
@@ -32,6 +32,7 @@ from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.paths import RemoteAsked, read
 from gateway.coap.remote.validation import ValidatedAsking
 from gateway.coap.remote.watching import RemoteWatching
+from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import MemberRecord
 from tree_handler.remote.cache import AnswerCache, CacheKey, key_of
 from tree_handler.remote.options import LOCATION_PATH, hops_left, value_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from coap_engine import codes, option_numbers
@@ -21,6 +21,7 @@ from gateway.coap.remote.multi_status import FORMATS, TargetResponse, encode
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.paths import RemoteAsked
 from gateway.coap.remote.watching import RemoteWatching
+from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import MemberRecord
 from tree_handler.members.place import NONE
 from tree_handler.remote.gather import AnswerGathering

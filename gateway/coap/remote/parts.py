@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from coap_engine.message import CoapPeer
 from gateway.coap.access import Introduction
 from gateway.coap.remote.exchange import Executor, RemoteExchange
+from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import Membership
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.routing.locator import WayThere

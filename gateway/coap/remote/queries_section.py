@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gateway.toml import checks
 from gateway.toml.toml_file import Fault, hold
+from light_dataclasses import dataclass
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
 
 _BYTES = ("targets_bytes", "cached_bytes")

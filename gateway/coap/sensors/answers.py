@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Protocol
 
 from aiocoap.numbers.contentformat import ContentFormat
@@ -22,6 +22,7 @@ from gateway.sensors import senml
 from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
+from light_dataclasses import dataclass
 
 _log = logging.getLogger(__name__)
 PATH: Final = "sensors"

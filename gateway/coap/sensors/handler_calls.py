@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from coap_engine import codes, option_numbers
@@ -32,6 +31,7 @@ from gateway.sensors.sensor import (
     SensorLateError,
     ValueRefusedError,
 )
+from light_dataclasses import dataclass
 
 _UNDERSTOOD: Final = frozenset(
     (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from gateway.demo.drawing.markup import element, label, number
 from gateway.demo.drawing.scales import LogScale, Scale
+from light_dataclasses import dataclass
 
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 10.0, 22.0, 34.0
 """Margins of a chart, in its own units: the scales' labels stand there."""

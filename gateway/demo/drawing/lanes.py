@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from gateway.demo.drawing.chart import BOTTOM, TOP, Plot, Scene
 from gateway.demo.drawing.markup import drawing, element, label
+from light_dataclasses import dataclass
 
 _LANE = 30.0
 _BAR = 20.0

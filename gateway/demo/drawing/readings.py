@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from xml.etree.ElementTree import Element
 
 from gateway.demo.drawing.chart import Plot, Point, Scene, path
 from gateway.demo.drawing.markup import drawing, element
+from light_dataclasses import dataclass
 
 GAP_S = 0.5
 """A line is not drawn over a longer silence."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from light_dataclasses import dataclass
 
 _STEPS = (1, 2, 5, 10)
 

@@ -185,5 +185,5 @@ async def test_a_gmqtt_client_receives_what_it_publishes(
 async def test_a_port_in_use_is_an_os_error(broker: GatewayBroker) -> None:
     second = Bench()
     second.listeners = (Listener("mqtt", ("127.0.0.1",), broker.port),)
-    with pytest.raises(ListenError, match="address already in use"):
+    with pytest.raises(ListenError, match="Address already in use"):
         await second.start()

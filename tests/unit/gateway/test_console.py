@@ -20,15 +20,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.broker.limits import RANGES, Limits
 from gateway.configuration import config
 from gateway.console import health, server
-from gateway.console.exchange import (
-    HEAD_BYTES_MAX,
-    LINES_MAX,
-    HttpExchange,
-    Page,
-    RequestError,
-    plain,
-)
+from gateway.console.exchange import HEAD_BYTES_MAX, LINES_MAX, HttpExchange
 from gateway.console.exposition import CONTENT_TYPE, by_label, gauge, histogram, render
+from gateway.console.pages import Page, RequestError, plain
 from gateway.console.server import Console
 from gateway.duration_histogram import BOUNDS_S, DurationHistogram
 from gateway.process.gateway_process import GatewayProcess

@@ -25,7 +25,8 @@ from gateway.configuration.config import (
     GatewaySettings,
     TreeSection,
 )
-from gateway.console.exchange import HttpExchange, HttpRequest, Page, RequestError
+from gateway.console.exchange import HttpExchange
+from gateway.console.pages import HttpRequest, Page, RequestError
 from gateway.console.server import Console
 from gateway.console.visitors import Visitors
 from gateway.policy import policy_file

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import importlib.util
+import os
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -45,6 +48,40 @@ def test_a_loop_that_is_not_there_is_an_error(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(event_loop.EventLoopError, match=why):
         event_loop.run(name())
+
+
+THREADS = """
+import asyncio, os
+from gateway import event_loop
+async def listen():
+    for host in ("127.0.0.1", "::1", "0.0.0.0", "::"):
+        try:
+            server = await event_loop.listen(asyncio.Protocol, host, 0)
+        except OSError as error:
+            if ":" not in host:
+                raise
+        else:
+            assert server.sockets[0].getsockname()[0] == host
+    print(len(os.listdir("/proc/self/task")))
+event_loop.run(listen())
+"""
+
+
+@pytest.mark.parametrize("loop", ["", "asyncio"])
+def test_to_listen_takes_no_thread(loop: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS],
+        env=os.environ | {event_loop.CHOICE_VARIABLE: loop},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "1\n"
+
+
+async def test_a_name_is_no_address_to_listen_on() -> None:
+    with pytest.raises(OSError, match=r"[Nn]ame|host"):
+        await event_loop.listen(asyncio.Protocol, "localhost.", 0)
 
 
 async def test_a_port_that_another_takes_between_bind_and_listen_is_an_error_on_each_loop(

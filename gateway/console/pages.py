@@ -1,0 +1,52 @@
+"""What a visitor of the console asks for, and the page that answers; without HTTP's own forms."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from light_dataclasses import dataclass
+
+
+class RequestError(ValueError):
+    """A request that gets no page.
+
+    Args:
+        status: what it is answered with.
+
+    """
+
+    def __init__(self, status: HTTPStatus) -> None:
+        super().__init__(status.phrase)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """What is asked for.
+
+    Attributes:
+        method: one of `METHODS`.
+        path: without the query.
+        authorization: the field's value (RFC 9110, section 11.6.2); empty if there is none.
+        host: the field's value, the machine that it is meant for; likewise.
+
+    """
+
+    method: str
+    path: str
+    authorization: str = ""
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer."""
+
+    content_type: str
+    body: bytes
+    status: HTTPStatus = HTTPStatus.OK
+
+
+def plain(status: HTTPStatus) -> Page:
+    """A page that says no more than its status."""
+    return Page("text/plain; charset=utf-8", f"{status.phrase}\n".encode(), status)
