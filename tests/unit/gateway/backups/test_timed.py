@@ -68,7 +68,7 @@ def bed(tmp_path: Path, identity: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
     config, state, place = (tmp_path / name for name in ("config", "state", "place"))
     for folder in (config, state, place, tmp_path / "notes"):
         folder.mkdir()
-    (config / "hedgerow.toml").write_text('[gateway]\nid = "gw-south"\n')
+    (config / "hedgerow.toml").write_text(f'[gateway]\nid = "gw-south"\nstate_dir = "{state}"\n')
     (state / "log").write_bytes(os.urandom(300_000))
     monkeypatch.setattr(timed, "_refuse_same_disk", lambda *_: None)
     recipient = subprocess.check_output(["age-keygen", "-y", str(identity)], text=True).strip()
