@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from gateway import build, exit_codes
 from gateway.commands import (
+    backup,
     clients,
     cloud,
     completion,
@@ -222,6 +223,7 @@ def command_line() -> argparse.ArgumentParser:
     shell.add(commands)
     flash.add(commands)
     system.add(commands)
+    backup.add(commands)
     cloud.add(commands)
     completion.add(commands, parser)
     return parser

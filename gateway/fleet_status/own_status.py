@@ -14,6 +14,7 @@ from cloud_ingest.status_record import (
     StatusRecord,
 )
 from gateway import build
+from gateway.backups.standing import BackupStanding
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.statistics import report
 from gateway.configuration.config import GatewaySection
@@ -67,8 +68,7 @@ class OwnStatus:
         interval_s: float,
         up_s: float,
         place: Place,
-        machine: MachineReading,
-        release: ReleaseReading,
+        looked: tuple[MachineReading, ReleaseReading, BackupStanding],
         pace: StatusPace,
     ) -> StatusRecord:
         """How it is now.
@@ -77,11 +77,11 @@ class OwnStatus:
             interval_s: how often it says so.
             up_s: since its start.
             place: where in the hierarchy it stands.
-            machine: a look at the machine.
-            release: a look at its release.
+            looked: at the machine, its release and its backups.
             pace: has counted what happened to its place in the tree.
 
         """
+        machine, release, backup = looked
         waiting, at = report.waiting(self.core), self.place_in_tree()
         links = sorted(self._links(), key=lambda link: (link.state != "forwarding", link.peer))
         return StatusRecord(
@@ -95,6 +95,7 @@ class OwnStatus:
             longitude=self.settings.longitude,
             **asdict(machine),
             **asdict(release),
+            **asdict(backup),
             queue_messages=waiting.queued_messages + waiting.inflight_messages,
             queue_bytes=self._queue_bytes(),
             mqtt_clients=self.core.sessions.connected,

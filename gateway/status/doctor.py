@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from gateway.backups import standing
+from gateway.backups.standing import BackupStanding
 from gateway.status.links_text import without_links
 
 LITTLE_BYTES = 64_000_000
@@ -60,6 +62,7 @@ class Examined:
         throttled: the firmware's bits.
         temperature_c: of the processor.
         releases: what is on trial, and how the last trial ended.
+        backup: how it stands with backups by a timer.
 
     """
 
@@ -74,6 +77,7 @@ class Examined:
     throttled: int | None = None
     temperature_c: float | None = None
     releases: Mapping[str, Any] | None = None
+    backup: BackupStanding = field(default_factory=BackupStanding)
 
 
 def findings(examined: Examined) -> list[Symptom]:
@@ -85,6 +89,7 @@ def findings(examined: Examined) -> list[Symptom]:
         *_of_the_tree(examined.status or {}),
         *_of_certificates(examined.status or {}),
         *_of_releases(examined.releases or {}),
+        *_of_backups(examined.backup),
     ]
 
 
@@ -189,3 +194,20 @@ def _of_releases(releases: Mapping[str, Any]) -> Iterator[Symptom]:
     if last.get("outcome") == "returned":
         what = f"{last['release']} was sent back: {last['why']}"
         yield Symptom(Weight.LOOK, "release", what, "mend it before the next upgrade")
+
+
+def _of_backups(backup: BackupStanding) -> Iterator[Symptom]:
+    if backup.backup in standing.WRONG:
+        advice = (
+            "`journalctl -u hedgerow-gateway-backup`; once it is mended,"
+            " `systemctl start hedgerow-gateway-backup`"
+        )
+        if backup.backup == standing.TRIAL_FAILED:
+            advice = "`hedgerow backup check` where the key is; it clears with the next trial"
+        yield Symptom(Weight.WRONG, "backup", f"{backup.backup}: {backup.backup_why}", advice)
+    elif backup.backup_why:
+        what = f"the last one failed: {backup.backup_why}"
+        advice = "the one before is good: `journalctl -u hedgerow-gateway-backup`"
+        if backup.backup == standing.NONE_YET:
+            advice = "there is none yet: `journalctl -u hedgerow-gateway-backup`"
+        yield Symptom(Weight.LOOK, "backup", what, advice)
