@@ -236,6 +236,7 @@ def test_a_place_that_ends_early_or_never_answers_costs_no_good_one(
 def test_a_place_that_trickles_for_ever_is_left(
     bed: RemoteBed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(places, "PATIENCE", ("--contimeout=60s", "--timeout=60s", "--retries=1"))
     monkeypatch.setattr(places, "MOST_S", 4.0)
     bed.wire.bytes_per_s = 10
     bed.fails("did not end within 4 s")

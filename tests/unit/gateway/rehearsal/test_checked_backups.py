@@ -4,45 +4,24 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from filled_gateway import filled
+from backed_up_gateway import archived, filled_folders
 
 from gateway import cli
-from gateway.backups import contents, making
+from gateway.backups import contents
+from gateway.backups.kept_archives import KeptArchive
 from gateway.rehearsal import running
 
 pytestmark = pytest.mark.slow
 
 
-def archived(folder: Path, config: Path, state: Path) -> Path:
-    made = folder / "backup.tar.gz"
-    with made.open("wb") as out:
-        making.write(out, config, state, lambda: None, folder)
-    return made
-
-
 @pytest.fixture(scope="module")
 def _filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A gateway's two folders, with something in each file."""
-    import asyncio
-
-    folder = tmp_path_factory.mktemp("pi")
-    world = asyncio.run(filled(folder))
-    config = world.gateway.folder
-    text = (config / "gateway.toml").read_text()
-    for file in ("tree.key", "revoked.pem", "oscore.toml"):
-        shutil.copy(folder / file, config / file)
-        (config / file).chmod(0o600)
-    text = text.replace(f"{folder}/tree.key", f"{config}/tree.key")
-    text = text.replace(f"{folder}/oscore.toml", f"{config}/oscore.toml")
-    (config / "hedgerow.toml").write_text(text)
-    world.state.rename(folder / "state")
-    moved = text.replace(f"{config}/state", f"{folder}/state")
-    (config / "hedgerow.toml").write_text(moved)
-    return folder
+    return filled_folders(tmp_path_factory.mktemp("pi"))
 
 
 @pytest.fixture
@@ -138,3 +117,36 @@ def test_a_gateway_that_hangs_is_ended(pi: Path, tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     told = running.rehearse(archive, found, tmp_path / "scratch", limit_s=0.2)
     assert "did not start and answer within" in told.problems[0]
+
+
+def test_a_place_is_tried_and_the_newest_usable_one_fetched(
+    pi: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is in the place: the newest is damaged, the one before whole."""
+    place = tmp_path / "place"
+    place.mkdir()
+    key = tmp_path / "key"
+    subprocess.run(["age-keygen", "--output", str(key)], check=True, capture_output=True)
+    recipient = subprocess.check_output(["age-keygen", "-y", str(key)], text=True).strip()
+    archive = archived(tmp_path, pi / "gw", pi / "state")
+    encrypted = subprocess.check_output(["age", "--recipient", recipient, str(archive)])
+    for number, content in ((1, encrypted), (2, encrypted[:-1] + b"!")):
+        kept = KeptArchive(number, "20261128T013000Z", "gw", len(content))
+        (place / kept.name).write_bytes(content)
+    where = ["--from", str(place), "--key", str(key)]
+    to = tmp_path / "fetched"
+    assert cli.main(["backup", "fetch", "gw", *where, "--to", str(to)]) == 0
+    said = capsys.readouterr()
+    assert "gw.000001" in said.out and "gw.000002" in said.err
+    assert to.read_bytes() == archive.read_bytes()
+    assert to.stat().st_mode & 0o777 == 0o600
+    assert cli.main(["backup", "trial", "gw", "gw-other", *where]) == 1
+    word = json.loads((place / "gw.trial.json").read_text())
+    assert word["is_well"] is False and "000002" in word["backup"] and word["why"]
+    assert "no whole backup" in json.loads((place / "gw-other.trial.json").read_text())["why"]
+    (place / kept.name).unlink()
+    assert cli.main(["backup", "trial", "gw", *where]) == 0
+    assert json.loads((place / "gw.trial.json").read_text())["is_well"] is True
+    capsys.readouterr()
+    assert cli.main(["backup", "fetch", "gw-other", *where, "--to", str(to)]) == 1
+    assert "no usable backup of gw-other: it has none" in capsys.readouterr().err
