@@ -71,7 +71,7 @@ class BackupVerdict:
 
     def as_text(self, now_s: float) -> str:
         """Return lines for a terminal."""
-        name = printable(self.name)
+        name = self.name
         if self.why or self.found is None:
             return f"{name}: NOT USABLE: {self.why}"
         found, lines = self.found, [f"{name}: usable"]
@@ -82,7 +82,7 @@ class BackupVerdict:
         else:
             counts = ", ".join(f"{count} {what}" for what, count in rehearsal.holds.items())
             lines.append(f"  its gateway starts: {counts.replace('_', ' ')}")
-            lines += [f"  {printable(remark)}" for remark in rehearsal.remarks]
+            lines += [f"  {remark}" for remark in rehearsal.remarks]
         if found.encrypted:
             keys = ", ".join(found.encrypted)
             lines.append(f"  {keys}: for the machine of the backup alone; a restore leaves them")
@@ -260,7 +260,8 @@ def _print(verdicts: list[BackupVerdict], options: argparse.Namespace) -> None:
     if options.json:
         print_json([one.as_json(now_s) for one in verdicts])
     else:
-        sys.stdout.write("".join(f"{one.as_text(now_s)}\n" for one in verdicts))
+        lines = (line for one in verdicts for line in one.as_text(now_s).split("\n"))
+        sys.stdout.writelines(f"{printable(line)}\n" for line in lines)
 
 
 def _seconds(text: str) -> float | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 from cloud_ingest.status_record import (
     MAX_COUNTERS,
     MAX_LINKS,
+    MAX_TEXT,
     LinkStatus,
     StatusRecord,
 )
@@ -22,9 +23,13 @@ from gateway.fleet_status.machine import MachineReading
 from gateway.fleet_status.own_release import ReleaseReading
 from gateway.fleet_status.pace import StatusPace, TreePlace
 from gateway.links.node import TreeNode
+from gateway.printable import printable
 from gateway.sensors.sampler import Sampler
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.place import Place
+
+_MOST_S: Final = 1e9
+"""An age beyond this comes of a clock that is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ class OwnStatus:
             longitude=self.settings.longitude,
             **asdict(machine),
             **asdict(release),
-            **asdict(backup),
+            **_told(backup),
             queue_messages=waiting.queued_messages + waiting.inflight_messages,
             queue_bytes=self._queue_bytes(),
             mqtt_clients=self.core.sessions.connected,
@@ -157,3 +162,13 @@ class OwnStatus:
         }
         told = [(name, int(count)) for name, count in counted.items() if count]
         return dict(told[:MAX_COUNTERS])
+
+
+def _told(backup: BackupStanding) -> dict[str, Any]:
+    """What a record has of backups; the reason may be anybody's words."""
+    age_s = backup.backup_age_s
+    return {
+        "backup": backup.backup,
+        "backup_why": printable(backup.backup_why)[:MAX_TEXT],
+        "backup_age_s": None if age_s is None else round(min(age_s, _MOST_S), 1),
+    }

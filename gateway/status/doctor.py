@@ -9,6 +9,7 @@ from typing import Any
 
 from gateway.backups import standing
 from gateway.backups.standing import BackupStanding
+from gateway.printable import printable
 from gateway.status.links_text import without_links
 
 LITTLE_BYTES = 64_000_000
@@ -197,6 +198,7 @@ def _of_releases(releases: Mapping[str, Any]) -> Iterator[Symptom]:
 
 
 def _of_backups(backup: BackupStanding) -> Iterator[Symptom]:
+    why = printable(backup.backup_why)
     if backup.backup in standing.WRONG:
         advice = (
             "`journalctl -u hedgerow-gateway-backup`; once it is mended,"
@@ -204,9 +206,9 @@ def _of_backups(backup: BackupStanding) -> Iterator[Symptom]:
         )
         if backup.backup == standing.TRIAL_FAILED:
             advice = "`hedgerow backup check` where the key is; it clears with the next trial"
-        yield Symptom(Weight.WRONG, "backup", f"{backup.backup}: {backup.backup_why}", advice)
-    elif backup.backup_why:
-        what = f"the last one failed: {backup.backup_why}"
+        yield Symptom(Weight.WRONG, "backup", f"{backup.backup}: {why}", advice)
+    elif why:
+        what = f"the last one failed: {why}"
         advice = "the one before is good: `journalctl -u hedgerow-gateway-backup`"
         if backup.backup == standing.NONE_YET:
             advice = "there is none yet: `journalctl -u hedgerow-gateway-backup`"

@@ -9,6 +9,7 @@ from typing import Any
 
 from gateway.backups import standing
 from gateway.columns import columns
+from gateway.printable import printable
 from gateway.status.links_text import without_links
 
 MOST_TOLD = 6
@@ -74,7 +75,7 @@ def _backup(backup: Mapping[str, Any]) -> list[str]:
     told = str(state).upper() if state in standing.WRONG else str(state)
     if age_s is not None:
         told += f", the last good one {age_s / 3600:.0f} hours old"
-    return [f"backup: {told}; {why}" if why else f"backup: {told}"]
+    return [f"backup: {told}; {printable(str(why))}" if why else f"backup: {told}"]
 
 
 def _failing(status: Mapping[str, Any]) -> list[str]:

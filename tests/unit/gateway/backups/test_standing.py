@@ -15,6 +15,7 @@ from cloud_ingest.status_record import StatusRecord, decode
 from gateway.backups import notes, trials
 from gateway.backups.standing import BackupFiles, BackupStanding, standing
 from gateway.backups.trials import BackupTrial
+from gateway.fleet_status import own_status
 from gateway.status import text
 from gateway.status.doctor import Examined, Weight, findings
 
@@ -75,6 +76,15 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(KEYS), inner),
 )
+
+
+@given(st.text(), st.floats(0))
+def test_whatever_the_word_of_a_trial_is_the_record_is_one_that_others_read(
+    why: str, age_s: float
+) -> None:
+    told = own_status._told(BackupStanding("trial failed", why, age_s))
+    record = StatusRecord(interval_s=1, **told)
+    assert decode(record.encode()).backup == "trial failed"
 
 
 @given(JSON)
