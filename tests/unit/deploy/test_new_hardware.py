@@ -41,6 +41,13 @@ def test_what_the_old_card_has_is_revoked_when_the_new_one_serves() -> None:
     assert names("replace.yml") == [*order, "replaced.yml"]
 
 
+def test_what_new_hardware_is_held_to_is_no_question_to_one_that_goes_on() -> None:
+    """`serves.yml` waits for a start, and what a gateway said before wins over its variable."""
+    for play in ANSIBLE.glob("*.yml"):
+        text = play.read_text()
+        assert "ask.yml" not in text or "serves.yml" not in text, play.name
+
+
 def test_the_pair_of_before_is_kept_whole_until_the_new_one_was_seen_to_work(
     tmp_path: Path,
 ) -> None:
