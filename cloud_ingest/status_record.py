@@ -110,6 +110,10 @@ class StatusRecord:
         trial_release: the release that this trial is, or was, of.
         trial_why: why it went back.
         reboot_due: an upgrade of the system waits for a reboot.
+        backup: how it stands with its backups by a timer: ``off``, ``none yet``, ``good``,
+            ``overdue`` or ``trial failed``.
+        backup_why: why it is not good, or why the last one failed though an older one is good.
+        backup_age_s: of the last good one.
         more: keys of later versions; their version ``r`` among them, if it is beyond `VERSION`.
 
     """
@@ -150,6 +154,9 @@ class StatusRecord:
     trial_release: str = ""
     trial_why: str = ""
     reboot_due: bool | None = None
+    backup: str = ""
+    backup_why: str = ""
+    backup_age_s: float | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
@@ -207,6 +214,9 @@ class _Form(msgspec.Struct, omit_defaults=True):
     tn: _Text = ""
     ty: _Text = ""
     rb: bool | None = None
+    bk: _Text = ""
+    by: _Text = ""
+    ba: Annotated[float, Meta(ge=0, le=_MOST_S)] | None = None
 
 
 _NAMES: Final[Mapping[str, str]] = {
@@ -246,9 +256,12 @@ _NAMES: Final[Mapping[str, str]] = {
     "tn": "trial_release",
     "ty": "trial_why",
     "rb": "reboot_due",
+    "bk": "backup",
+    "by": "backup_why",
+    "ba": "backup_age_s",
 }
 _KNOWN: Final = frozenset(_Form.__struct_fields__)
-_MEASURES: Final = ("up", "la", "lo", "co", "tc", "l1", "rc")
+_MEASURES: Final = ("up", "la", "lo", "co", "tc", "l1", "rc", "ba")
 _decoder = msgspec.msgpack.Decoder(_Form)
 
 
@@ -298,7 +311,7 @@ def _check_texts(form: _Form) -> None:
         except ProtocolError as error:
             raise StatusError(f"{error} - at `$.{key}`") from error
     texts: dict[str, Iterable[str]] = {"v": (form.v,), "b": (form.b,), "ro": form.ro, "c": form.c}
-    texts |= {key: (getattr(form, key),) for key in ("w", "rl", "tr", "tn", "ty")}
+    texts |= {key: (getattr(form, key),) for key in ("w", "rl", "tr", "tn", "ty", "bk", "by")}
     texts["ln"] = [text for link in form.ln for text in (link.role, link.state)]
     for key, found in texts.items():
         for text in found:

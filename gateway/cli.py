@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from gateway import exit_codes
 from gateway.commands import (
+    backup,
     bench,
     clients,
     cloud,
@@ -223,6 +224,7 @@ def command_line() -> argparse.ArgumentParser:
     shell.add(commands)
     flash.add(commands)
     system.add(commands)
+    backup.add(commands)
     cloud.add(commands)
     completion.add(commands, parser)
     return parser

@@ -17,7 +17,7 @@ SHOWN: Final = (
     *("gateway", "domain", "group", "health", "version", "root", "parent", "up_s"),
     *("temperature_cel", "under_voltage", "disk_free_bytes", "disk_total_bytes", "load1"),
     *("rate_per_s", "messages", "gaps", "mqtt_clients", "queue_messages", "last_seen"),
-    *("health_why", "ring", "trial", "reboot_due"),
+    *("health_why", "ring", "trial", "reboot_due", "backup"),
 )
 PLACE: Final = ("latitude", "longitude")
 _ALL: Final = (
@@ -25,6 +25,7 @@ _ALL: Final = (
     *("build", "boot_epoch", "roles", "links", "clock_offset_ms", "disk_written_bytes"),
     *("memory_bytes", "undecodable", "duplicates", "kept_local", "first_seen", "last_status"),
     *("member_error", "counters", "judged", "page", "release", "trial_release", "trial_why"),
+    *("backup_why", "backup_age_s"),
 )
 
 

@@ -21,6 +21,7 @@ from cloud_ingest.status_record import StatusRecord
 
 MAX_ELECTIONS: Final = 32
 """Of one gateway that are remembered."""
+_BACKUP_WRONG: Final = frozenset(("overdue", "trial failed"))
 _PAUSES: Final = 3
 """A stretch in which nobody was heard counts as this part of what makes a gateway silent."""
 
@@ -66,6 +67,7 @@ class Judge:
         self._temperature(gateway, rules, record, at_us)
         self._supply(gateway, rules, record, at_us)
         self._disk(gateway, rules, record, at_us)
+        self._backup(gateway, rules, record, at_us)
         if heard.is_live:
             if self._clock.is_vouched_for:
                 self._clock_off(gateway, rules, said)
@@ -108,6 +110,20 @@ class Judge:
                 is_wrong = _between(pace, *limits) if wearing.on else False
                 message = f"{pace / 1e9:.1f} GB are written to its disk in a day at this pace"
                 self._judge("disk-wearing", gateway, is_wrong, at_us, message, pace)
+
+    def _backup(
+        self, gateway: GatewayState, rules: Thresholds, record: StatusRecord, at_us: int
+    ) -> None:
+        is_wrong: bool | None = record.backup in _BACKUP_WRONG
+        if not record.backup:  # it could not look, or is of an earlier release
+            is_wrong = None
+        if not rules.backup_overdue.on:
+            is_wrong = False
+        message = f"its backup: {record.backup}"
+        if record.backup_why:
+            message = f"{message}, {record.backup_why}"
+        age_s = record.backup_age_s
+        self._judge("backup-overdue", gateway, is_wrong, at_us, message, age_s)
 
     def _clock_off(self, gateway: GatewayState, rules: Thresholds, said: Statement) -> None:
         rule = rules.clock_off

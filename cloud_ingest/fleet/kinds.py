@@ -17,6 +17,7 @@ AlertKind = Literal[
     "disk-full",
     "under-voltage",
     "hot",
+    "backup-overdue",
     "sensor-stuck",
     "sensor-range",
     "two-lives",
@@ -81,6 +82,9 @@ ABOUT: Final[Mapping[AlertKind, AboutKind]] = {
     "disk-wearing": AboutKind("warning", f"find what writes so much on that machine: {_DISK}"),
     "under-voltage": AboutKind("warning", "take a better supply and a shorter cable"),
     "hot": AboutKind("warning", "give it air, or a heat sink"),
+    "backup-overdue": AboutKind(
+        "warning", "journalctl -u hedgerow-gateway-backup there: docs/backups.md#overdue"
+    ),
     "sensor-range": AboutKind("warning", f"look at what the sensor measures: {_ALERTS}"),
     "sensor-stuck": AboutKind("warning", f"look at the sensor: {_ALERTS}"),
     "sensors-unwatched": AboutKind(

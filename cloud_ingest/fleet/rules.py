@@ -115,6 +115,13 @@ class Hot(KindRule, frozen=True, kw_only=True):
         _apart("clears-cel", self.clears_cel, "opens-cel", self.opens_cel)
 
 
+class BackupOverdue(KindRule, frozen=True, kw_only=True):
+    """It says that it has no good backup for too long, or that the last trial of one failed.
+
+    After how long is a setting of the gateway's (``gateway_backup_overdue_days``).
+    """
+
+
 class SensorStuck(KindRule, frozen=True, kw_only=True):
     """A sensor says the same for ``after-s``, in at least ``readings`` readings; 0 s: never."""
 
@@ -201,6 +208,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     disk_full: DiskFull = DiskFull()
     under_voltage: UnderVoltage = UnderVoltage()
     hot: Hot = Hot()
+    backup_overdue: BackupOverdue = BackupOverdue()
     sensor_stuck: SensorStuck = SensorStuck()
     sensor_range: SensorRange = SensorRange()
     two_lives: TwoLives = TwoLives()

@@ -64,6 +64,8 @@ GATEWAYS: Final = pa.schema(
         ("ring", _LONG),
         *((name, _TEXT) for name in ("trial", "trial_release", "trial_why")),
         ("reboot_due", pa.bool_()),
+        *((name, _TEXT) for name in ("backup", "backup_why")),
+        ("backup_age_s", _REAL),
     ]
 )
 """A row a gateway. Times are the collector's; ``health`` is a word of `health.State`, and holds for

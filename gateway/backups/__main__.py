@@ -13,13 +13,14 @@ from pathlib import Path
 
 from . import making, timed
 from .making import BackupError
+from .notes import NOTES, SETTINGS
 
 
 def main() -> int:
     """Make a backup and return the exit code."""
     parser = argparse.ArgumentParser(prog="backups", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--settings", type=Path, default=timed.SETTINGS)
-    parser.add_argument("--notes", type=Path, default=timed.NOTES)
+    parser.add_argument("--settings", type=Path, default=SETTINGS)
+    parser.add_argument("--notes", type=Path, default=NOTES)
     parser.add_argument("--unit", default=making.UNIT)
     asked = parser.parse_args()
     making.end_in_order()

@@ -11,10 +11,12 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import IO, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from .kept_archives import PART
@@ -24,6 +26,13 @@ MAX_LISTED: Final = 10_000
 """A place has at most so many files whose names begin as the gateway's."""
 _LISTING_BYTES: Final = 8 << 20
 _LAST_CHARACTERS: Final = 300
+_COMPLAINT_BYTES: Final = 16 << 10
+_SLACK_BYTES: Final = 64 << 10
+"""rclone counts what it reads in pieces."""
+PATIENCE: Final = ("--contimeout=15s", "--timeout=60s", "--retries=2", "--low-level-retries=3")
+"""How long rclone waits for a place that is silent, and how often it tries."""
+MOST_S: Final = 4 * 3600.0
+"""A place that goes on for ever, byte by byte, is left after these."""
 _CREDENTIALS: Final = ("access_key_id", "secret_access_key", "session_token")
 
 
@@ -46,11 +55,11 @@ class BackupPlace(Protocol):
 
         """
 
-    def get(self, name: str, to: Path) -> None:
+    def get(self, name: str, to: Path, most_bytes: int) -> None:
         """Copy an archive to a file, which is made for this user alone.
 
         Raises:
-            BackupError: as `put`.
+            BackupError: as `put`; or it is longer than ``most_bytes``, and not all of it came.
 
         """
 
@@ -191,13 +200,15 @@ class FolderPlace:
         finally:
             os.close(folder)
 
-    def get(self, name: str, to: Path) -> None:
+    def get(self, name: str, to: Path, most_bytes: int) -> None:
         """See `BackupPlace`."""
         with (
             self._named(),
             (self._folder / name).open("rb") as source,
             os.fdopen(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target,
         ):
+            if os.fstat(source.fileno()).st_size > most_bytes:
+                raise BackupError(f"{self._folder}: {name} is longer than {most_bytes} bytes")
             shutil.copyfileobj(source, target, 1 << 20)
 
     def remove(self, name: str) -> None:
@@ -255,11 +266,14 @@ class RclonePlace:
         self._rclone("copyto", str(file), self._path(part))
         self._rclone("moveto", self._path(part), self._path(name))
 
-    def get(self, name: str, to: Path) -> None:
+    def get(self, name: str, to: Path, most_bytes: int) -> None:
         """See `BackupPlace`."""
         os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        self._rclone("copyto", self._path(name), str(to))
+        bound = (f"--max-transfer={most_bytes + _SLACK_BYTES}B", "--cutoff-mode=hard")
+        self._rclone("copyto", *bound, self._path(name), str(to))
         to.chmod(0o600)
+        if (size := to.stat().st_size) > most_bytes:
+            raise BackupError(f"{self._to}: {name} has {size} bytes, and {most_bytes} were listed")
 
     def remove(self, name: str) -> None:
         """See `BackupPlace`."""
@@ -269,17 +283,58 @@ class RclonePlace:
         return f"place:{self._folder}/{name}" if name else f"place:{self._folder}"
 
     def _rclone(self, *arguments: str) -> str:
-        patience = ("--contimeout=15s", "--timeout=60s", "--retries=2", "--low-level-retries=3")
         options = {f"RCLONE_CONFIG_PLACE_{key}": value for key, value in self._reached.items()}
-        command = ["rclone", *patience, "--config=", *arguments]
-        try:
-            done = subprocess.run(  # noqa: S603  # no shell
-                command, env={**os.environ, **options}, capture_output=True, text=True, check=False
-            )
-        except FileNotFoundError as error:
-            raise BackupError(f"{self._to}: rclone is not installed") from error
-        if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if line.strip()]
-            why = lines[-1][-_LAST_CHARACTERS:] if lines else f"rclone exits {done.returncode}"
-            raise BackupError(f"{self._to}: {why}")
-        return done.stdout
+        environment = {**os.environ, **options}
+        # rclone fails at that name, which other programs of S3 know, and has one of its own.
+        if authorities := environment.pop("AWS_CA_BUNDLE", ""):
+            environment.setdefault("RCLONE_CA_CERT", authorities)
+        command = ["rclone", *PATIENCE, "--config=", *arguments]
+        with tempfile.TemporaryFile() as complaints:
+            try:
+                rclone = subprocess.Popen(  # noqa: S603  # no shell
+                    command,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=complaints,
+                )
+            except FileNotFoundError as error:
+                raise BackupError(f"{self._to}: rclone is not installed") from error
+            with rclone, _ended_after(rclone, MOST_S) as is_over:
+                assert rclone.stdout is not None
+                said = rclone.stdout.read(_LISTING_BYTES + 1)
+                if len(said) > _LISTING_BYTES:
+                    rclone.kill()
+            if is_over.is_set():
+                raise BackupError(f"{self._to}: rclone did not end within {MOST_S:g} s")
+            if len(said) <= _LISTING_BYTES and rclone.returncode != 0:
+                raise BackupError(f"{self._to}: {_last_line(complaints, rclone.returncode)}")
+        return said.decode(errors="replace")
+
+
+@contextlib.contextmanager
+def _ended_after(process: subprocess.Popen[bytes], limit_s: float) -> Iterator[threading.Event]:
+    """Kill a process that takes too long; the event says that it was."""
+    is_over = threading.Event()
+
+    def end() -> None:
+        is_over.set()
+        process.kill()
+
+    timer = threading.Timer(limit_s, end)
+    timer.start()
+    try:
+        yield is_over
+        process.wait()
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        timer.cancel()
+
+
+def _last_line(complaints: IO[bytes], returncode: int) -> str:
+    complaints.seek(max(0, complaints.seek(0, os.SEEK_END) - _COMPLAINT_BYTES))
+    lines = complaints.read().decode(errors="replace").splitlines()
+    told = [line for line in lines if line.strip()]
+    return told[-1][-_LAST_CHARACTERS:] if told else f"rclone exits {returncode}"

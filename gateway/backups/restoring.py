@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
 """Puts a backup of a gateway into the place of what it has, in steps that can be taken back.
 
-    restore.py unpack ARCHIVE --id ID --user USER    look at all of it, and unpack it beside
-    restore.py swap                                  each folder and what was unpacked change places
-    restore.py keep                                  it is well: remove the ones of before
-    restore.py undo                                  it is not: the ones of before come back
+    restoring unpack ARCHIVE --id ID --user USER    look at all of it, and unpack it beside
+    restoring swap                                  each folder and what was unpacked change places
+    restoring keep                                  it is well: remove the ones of before
+    restoring undo                                  it is not: the ones of before come back
 
 Nothing that the gateway has is touched before the whole archive was read and found to be this
 gateway's. A folder and its backup change places in one system call: at no moment is there none,
@@ -17,7 +16,8 @@ The mark in a folder tells where it stands (the folder in its place, the one bes
     none, mark    unpacked
     mark, none    swapped; the folder of before is beside
     mark and the other folder is unmarked in both places    `keep` has begun
-It needs nothing but Python's standard library: it runs on the Pi, whatever release that has.
+
+Keys that systemd has encrypted for one machine are of no use to another: those of the Pi stay.
 
 Exit codes: 0 done; 1 the archive or the disk is not as it has to be, and why; nothing was changed.
 """
@@ -26,31 +26,20 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import gzip
 import hashlib
 import os
 import shutil
 import sys
-import tarfile
-import tomllib
-import zlib
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-CONFIG_FILE = "hedgerow.toml"
-CERTIFICATES = "tls"
-"""The Pi's own may be newer than the backup's, and those may be revoked: this folder stays."""
+from . import contents
+from .contents import FREE_BYTES, RestoreError
+
 MARK = ".of-a-backup"
 """A file in each folder that was unpacked, until it is known to be well: the archive's digest."""
-FREE_BYTES = 64 << 20
-"""So much of the disk is left to others."""
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
-
-
-class RestoreError(Exception):
-    """A backup can't be restored; the message says why and what to do."""
 
 
 def beside(folder: Path) -> Path:
@@ -92,8 +81,7 @@ def unpack(archive: Path, gateway: str, config: Path, state: Path) -> bool:
             )
     _remove_beside(config, state)
     try:
-        _check(archive, gateway, config, state)
-        _unpack(archive, config, state)
+        _unpack(archive, _kept(archive, gateway, config, state), config, state)
         # The mark vouches for what is on the disk.
         os.sync()
         for folder in (config, state):
@@ -105,15 +93,11 @@ def unpack(archive: Path, gateway: str, config: Path, state: Path) -> bool:
     return True
 
 
-def _unpack(archive: Path, config: Path, state: Path) -> None:
+def _unpack(archive: Path, kept: set[str], config: Path, state: Path) -> None:
     shutil.copytree(config, beside(config), symlinks=True)
     _keep_owners(config, beside(config))
     beside(state).mkdir(mode=0o700)
-    with tarfile.open(archive) as tar:
-        for member, folder, path in _members(tar, config, state):
-            if folder == config and path.parts[:1] == (CERTIFICATES,):
-                continue
-            _extract(tar, member, beside(folder) / path)
+    contents.extract(archive, kept, beside(config), beside(state))
 
 
 def _remove_beside(*folders: Path) -> None:
@@ -121,65 +105,36 @@ def _remove_beside(*folders: Path) -> None:
         shutil.rmtree(beside(folder), ignore_errors=True)
 
 
-def _check(archive: Path, gateway: str, config: Path, state: Path) -> None:
-    """Read all of it, to the check of its last byte."""
-    found: str | None = None
-    needed, has_state = 0, False
-    try:
-        with gzip.open(archive) as stream:
-            with tarfile.open(fileobj=stream, mode="r|") as tar:
-                for member, folder, path in _members(tar, config, state):
-                    needed += member.size
-                    has_state |= folder == state
-                    if folder == config and path == PurePosixPath(CONFIG_FILE):
-                        content = tar.extractfile(member)
-                        assert content is not None
-                        found = str(tomllib.loads(content.read().decode())["gateway"]["id"])
-            while stream.read(1 << 20):
-                pass
-    except (EOFError, OSError, tarfile.TarError, zlib.error) as error:
-        raise RestoreError(f"{archive} is cut off or damaged ({error}): take another") from error
-    except (KeyError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise RestoreError(f"{archive}: its {CONFIG_FILE} names no gateway ({error})") from error
-    if found is None or not has_state:
-        raise RestoreError(f"{archive} is no backup of a gateway: it lacks {config} or {state}")
-    if found != gateway:
-        raise RestoreError(f"{archive} is a backup of {found!r}, and this gateway is {gateway!r}")
-    if needed + FREE_BYTES > (free := shutil.disk_usage(state.parent).free):
-        raise RestoreError(f"{archive} takes {needed >> 20} MiB, and {free >> 20} MiB are free")
+def _kept(archive: Path, gateway: str, config: Path, state: Path) -> set[str]:
+    """The names of keys that stay those of the Pi, of an archive that is this gateway's."""
+    free_bytes = shutil.disk_usage(state.parent).free
+    found = contents.survey(archive, max(0, free_bytes - FREE_BYTES))
+    if found.gateway != gateway:
+        raise RestoreError(
+            f"{archive} is a backup of {found.gateway!r}, and this gateway is {gateway!r}"
+        )
+    folders = PurePosixPath(config), PurePosixPath(state)
+    if (found.config, found.state) != folders:
+        raise RestoreError(
+            f"{archive} is of {found.config} and {found.state}, and this gateway has {config} and"
+            f" {state}: it is not unpacked"
+        )
+    if lacking := [name for name in found.encrypted if not (config / name).exists()]:
+        raise RestoreError(
+            f"{', '.join(lacking)} of {archive}: encrypted for the machine of the backup, and this"
+            " one has none: give it in the inventory, play site.yml, then this again"
+        )
+    own = {
+        path.name
+        for path in config.iterdir()
+        if path.is_file() and contents.is_encrypted_for_a_host(_head(path))
+    }
+    return own.union(found.encrypted)
 
 
-def _members(
-    tar: tarfile.TarFile, config: Path, state: Path
-) -> Iterator[tuple[tarfile.TarInfo, Path, PurePosixPath]]:
-    """Each member with the folder that it is of and its path there."""
-    for member in tar:
-        name = PurePosixPath("/", member.name)
-        for folder in (config, state):
-            if name.is_relative_to(folder) and ".." not in name.parts:
-                break
-        else:
-            raise RestoreError(f"no backup has {member.name!r}: it is not unpacked")
-        if not (member.isfile() or member.isdir()):
-            raise RestoreError(f"no backup has a link or device: {member.name!r} is not unpacked")
-        yield member, folder, name.relative_to(folder)
-
-
-def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    if member.isdir():
-        target.mkdir(parents=True, exist_ok=True)
-    else:
-        content = tar.extractfile(member)
-        assert content is not None
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.unlink(missing_ok=True)
-        with (
-            content,
-            os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
-        ):
-            shutil.copyfileobj(content, file)
-    # In the order of the archive a folder comes before what is in it, and root writes into any.
-    target.chmod(member.mode & 0o777)
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(64)
 
 
 def _keep_owners(source: Path, copy: Path) -> None:

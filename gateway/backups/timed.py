@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
+import math
 import os
 import shutil
 import subprocess
@@ -17,19 +17,18 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
 
-from . import kept_archives, making
+from . import kept_archives, making, notes, trials
 from .kept_archives import KeptArchive
 from .making import BackupError
 from .places import BackupPlace, PlaceKeys, place_of
+from .standing import OVERDUE_DAYS
+from .trials import BackupTrial
 
-SETTINGS: Final = Path("/etc/hedgerow-backup/backup.toml")
-NOTES: Final = Path("/var/lib/hedgerow-backup")
-NOTED: Final = "last.json"
 _LOCK: Final = "lock"
 _SCRATCH: Final = "archive-"
 FREE_BYTES: Final = 64 << 20
@@ -48,6 +47,7 @@ class BackupSettings:
         config: the gateway's folder of the configuration.
         state: its folder of state.
         keys: what opens the place.
+        overdue_days: after so many days without a good backup something is wrong.
 
     """
 
@@ -58,6 +58,7 @@ class BackupSettings:
     config: Path
     state: Path
     keys: PlaceKeys
+    overdue_days: float = OVERDUE_DAYS
 
 
 def load(file: Path) -> BackupSettings:
@@ -94,11 +95,12 @@ def load(file: Path) -> BackupSettings:
             s3_endpoint=take("s3_endpoint", str, ""),
             s3_region=take("s3_region", str, ""),
         ),
+        overdue_days=float(take("overdue_days", int | float, OVERDUE_DAYS)),
     )
     if told:
         raise BackupError(f"{file}: {', '.join(sorted(told))}: no such setting")
-    if settings.kept < 0 or settings.max_bytes < 1:
-        raise BackupError(f"{file}: kept or max_bytes is out of range")
+    if settings.kept < 0 or settings.max_bytes < 1 or not 0 < settings.overdue_days < math.inf:
+        raise BackupError(f"{file}: kept, max_bytes or overdue_days is out of range")
     return settings
 
 
@@ -143,22 +145,26 @@ class TimedBackup:
 
         """
         with self._alone():
-            noted = read_notes(self._notes)
+            noted = notes.read(self._notes)
             try:
-                made, trouble = self._make(int(noted.get("number", 0)))
+                made, trial, trouble = self._make(int(noted.get("number", 0)))
             except (BackupError, OSError) as error:
                 why = _told(error)
                 self._note({**noted, "failure": {"at": self._now(), "why": why}})
                 raise BackupError(why) from error
             good = {"at": self._now(), "name": made.name, "bytes": made.size_bytes}
             failure = {"at": self._now(), "why": trouble} if trouble else None
-            self._note({"number": made.number, "good": good, "failure": failure})
+            last_trial = noted.get("trial") if trial is None else asdict(trial)
+            told = {"number": made.number, "good": good, "failure": failure, "trial": last_trial}
+            self._note(told)
             if trouble:
                 raise BackupError(trouble)
             return made
 
-    def _make(self, known: int) -> tuple[KeptArchive, str]:
-        """What is in the place, and why an older one is still there; empty if it is gone."""
+    def _make(self, known: int) -> tuple[KeptArchive, BackupTrial | None, str]:
+        """What is in the place, what came of the last trial there, and why an older one is still
+        there; empty if it is gone.
+        """
         settings = self._settings
         gateway = making.gateway_id(settings.config)
         place = place_of(settings.to, settings.keys)
@@ -180,7 +186,8 @@ class TimedBackup:
             raise BackupError(
                 f"{settings.to}: {made.name} arrived with {found} bytes; it stays out"
             )
-        return made, _removed(place, kept_archives.outdated(listed, made, settings.kept))
+        trial = trials.fetched(place, listed, gateway)
+        return made, trial, _removed(place, kept_archives.outdated(listed, made, settings.kept))
 
     def _encrypt(self, file: Path) -> None:
         settings = self._settings
@@ -232,13 +239,7 @@ class TimedBackup:
             yield
 
     def _note(self, noted: dict[str, Any]) -> None:
-        new = self._notes / f"{NOTED}.new"
-        with new.open("w") as file:
-            json.dump(noted, file)
-            file.flush()
-            os.fsync(file.fileno())
-        new.chmod(0o644)
-        new.replace(self._notes / NOTED)
+        notes.write(self._notes, noted)
 
 
 class Bounded:
@@ -269,15 +270,6 @@ class Bounded:
     def flush(self) -> None:
         """Have all of it passed on."""
         self._target.flush()
-
-
-def read_notes(notes: Path) -> dict[str, Any]:
-    """Return what is noted of backups: ``good``, ``failure``, ``number``; empty if nothing is."""
-    try:
-        found = json.loads((notes / NOTED).read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _removed(place: BackupPlace, names: list[str]) -> str:

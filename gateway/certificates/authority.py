@@ -241,7 +241,9 @@ class Authority:
             opened.note("certificate renewed", certificate, who)
         return issued
 
-    def revoke(self, names: Iterable[str] = (), days: int = DAYS) -> list[IssuedCertificate]:
+    def revoke(
+        self, names: Iterable[str] = (), days: int = DAYS, *, keep_last: bool = False
+    ) -> list[IssuedCertificate]:
         """Renew the lists of what is revoked, with these certificates added.
 
         Open tokens of the names that they have are taken back with them.
@@ -249,6 +251,7 @@ class Authority:
         Args:
             names: whose, with all that they were ever issued; or serial numbers in hexadecimal.
             days: how long the lists are valid.
+            keep_last: whether the last certificate of each name stays good.
 
         Returns:
             What was not revoked before.
@@ -266,6 +269,9 @@ class Authority:
             chosen: set[str] = set()
             for name in names:
                 of_name = [one.serial for one in opened.index.issued if one.name == name]
+                if keep_last and of_name:
+                    chosen.update(of_name[:-1])
+                    continue
                 of_name = of_name or [
                     one.serial for one in opened.index.issued if one.serial == name.lower()
                 ]

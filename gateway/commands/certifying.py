@@ -161,7 +161,7 @@ def revoke(options: argparse.Namespace) -> int:
         return 0
     with named_errors():
         authority = opened(options)
-        for one in authority.revoke(options.names, options.days):
+        for one in authority.revoke(options.names, options.days, keep_last=options.keep_last):
             sys.stdout.write(f"{one.name} {one.serial}\n")
     sys.stderr.write(
         f"{authority.folder / 'revoked.pem'} is new; a running gateway reads it at SIGHUP\n"

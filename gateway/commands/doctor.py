@@ -69,6 +69,7 @@ def run(options: argparse.Namespace, file: Path) -> int:
 
 
 def _examined(options: argparse.Namespace, file: Path) -> Any:
+    from gateway.backups.standing import BackupFiles  # noqa: PLC0415
     from gateway.commands import check  # noqa: PLC0415
     from gateway.lasting_clock import KernelClocks  # noqa: PLC0415
     from gateway.status.doctor import Examined  # noqa: PLC0415
@@ -92,6 +93,7 @@ def _examined(options: argparse.Namespace, file: Path) -> Any:
         throttled=_number(THROTTLED, 16),
         temperature_c=None if hot is None else hot / 1000,
         releases=_releases(),
+        backup=BackupFiles().read(),
     )
 
 

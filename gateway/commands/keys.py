@@ -125,6 +125,11 @@ def _revoke(actions: Any) -> None:
         "Without a name, renew the list: it ends too. With --psk: take a key out of a file.",
     )
     revoke.add_argument("names", nargs="*", metavar="NAME|SERIAL", help="what")
+    revoke.add_argument(
+        "--keep-last",
+        action="store_true",
+        help="all of a name but its last certificate, as for new hardware under an old name",
+    )
     _authority(revoke)
     _days(revoke, "the list is", "DAYS")
     revoke.add_argument("--psk", metavar="IDENTITY", help="whose pre-shared key, in place of these")

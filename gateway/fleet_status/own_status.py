@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, field
-from typing import Any
+from typing import Any, Final
 
 from cloud_ingest.status_record import (
     MAX_COUNTERS,
     MAX_LINKS,
+    MAX_TEXT,
     LinkStatus,
     StatusRecord,
 )
 from gateway import build
+from gateway.backups.standing import BackupStanding
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.statistics import report
 from gateway.configuration.config import GatewaySection
@@ -20,10 +22,14 @@ from gateway.fleet_status.machine import MachineReading
 from gateway.fleet_status.own_release import ReleaseReading
 from gateway.fleet_status.pace import StatusPace, TreePlace
 from gateway.links.node import TreeNode
+from gateway.printable import printable
 from gateway.sensors.sampler import Sampler
 from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.place import Place
+
+_MOST_S: Final = 1e9
+"""An age beyond this comes of a clock that is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +73,7 @@ class OwnStatus:
         interval_s: float,
         up_s: float,
         place: Place,
-        machine: MachineReading,
-        release: ReleaseReading,
+        looked: tuple[MachineReading, ReleaseReading, BackupStanding],
         pace: StatusPace,
     ) -> StatusRecord:
         """How it is now.
@@ -77,11 +82,11 @@ class OwnStatus:
             interval_s: how often it says so.
             up_s: since its start.
             place: where in the hierarchy it stands.
-            machine: a look at the machine.
-            release: a look at its release.
+            looked: at the machine, its release and its backups.
             pace: has counted what happened to its place in the tree.
 
         """
+        machine, release, backup = looked
         waiting, at = report.waiting(self.core), self.place_in_tree()
         links = sorted(self._links(), key=lambda link: (link.state != "forwarding", link.peer))
         return StatusRecord(
@@ -95,6 +100,7 @@ class OwnStatus:
             longitude=self.settings.longitude,
             **asdict(machine),
             **asdict(release),
+            **_told(backup),
             queue_messages=waiting.queued_messages + waiting.inflight_messages,
             queue_bytes=self._queue_bytes(),
             mqtt_clients=self.core.sessions.connected,
@@ -156,3 +162,13 @@ class OwnStatus:
         }
         told = [(name, int(count)) for name, count in counted.items() if count]
         return dict(told[:MAX_COUNTERS])
+
+
+def _told(backup: BackupStanding) -> dict[str, Any]:
+    """What a record has of backups; the reason may be anybody's words."""
+    age_s = backup.backup_age_s
+    return {
+        "backup": backup.backup,
+        "backup_why": printable(backup.backup_why)[:MAX_TEXT],
+        "backup_age_s": None if age_s is None else round(min(age_s, _MOST_S), 1),
+    }

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from cloud_ingest.status_record import SUFFIX, StatusError
+from gateway.backups.standing import BackupFiles, BackupStanding
 from gateway.configuration.config import GatewaySection
 from gateway.fleet_status.machine import MachineFiles, MachineReading
 from gateway.fleet_status.own_release import ReleaseFiles, ReleaseReading
@@ -23,6 +24,8 @@ from tree_handler.members.place import Place
 
 Accept = Callable[[Entry], None]
 READ_TIMEOUT_S: Final = 2.0
+_Look: TypeAlias = tuple[MachineReading, ReleaseReading, BackupStanding]
+_NOT_LOOKED: Final[_Look] = (MachineReading(), ReleaseReading(), BackupStanding())
 _log = logging.getLogger(__name__)
 
 
@@ -33,6 +36,7 @@ class StatusPublishing:
         own: what is told.
         machine: what it runs on.
         release: what it runs.
+        backups: how it stands with its backups.
         place: gives where in the hierarchy it stands.
         accept: takes what is published.
         interval_s: how often; 0 for never.
@@ -46,6 +50,7 @@ class StatusPublishing:
         own: OwnStatus,
         machine: MachineFiles,
         release: ReleaseFiles,
+        backups: BackupFiles,
         place: Callable[[], Place],
         accept: Accept,
         interval_s: float,
@@ -54,6 +59,7 @@ class StatusPublishing:
         self._own = own
         self._machine = machine
         self._release = release
+        self._backups = backups
         self._place = place
         self._accept = accept
         self._interval_s = interval_s
@@ -93,7 +99,7 @@ class StatusPublishing:
     def leave(self) -> None:
         """Say once more how it is, with what it is about to do, and then no more."""
         if not self._is_over:
-            self._publish(MachineReading(), ReleaseReading())
+            self._publish(*_NOT_LOOKED)
             self._is_over = True
 
     async def stop(self) -> None:
@@ -109,19 +115,22 @@ class StatusPublishing:
     async def _send(self) -> None:
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
-                machine, release = await self._threads.call(self._machine, self._look)
+                found = await self._threads.call(self._machine, self._look)
         except (TimeoutError, DriverBusyError):
-            machine, release = MachineReading(), ReleaseReading()
+            found = _NOT_LOOKED
         if not self._is_over:
-            self._publish(machine, release)
+            self._publish(*found)
 
-    def _look(self) -> tuple[MachineReading, ReleaseReading]:
-        return self._machine.read(), self._release.read()
+    def _look(self) -> _Look:
+        return self._machine.read(), self._release.read(), self._backups.read()
 
-    def _publish(self, machine: MachineReading, release: ReleaseReading) -> None:
+    def _publish(
+        self, machine: MachineReading, release: ReleaseReading, backup: BackupStanding
+    ) -> None:
         place = self._place()
         up_s = self._loop.time() - self._started
-        record = self._own.record(self._interval_s, up_s, place, machine, release, self._pace)
+        looked = (machine, release, backup)
+        record = self._own.record(self._interval_s, up_s, place, looked, self._pace)
         try:
             payload = record.encode()
         except StatusError as error:
@@ -131,12 +140,16 @@ class StatusPublishing:
 
 
 def begin(
-    own: OwnStatus, settings: GatewaySection, place: Callable[[], Place], accept: Accept
+    own: OwnStatus,
+    settings: GatewaySection,
+    backups: BackupFiles,
+    place: Callable[[], Place],
+    accept: Accept,
 ) -> StatusPublishing:
     """Have a gateway say how it is from now on, as its configuration says."""
     machine = MachineFiles(settings.state_dir)
     every_s = settings.status_interval_s
-    publishing = StatusPublishing(own, machine, ReleaseFiles(), place, accept, every_s)
+    publishing = StatusPublishing(own, machine, ReleaseFiles(), backups, place, accept, every_s)
     # Links may be up already; it needs to hear of the tree alone.
     own.node.add_part(publishing)
     return publishing

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.access import files as access_files
 from gateway.access.files import AccessFiles
+from gateway.backups.standing import BackupFiles
 from gateway.broker.broker import GatewayBroker, open_broker
 from gateway.broker.client_roll import ClientRoll
 from gateway.broker.data_plane import DataPlane
@@ -98,6 +99,7 @@ class GatewayProcess:
         self._coap_topics = CoapBridge(settings.coap.topics.limits)
         self._stores = store_limits.of(settings)
         self.watched = WatchedTasks()
+        self._backups = BackupFiles()
         self._saying: publishing.StatusPublishing | None = None
         self._stack = AsyncExitStack()
         self._read, self._end = read, end
@@ -183,6 +185,7 @@ class GatewayProcess:
             drain=self._drain,
             edge=edge,
             watched=self.watched,
+            backups=self._backups,
         )
         await self._console.start(self._settings, files, core, self._node, self._routed, edge)
         self._stack.push_async_callback(self._console.stop)
@@ -221,7 +224,7 @@ class GatewayProcess:
         sampler, page = self._readings.sampler, self._console.page
         parts = OwnStatus(own, self._node, core, members, sampler, page=page)
         place = lambda: self._settings.gateway.place  # noqa: E731  # it may move
-        self._saying = publishing.begin(parts, own, place, self._accept)
+        self._saying = publishing.begin(parts, own, self._backups, place, self._accept)
         self._stack.push_async_callback(self._saying.stop)
 
     def _make_node(self, key: bytes, log: MessageLog, tls: LinkTls | None) -> TreeNode:

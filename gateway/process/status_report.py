@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from gateway import build, event_loop
+from gateway.backups.standing import BackupFiles
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.statistics.report import report
 from gateway.configuration.config import GatewaySection
@@ -44,6 +45,7 @@ class GatewayStatus:
         drain: how it leaves.
         edge: sensors, CoAP and certificates.
         watched: what runs beside.
+        backups: how it stands with backups by a timer.
         started_s: wall-clock time of its start.
 
     """
@@ -61,6 +63,7 @@ class GatewayStatus:
     drain: Drain
     edge: GatewayEdge
     watched: WatchedTasks
+    backups: BackupFiles
     started_s: float = field(default_factory=time.time)
 
     def as_json(self) -> dict[str, Any]:
@@ -92,9 +95,17 @@ class GatewayStatus:
             "routed": None if self.routed is None else self.routed.status(),
             "shared_subscriptions": self.groups.status(),
             **self.edge.as_json(),
+            "backup": self._backup(),
             "drain": None if drained is None else drained.as_json(),
             **self.node.status(),
         }
+
+    def _backup(self) -> dict[str, Any] | None:
+        """How it stands with backups, as it was looked at last; None where nobody has looked."""
+        last = self.backups.last
+        if not last.backup:
+            return None
+        return {"state": last.backup, "why": last.backup_why, "age_s": last.backup_age_s}
 
     def _free_bytes(self) -> int | None:
         """What the disk of its log still takes; None if it does not say."""

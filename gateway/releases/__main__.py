@@ -6,6 +6,7 @@ return --why WHY            let the one before run again, if one is on trial
 resume                      at a boot, before the service
 watch                       until the trial is over
 status                      what runs, what is on trial, how the last trial ended: as JSON
+listeners                   ask each listener, over TLS with the gateway's own certificate
 base                        what a delta can begin with, the archive of what runs: as JSON
 rebuild BASE DELTA ARCHIVE --size S --sha256 D
                             make an archive of the one of release BASE and a delta
@@ -122,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rebuilt.add_argument("archive", type=Path)
     rebuilt.add_argument("--size", type=int, required=True)
     rebuilt.add_argument("--sha256", required=True)
-    for name in ("resume", "watch", "status", "base"):
+    for name in ("resume", "watch", "status", "base", "listeners"):
         commands.add_parser(name)
     options = parser.parse_args(arguments)
     folder = ReleaseFolder(options.root)
@@ -147,6 +148,8 @@ def _done(options: argparse.Namespace, folder: ReleaseFolder, guard: ReleaseGuar
             guard.resume()
         case "watch":
             guard.watch()
+        case "listeners":
+            return _asked(OwnListeners(options.config, ANSWERS_S))
         case "base":
             current = folder.current()
             found = archive.told(folder.archive(current)) if archive.has_program() else None
@@ -164,6 +167,12 @@ def _done(options: argparse.Namespace, folder: ReleaseFolder, guard: ReleaseGuar
             }
             sys.stdout.write(json.dumps(told) + "\n")
     return 0
+
+
+def _asked(listeners: OwnListeners) -> int:
+    found = listeners.complaints(())
+    sys.stderr.write("".join(f"releases: {one}\n" for one in found))
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

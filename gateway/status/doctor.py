@@ -7,6 +7,9 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
+from gateway.backups import standing
+from gateway.backups.standing import BackupStanding
+from gateway.printable import printable
 from gateway.status.links_text import without_links
 from light_dataclasses import dataclass
 
@@ -61,6 +64,7 @@ class Examined:
         throttled: the firmware's bits.
         temperature_c: of the processor.
         releases: what is on trial, and how the last trial ended.
+        backup: how it stands with backups by a timer.
 
     """
 
@@ -75,6 +79,7 @@ class Examined:
     throttled: int | None = None
     temperature_c: float | None = None
     releases: Mapping[str, Any] | None = None
+    backup: BackupStanding = field(default_factory=BackupStanding)
 
 
 def findings(examined: Examined) -> list[Symptom]:
@@ -86,6 +91,7 @@ def findings(examined: Examined) -> list[Symptom]:
         *_of_the_tree(examined.status or {}),
         *_of_certificates(examined.status or {}),
         *_of_releases(examined.releases or {}),
+        *_of_backups(examined.backup),
     ]
 
 
@@ -190,3 +196,21 @@ def _of_releases(releases: Mapping[str, Any]) -> Iterator[Symptom]:
     if last.get("outcome") == "returned":
         what = f"{last['release']} was sent back: {last['why']}"
         yield Symptom(Weight.LOOK, "release", what, "mend it before the next upgrade")
+
+
+def _of_backups(backup: BackupStanding) -> Iterator[Symptom]:
+    why = printable(backup.backup_why)
+    if backup.backup in standing.WRONG:
+        advice = (
+            "`journalctl -u hedgerow-gateway-backup`; once it is mended,"
+            " `systemctl start hedgerow-gateway-backup`"
+        )
+        if backup.backup == standing.TRIAL_FAILED:
+            advice = "`hedgerow backup check` where the key is; it clears with the next trial"
+        yield Symptom(Weight.WRONG, "backup", f"{backup.backup}: {why}", advice)
+    elif why:
+        what = f"the last one failed: {why}"
+        advice = "the one before is good: `journalctl -u hedgerow-gateway-backup`"
+        if backup.backup == standing.NONE_YET:
+            advice = "there is none yet: `journalctl -u hedgerow-gateway-backup`"
+        yield Symptom(Weight.LOOK, "backup", what, advice)

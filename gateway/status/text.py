@@ -7,7 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from gateway.backups import standing
 from gateway.columns import columns
+from gateway.printable import printable
 from gateway.status.links_text import without_links
 
 MOST_TOLD = 6
@@ -36,6 +38,7 @@ def as_text(status: Mapping[str, Any]) -> str:
         f"last change {ago_s} s ago: {changed['why']}",
         counters,
         *_disk(status.get("disk", {})),
+        *_backup(status.get("backup") or {}),
         *_failing(status),
         *(_broker(status["broker"]) if "broker" in status else ()),
         *(_routed(routed) if (routed := status.get("routed")) else ()),
@@ -63,6 +66,16 @@ def _disk(disk: Mapping[str, Any]) -> list[str]:
     if free_bytes is not None:
         told.append(f"{free_bytes / 1e6:.1f} MB free")
     return [f"disk: {'; '.join(told)}"] if told else []
+
+
+def _backup(backup: Mapping[str, Any]) -> list[str]:
+    state, why, age_s = (backup.get(key) for key in ("state", "why", "age_s"))
+    if state is None or state == standing.OFF:
+        return []
+    told = str(state).upper() if state in standing.WRONG else str(state)
+    if age_s is not None:
+        told += f", the last good one {age_s / 3600:.0f} hours old"
+    return [f"backup: {told}; {printable(str(why))}" if why else f"backup: {told}"]
 
 
 def _failing(status: Mapping[str, Any]) -> list[str]:

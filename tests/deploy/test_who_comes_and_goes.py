@@ -91,13 +91,17 @@ def test_new_hardware_takes_the_place_of_the_old_under_its_id(deployed: Deployed
     south = deployed.bed.pis[SOUTH]
     old = certificates(deployed)[SOUTH]
     epoch = deployed.status(SOUTH)["boot_epoch"]
+    backups = str(deployed.folder / "backups")
+    deployed.play("backup.yml", "--limit", SOUTH, hedgerow_backups=backups).worked()
     south.cut_power()
     deployed.bed.new_card(south)
     south.boot()
-    deployed.play("replace.yml", "--limit", SOUTH).worked()
+    played = deployed.play("replace.yml", "--limit", SOUTH, hedgerow_backups=backups)
+    played.worked()
     deployed.one_tree()
     assert certificates(deployed)[SOUTH] != old
     assert deployed.status(SOUTH)["boot_epoch"] != epoch
+    assert not (south.root / "root/hedgerow-replacing").exists()
 
 
 def test_one_that_is_retired_is_drained_forgotten_and_refused(deployed: DeployedFleet) -> None:

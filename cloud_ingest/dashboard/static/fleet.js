@@ -1,7 +1,7 @@
 // All gateways: search, filter by health, sort.
 import { h, fill, rows, gatewayLink, debounced, say } from "./dom.js";
 import { source } from "./data.js";
-import { HEALTH, ago, count, healthMark, number, trialMark } from "./words.js";
+import { HEALTH, ago, backupIsWrong, count, healthMark, number, trialMark } from "./words.js";
 import { virtualTable } from "./virtual_table.js";
 
 const ORDER = Object.fromEntries(Object.keys(HEALTH).map((name, at) => [name, at]));
@@ -58,6 +58,7 @@ function versionCell(row) {
     told.push(h("span", { class: trialMark(row.trial).kind }, ` ${trialMark(row.trial).said}`));
   }
   if (row.reboot_due) told.push(h("span", { class: "warning" }, " reboot due"));
+  if (backupIsWrong(row.backup)) told.push(h("span", { class: "warning" }, ` backup ${row.backup}`));
   return told;
 }
 

@@ -3,7 +3,7 @@ import { h, fill, rows, link, gatewayLink } from "./dom.js";
 import { source } from "./data.js";
 import { gatewayCharts } from "./gateway_charts.js";
 import { sparkline } from "./sparkline.js";
-import { bytes, count, healthMark, measured, number, span, timeElement, trialMark, unit } from "./words.js";
+import { backupIsWrong, bytes, count, healthMark, measured, number, span, timeElement, trialMark, unit } from "./words.js";
 import { plainTable } from "./virtual_table.js";
 
 const SPANS = [
@@ -32,6 +32,7 @@ function facts(is) {
     fact("Up for", span(is.up_s)),
     fact("Version", [is.version || "–", is.build ? ` (${is.build})` : ""]),
     ...upgradeFacts(is, fact),
+    ...backupFact(is, fact),
     fact("Roles", (is.roles || []).join(", ") || "–"),
     fact("Messages", `${count(is.messages)}, ${measured(is.rate_per_s, "1/s")}`),
     fact("Clients over MQTT", count(is.mqtt_clients)),
@@ -50,6 +51,15 @@ function facts(is) {
     fact("Not decodable", count(is.undecodable)),
     fact("Boot epoch", h("code", {}, is.boot_epoch ?? "–")),
   );
+}
+
+/** What it says of its backups: how old the last good one is, or why there is none. */
+function backupFact(is, fact) {
+  if (!is.backup || is.backup === "off") return [];
+  const age = is.backup_age_s === null ? "" : `, ${span(is.backup_age_s)} old`;
+  const why = is.backup_why ? `: ${is.backup_why}` : "";
+  const kind = backupIsWrong(is.backup) ? "warning" : "";
+  return [fact("Backup", h("span", { class: kind }, `${is.backup}${age}${why}`))];
 }
 
 /** What it says of its release: the ring, the trial and why it went back; whether a reboot is due. */

@@ -127,6 +127,11 @@ export function healthMark(health, inWords = true, why = null) {
   );
 }
 
+/** Whether somebody has to look after a gateway's backups. */
+export function backupIsWrong(backup) {
+  return backup === "overdue" || backup === "trial failed";
+}
+
 /** How a release's trial is said, and the class that it is shown in. */
 export function trialMark(trial) {
   if (trial === "returned") return { said: "went back", kind: "silent" };

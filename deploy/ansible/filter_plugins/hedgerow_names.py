@@ -16,7 +16,8 @@ PLAYBOOKS_OWN = frozenset(
     (
         *("site_roles", "hedgerow_backups", "hedgerow_restore", "hedgerow_at_once", "hedgerow_ask"),
         *("hedgerow_roll_over", "hedgerow_is_lost", "hedgerow_own_variables", "hedgerow_ring"),
-        "hedgerow_reboot_window",
+        *("hedgerow_reboot_window", "hedgerow_backup_key", "hedgerow_without_backup"),
+        "hedgerow_trial_arguments",
     )
 )
 """What playbooks read that is no role's."""

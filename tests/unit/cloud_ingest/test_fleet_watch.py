@@ -342,3 +342,22 @@ def test_what_comes_late_of_a_minute_that_is_forgotten_is_a_part_of_it_and_count
             found = changes.append["latency"].to_pylist()
             told += [(row["part"], row["count"]) for row in found]
     assert told == [(0, 4), (0, 6), (1, 2), (2, 2)]
+
+
+def test_a_backup_that_is_overdue_is_one_alert_until_it_is_good_or_off() -> None:
+    one, watch = Gateway("gw-a", 0, 7), FleetWatch(AlertRules())
+
+    def told(number: int, **fields: Any) -> list[tuple[str, bool]]:
+        said = statement(one, 10.0 * number, number, **fields)
+        watch.take(batch(number, 10.0 * number, statements=(said,)), "q")
+        found = rows(watch, "alerts", 10.0 * number)
+        return [(row["message"], row["cleared"] is None) for row in found]
+
+    assert told(1, backup="good") == []
+    overdue = "its backup: overdue, no good backup for 4 days"
+    why = {"backup_why": "no good backup for 4 days", "backup_age_s": 345_600.0}
+    assert told(2, backup="overdue", **why) == [(overdue, True)]
+    told(3)  # it could not look
+    assert told(4, backup="overdue", **why) in ([], [(overdue, True)])
+    assert told(5, backup="off") == [(overdue, False)]
+    assert ("its backup: trial failed", True) in told(6, backup="trial failed")

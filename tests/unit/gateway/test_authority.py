@@ -107,6 +107,20 @@ def test_revoking_a_name_takes_back_all_that_it_was_issued(authority: Authority)
     assert certificate(authority, "gw-a").serial_number not in revoked(authority)
 
 
+def test_all_but_the_last_of_a_name_are_taken_back_where_that_is_in_use(
+    authority: Authority,
+) -> None:
+    serials = []
+    for make in (authority.issue, authority.renew, authority.renew):
+        make("gw-a")
+        serials.append(certificate(authority, "gw-a").serial_number)
+    authority.revoke(["gw-a"], keep_last=True)
+    assert revoked(authority) == set(serials[:2])
+    assert authority.revoke(["gw-a"], keep_last=True) == []
+    with pytest.raises(NotIssuedError):
+        authority.revoke(["gw-b"], keep_last=True)
+
+
 def test_one_certificate_is_revoked_by_its_number(authority: Authority) -> None:
     authority.issue("gw-a")
     first = certificate(authority, "gw-a").serial_number

@@ -389,3 +389,16 @@ def test_a_service_that_is_not_started_again_has_failed_at_a_moment(
             )
 
     assert Told().ends() == ends
+
+
+def test_a_play_asks_the_listeners_and_is_told_which_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "ANSWERS_S", 0.0)
+    for connection, code, why in ((refuses, 0, ""), (hangs_up, 1, "without a CONNACK")):
+        folder = tmp_path / connection.__name__
+        folder.mkdir()
+        with release(folder, connection) as trial:
+            trial.tell("mqtt")
+            assert command.main(["--config", str(trial.config), "listeners"]) == code
+        assert why in capsys.readouterr().err

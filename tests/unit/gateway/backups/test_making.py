@@ -51,7 +51,9 @@ class Gateway:
         self.config, self.state = folder / "etc/hedgerow", folder / "var/lib/hedgerow"
         for path in (self.config, self.state):
             path.mkdir(parents=True)
-        (self.config / "hedgerow.toml").write_text('[gateway]\nid = "gw-south"\n')
+        (self.config / "hedgerow.toml").write_text(
+            f'[gateway]\nid = "gw-south"\nstate_dir = "{self.state}"\n'
+        )
         for name in ("first", "second"):
             (self.state / f"{name}.log").write_bytes(BEFORE)
         for number in range(200):  # between the files that are written, in the order of their names

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from ports import free_port
 
-from gateway.backups import places, restoring, timed
+from gateway.backups import notes, places, restoring, timed
 from gateway.backups.making import BackupError
 from gateway.backups.places import FolderPlace, PlaceKeys
 from gateway.backups.timed import BackupSettings, TimedBackup
@@ -41,7 +41,7 @@ class Bed:
         return TimedBackup(settings, self.notes, lambda: None, lambda: at).make().name
 
     def noted(self) -> dict[str, dict[str, object]]:
-        return timed.read_notes(self.notes)
+        return notes.read(self.notes)
 
     def names(self) -> list[str]:
         return sorted(path.name for path in self.place.iterdir())
@@ -68,7 +68,7 @@ def bed(tmp_path: Path, identity: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
     config, state, place = (tmp_path / name for name in ("config", "state", "place"))
     for folder in (config, state, place, tmp_path / "notes"):
         folder.mkdir()
-    (config / "hedgerow.toml").write_text('[gateway]\nid = "gw-south"\n')
+    (config / "hedgerow.toml").write_text(f'[gateway]\nid = "gw-south"\nstate_dir = "{state}"\n')
     (state / "log").write_bytes(os.urandom(300_000))
     monkeypatch.setattr(timed, "_refuse_same_disk", lambda *_: None)
     recipient = subprocess.check_output(["age-keygen", "-y", str(identity)], text=True).strip()
@@ -273,7 +273,7 @@ def test_a_place_over_ssh_gets_whole_archives_and_loses_only_old_ones(bed: Bed) 
         assert bed.names() == sorted([*names[1:], "gw-south.txt"])
         bed.restores(names[2], bed.folder)
         fetched = bed.folder / "fetched"
-        places.place_of(to, keys).get(names[2], fetched)
+        places.place_of(to, keys).get(names[2], fetched, 1 << 20)
         assert fetched.read_bytes() == (bed.place / names[2]).read_bytes()
         assert fetched.stat().st_mode & 0o777 == 0o600
         # Another machine has taken the server's address.
