@@ -16,6 +16,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from light_dataclasses import dataclass
+
 LOOPBACK: Final = "127.0.0.1"
 KEY: Final = "key_file"
 _LEFT_OUT: Final[Mapping[str, Collection[str]]] = {
