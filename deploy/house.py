@@ -24,7 +24,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("gateway", "tree_handler", "dtls", "resource_directory", "coap_engine", "cloud_ingest")
+PACKAGES = (
+    "gateway",
+    "tree_handler",
+    "dtls",
+    "resource_directory",
+    "coap_engine",
+    "cloud_ingest",
+    "alerts",
+)
 BROKER_ROOMS = ("gateway/broker", "gateway/mqtt", "gateway/log", "gateway/tls")
 """What was `gateway/broker` once, wherever it has moved."""
 BROKER = "gateway/broker and its rooms"

@@ -20,7 +20,15 @@ import machine
 from pages import PROJECT
 
 SOURCES = (
-    *("gateway", "tree_handler", "resource_directory", "dtls", "coap_engine", "cloud_ingest"),
+    *(
+        "gateway",
+        "tree_handler",
+        "resource_directory",
+        "dtls",
+        "coap_engine",
+        "cloud_ingest",
+        "alerts",
+    ),
     *("pyproject.toml", "setup.py", "README.md", "LICENSE"),
 )
 SETUPTOOLS = 77
