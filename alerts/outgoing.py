@@ -86,6 +86,14 @@ class WayQueue:
         self._pause_s = self._next_pause_s
         self._next_pause_s = min(LONGEST_PAUSE_S, 2 * self._next_pause_s)
 
+    def refused(self, records: Iterable[AlertRecord], why: str) -> None:
+        """Note that the way out will never take records."""
+        before = self._state.delivered
+        self.taken(records)
+        self._state.dropped += self._state.delivered - before
+        self._state.delivered = before
+        self._state.trouble = why[:MAX_TROUBLE]
+
     def _bound(self) -> None:
         """Drop what is needed least: reminders, then alerts that are over, then the oldest."""
         excess = len(self._state.waiting) - MAX_WAITING

@@ -14,6 +14,11 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
+
+class RecordsRefusedError(ValueError):
+    """A way out will never take these records, however often it is asked; the message says why."""
+
+
 Change = Literal["raised", "reminded", "cleared"]
 
 
@@ -86,6 +91,7 @@ class WayOut(Protocol):
 
         Raises:
             OSError: it can't take them now; these and all later ones come again.
+            RecordsRefusedError: it will never take these.
 
         """
 

@@ -36,6 +36,8 @@ from gateway.mqtt import (
 )
 
 CLIENT_ID_BYTES_MAX: Final = 1_024
+NOT_AUTHENTICATED: Final = "not authenticated"
+"""What is counted of a client that has no proof, or a wrong one."""
 BRIDGE_ROLE: Final = "bridge"
 """What a certificate must say that a bridge shows."""
 _NO_ROOM: Final = "no room to keep the session"
@@ -116,7 +118,7 @@ class Admission:
                 return
             is_named = connect.username is not None
             reason = ReasonCode.BAD_USER_NAME_OR_PASSWORD if is_named else ReasonCode.NOT_AUTHORIZED
-            self.refuse(peer, reason, "not authenticated", client)
+            self.refuse(peer, reason, NOT_AUTHENTICATED, client)
 
         _then(peer, self._hooks.authenticator.decide(client, connect.password), decided)
 
