@@ -36,11 +36,13 @@ class GatewayAlerts:
 
     Attributes:
         state: likewise.
+        told: what the last look had to tell.
 
     """
 
     def __init__(self, plan: AlertPlan, state: AlertState, steady_s: float) -> None:
         self.state = state
+        self.told: list[AlertRecord] = []
         self._plan = plan
         self._judge = GatewayJudge(plan.limits)
         self._desk = AlertDesk(state, plan.terms, plan.remind_s)
@@ -66,10 +68,12 @@ class GatewayAlerts:
         self._steady_s, self._wall_us = steady_s, wall_us
         before = (len(self.state.cleared), len(self.state.silences), self.state.last_us)
         dropped = [queue.pass_time(passed_s) for queue in self._queues.values()]
-        told = self._desk.look(self._judge.look(seen, steady_s), LookTime(wall_us, passed_s))
+        self.told = told = self._desk.look(
+            self._judge.look(seen, steady_s), LookTime(wall_us, passed_s)
+        )
         self._send(told)
         after = (len(self.state.cleared), len(self.state.silences), self.state.last_us)
-        return bool(told) or any(dropped) or before != after
+        return bool(self.told) or any(dropped) or before != after
 
     def due(self) -> list[tuple[str, tuple[AlertRecord, ...]]]:
         """Return what each way out is to be handed now; ways that get nothing are left out."""

@@ -17,6 +17,7 @@ from gateway.links.groups_part import GroupsPart
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
 from gateway.links.routed_part import RoutedPart
+from gateway.process.alert_watch import AlertWatch
 from gateway.process.attachment import Attachment
 from gateway.process.drain import Drain
 from gateway.status.edge import GatewayEdge
@@ -42,6 +43,7 @@ class GatewayStatus:
         drain: how it leaves.
         edge: sensors, CoAP and certificates.
         watched: what runs beside.
+        alerts: what is wrong; None where nobody looks.
         started_s: wall-clock time of its start.
 
     """
@@ -59,6 +61,7 @@ class GatewayStatus:
     drain: Drain
     edge: GatewayEdge
     watched: WatchedTasks
+    alerts: AlertWatch | None = None
     started_s: float = field(default_factory=time.time)
 
     def as_json(self) -> dict[str, Any]:
@@ -85,6 +88,7 @@ class GatewayStatus:
             "disk": {"failure": self.node.log.failure, "free_bytes": self._free_bytes()},
             "failing": dict(self.watched.failing),
             "set_aside": dict(ALL),
+            "alerts": None if self.alerts is None else self.alerts.summary(),
             "refused_links": self.node.admission.status(),
             "hierarchy": self._hierarchy(),
             "routed": None if self.routed is None else self.routed.status(),

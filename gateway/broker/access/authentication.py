@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Final
 
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import AuthPlugins
@@ -19,9 +18,6 @@ from gateway.broker.limits import Limits
 from gateway.event_log.counted_lines import CountedLines
 from gateway.shares.failed_attempts import FailedAttempts
 from gateway.shares.password_checks import PasswordChecks
-
-TOO_MANY_TRIES: Final = "authentication over the limit of an address"
-"""What is counted of a client whose address has failed too often."""
 
 
 class Authentication:
@@ -118,7 +114,8 @@ class Authentication:
             return False
         if not self._failures.is_blocked(client.address, self._now()):
             return False
-        self._refusals.count(TOO_MANY_TRIES, str(client))
+        kind = "authentication over the limit of an address"
+        self._refusals.count(kind, str(client))
         return True
 
 

@@ -36,14 +36,17 @@ from gateway.mqtt import (
 )
 
 CLIENT_ID_BYTES_MAX: Final = 1_024
-NOT_AUTHENTICATED: Final = "not authenticated"
-"""What is counted of a client that has no proof, or a wrong one."""
 BRIDGE_ROLE: Final = "bridge"
 """What a certificate must say that a bridge shows."""
 _NO_ROOM: Final = "no room to keep the session"
 _NOTIFICATIONS: Final = "$SYS/broker/connection/"
 """Below it Mosquitto's bridges say how their own connection is."""
 WILL_LEFT_OUT: Final = "will of a bridge's own state left out"
+
+
+def refused_for(reason: int) -> str:
+    """Return what is counted of a client that was refused for a reason."""
+    return f"connection refused ({ReasonCode(reason).name.lower()})"
 
 
 class Admission:
@@ -86,7 +89,7 @@ class Admission:
     def refuse(self, peer: Peer, reason: int, why: str, client: Client | None = None) -> None:
         """Answer a CONNECT with a failure, where the version has a code for it, and close."""
         channel = peer.channel
-        kind = f"connection refused ({ReasonCode(reason).name.lower()})"
+        kind = refused_for(reason)
         who = channel.address if client is None else client.introduced()
         self._refusals.count(kind, f"{who}: {why}")
         answer = refusal(reason, channel.version)
@@ -118,7 +121,7 @@ class Admission:
                 return
             is_named = connect.username is not None
             reason = ReasonCode.BAD_USER_NAME_OR_PASSWORD if is_named else ReasonCode.NOT_AUTHORIZED
-            self.refuse(peer, reason, NOT_AUTHENTICATED, client)
+            self.refuse(peer, reason, "not authenticated", client)
 
         _then(peer, self._hooks.authenticator.decide(client, connect.password), decided)
 
