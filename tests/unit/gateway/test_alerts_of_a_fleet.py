@@ -35,12 +35,15 @@ def told(gateway: FleetGateway) -> set[tuple[str, str]]:
     return {(one["rule"], one["gateway"]) for one in alerts(gateway)["alerts"] if one["is_told"]}
 
 
+def known(gateway: FleetGateway) -> int:
+    return len(gateway.process._members.known.hierarchy().parents)
+
+
 async def test_a_gateway_that_dies_is_told_of_by_one_other_alone(fleet: Fleet) -> None:
     a, b, c = (fleet.gateway(name, tls=False) for name in ("gw-a", "gw-b", "gw-c"))
+    for one in (a, b, c):
+        one.access, one.plain_port, one.place = ALERTS, free_port(), 'domain = "campus"'
     for one, capability in ((a, 30.0), (b, 20.0), (c, 10.0)):
-        one.access = ALERTS
-        one.plain_port = free_port()
-        one.place = 'domain = "campus"'
         others = [f"127.0.0.1:{other.plain_port}" for other in (a, b) if other is not one]
         await one.start(neighbours=others, capability=capability, hello_s=0.2)
     await until(lambda: a.links == {"gw-b", "gw-c"} and len(b.links) == 2)
@@ -63,6 +66,6 @@ async def test_who_has_no_link_says_that_alone(fleet: Fleet) -> None:
     await a.start(hello_s=0.2)
     await b.start(neighbours=[f"127.0.0.1:{a.plain_port}"], hello_s=0.2)
     await until(lambda: b.links == {"gw-a"})
-    await until(lambda: len(b.process._members.known.hierarchy().parents) == 2)
+    await until(lambda: known(b) == 2)
     await a.stop()
     await until(lambda: told(b) == {("no-link", "gw-b")})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from gateway.alerting.section import AlertsSection
 from gateway.configuration.config import GatewaySettings
 from gateway.toml.toml_file import read
 
+PAGE = Path(__file__).parents[3] / "docs/alerts.md"
 BASE = """
 [gateway]
 id = "gw"
@@ -87,3 +89,28 @@ def test_without_a_word_all_rules_hold_and_nothing_leaves() -> None:
     assert section.ways == ()
     assert section.plan.terms == dict(RULES)
     assert AlertsSection(off=["hot"], after_s={"disk-full": 5}).plan.terms["disk-full"].after_s == 5
+
+
+def test_what_the_page_says_is_a_configuration_with_and_without_what_is_optional(
+    tmp_path: Path,
+) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    text = "\n".join(blocks).replace("/etc/hedgerow", str(tmp_path))
+    for name in ("mail", "mail-ca.pem", "ntfy", "hook", "alertmanager"):
+        (tmp_path / name).write_text("secret")
+    assert faults(tmp_path, text) == []
+    assert faults(tmp_path, re.sub(r"(?m)^# (?=[a-z_]+ = )", "", text)) == []
+
+
+def test_the_page_has_each_rule_as_it_is() -> None:
+    rows = re.findall(r"(?m)^\| `([a-z-]+)` \| (critical|warning) \|", PAGE.read_text())
+    assert dict(rows) == {name: terms.severity for name, terms in RULES.items()}
+
+
+def test_what_to_do_leads_to_a_heading_that_there_is() -> None:
+    for terms in RULES.values():
+        file, _, anchor = terms.what_to_do.rpartition(" ")[2].partition("#")
+        page = (PAGE.parents[1] / file).read_text()
+        headings = re.findall(r"(?m)^#+ (.*)$", page)
+        assert anchor in {re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings}
