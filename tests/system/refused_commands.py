@@ -126,6 +126,11 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
         WRONG_VALUE: "check fleet/gw-a/hedgerow.toml",
     },
     "doctor": {NO_FILE: "--config none.toml"},
+    "alerts": {
+        **_LISTED,
+        REFUSED: f"test --host {_CLEAR}",
+        WRONG_VALUE: f"silence rule=hot --for soon {_OWN}",
+    },
     "clients": {**_ASKS, REFUSED: f"{_CLEAR} --kick meter"},
     "get": _NAMED,
     "put": {kind: f"{words} 1" for kind, words in _NAMED.items()},
