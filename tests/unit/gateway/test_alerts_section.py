@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gateway.alerting.rules import RULES
-from gateway.alerting.section import AlertsSection
+from gateway.alerting.section import AlertsSection, SyslogSection
+from gateway.configuration import change
 from gateway.configuration.config import GatewaySettings
 from gateway.toml.toml_file import read
 
@@ -114,3 +116,12 @@ def test_what_to_do_leads_to_a_heading_that_there_is() -> None:
         page = (PAGE.parents[1] / file).read_text()
         headings = re.findall(r"(?m)^#+ (.*)$", page)
         assert anchor in {re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def test_a_way_that_comes_or_goes_at_a_reload_takes_a_restart_and_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tree.key").write_text("ab" * 32)
+    before = read(tomllib.loads(BASE), tmp_path / "gateway.toml", GatewaySettings).settings
+    assert before is not None
+    after = replace(before, alerts=AlertsSection(syslog=SyslogSection()))
+    assert change.take_over(before, after)[1] == ["alerts.syslog"]
+    assert change.take_over(after, before)[1] == ["alerts.syslog"]
