@@ -25,7 +25,13 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
-    *("gateway", "tree_handler", "dtls", "resource_directory", "coap_engine", "cloud_ingest"),
+    "gateway",
+    "tree_handler",
+    "dtls",
+    "resource_directory",
+    "coap_engine",
+    "cloud_ingest",
+    "alerts",
     "light_dataclasses",
 )
 BROKER_ROOMS = ("gateway/broker", "gateway/mqtt", "gateway/log", "gateway/tls")

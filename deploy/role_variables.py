@@ -149,6 +149,8 @@ class Key:
             return "raw"
         if typing.get_origin(self.kind) is not None:
             return typing.get_origin(self.kind).__name__
+        if dataclasses.is_dataclass(self.kind):  # a section that may be left out as a whole
+            return "dict"
         return {Path: "path", str: "str", int: "int", float: "float", bool: "bool"}[self.kind]
 
     def specification(self, told: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from gateway import exit_codes
 from gateway.commands import (
+    alerts,
     backup,
     bench,
     clients,
@@ -129,6 +130,12 @@ def _asks(name: str) -> Command:
     return command
 
 
+def _asks_of_alerts(options: argparse.Namespace) -> int:
+    from gateway.commands import asking_of_alerts  # noqa: PLC0415  # as above
+
+    return asking_of_alerts.run(options)
+
+
 def _about_resources(name: str) -> Command:
     def command(options: argparse.Namespace) -> int:
         from gateway.commands import finding, resources  # noqa: PLC0415  # as above
@@ -214,6 +221,7 @@ def command_line() -> argparse.ArgumentParser:
     policy_arguments.add(commands, add_config)
     doctor.add(commands, add_own_gateway, _doctor)
     bench.add(commands, add_config)
+    alerts.add(commands, add_host, _asks_of_alerts)
     clients.add(commands, add_gateway, _asks("clients"))
     resource_arguments.add(commands, add_host, _about_resources)
     members.add(commands, add_gateway, _asks("members"))

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from cloud_ingest.alert_record import AlertRecord, Change
+from alerts.record import AlertRecord, Change
 from cloud_ingest.fleet.alerts import Alert, AlertBook
 from cloud_ingest.fleet.fair_history import newest_of_each
 from cloud_ingest.fleet.kinds import ABOUT

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import Meta
 
+from alerts import thresholds
 from cloud_ingest.fleet.ingest_rules import IngestThresholds
 from cloud_ingest.fleet.kinds import KindRule
 from cloud_ingest.validation_text import named
@@ -80,9 +81,9 @@ class ClockOff(KindRule, frozen=True, kw_only=True):
 class DiskWearing(KindRule, frozen=True, kw_only=True):
     """It writes so much to its disk that the disk will not last, over at least ``window-s``."""
 
-    opens_bytes_per_day: _Positive = 20e9
-    clears_bytes_per_day: _NotNegative = 15e9
-    window_s: Annotated[float, Meta(ge=60)] = 3_600.0
+    opens_bytes_per_day: _Positive = thresholds.WEARING_BYTES_PER_DAY
+    clears_bytes_per_day: _NotNegative = thresholds.LASTING_BYTES_PER_DAY
+    window_s: Annotated[float, Meta(ge=60)] = thresholds.WEAR_WINDOW_S
 
     def __post_init__(self) -> None:
         opens = self.opens_bytes_per_day
@@ -92,8 +93,8 @@ class DiskWearing(KindRule, frozen=True, kw_only=True):
 class DiskFull(KindRule, frozen=True, kw_only=True):
     """So little of its disk is free: a share from 0 to 1."""
 
-    opens_free: Annotated[float, Meta(ge=0, le=1)] = 0.05
-    clears_free: Annotated[float, Meta(ge=0, le=1)] = 0.08
+    opens_free: Annotated[float, Meta(ge=0, le=1)] = thresholds.LITTLE_FREE
+    clears_free: Annotated[float, Meta(ge=0, le=1)] = thresholds.ENOUGH_FREE
 
     def __post_init__(self) -> None:
         _apart("opens-free", self.opens_free, "clears-free", self.clears_free)
@@ -108,8 +109,8 @@ class UnderVoltage(KindRule, frozen=True, kw_only=True):
 class Hot(KindRule, frozen=True, kw_only=True):
     """Its processor is hot."""
 
-    opens_cel: float = 80.0
-    clears_cel: float = 75.0
+    opens_cel: float = thresholds.HOT_CEL
+    clears_cel: float = thresholds.COOL_CEL
 
     def __post_init__(self) -> None:
         _apart("clears-cel", self.clears_cel, "opens-cel", self.opens_cel)

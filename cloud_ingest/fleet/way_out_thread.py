@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from cloud_ingest.alert_record import AlertRecord, WayOut
+from alerts.record import AlertRecord, WayOut
 
 LONG_S: Final = 60.0
 """A record that takes longer is told of in the log."""
@@ -88,7 +88,7 @@ class WayOutThread:
         for record in records:
             self._begun_s = self._clock()
             try:
-                self._way_out.take(record)
+                self._way_out.take((record,))
             except Exception as error:  # of whatever kind: this one and all later ones come again
                 self._failed(error)
                 return

@@ -16,6 +16,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from alerts.thresholds import ENDING_DAYS
 from gateway.credentials import crl as crls
 from gateway.credentials.certificate_files import certificates, revocation_lists
 from gateway.timers import Alarm, Timers
@@ -23,7 +24,6 @@ from gateway.tls.context import TlsFiles
 from light_dataclasses import dataclass
 
 DAY_S = 24 * 3600.0
-WARNING_DAYS = 30
 LOOK_S = 30.0
 """Between two looks at the clock."""
 CLOCK_SET_S = 60.0
@@ -103,7 +103,7 @@ def read(files: TlsFiles, section: str = "") -> tuple[Expiring, ...]:
 
 
 class ExpiryWatch:
-    """Tells of what ends within `WARNING_DAYS` or has ended: when it is read, and each day.
+    """Tells of what ends within `ENDING_DAYS` or has ended: when it is read, and each day.
 
     Twice a minute it looks at the clock too. Where the clock was set, as by a time service after
     the boot, or something has ended since, the files are to be read again: what counted for nothing
@@ -187,7 +187,7 @@ class ExpiryWatch:
         for one in self.expiring:
             if one.ends_s < now_s:
                 _log.error("%s", one.told_as_ended(now_s))
-            elif (days := one.days_left(now_s)) < WARNING_DAYS:
+            elif (days := one.days_left(now_s)) < ENDING_DAYS:
                 _log.warning("%s: that of %r expires in %d days", one.where, one.name, days)
 
 

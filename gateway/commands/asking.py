@@ -50,9 +50,9 @@ def status(options: argparse.Namespace) -> int:
     from gateway.status.text import as_text  # noqa: PLC0415  # `hedgerow get` shows no table
 
     async def ask() -> dict[str, Any]:
-        return told_in(await _ask(options, "GET", gateway_uri(options) + "/status"))
+        return told_in(await ask_once(options, "GET", gateway_uri(options) + "/status"))
 
-    return _show(options, ask, as_text, lambda told: told)
+    return show(options, ask, as_text, lambda told: told)
 
 
 def tree(options: argparse.Namespace) -> int:
@@ -68,7 +68,7 @@ def tree(options: argparse.Namespace) -> int:
 
             return await collect(one)
 
-    return _show(options, ask_all, TreeView.as_text, TreeView.as_json)
+    return show(options, ask_all, TreeView.as_text, TreeView.as_json)
 
 
 def hierarchy(options: argparse.Namespace) -> int:
@@ -76,9 +76,9 @@ def hierarchy(options: argparse.Namespace) -> int:
     from gateway.status.hierarchy_view import DrawnHierarchy  # noqa: PLC0415
 
     async def ask() -> dict[str, Any]:
-        return told_in(await _ask(options, "GET", gateway_uri(options) + "/hierarchy"))
+        return told_in(await ask_once(options, "GET", gateway_uri(options) + "/hierarchy"))
 
-    return _show(options, ask, lambda told: DrawnHierarchy(told).as_text(), lambda told: told)
+    return show(options, ask, lambda told: DrawnHierarchy(told).as_text(), lambda told: told)
 
 
 def clients(options: argparse.Namespace) -> int:
@@ -92,7 +92,7 @@ def clients(options: argparse.Namespace) -> int:
 
     async def one() -> dict[str, Any]:
         uri = f"{gateway_uri(options)}/clients?{form.query('id', options.id)}"
-        told: dict[str, Any] = json.loads(good(await _ask(options, "GET", uri)))
+        told: dict[str, Any] = json.loads(good(await ask_once(options, "GET", uri)))
         return told
 
     async def everyone() -> list[dict[str, Any]]:
@@ -107,15 +107,15 @@ def clients(options: argparse.Namespace) -> int:
                 after = found[-1]["id"]
 
     if options.id is not None:
-        return _show(options, one, form.as_text, lambda told: told)
-    return _show(options, everyone, form.as_table, lambda told: told)
+        return show(options, one, form.as_text, lambda told: told)
+    return show(options, everyone, form.as_table, lambda told: told)
 
 
 def _kick(options: argparse.Namespace, query: str) -> int:
     with_own_key(options)
     forget = "&forget=1" if options.forget else ""
     uri = f"{gateway_uri(options)}/clients?{query}{forget}"
-    told = json.loads(good(run(_ask(options, "POST", uri), options)))
+    told = json.loads(good(run(ask_once(options, "POST", uri), options)))
     if options.json:
         print_json({"id": options.kick, **told})
     if not told["was_connected"] and not told["is_forgotten"]:
@@ -135,13 +135,13 @@ def members(options: argparse.Namespace) -> int:
         with_own_key(options)
     uri = f"{gateway_uri(options)}/members"
     if gone is None:
-        found = list(form.read(json.loads(good(run(_ask(options, "GET", uri), options)))))
+        found = list(form.read(json.loads(good(run(ask_once(options, "GET", uri), options)))))
         if options.json:
             print_json([one.as_json() for one in found])
         else:
             sys.stdout.write(form.as_table(found) + "\n")
         return 0
-    good(run(_ask(options, "DELETE", f"{uri}?id={quote(gone, '')}"), options))
+    good(run(ask_once(options, "DELETE", f"{uri}?id={quote(gone, '')}"), options))
     if options.json:
         print_json({"forgotten": gone})
     else:
@@ -197,7 +197,7 @@ def _remove_endpoint(options: argparse.Namespace, query: str) -> int:
         if len(found) != 1:
             raise FailedError(f"{' '.join(options.criteria)}: {len(found)} endpoints, not one")
         uri = gateway_uri(options) + found[0].href
-        answer = await _ask(options, "DELETE", uri)
+        answer = await ask_once(options, "DELETE", uri)
         if answer.code == _UNAUTHORIZED:
             raise FailedError(f"{uri}: {answer.code} removing needs --psk-file")
         good(answer)
@@ -237,7 +237,7 @@ def sensors(options: argparse.Namespace) -> int:
         with_own_key(options)
     uri = f"{gateway_uri(options)}/sensors"
     if options.action == "list":
-        answer = run(_ask(options, "GET", uri, accept=_JSON), options)
+        answer = run(ask_once(options, "GET", uri, accept=_JSON), options)
         told = json.loads(good(answer))["sensors"]
         if options.json:
             print_json(told)
@@ -246,9 +246,9 @@ def sensors(options: argparse.Namespace) -> int:
         return 0
     if options.action == "add":
         body = json.dumps(form.table(options.what)).encode()
-        asking = _ask(options, "POST", uri, payload=body, content_format=_JSON)
+        asking = ask_once(options, "POST", uri, payload=body, content_format=_JSON)
     else:
-        asking = _ask(options, "DELETE", gateway_uri(options) + form.path(options.what))
+        asking = ask_once(options, "DELETE", gateway_uri(options) + form.path(options.what))
     answer = run(asking, options)
     if (why := form.WHY.get(answer.code)) is not None:
         raise FailedError(f"{uri}: {answer.code} {why}")
@@ -293,7 +293,7 @@ def drain(options: argparse.Namespace) -> int:
 # -- showing ---------------------------------------------------------------------------------------
 
 
-def _show(
+def show(
     options: argparse.Namespace,
     ask: Callable[[], Coroutine[Any, Any, T]],
     as_text: Callable[[T], str],
@@ -331,7 +331,8 @@ def run(asking: Coroutine[Any, Any, T], options: argparse.Namespace) -> T:
         raise FailedError(str(error)) from error
 
 
-async def _ask(options: argparse.Namespace, method: str, uri: str, **more: Any) -> Response:
+async def ask_once(options: argparse.Namespace, method: str, uri: str, **more: Any) -> Response:
+    """Ask a gateway one thing, by a client of its own."""
     async with client_for(options, uri) as asker:
         return await asker.request(method, uri, timeout_s=options.timeout, **more)
 

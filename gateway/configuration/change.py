@@ -54,7 +54,7 @@ def _differences(prefix: str, one: Any, other: Any) -> list[str]:
         mine, theirs = getattr(one, spec.name), getattr(other, spec.name)
         if mine == theirs:
             continue
-        if dataclasses.is_dataclass(mine):
+        if dataclasses.is_dataclass(mine) and dataclasses.is_dataclass(theirs):
             found += _differences(f"{prefix}{spec.name}.", mine, theirs)
         else:
             found.append(f"{prefix}{spec.name}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dtls import private_file
+from gateway.alerting.section import AlertsSection
 from gateway.broker.limits import Limits
 from gateway.configuration.listener_sections import CoapSection, MqttSection
 from gateway.enrolment.section import KeysSection
@@ -310,6 +311,7 @@ class GatewaySettings:
     console: ConsoleSection = field(default_factory=ConsoleSection)
     keys: KeysSection = field(default_factory=KeysSection)
     home_assistant: HomeAssistantSection = field(default_factory=HomeAssistantSection)
+    alerts: AlertsSection = field(default_factory=AlertsSection)
     sensors: list[dict[str, Any]] = field(
         default_factory=list, metadata={FILES: {"series": ".csv"}}
     )

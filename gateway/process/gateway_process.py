@@ -43,8 +43,18 @@ from gateway.members.membership import Members
 from gateway.members.roll import MemberRoll
 from gateway.members.watch import MemberWatch
 from gateway.policy.origins import OriginRules
-from gateway.process import arrivals, coap_part, reloading, state, store_limits, tree_mode
+from gateway.process import (
+    alerts_part,
+    arrivals,
+    coap_part,
+    reloading,
+    state,
+    store_limits,
+    tree_mode,
+)
 from gateway.process.access_in_use import AccessInUse, Faces
+from gateway.process.alert_sources import AlertSources, FleetAround
+from gateway.process.alert_watch import AlertWatch
 from gateway.process.attachment import Attachment
 from gateway.process.client_log import ClientLog
 from gateway.process.console_part import ConsolePart
@@ -62,6 +72,7 @@ from gateway.state_folder.copied_card import CopiedCard
 from gateway.state_folder.identity import capability
 from gateway.state_folder.life import Renewals
 from gateway.status.edge import GatewayEdge
+from gateway.steady_clock import steady_clock
 from gateway.watched_tasks import WatchedTasks
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.members.member import MemberRecord
@@ -171,6 +182,7 @@ class GatewayProcess:
         self._coap = await self._start_coap(files)
         sampler, site = self._readings.sampler, self._site
         edge = GatewayEdge(sampler, self._coap, site.registry, self._expiry, site.query_counts)
+        alerts = self._prepare_alerts(edge)
         self._status = GatewayStatus(
             own=own,
             epoch=epoch,
@@ -186,6 +198,7 @@ class GatewayProcess:
             edge=edge,
             watched=self.watched,
             backups=self._backups,
+            alerts=alerts,
         )
         await self._console.start(self._settings, files, core, self._node, self._routed, edge)
         self._stack.push_async_callback(self._console.stop)
@@ -194,6 +207,9 @@ class GatewayProcess:
         self._members.publish(self._node, self._record())
         self._start_readings()
         self._say_status()
+        if alerts is not None:
+            alerts.start()
+            self._stack.push_async_callback(alerts.stop)
         self._tell_listeners(own.state_dir)
         # Not before: a start that fails has one line alone.
         self._expiry.follow(self._access.files.expiring)
@@ -226,6 +242,19 @@ class GatewayProcess:
         place = lambda: self._settings.gateway.place  # noqa: E731  # it may move
         self._saying = publishing.begin(parts, own, self._backups, place, self._accept)
         self._stack.push_async_callback(self._saying.stop)
+
+    def _prepare_alerts(self, edge: GatewayEdge) -> AlertWatch | None:
+        sources = AlertSources(
+            own=lambda: self._settings.gateway,  # it may move
+            node=self._node,
+            core=self._broker.core,
+            around=FleetAround(self._settings.gateway.id, self._members.known),
+            attachment=self._attachment,
+            edge=edge,
+            watched=self.watched,
+            steady_s=steady_clock(),
+        )
+        return alerts_part.prepare(self._settings, sources, self._accept, self._site)
 
     def _make_node(self, key: bytes, log: MessageLog, tls: LinkTls | None) -> TreeNode:
         own, tree, limits = self._settings.gateway, self._settings.tree, self._settings.limits

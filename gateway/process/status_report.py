@@ -16,6 +16,7 @@ from gateway.event_log.failures import ALL
 from gateway.links.groups_part import GroupsPart
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
+from gateway.process.alert_watch import AlertWatch
 from gateway.process.attachment import Attachment
 from gateway.process.drain import Drain
 from gateway.status.edge import GatewayEdge
@@ -46,6 +47,7 @@ class GatewayStatus:
         edge: sensors, CoAP and certificates.
         watched: what runs beside.
         backups: how it stands with backups by a timer.
+        alerts: what is wrong; None where nobody looks.
         started_s: wall-clock time of its start.
 
     """
@@ -64,6 +66,7 @@ class GatewayStatus:
     edge: GatewayEdge
     watched: WatchedTasks
     backups: BackupFiles
+    alerts: AlertWatch | None = None
     started_s: float = field(default_factory=time.time)
 
     def as_json(self) -> dict[str, Any]:
@@ -90,6 +93,7 @@ class GatewayStatus:
             "disk": {"failure": self.node.log.failure, "free_bytes": self._free_bytes()},
             "failing": dict(self.watched.failing),
             "set_aside": dict(ALL),
+            "alerts": None if self.alerts is None else self.alerts.summary(),
             "refused_links": self.node.admission.status(),
             "hierarchy": self._hierarchy(),
             "routed": None if self.routed is None else self.routed.status(),

@@ -7,6 +7,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
+from alerts.thresholds import ENDING_DAYS, HOT_CEL
 from gateway.backups import standing
 from gateway.backups.standing import BackupStanding
 from gateway.printable import printable
@@ -15,10 +16,6 @@ from light_dataclasses import dataclass
 
 LITTLE_BYTES = 64_000_000
 """With less room on its disk a gateway soon refuses messages."""
-ENDING_DAYS = 30
-"""A certificate that ends within these is to be renewed."""
-HOT_C = 80.0
-"""A Pi slows down from here on."""
 UNDER_VOLTAGE_NOW, THROTTLED_NOW, UNDER_VOLTAGE_SINCE = 1 << 0, 1 << 2, 1 << 16
 """Bits of the firmware's ``get_throttled``."""
 
@@ -112,7 +109,7 @@ def _of_the_machine(examined: Examined) -> Iterator[Symptom]:
     elif bits is not None and bits & UNDER_VOLTAGE_SINCE:
         what = "the supply's voltage has been too low since the boot"
         yield Symptom(Weight.LOOK, "power", what, "take a better supply and a shorter cable")
-    if (bits is not None and bits & THROTTLED_NOW) or (hot_c is not None and hot_c >= HOT_C):
+    if (bits is not None and bits & THROTTLED_NOW) or (hot_c is not None and hot_c >= HOT_CEL):
         degrees = "" if hot_c is None else f" at {hot_c:.0f} °C"
         yield Symptom(Weight.LOOK, "power", f"the processor is slowed down{degrees}", "cool it")
     if examined.reboot_for is not None:

@@ -40,6 +40,7 @@ def as_text(status: Mapping[str, Any]) -> str:
         *_disk(status.get("disk", {})),
         *_backup(status.get("backup") or {}),
         *_failing(status),
+        *_alerts(status.get("alerts") or {}),
         *(_broker(status["broker"]) if "broker" in status else ()),
         *(_routed(routed) if (routed := status.get("routed")) else ()),
         *_edge(status),
@@ -84,6 +85,19 @@ def _failing(status: Mapping[str, Any]) -> list[str]:
         counts = sorted(set_aside.items(), key=lambda pair: -pair[1])
         told = ", ".join(f"{what} {count}" for what, count in counts[:MOST_TOLD])
         lines.append(f"set aside after a failure: {told}")
+    return lines
+
+
+def _alerts(alerts: Mapping[str, Any]) -> list[str]:
+    lines = []
+    if standing := alerts.get("standing"):
+        lines.append(f"alerts: {standing}, {alerts['critical']} critical (`hedgerow alerts`)")
+    for way, one in alerts.get("ways", {}).items():
+        if one["trouble"] or one["dropped"]:
+            trouble = f": {one['trouble']}" if one["trouble"] else ""
+            lines.append(
+                f"alerts by {way}: {one['waiting']} wait, {one['dropped']} dropped{trouble}"
+            )
     return lines
 
 

@@ -303,7 +303,8 @@ class _Reader:
             if not isinstance(value, list):
                 raise ConfigError(where, f"{value!r} is not an array")
             (item,) = typing.get_args(hint)
-            return [self._value(item, one, f"{where}[{i}]") for i, one in enumerate(value)]
+            made = [self._value(item, one, f"{where}[{i}]") for i, one in enumerate(value)]
+            return [one for one in made if one is not None]  # what is wrong with those is noted
         if origin is dict:
             if not isinstance(value, dict):
                 raise ConfigError(where, f"{value!r} is not a table")

@@ -21,7 +21,7 @@ from pages import PROJECT
 
 SOURCES = (
     *("gateway", "tree_handler", "resource_directory", "dtls", "coap_engine", "cloud_ingest"),
-    *("light_dataclasses", "pyproject.toml", "setup.py", "README.md", "LICENSE"),
+    *("alerts", "light_dataclasses", "pyproject.toml", "setup.py", "README.md", "LICENSE"),
 )
 SETUPTOOLS = 77
 

@@ -23,7 +23,7 @@ from aging_ingest import JOB, AgingIngest
 from restored_ingest import KilledError
 from shared_collectors import Member
 
-from cloud_ingest.alert_record import AlertRecord
+from alerts.record import AlertRecord
 from cloud_ingest.fleet import rules, state
 from cloud_ingest.fleet.way_out_thread import WayOutThread
 from cloud_ingest.job.micro_batches import MOMENTS, Ingest, IngestSettings
@@ -176,8 +176,9 @@ class WatchedIngest(AgingIngest):
         """See `IngestWorld`."""
         return IngestSettings(TableStore(str(self.tables)), JOB, rules=RULES, way_out=self.out)
 
-    def take(self, record: AlertRecord) -> None:
+    def take(self, records: Sequence[AlertRecord]) -> None:
         """A way out's: it drops what it has had."""
+        (record,) = records
         self.records.setdefault(record.delivery_id, record)
 
     def clock_of(self, name: str) -> int:

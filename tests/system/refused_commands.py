@@ -131,6 +131,11 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
         FULL_DISK: "--folder disk",
         WRONG_VALUE: "--folder fleet --seconds 4",
     },
+    "alerts": {
+        **_LISTED,
+        REFUSED: f"test --host {_CLEAR}",
+        WRONG_VALUE: f"silence rule=hot --for soon {_OWN}",
+    },
     "clients": {**_ASKS, REFUSED: f"{_CLEAR} --kick meter"},
     "get": _NAMED,
     "put": {kind: f"{words} 1" for kind, words in _NAMED.items()},

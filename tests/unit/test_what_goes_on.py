@@ -13,7 +13,15 @@ from functools import cache
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
-PACKAGES = ("gateway", "cloud_ingest", "dtls", "coap_engine", "resource_directory", "tree_handler")
+PACKAGES = (
+    "gateway",
+    "cloud_ingest",
+    "dtls",
+    "coap_engine",
+    "resource_directory",
+    "tree_handler",
+    "alerts",
+)
 BEGINS = frozenset(
     ("create_task", "ensure_future", "call_later", "call_at", "TaskGroup", "run_in_executor")
 )

@@ -44,6 +44,11 @@ _NOTIFICATIONS: Final = "$SYS/broker/connection/"
 WILL_LEFT_OUT: Final = "will of a bridge's own state left out"
 
 
+def refused_for(reason: int) -> str:
+    """Return what is counted of a client that was refused for a reason."""
+    return f"connection refused ({ReasonCode(reason).name.lower()})"
+
+
 class Admission:
     """Lets clients in.
 
@@ -84,7 +89,7 @@ class Admission:
     def refuse(self, peer: Peer, reason: int, why: str, client: Client | None = None) -> None:
         """Answer a CONNECT with a failure, where the version has a code for it, and close."""
         channel = peer.channel
-        kind = f"connection refused ({ReasonCode(reason).name.lower()})"
+        kind = refused_for(reason)
         who = channel.address if client is None else client.introduced()
         self._refusals.count(kind, f"{who}: {why}")
         answer = refusal(reason, channel.version)

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from watched_fleet import WatchedFleet
 
-from cloud_ingest import alert_record
-from cloud_ingest.alert_record import AlertRecord, AlertRecordError
+from alerts import record as alert_record
+from alerts.record import AlertRecord, AlertRecordError
 from cloud_ingest.fleet.alerts import AlertBook
 from cloud_ingest.fleet.outgoing import (
     MAX_PENDING_A_GATEWAY,
@@ -54,7 +54,8 @@ class Told:
         self.records: list[AlertRecord] = []
         self.refuses = False
 
-    def take(self, record: AlertRecord) -> None:
+    def take(self, records: Sequence[AlertRecord]) -> None:
+        (record,) = records
         if self.refuses:
             raise OSError("no network")
         self.records.append(record)
@@ -132,11 +133,11 @@ def test_a_kill_at_any_moment_loses_no_change_and_a_copy_is_known_by_its_id(
     class Killed(BaseException):
         """As a kill is: nobody catches it."""
 
-    def taken(self: Told, record: AlertRecord) -> None:
+    def taken(self: Told, records: Sequence[AlertRecord]) -> None:
         left[0] -= 1
         if left[0] == 0:
             raise Killed
-        take(self, record)
+        take(self, records)
         left[0] -= 1
         if left[0] == 0:
             raise Killed
@@ -184,10 +185,10 @@ class Hanging(Told):
         super().__init__()
         self.asked, self.may_answer = threading.Event(), threading.Event()
 
-    def take(self, record: AlertRecord) -> None:
+    def take(self, records: Sequence[AlertRecord]) -> None:
         self.asked.set()
         self.may_answer.wait()
-        super().take(record)
+        super().take(records)
 
 
 def test_a_way_out_that_hangs_holds_up_no_table_and_gets_each_change_once_it_answers(

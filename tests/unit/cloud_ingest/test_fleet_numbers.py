@@ -9,7 +9,7 @@ import random
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cloud_ingest.fleet.gateway_state import Wear
+from alerts.wear import Wear
 from cloud_ingest.fleet.latency import most_ms, percentile_ms
 from cloud_ingest.fleet.listening import MAX_STRETCHES, Listening
 from cloud_ingest.fleet.numbers import MAX_HOLES, Numbering

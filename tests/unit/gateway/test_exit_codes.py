@@ -15,7 +15,14 @@ PROJECT = Path(__file__).parents[3]
 OWNER = PROJECT / "gateway" / "exit_codes.py"
 SOURCES = sorted(
     path
-    for package in ("gateway", "cloud_ingest", "tree_handler", "resource_directory", "dtls")
+    for package in (
+        "gateway",
+        "cloud_ingest",
+        "tree_handler",
+        "resource_directory",
+        "dtls",
+        "alerts",
+    )
     for path in (PROJECT / package).rglob("*.py")
     if path != OWNER
 )

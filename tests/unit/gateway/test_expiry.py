@@ -14,7 +14,8 @@ from fleet_gateway import FleetGateway
 from loop_clock import Clock
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.certificates.expiry import DAY_S, WARNING_DAYS, Expiring, ExpiryWatch, read
+from alerts.thresholds import ENDING_DAYS
+from gateway.certificates.expiry import DAY_S, Expiring, ExpiryWatch, read
 from gateway.credentials.certificate_files import TlsFileError
 from gateway.status.text import as_text
 from gateway.tls.context import ClientCertificate, TlsFiles
@@ -61,7 +62,7 @@ def test_a_month_before_its_end_a_certificate_is_warned_of_each_day_until_it_is_
 ) -> None:
     clock = Clock()
     watch = ExpiryWatch(clock, clock.time)
-    soon = Expiring("certificate_file", 1, "gw-a", (WARNING_DAYS + 1.5) * DAY_S)
+    soon = Expiring("certificate_file", 1, "gw-a", (ENDING_DAYS + 1.5) * DAY_S)
     far = Expiring("client_ca_file", 1, "fleet", 1_000 * DAY_S)
     watch.follow([far, soon])
     clock.pass_s(DAY_S)

@@ -9,9 +9,15 @@ since 1970.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal, Protocol
 
 import msgspec
+
+
+class RecordsRefusedError(ValueError):
+    """A way out will never take these records, however often it is asked; the message says why."""
+
 
 Change = Literal["raised", "reminded", "cleared"]
 
@@ -30,6 +36,7 @@ class AlertRecord(msgspec.Struct, frozen=True, kw_only=True):
         rule: the kind of the alert, as ``silent``.
         gateway: about whom; ``""`` for the ingest itself.
         part: of it: a sensor, or a collector's spool; ``""`` for all of it.
+        site: where that gateway stands, as ``DOMAIN/GROUP``; ``""`` where nobody said.
         severity: ``critical`` or ``warning``.
         since_us: since when it is open.
         at_us: when the change happened.
@@ -45,6 +52,7 @@ class AlertRecord(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     gateway: str
     part: str
+    site: str = ""
     severity: str
     since_us: int
     at_us: int
@@ -71,15 +79,19 @@ class AlertRecord(msgspec.Struct, frozen=True, kw_only=True):
 class WayOut(Protocol):
     """Takes alerts out of the house.
 
-    It is called from a thread of its own (`fleet.way_out_thread`): who raises alerts does not wait
-    for it. While it takes one record no other one is handed over.
+    It is called from a thread of its own: who raises alerts does not wait for it. While it takes
+    records no others are handed over.
     """
 
-    def take(self, record: AlertRecord) -> None:
-        """Take a record over; one that it has had, by `AlertRecord.delivery_id`, it drops.
+    def take(self, records: Sequence[AlertRecord]) -> None:
+        """Take records over, all or none; one that it has had, by `delivery_id`, it drops.
+
+        Args:
+            records: at least one, in order, all of one site.
 
         Raises:
-            OSError: it can't take it now; this one and all later ones come again.
+            OSError: it can't take them now; these and all later ones come again.
+            RecordsRefusedError: it will never take these.
 
         """
 

@@ -1,0 +1,124 @@
+"""Which records a way out gets next, and when: in order, in batches of a site, for a day. Pure.
+
+A way out gets each record at least once. It may get one again after a kill, and knows it by its
+`AlertRecord.delivery_id`. One that fails is left alone for a while that grows, and everything
+stays in its order meanwhile; the other ways go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from alerts.record import AlertRecord
+from alerts.state import WaitingRecord, WayState
+
+MAX_WAITING: Final = 500
+"""Records that wait for one way out."""
+MAX_BATCH: Final = 50
+KEPT_S: Final = 86_400.0
+"""A record that no try has delivered for so long is dropped, and counted."""
+FIRST_PAUSE_S: Final = 10.0
+LONGEST_PAUSE_S: Final = 900.0
+MAX_TROUBLE: Final = 200
+"""Characters of what is told of a failure."""
+
+
+class WayQueue:
+    """What waits for one way out.
+
+    Args:
+        state: what is remembered; it is changed in place.
+        gather_s: the first record waits so long for others of its site.
+
+    """
+
+    def __init__(self, state: WayState, gather_s: float) -> None:
+        self._state = state
+        self._gather_s = gather_s
+        self._pause_s = 0.0
+        """Until it is tried again."""
+        self._next_pause_s = FIRST_PAUSE_S
+
+    @property
+    def state(self) -> WayState:
+        """What is remembered."""
+        return self._state
+
+    def add(self, records: Iterable[AlertRecord]) -> None:
+        """Let records wait."""
+        self._state.waiting += [WaitingRecord(one) for one in records]
+        self._bound()
+
+    def pass_time(self, passed_s: float) -> bool:
+        """Let time pass; return whether something was dropped since it has waited for too long."""
+        self._pause_s = max(0.0, self._pause_s - passed_s)
+        for one in self._state.waiting:
+            one.waited_s += passed_s
+        kept = [one for one in self._state.waiting if one.waited_s < KEPT_S]
+        dropped = len(self._state.waiting) - len(kept)
+        self._state.waiting = kept
+        self._state.dropped += dropped
+        return dropped > 0
+
+    def due(self) -> tuple[AlertRecord, ...]:
+        """Return the records of one site to hand over now, in order; none if it is too early."""
+        waiting = self._state.waiting
+        if not waiting or self._pause_s > 0 or waiting[0].waited_s < self._gather_s:
+            return ()
+        site = waiting[0].record.site
+        of_site = [one.record for one in waiting if one.record.site == site]
+        return tuple(of_site[:MAX_BATCH])
+
+    def taken(self, records: Iterable[AlertRecord]) -> None:
+        """Note that the way out has taken records."""
+        gone = {one.delivery_id for one in records}
+        self._state.waiting = [
+            one for one in self._state.waiting if one.record.delivery_id not in gone
+        ]
+        self._state.delivered += len(gone)
+        self._state.trouble = ""
+        self._pause_s, self._next_pause_s = 0.0, FIRST_PAUSE_S
+
+    def failed(self, why: str) -> None:
+        """Note that it did not take what it was given."""
+        self._state.trouble = why[:MAX_TROUBLE]
+        self._pause_s = self._next_pause_s
+        self._next_pause_s = min(LONGEST_PAUSE_S, 2 * self._next_pause_s)
+
+    def refused(self, records: Iterable[AlertRecord], why: str) -> None:
+        """Note that the way out will never take records."""
+        before = self._state.delivered
+        self.taken(records)
+        self._state.dropped += self._state.delivered - before
+        self._state.delivered = before
+        self._state.trouble = why[:MAX_TROUBLE]
+
+    def _bound(self) -> None:
+        """Drop what is needed least: reminders, then alerts that are over, then the oldest."""
+        excess = len(self._state.waiting) - MAX_WAITING
+        if excess <= 0:
+            return
+        over = {one.record.alert for one in self._state.waiting if one.record.change == "cleared"}
+        raised = {one.record.alert for one in self._state.waiting if one.record.change == "raised"}
+        unseen = over & raised
+        """Nobody was told of them, and they are over."""
+        order = sorted(
+            range(len(self._state.waiting)),
+            key=lambda i: (_worth(self._state.waiting[i].record, unseen), i),
+        )
+        gone = set(order[:excess])
+        # Of what is told as raised the end is told too, so both go or none.
+        pairs = {self._state.waiting[i].record.alert for i in gone} & unseen
+        self._state.waiting = [
+            one
+            for i, one in enumerate(self._state.waiting)
+            if i not in gone and one.record.alert not in pairs
+        ]
+        self._state.dropped += MAX_WAITING + excess - len(self._state.waiting)
+
+
+def _worth(record: AlertRecord, unseen: set[str]) -> int:
+    if record.change == "reminded":
+        return 0
+    return 1 if record.alert in unseen else 2 + (record.severity == "critical")

@@ -1,0 +1,64 @@
+"""What holds for the alerts of one rule, and where they go. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from alerts.matcher import AlertMatcher
+from alerts.record import AlertRecord
+from light_dataclasses import dataclass
+
+AlertSeverity = Literal["critical", "warning"]
+SEVERITIES: Final[tuple[AlertSeverity, ...]] = ("critical", "warning")
+"""The worst first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleTerms:
+    """When something wrong becomes an alert, and when that is over.
+
+    Attributes:
+        severity: how bad it is.
+        after_s: it has to be wrong for so long.
+        clears_after_s: and well for so long.
+        what_to_do: the first step, and the page that says more.
+        hides: nothing else is told of the same gateway, and of those below it in the tree, while
+            such an alert stands or is about to.
+
+    """
+
+    severity: AlertSeverity
+    after_s: float
+    clears_after_s: float
+    what_to_do: str
+    hides: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRoute:
+    """Which alerts go which ways.
+
+    Attributes:
+        matcher: which.
+        ways: their names.
+
+    """
+
+    matcher: AlertMatcher
+    ways: tuple[str, ...]
+
+
+def ways_of(record: AlertRecord, routes: Sequence[AlertRoute], ways: Sequence[str]) -> list[str]:
+    """Return on which ways a record leaves.
+
+    Args:
+        record: it.
+        routes: each that matches counts; without any route all alerts go all ways.
+        ways: that there are.
+
+    """
+    if not routes:
+        return list(ways)
+    meant = {way for one in routes if one.matcher.matches(record) for way in one.ways}
+    return [way for way in ways if way in meant]

@@ -1,0 +1,208 @@
+"""All that a gateway knows of alerts, without I/O: what is wrong, who was told, what people said.
+
+It ties the judge, the desk and what waits for each way out together over one state, so that who
+keeps it (`state.encode`) keeps all of it at one moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from alerts.desk import AlertDesk, LookTime, trial
+from alerts.matcher import AlertMatcher
+from alerts.outgoing import WayQueue
+from alerts.record import AlertRecord
+from alerts.state import AlertSilence, AlertState, OpenAlert, WayState
+from alerts.terms import ways_of
+from gateway.alerting.judging import GatewayJudge, SeenByGateway
+from gateway.alerting.plan import AlertPlan
+
+MAX_TOLD: Final = 20
+"""Alerts in the message on the gateway's topic."""
+_LONGEST_STEP_S: Final = 60.0
+"""A machine that slept, or a loop that was kept, saw nothing meanwhile."""
+
+
+class GatewayAlerts:
+    """The alerts of one gateway.
+
+    Args:
+        plan: what it goes by.
+        state: what is remembered; it is changed in place.
+        steady_s: now, by a clock that nobody sets.
+
+    Attributes:
+        state: likewise.
+        told: what the last look had to tell.
+
+    """
+
+    def __init__(self, plan: AlertPlan, state: AlertState, steady_s: float) -> None:
+        self.state = state
+        self.told: list[AlertRecord] = []
+        self._plan = plan
+        self._judge = GatewayJudge(plan.limits)
+        self._desk = AlertDesk(state, plan.terms, plan.remind_s)
+        state.ways = {way: state.ways.get(way, WayState()) for way in plan.ways}
+        self._queues = {way: WayQueue(one, plan.gather_s) for way, one in state.ways.items()}
+        self._routes = plan.routes
+        self._steady_s = steady_s
+        self._wall_us = 0
+
+    # -- as time passes --------------------------------------------------------------------------
+
+    def look(self, seen: SeenByGateway, wall_us: int, steady_s: float) -> bool:
+        """Take what was seen; return whether there is something to be kept.
+
+        Args:
+            seen: it.
+            wall_us: now, microseconds since 1970, by a clock that may jump.
+            steady_s: now, by one that does not.
+
+        """
+        longest_s = max(_LONGEST_STEP_S, 3 * self._plan.look_s)
+        passed_s = min(max(0.0, steady_s - self._steady_s), longest_s)
+        self._steady_s, self._wall_us = steady_s, wall_us
+        before = (len(self.state.cleared), len(self.state.silences), self.state.last_us)
+        dropped = [queue.pass_time(passed_s) for queue in self._queues.values()]
+        self.told = told = self._desk.look(
+            self._judge.look(seen, steady_s), LookTime(wall_us, passed_s)
+        )
+        self._send(told)
+        after = (len(self.state.cleared), len(self.state.silences), self.state.last_us)
+        return bool(self.told) or any(dropped) or before != after
+
+    def due(self) -> list[tuple[str, tuple[AlertRecord, ...]]]:
+        """Return what each way out is to be handed now; ways that get nothing are left out."""
+        found = ((way, queue.due()) for way, queue in self._queues.items())
+        return [(way, records) for way, records in found if records]
+
+    def taken(self, way: str, records: Iterable[AlertRecord]) -> None:
+        """Note that a way out has taken records."""
+        self._queues[way].taken(records)
+
+    def failed(self, way: str, why: str) -> None:
+        """Note that a way out did not take what it was given."""
+        self._queues[way].failed(why)
+
+    def refused(self, way: str, records: Iterable[AlertRecord], why: str) -> None:
+        """Note that a way out will never take records."""
+        self._queues[way].refused(records, why)
+
+    # -- what people do --------------------------------------------------------------------------
+
+    def acknowledge(self, alert_id: str, who: str, note: str) -> OpenAlert:
+        """See `AlertDesk.acknowledge`."""
+        return self._desk.acknowledge(alert_id, who, note, self._wall_us)
+
+    def silence(
+        self, matcher: AlertMatcher, for_s: float, begins_us: int, who: str, note: str
+    ) -> AlertSilence:
+        """See `AlertDesk.silence`."""
+        return self._desk.silence(
+            matcher, for_s, self._wall_us, begins_us=begins_us, who=who, note=note
+        )
+
+    def end_silence(self, number: int) -> None:
+        """See `AlertDesk.end_silence`."""
+        self._desk.end_silence(number)
+
+    def test(self, gateway: str, site: str, ways: Sequence[str]) -> list[str]:
+        """Send a trial alert, and its end, on ways out; return their names.
+
+        Args:
+            gateway: whose.
+            site: where it stands.
+            ways: on which; none for all.
+
+        """
+        self.state.last_us = at_us = max(self._wall_us, self.state.last_us + 1)
+        meant = [way for way in self._queues if not ways or way in ways]
+        for way in meant:
+            self._queues[way].add(trial(gateway, site, at_us))
+        return meant
+
+    # -- what is told of them --------------------------------------------------------------------
+
+    def summary(self) -> dict[str, Any]:
+        """Return what ``/status`` says of them."""
+        standing = self._desk.standing
+        return {
+            "standing": len(standing),
+            "critical": sum(one.raised.severity == "critical" for one in standing),
+            "ways": self._ways(),
+            "left_out": self.state.left_out,
+        }
+
+    def document(self) -> dict[str, Any]:
+        """Return all of them, ready for JSON."""
+        return {
+            "alerts": [self._alert(one) for one in self._desk.standing],
+            "cleared": [msgspec.to_builtins(one) for one in reversed(self.state.cleared)],
+            "silences": [_silence(one) for one in self.state.silences],
+            "ways": self._ways(),
+            "rules": {
+                name: {
+                    "severity": terms.severity,
+                    "after_s": terms.after_s,
+                    "clears_after_s": terms.clears_after_s,
+                    "what_to_do": terms.what_to_do,
+                }
+                for name, terms in self._plan.terms.items()
+            },
+            "left_out": self.state.left_out,
+        }
+
+    def problem(self) -> dict[str, Any]:
+        """Return what is wrong, for a message that is retained."""
+        told = [one.raised for one in self._desk.standing if one.is_told]
+        return {
+            "problem": "ON" if told else "OFF",
+            "count": len(told),
+            "alerts": [
+                {
+                    "alert": one.alert,
+                    "rule": one.rule,
+                    "gateway": one.gateway,
+                    "part": one.part,
+                    "severity": one.severity,
+                    "since_us": one.since_us,
+                    "what_to_do": one.what_to_do,
+                }
+                for one in told[:MAX_TOLD]
+            ],
+        }
+
+    def _send(self, records: Sequence[AlertRecord]) -> None:
+        for record in records:
+            for way in ways_of(record, self._routes, list(self._queues)):
+                self._queues[way].add([record])
+
+    def _ways(self) -> dict[str, Mapping[str, Any]]:
+        return {
+            way: {
+                "waiting": len(one.waiting),
+                "delivered": one.delivered,
+                "dropped": one.dropped,
+                "trouble": one.trouble,
+            }
+            for way, one in self.state.ways.items()
+        }
+
+    def _alert(self, one: OpenAlert) -> dict[str, Any]:
+        silence = self._desk.silence_of(one.raised, self._wall_us)
+        return {
+            **msgspec.to_builtins(one.raised),
+            "is_told": one.is_told,
+            "silence": None if silence is None else silence.number,
+            "reminders": one.reminders,
+            "taken_on": None if one.taken_on is None else msgspec.to_builtins(one.taken_on),
+        }
+
+
+def _silence(one: AlertSilence) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(one)
+    return told | {"matcher": one.matcher.patterns, "left_s": round(one.left_s)}

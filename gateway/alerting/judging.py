@@ -1,0 +1,297 @@
+"""What a gateway makes of what it sees: which of it is wrong, well, or neither. Pure.
+
+What could not be looked at is None in `SeenByGateway`, and is then judged by no rule: an alert
+neither begins nor ends because nobody could look.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any, Final
+
+from alerts import thresholds
+from alerts.desk import AlertLook, AlertSubject, Sighting
+from alerts.wear import Wear
+from gateway.alerting import rules
+from light_dataclasses import dataclass
+
+COUNTED_S: Final = 300.0
+"""What is counted is counted over so long."""
+JUMP_S: Final = 60.0
+"""A wall clock that moved by so much against one that nobody sets has been set."""
+_NEARLY: Final = 0.8
+"""A limit that was near is so until less than this share of what was near is used."""
+_MAX_NAMES: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertLimits:
+    """From where on something is wrong.
+
+    Attributes:
+        free_share: of the disk, at least.
+        hot_cel: the processor's temperature.
+        used_share: of any limit on what all clients share.
+        failed_logins: refused within `COUNTED_S`.
+
+    """
+
+    free_share: float = thresholds.LITTLE_FREE
+    hot_cel: float = thresholds.HOT_CEL
+    used_share: float = 0.9
+    failed_logins: int = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenByGateway:
+    """One look of a gateway at itself, its machine and its neighbours.
+
+    Attributes:
+        gateway: its id.
+        site: its domain and group, as ``DOMAIN/GROUP``.
+        ahead_s: its wall clock less one that nobody sets.
+        free_bytes: of the disk with its state ...
+        total_bytes: ... and of all of that.
+        is_read_only: whether that disk takes nothing any more.
+        written_bytes: to it, since the machine's start.
+        temperature_cel: of the processor.
+        under_voltage: whether the supply is too weak now.
+        is_clock_kept: whether a time service keeps the clock.
+        log_failure: why the log refuses messages; empty if it takes them.
+        certificates: each certificate and list, as ``/status`` has them.
+        limits: what is used, and how much may be, by name.
+        dropped: messages to clients since the start.
+        lost: messages that the log could not read, since the start.
+        failed_logins: passwords, keys and certificates that were refused, since the start.
+        links: to neighbours.
+        dialled: each address, as ``/status`` has it.
+        away: gateways that the tree has lost, and of which this one is to tell.
+        sites: where gateways stand.
+        above: of each gateway, the one above it.
+        failing: parts of the process that do not run, and why.
+        returned: the release that was sent back, and why; None if the last one was not.
+        is_release_known: whether that could be looked at.
+
+    """
+
+    gateway: str
+    site: str
+    ahead_s: float
+    free_bytes: int | None = None
+    total_bytes: int | None = None
+    is_read_only: bool | None = None
+    written_bytes: int | None = None
+    temperature_cel: float | None = None
+    under_voltage: bool | None = None
+    is_clock_kept: bool | None = None
+    log_failure: str = ""
+    certificates: Sequence[Mapping[str, Any]] = ()
+    limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    dropped: int = 0
+    lost: int = 0
+    failed_logins: int = 0
+    links: int = 0
+    dialled: Sequence[Mapping[str, Any]] = ()
+    away: Sequence[str] = ()
+    sites: Mapping[str, str] = field(default_factory=dict)
+    above: Mapping[str, str | None] = field(default_factory=dict)
+    failing: Mapping[str, str] = field(default_factory=dict)
+    returned: tuple[str, str] | None = None
+    is_release_known: bool = False
+
+
+class GatewayJudge:
+    """Holds what a gateway sees against the rules.
+
+    Args:
+        limits: from where on something is wrong.
+
+    """
+
+    def __init__(self, limits: AlertLimits | None = None) -> None:
+        self._limits = limits or AlertLimits()
+        self._wear = Wear()
+        self._ahead_s: float | None = None
+        self._dropped, self._lost, self._logins = _Recent(), _Recent(), _Recent()
+
+    def look(self, seen: SeenByGateway, steady_s: float) -> AlertLook:
+        """Judge what was seen.
+
+        Args:
+            seen: it.
+            steady_s: when, by a clock that nobody sets.
+
+        """
+        verdict = _Verdict(seen)
+        self._machine(verdict, seen, steady_s)
+        self._clock(verdict, seen)
+        _certificates(verdict, seen)
+        self._broker(verdict, seen, steady_s)
+        _neighbours(verdict, seen)
+        _process(verdict, seen)
+        return AlertLook(verdict.judged, verdict.wrong, verdict.unsure, seen.above)
+
+    def _machine(self, verdict: _Verdict, seen: SeenByGateway, steady_s: float) -> None:
+        limits = self._limits
+        if seen.free_bytes is not None and seen.total_bytes:
+            free = seen.free_bytes / seen.total_bytes
+            message = f"{free:.1%} of its disk is free ({seen.free_bytes / 1e6:.0f} MB)"
+            enough = limits.free_share * thresholds.ENOUGH_FREE / thresholds.LITTLE_FREE
+            is_wrong = True if free < limits.free_share else None if free < enough else False
+            verdict.is_wrong(rules.DISK_FULL, is_wrong, message, value=free)
+        if seen.is_read_only is not None:
+            message = "its disk takes nothing any more: it is read-only"
+            verdict.is_wrong(rules.DISK_READ_ONLY, seen.is_read_only, message)
+        if seen.written_bytes is not None:
+            at_us, window_us = round(steady_s * 1e6), round(thresholds.WEAR_WINDOW_S * 1e6)
+            pace = self._wear.look(seen.written_bytes, at_us, window_us)
+            if pace is not None:
+                message = f"{pace / 1e9:.1f} GB are written to its disk in a day at this pace"
+                opens, clears = thresholds.WEARING_BYTES_PER_DAY, thresholds.LASTING_BYTES_PER_DAY
+                is_wrong = True if pace >= opens else None if pace >= clears else False
+                verdict.is_wrong(rules.DISK_WEARING, is_wrong, message, value=pace)
+        if (hot := seen.temperature_cel) is not None:
+            cool = limits.hot_cel - (thresholds.HOT_CEL - thresholds.COOL_CEL)
+            is_wrong = True if hot >= limits.hot_cel else None if hot >= cool else False
+            message = f"its processor has {hot:.0f} degrees Celsius"
+            verdict.is_wrong(rules.HOT, is_wrong, message, value=hot)
+        if seen.under_voltage is not None:
+            message = "its supply is too weak: cards are damaged by this"
+            verdict.is_wrong(rules.UNDER_VOLTAGE, seen.under_voltage, message)
+
+    def _clock(self, verdict: _Verdict, seen: SeenByGateway) -> None:
+        if seen.is_clock_kept is not None:
+            message = "no time service keeps its clock"
+            verdict.is_wrong(rules.CLOCK_NOT_KEPT, not seen.is_clock_kept, message)
+        by_s = 0.0 if self._ahead_s is None else seen.ahead_s - self._ahead_s
+        self._ahead_s = seen.ahead_s
+        way = "forward" if by_s > 0 else "back"
+        message = f"its clock was set {way} by {abs(by_s):.0f} s"
+        verdict.is_wrong(rules.CLOCK_JUMPED, abs(by_s) >= JUMP_S, message, value=by_s)
+
+    def _broker(self, verdict: _Verdict, seen: SeenByGateway, steady_s: float) -> None:
+        message = f"its log takes no messages: {seen.log_failure}"
+        verdict.is_wrong(rules.LOG_REFUSES, bool(seen.log_failure), message)
+        verdict.judge(rules.LIMIT_NEAR)
+        for name, (used, limit) in sorted(seen.limits.items()):
+            share = used / limit if limit > 0 else 0.0
+            near = self._limits.used_share
+            is_wrong = True if share >= near else None if share >= near * _NEARLY else False
+            message = f"{used} of {limit} {name} are used"
+            verdict.is_wrong(rules.LIMIT_NEAR, is_wrong, message, name, share)
+        dropped = self._dropped.count(seen.dropped, steady_s)
+        message = f"{dropped} messages to clients were dropped in {COUNTED_S / 60:.0f} minutes"
+        verdict.is_wrong(rules.MESSAGES_DROPPED, dropped > 0, message, value=dropped)
+        lost = self._lost.count(seen.lost, steady_s)
+        message = f"its log lost {lost} messages to damage of the disk"
+        verdict.is_wrong(rules.MESSAGES_LOST, lost > 0, message, value=lost)
+        logins, many = self._logins.count(seen.failed_logins, steady_s), self._limits.failed_logins
+        message = f"{logins} log-ins were refused in {COUNTED_S / 60:.0f} minutes"
+        is_wrong = True if logins >= many else None if 2 * logins >= many else False
+        verdict.is_wrong(rules.REFUSED_LOGINS, is_wrong, message, value=logins)
+
+
+class _Verdict:
+    """What comes of one look.
+
+    Args:
+        seen: what is looked at.
+
+    """
+
+    def __init__(self, seen: SeenByGateway) -> None:
+        self._seen = seen
+        self.judged: set[str] = set()
+        self.wrong: list[Sighting] = []
+        self.unsure: set[AlertSubject] = set()
+
+    def judge(self, rule: str) -> None:
+        """What is not said to be wrong by this rule is well."""
+        self.judged.add(rule)
+
+    def is_wrong(
+        self,
+        rule: str,
+        is_wrong: bool | None,
+        message: str,
+        part: str = "",
+        value: float | None = None,
+        *,
+        gateway: str = "",
+    ) -> None:
+        """Judge one thing: wrong, well, or None for neither."""
+        self.judge(rule)
+        whose = gateway or self._seen.gateway
+        site = self._seen.sites.get(whose, self._seen.site)
+        if is_wrong:
+            self.wrong.append(Sighting(rule, whose, part, site, message, value))
+        elif is_wrong is None:
+            self.unsure.add((rule, whose, part))
+
+
+class _Recent:
+    """Counts what came of late, of a number that only grows."""
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, int]] = deque([(float("-inf"), 0)])
+
+    def count(self, total: int, now_s: float) -> int:
+        """Return by how much it grew in the last `COUNTED_S`.
+
+        Args:
+            total: what it is now.
+            now_s: when.
+
+        """
+        if total != self._marks[-1][1]:
+            self._marks.append((now_s, total))
+        while len(self._marks) > 1 and self._marks[1][0] <= now_s - COUNTED_S:
+            self._marks.popleft()
+        return max(0, total - self._marks[0][1])
+
+
+def _certificates(verdict: _Verdict, seen: SeenByGateway) -> None:
+    for rule in (rules.CERTIFICATE_ENDING, rules.CERTIFICATE_ENDED):
+        verdict.judge(rule)
+    for one in seen.certificates:
+        days = int(one["days_left"])
+        part = f"{one['field']} {one['number']}"
+        if days < 0:
+            message = f"{one['field']}: that of {one['name']!r} has ended"
+            verdict.is_wrong(rules.CERTIFICATE_ENDED, True, message, part, days)
+        elif days < thresholds.ENDING_DAYS:
+            message = f"{one['field']}: that of {one['name']!r} ends in less than {days + 1} days"
+            verdict.is_wrong(rules.CERTIFICATE_ENDING, True, message, part, days)
+
+
+def _neighbours(verdict: _Verdict, seen: SeenByGateway) -> None:
+    knows_others = len(seen.sites) > 1
+    others = sorted(set(seen.sites) - {seen.gateway})
+    named = ", ".join(others[:_MAX_NAMES]) + (" and more" if len(others) > _MAX_NAMES else "")
+    message = f"it has no link to any gateway, and knows {named}"
+    verdict.is_wrong(rules.NO_LINK, knows_others and not seen.links, message)
+    verdict.judge(rules.NEIGHBOUR_AWAY)
+    for one in seen.dialled if seen.links else ():  # without any link one alert says all
+        if not one["linked"] and one["fails_since_s"] is not None:
+            who = str(one["id"] or "")
+            message = f"no link to {one['address']} ({who or one['source']}): {one['why']}"
+            verdict.is_wrong(rules.NEIGHBOUR_AWAY, True, message, str(one["address"]), gateway=who)
+    if seen.links or not knows_others:  # who is alone has lost all others, and says that alone
+        verdict.judge(rules.GATEWAY_AWAY)
+        for who in seen.away:
+            message = f"the tree has lost {who}"
+            verdict.is_wrong(rules.GATEWAY_AWAY, True, message, gateway=who)
+
+
+def _process(verdict: _Verdict, seen: SeenByGateway) -> None:
+    verdict.judge(rules.PART_FAILING)
+    for name, why in sorted(seen.failing.items()):
+        verdict.is_wrong(rules.PART_FAILING, True, f"{name} has failed: {why}", name)
+    if seen.is_release_known:
+        verdict.judge(rules.RELEASE_RETURNED)
+        if seen.returned is not None:
+            release, why = seen.returned
+            message = f"{release} was sent back: {why}"
+            verdict.is_wrong(rules.RELEASE_RETURNED, True, message, release)

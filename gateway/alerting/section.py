@@ -1,0 +1,258 @@
+"""The configuration's section ``[alerts]``: what is an alert, and on which ways it leaves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from alerts import thresholds
+from alerts.matcher import AlertMatcher, MatcherError
+from alerts.terms import AlertRoute
+from gateway.alerting.judging import AlertLimits
+from gateway.alerting.plan import AlertPlan
+from gateway.alerting.rules import RULES
+from gateway.toml import checks
+from gateway.toml.toml_file import Fault, hold
+from light_dataclasses import dataclass
+
+WAYS: Final = ("mail", "webhook", "ntfy", "alertmanager", "syslog")
+"""The ways on which alerts leave, each a section."""
+MOST_S: Final = 31 * 86_400.0
+_TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}(/[A-Za-z0-9_-]{1,64}){0,7}")
+_NTFY_TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ADDRESS = re.compile(r"[^@\s<>,;:\"]{1,64}@[^@\s<>,;:\"]{1,255}")
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSection:
+    """A POST of JSON to ``url``, signed with the key in ``secret_file`` if there is one.
+
+    ``ca_file`` has the authorities of the server's certificate, in place of the system's.
+    """
+
+    url: str
+    secret_file: Path | None = None
+    ca_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        hold(_url_faults("url", self.url))
+
+
+@dataclass(frozen=True, slots=True)
+class MailSection:
+    """Mails to all of ``to``, by the server ``host``.
+
+    With ``tls`` "starttls" the connection is secured before anything is said, with "tls" from the
+    beginning, with "off" never. ``user`` logs in with the password in ``password_file``.
+    """
+
+    host: str
+    sender: str
+    to: list[str]
+    port: int = 587
+    tls: str = checks.chosen("starttls", "starttls", "tls", "off")
+    user: str = ""
+    password_file: Path | None = None
+    ca_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from checks.hosts("host", [self.host])
+        yield from checks.within("port", self.port, 1, checks.MOST_PORT)
+        yield from checks.marked(self)
+        if not self.to:
+            yield Fault("to", "names nobody")
+        for name, values in (("sender", [self.sender]), ("to", self.to)):
+            for value in values:
+                if not _ADDRESS.fullmatch(value):
+                    yield Fault(name, f"{value!r} is no mail address, such as ops@example.org")
+        if bool(self.user) != (self.password_file is not None):
+            missing = "user" if not self.user else "password_file"
+            yield Fault(missing, "is missing: a log-in has both, or neither")
+        if self.user and self.tls == "off" and not checks.is_loopback(self.host):
+            yield Fault("tls", "'off', and the password would pass in the clear")
+
+
+@dataclass(frozen=True, slots=True)
+class NtfySection:
+    """Messages to a topic of an ntfy server, by the token in ``token_file`` if there is one."""
+
+    topic: str
+    url: str = "https://ntfy.sh"
+    token_file: Path | None = None
+    ca_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
+        if not _NTFY_TOPIC.fullmatch(self.topic):
+            yield Fault("topic", f"{self.topic!r} is not 1 to 64 letters, digits, '_' and '-'")
+        yield from _url_faults("url", self.url, with_secret=self.token_file is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class AlertmanagerSection:
+    """A Prometheus Alertmanager at ``url`` (API v2).
+
+    ``user`` logs in with the password in ``password_file``.
+    """
+
+    url: str
+    user: str = ""
+    password_file: Path | None = None
+    ca_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from _url_faults("url", self.url, with_secret=self.password_file is not None)
+        if bool(self.user) != (self.password_file is not None):
+            missing = "user" if not self.user else "password_file"
+            yield Fault(missing, "is missing: a log-in has both, or neither")
+
+
+@dataclass(frozen=True, slots=True)
+class SyslogSection:
+    """Lines to a syslog (RFC 5424): ``to`` is a socket's path, or HOST:PORT for UDP."""
+
+    to: str = "/dev/log"
+
+    def __post_init__(self) -> None:
+        if not self.to.startswith("/"):
+            hold(checks.host_and_port("to", self.to))
+
+
+@dataclass(frozen=True, slots=True)
+class AlertTopicSection:
+    """A retained message of what is wrong, on ``topic`` below the gateway's own topics.
+
+    With ``home_assistant.discovery`` Home Assistant shows it as a problem of the gateway.
+    """
+
+    topic: str = "alerts"
+
+    def __post_init__(self) -> None:
+        if not _TOPIC.fullmatch(self.topic):
+            why = f"{self.topic!r} is not a topic of letters, digits, '_', '-' and '/'"
+            hold([Fault("topic", why)])
+
+
+@dataclass(frozen=True, slots=True)
+class RouteSection:
+    """Alerts that fit to all patterns of ``match`` go all ways of ``to``."""
+
+    to: list[str]
+    match: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
+        for way in self.to:
+            yield from checks.one_of("to", way, WAYS)
+        try:
+            AlertMatcher.of(self.match)
+        except MatcherError as error:
+            yield Fault("match", str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsSection:
+    """Which alerts a gateway raises, and on which ways they leave.
+
+    It looks every ``look_s``. What stands is told again every ``remind_s`` (0: never) until it is
+    acknowledged; the first record waits ``gather_s`` for others of its site. ``off`` names rules
+    that raise nothing, ``after_s`` for how long something has to be wrong, by rule.
+    Without ``routes`` all alerts go all ways.
+    """
+
+    enabled: bool = True
+    look_s: float = checks.ranged(10.0, 0.1, 3_600)
+    gather_s: float = checks.ranged(10.0, 0, 3_600)
+    remind_s: float = checks.ranged(86_400.0, 0, MOST_S)
+    free_share: float = checks.ranged(thresholds.LITTLE_FREE, 0, 0.6)
+    hot_cel: float = checks.ranged(thresholds.HOT_CEL, 0, 200)
+    used_share: float = checks.ranged(0.9, 0.01, 1)
+    failed_logins: int = checks.ranged(20, 1, 1_000_000)
+    off: list[str] = field(default_factory=list)
+    after_s: dict[str, Any] = field(default_factory=dict)
+    routes: list[RouteSection] = field(default_factory=list)
+    mail: MailSection | None = None
+    webhook: WebhookSection | None = None
+    ntfy: NtfySection | None = None
+    alertmanager: AlertmanagerSection | None = None
+    syslog: SyslogSection | None = None
+    mqtt: AlertTopicSection | None = None
+
+    def __post_init__(self) -> None:
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from checks.marked(self)
+        for rule in self.off:
+            yield from checks.one_of("off", rule, tuple(RULES))
+        for rule, seconds in self.after_s.items():
+            yield from checks.one_of("after_s", rule, tuple(RULES))
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+                yield Fault(f"after_s.{rule}", f"{seconds!r} is no number of seconds")
+            else:
+                yield from checks.within(f"after_s.{rule}", seconds, 0, MOST_S)
+        for route in self.routes:
+            for way in route.to:
+                if getattr(self, way) is None:
+                    yield Fault("routes", f"{way!r} has no section [alerts.{way}]")
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The ways that there are."""
+        return tuple(way for way in WAYS if getattr(self, way) is not None)
+
+    @property
+    def plan(self) -> AlertPlan:
+        """What the gateway goes by."""
+        terms = {
+            name: replace(terms, after_s=float(self.after_s.get(name, terms.after_s)))
+            for name, terms in RULES.items()
+            if name not in self.off
+        }
+        limits = AlertLimits(
+            free_share=self.free_share,
+            hot_cel=self.hot_cel,
+            used_share=self.used_share,
+            failed_logins=self.failed_logins,
+        )
+        return AlertPlan(
+            terms=terms,
+            limits=limits,
+            ways=self.ways,
+            routes=tuple(AlertRoute(AlertMatcher.of(r.match), tuple(r.to)) for r in self.routes),
+            look_s=self.look_s,
+            gather_s=self.gather_s,
+            remind_s=self.remind_s,
+        )
+
+
+def _url_faults(where: str, url: str, *, with_secret: bool = False) -> Iterator[Fault]:
+    try:
+        parts = urlsplit(url)
+        host, is_port = parts.hostname, parts.port != 0
+    except ValueError:
+        host, is_port = None, False
+    if not host or not is_port or parts.scheme not in ("http", "https") or not url.isprintable():
+        yield Fault(where, f"{url!r} is not https://HOST[:PORT]/PATH")
+    elif parts.username is not None or parts.password is not None:
+        yield Fault(where, "holds a user or password: a file is to have it")
+    elif with_secret and parts.scheme == "http" and not _is_here(host):
+        yield Fault(where, f"{url!r}: the secret would pass in the clear; https:// is needed")
+
+
+def _is_here(host: str) -> bool:
+    return host == "localhost" or checks.is_loopback(host)

@@ -1,0 +1,127 @@
+"""What is wrong with ``[alerts]`` is named with its field."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway.alerting.rules import RULES
+from gateway.alerting.section import AlertsSection, SyslogSection
+from gateway.configuration import change
+from gateway.configuration.config import GatewaySettings
+from gateway.toml.toml_file import read
+
+PAGE = Path(__file__).parents[3] / "docs/alerts.md"
+BASE = """
+[gateway]
+id = "gw"
+state_dir = "state"
+[tree]
+key_file = "tree.key"
+tls = "off"
+discovery = false
+[mqtt]
+"""
+MAIL = 'mail = {host = "mail.example.org", sender = "gw@example.org", to = ["ops@example.org"]'
+
+
+def faults(tmp_path: Path, lines: str) -> list[str]:
+    for name in ("tree.key", "secret"):
+        (tmp_path / name).write_text("ab" * 32)
+    document = tomllib.loads(f"{BASE}\n[alerts]\n{lines}\n")
+    found = read(document, tmp_path / "gateway.toml", GatewaySettings).faults
+    return [f"{one.where}: {one.why}" for one in found]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ('off = ["hott"]', "alerts.off: 'hott'"),
+        ("after_s = {hot = true}", "alerts.after_s.hot: True is no number of seconds"),
+        ("after_s = {hott = 3}", "alerts.after_s: 'hott'"),
+        ("look_s = 0", "alerts.look_s: 0 is not 0.1 to 3600"),
+        ('webhook = {url = "ftp://x"}', "alerts.webhook.url: 'ftp://x' is not https://"),
+        ('webhook = {url = "https://x:99999/"}', "alerts.webhook.url: 'https://x:99999/'"),
+        ('webhook = {url = "https://a:b@x/"}', "alerts.webhook.url: holds a user or password"),
+        ('webhook = {url = "https://x", secret_file = "none"}', "alerts.webhook.secret_file"),
+        ("webhook = {}", "alerts.webhook.url: missing"),
+        (
+            'ntfy = {topic = "t", url = "http://x", token_file = "secret"}',
+            "alerts.ntfy.url: 'http://x': the secret would pass in the clear",
+        ),
+        ('ntfy = {topic = "a b"}', "alerts.ntfy.topic: 'a b' is not 1 to 64"),
+        (MAIL + ', user = "x"}', "alerts.mail.password_file: is missing"),
+        (MAIL + ', tls = "maybe"}', "alerts.mail.tls: 'maybe'"),
+        (
+            MAIL + ', tls = "off", user = "x", password_file = "secret"}',
+            "alerts.mail.tls: 'off', and the password would pass in the clear",
+        ),
+        (MAIL.replace("ops@example.org", "ops") + "}", "alerts.mail.to: 'ops' is no mail address"),
+        ('syslog = {to = "nowhere"}', "alerts.syslog.to: 'nowhere' is not HOST:PORT"),
+        ('mqtt = {topic = "#"}', "alerts.mqtt.topic: '#' is not a topic"),
+        ('routes = [{to = ["mail"]}]', "alerts.routes: 'mail' has no section [alerts.mail]"),
+        ('routes = [{to = ["pigeon"]}]', "alerts.routes[0].to: 'pigeon'"),
+        ('routes = [{to = [], match = {colour = "red"}}]', "alerts.routes[0].match: 'colour'"),
+        ("mial = {}", "alerts.mial: unknown key, did you mean 'mail'?"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_field(tmp_path: Path, lines: str, told: str) -> None:
+    assert any(one.startswith(told) for one in faults(tmp_path, lines)), faults(tmp_path, lines)
+
+
+def test_a_whole_section_is_read(tmp_path: Path) -> None:
+    lines = f"""
+off = ["hot"]
+after_s = {{disk-full = 5}}
+routes = [{{to = ["mail"], match = {{severity = "critical"}}}}]
+{MAIL}, user = "gw", password_file = "secret"}}
+ntfy = {{topic = "t", url = "http://127.0.0.1:1", token_file = "secret"}}
+syslog = {{to = "/dev/log"}}
+mqtt = {{}}
+"""
+    assert faults(tmp_path, lines) == []
+
+
+def test_without_a_word_all_rules_hold_and_nothing_leaves() -> None:
+    section = AlertsSection()
+    assert section.ways == ()
+    assert section.plan.terms == dict(RULES)
+    assert AlertsSection(off=["hot"], after_s={"disk-full": 5}).plan.terms["disk-full"].after_s == 5
+
+
+def test_what_the_page_says_is_a_configuration_with_and_without_what_is_optional(
+    tmp_path: Path,
+) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    text = "\n".join(blocks).replace("/etc/hedgerow", str(tmp_path))
+    for name in ("mail", "mail-ca.pem", "ntfy", "hook", "alertmanager"):
+        (tmp_path / name).write_text("secret")
+    assert faults(tmp_path, text) == []
+    assert faults(tmp_path, re.sub(r"(?m)^# (?=[a-z_]+ = )", "", text)) == []
+
+
+def test_the_page_has_each_rule_as_it_is() -> None:
+    rows = re.findall(r"(?m)^\| `([a-z-]+)` \| (critical|warning) \|", PAGE.read_text())
+    assert dict(rows) == {name: terms.severity for name, terms in RULES.items()}
+
+
+def test_what_to_do_leads_to_a_heading_that_there_is() -> None:
+    for terms in RULES.values():
+        file, _, anchor = terms.what_to_do.rpartition(" ")[2].partition("#")
+        page = (PAGE.parents[1] / file).read_text()
+        headings = re.findall(r"(?m)^#+ (.*)$", page)
+        assert anchor in {re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def test_a_way_that_comes_or_goes_at_a_reload_takes_a_restart_and_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tree.key").write_text("ab" * 32)
+    before = read(tomllib.loads(BASE), tmp_path / "gateway.toml", GatewaySettings).settings
+    assert before is not None
+    after = replace(before, alerts=AlertsSection(syslog=SyslogSection()))
+    assert change.take_over(before, after)[1] == ["alerts.syslog"]
+    assert change.take_over(after, before)[1] == ["alerts.syslog"]

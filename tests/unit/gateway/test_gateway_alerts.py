@@ -1,0 +1,228 @@
+"""A gateway's alerts as a whole: from what it sees to what waits for each way out, over kills."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from alerts import state as states
+from alerts.desk import AlertNotFoundError
+from alerts.matcher import AlertMatcher
+from alerts.state import AlertState
+from alerts.terms import AlertRoute
+from gateway.alerting import rules
+from gateway.alerting.gateway_alerts import GatewayAlerts
+from gateway.alerting.judging import SeenByGateway
+from gateway.alerting.plan import AlertPlan
+
+PLAN = AlertPlan(ways=("mail", "ntfy"), gather_s=0)
+HOUR_US = 3_600_000_000
+
+
+def well(gateway: str = "gw-a", **seen: Any) -> SeenByGateway:
+    return SeenByGateway(gateway=gateway, site="campus/north", ahead_s=0.0, **seen)
+
+
+class OneGateway:
+    """A gateway whose process may be killed, and ways out that remember what they had."""
+
+    def __init__(self, plan: AlertPlan = PLAN) -> None:
+        self.plan = plan
+        self.steady_s = 0.0
+        self.kept = AlertState().encode()
+        self.taken: list[tuple[str, str, str]] = []
+        self.had: set[tuple[str, str]] = set()
+        self.start()
+
+    def start(self) -> None:
+        self.alerts = GatewayAlerts(self.plan, states.decode(self.kept), self.steady_s)
+
+    def look(self, seen: SeenByGateway, passed_s: float = 10.0) -> bool:
+        self.steady_s += passed_s
+        wall_us = HOUR_US + round(self.steady_s * 1e6)
+        is_changed = self.alerts.look(seen, wall_us, self.steady_s)
+        if is_changed:
+            self.kept = self.alerts.state.encode()
+        return is_changed
+
+    def hand_over(self, *, is_noted: bool = True) -> None:
+        while due := self.alerts.due():
+            for way, records in due:
+                for one in records:
+                    if (way, one.delivery_id) not in self.had:
+                        self.had.add((way, one.delivery_id))
+                        self.taken.append((way, one.change, one.rule))
+                if is_noted:
+                    self.alerts.taken(way, records)
+            if not is_noted:
+                return
+        self.kept = self.alerts.state.encode()
+
+
+def test_what_is_wrong_leaves_on_all_ways_and_so_does_its_end() -> None:
+    gateway = OneGateway()
+    for _ in range(3):
+        gateway.look(well(log_failure="No space left on device"))
+        gateway.hand_over()
+    for _ in range(6):
+        gateway.look(well())
+        gateway.hand_over()
+    assert Counter(gateway.taken) == {
+        (way, change, rules.LOG_REFUSES): 1
+        for way in ("mail", "ntfy")
+        for change in ("raised", "cleared")
+    }
+    assert gateway.alerts.summary()["ways"]["mail"]["delivered"] == 2
+
+
+def test_nothing_is_kept_while_nothing_happens() -> None:
+    gateway = OneGateway()
+    assert not any(gateway.look(well()) for _ in range(10))
+
+
+def test_a_way_that_fails_keeps_the_other_from_nothing_and_says_why() -> None:
+    gateway = OneGateway()
+    gateway.look(well(is_read_only=True))
+    gateway.alerts.failed("mail", "connection refused")
+    ((way, records),) = gateway.alerts.due()
+    gateway.alerts.taken(way, records)
+    told = gateway.alerts.summary()["ways"]
+    assert told["mail"] == {
+        "waiting": 1,
+        "delivered": 0,
+        "dropped": 0,
+        "trouble": "connection refused",
+    }
+    assert told["ntfy"]["delivered"] == 1
+    gateway.look(well(is_read_only=True))
+    assert [way for way, _ in gateway.alerts.due()] == ["mail"], "tried again"
+
+
+def test_what_is_refused_for_good_is_dropped_and_told() -> None:
+    gateway = OneGateway()
+    gateway.look(well(is_read_only=True))
+    gateway.alerts.refused("mail", dict(gateway.alerts.due())["mail"], "answers 422")
+    told = gateway.alerts.summary()["ways"]["mail"]
+    assert (told["waiting"], told["dropped"], told["trouble"]) == (0, 1, "answers 422")
+
+
+def test_routes_say_what_goes_where() -> None:
+    critical = AlertRoute(AlertMatcher.of({"severity": "critical"}), ("mail",))
+    gateway = OneGateway(replace(PLAN, routes=(critical,)))
+    gateway.look(well(is_read_only=True, under_voltage=True))
+    gateway.hand_over()
+    assert gateway.taken == [("mail", "raised", rules.DISK_READ_ONLY)]
+
+
+def test_a_way_that_is_configured_no_more_is_owed_nothing() -> None:
+    gateway = OneGateway()
+    gateway.look(well(is_read_only=True))
+    gateway.plan = replace(PLAN, ways=("ntfy",))
+    gateway.start()
+    assert [way for way, _ in gateway.alerts.due()] == ["ntfy"]
+    assert list(gateway.alerts.summary()["ways"]) == ["ntfy"]
+
+
+def test_a_trial_goes_on_the_ways_that_are_named() -> None:
+    gateway = OneGateway()
+    gateway.look(well())
+    assert gateway.alerts.test("gw-a", "campus/north", ["mail"]) == ["mail"]
+    assert gateway.alerts.test("gw-a", "campus/north", []) == ["mail", "ntfy"]
+    gateway.hand_over()
+    assert Counter(gateway.taken) == {
+        ("mail", "raised", "test"): 2,
+        ("mail", "cleared", "test"): 2,
+        ("ntfy", "raised", "test"): 1,
+        ("ntfy", "cleared", "test"): 1,
+    }
+
+
+def test_what_people_did_is_told_and_survives_a_kill() -> None:
+    gateway = OneGateway()
+    gateway.look(well(is_read_only=True))
+    (alert,) = gateway.alerts.document()["alerts"]
+    gateway.alerts.acknowledge(alert["alert"], "key:alice", "on my way")
+    silence = gateway.alerts.silence(AlertMatcher.of({"rule": "h*"}), 60, 0, "key:alice", "")
+    gateway.kept = gateway.alerts.state.encode()
+    gateway.start()
+    told = gateway.alerts.document()
+    assert told["alerts"][0]["taken_on"]["who"] == "key:alice"
+    assert told["silences"][0]["matcher"] == {"rule": "h*"}
+    gateway.alerts.end_silence(silence.number)
+    with pytest.raises(AlertNotFoundError, match="no silence 1"):
+        gateway.alerts.end_silence(silence.number)
+
+
+def test_the_message_on_the_gateways_topic_says_what_is_wrong() -> None:
+    gateway = OneGateway()
+    gateway.look(well())
+    assert gateway.alerts.problem() == {"problem": "OFF", "count": 0, "alerts": []}
+    gateway.look(well(is_read_only=True))
+    told = gateway.alerts.problem()
+    assert (told["problem"], told["count"]) == ("ON", 1)
+    assert told["alerts"][0]["rule"] == rules.DISK_READ_ONLY
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_over_kills_at_any_moment_each_change_arrives_once_on_each_way(seed: int) -> None:
+    draw = random.Random(seed)
+    gateway = OneGateway()
+    causes: list[dict[str, Any]] = [
+        {"is_read_only": True},
+        {"under_voltage": True},
+        {"log_failure": "full"},
+    ]
+    for _ in range(60):
+        wrong = draw.choice([{}, *causes])
+        gateway.look(well(**{"is_read_only": False, "under_voltage": False} | wrong))
+        match draw.randrange(5):
+            case 0:
+                gateway.start()  # killed before anything is handed over
+            case 1:
+                gateway.hand_over(is_noted=False)
+                gateway.start()  # killed before it was noted
+            case _:
+                gateway.hand_over()
+    for _ in range(80):
+        gateway.look(well(is_read_only=False, under_voltage=False))
+        gateway.hand_over()
+    counts = Counter(gateway.taken)
+    assert gateway.alerts.document()["alerts"] == []
+    for (way, change, rule), count in counts.items():
+        assert change in ("raised", "cleared")
+        assert counts[way, "raised", rule] == counts[way, "cleared", rule] == count
+
+
+def test_a_site_of_fifty_that_loses_its_power_is_one_alert_of_a_fleet_of_a_thousand() -> None:
+    sites = {f"gw-{n}": f"campus/site-{n // 50}" for n in range(1_000)}
+    above: dict[str, str | None] = {
+        name: f"gw-{int(name[3:]) // 50 * 50}" if int(name[3:]) % 50 else "gw-0" for name in sites
+    }
+    above["gw-0"] = None
+    reporter = OneGateway(replace(PLAN, ways=("mail",)))
+    dead = [f"gw-{n}" for n in range(500, 550)]
+    seen = well("gw-0", links=3, sites=sites, above=above)
+    for _ in range(30):
+        reporter.look(replace(seen, away=dead))
+        reporter.hand_over()
+    assert reporter.taken == [("mail", "raised", rules.GATEWAY_AWAY)]
+    (alert,) = [one for one in reporter.alerts.document()["alerts"] if one["is_told"]]
+    assert (alert["gateway"], alert["site"]) == ("gw-500", "campus/site-10")
+    back = list(dead)
+    while back:  # they come back one after the other
+        back = back[3:]
+        reporter.look(replace(seen, away=back))
+        reporter.hand_over()
+    for _ in range(10):
+        reporter.look(seen)
+        reporter.hand_over()
+    assert reporter.alerts.document()["alerts"] == []
+    assert reporter.taken[0][1] == "raised"
+    assert (
+        Counter(change for _, change, _ in reporter.taken)["cleared"]
+        == Counter(change for _, change, _ in reporter.taken)["raised"]
+    )
