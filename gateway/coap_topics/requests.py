@@ -18,7 +18,7 @@ from gateway.coap_topics.topics import CoapTopicError, target
 READS: Final = frozenset((codes.GET, codes.FETCH))
 _AGAIN: Final = ((option_numbers.MAX_AGE, encode_uint(1)),)
 
-Answer = Callable[[CoapResponse], None]
+ResponseCallback = Callable[[CoapResponse], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +56,7 @@ class TopicRequests:
         topic: str,
         payload: bytes,
         properties: Mapping[int, Any],
-        answer: Answer,
+        answer: ResponseCallback,
     ) -> None:
         """Have a request answered.
 

@@ -32,7 +32,7 @@ from gateway.links.report import report
 from gateway.links.schedule import LinkTimers
 from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver, NodeSettings
-from gateway.links.wire import Packet, Type
+from gateway.links.wire import LinkPacket, Type
 from gateway.log.commits import Committed
 from gateway.log.message_log import MessageLog
 from gateway.mqtt import Connect
@@ -307,7 +307,7 @@ class TreeNode:
         self._carry_out()
         self.exchange.link_down(link, now)
 
-    def _receive(self, link: Link, packet: Packet) -> None:
+    def _receive(self, link: Link, packet: LinkPacket) -> None:
         now = self._loop.time()
         if packet.type is Type.PUBLISH:
             if packet.topic in self.exchange.topics:

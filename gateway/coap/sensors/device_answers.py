@@ -32,7 +32,7 @@ from gateway.coap.sensors.handler_calls import (
     not_handled,
     refusal,
 )
-from gateway.coap.sensors.link_attributes import DescribedLinks, LinkAttributes
+from gateway.coap.sensors.link_attributes import CheckedLink, DescribedLinks
 from gateway.coap.sensors.roll import SensorRoll
 from gateway.policy.action import READS
 from gateway.sensors.device_resource import GET, ChildResource, DeviceResource, check_described
@@ -329,7 +329,7 @@ class ChildLink(resource.Resource):  # type: ignore[misc]  # aiocoap has no type
         super().__init__()
         self.child = child
         self._attributes = attributes
-        self._link = LinkAttributes(name, partial(check_described, child), self._described)
+        self._link = CheckedLink(name, partial(check_described, child), self._described)
 
     def get_link_description(self) -> dict[str, str | None]:
         """Return the attributes of the link."""
