@@ -13,7 +13,14 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, value_of
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import AskForBody, AskPeer, AtHand, Later, RespondAtHand, WithoutTurn
+from gateway.coap.at_hand import (
+    AskForBody,
+    AskPeer,
+    ImmediateResponder,
+    PendingResponse,
+    RespondAtHand,
+    WithoutTurn,
+)
 from gateway.coap.conditional import Conditional, look_at
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.passed_on import is_passed_on
@@ -92,7 +99,7 @@ class Answers:
         self,
         site: Any,
         access: CoapAccess,
-        at_hand: Sequence[AtHand],
+        at_hand: Sequence[ImmediateResponder],
         remote_of: Callable[[CoapPeer], Any],
         rates: Rates = RENDERING_RATES,
         router: RouteRequest = serve_here,
@@ -272,8 +279,8 @@ class Answers:
 
     def _begin(
         self,
-        later: Later,
-        sources: Sequence[AtHand],
+        later: PendingResponse,
+        sources: Sequence[ImmediateResponder],
         asked: Asked,
         respond: RespondAtHand,
         ask: AskForBody,
@@ -301,7 +308,11 @@ class Answers:
             self._ends[exchange] = end
 
     def _is_observed(
-        self, source: AtHand, asked: Asked, response: CoapResponse, respond: RespondAtHand
+        self,
+        source: ImmediateResponder,
+        asked: Asked,
+        response: CoapResponse,
+        respond: RespondAtHand,
     ) -> bool:
         exchange = asked.exchange
         if not asked.request.observe or not codes.is_success(response.code):
@@ -356,7 +367,7 @@ class Answers:
         return None
 
 
-def _takes_turn(request: CoapRequest, later: Later) -> bool:
+def _takes_turn(request: CoapRequest, later: PendingResponse) -> bool:
     """Whether a request takes a turn among those who write to its resource.
 
     What is passed on takes its turn where it comes to its resource, and waits for it there: a turn

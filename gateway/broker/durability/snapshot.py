@@ -26,7 +26,7 @@ from gateway.broker.durability.saved import (
 )
 from gateway.broker.durability.slices import others, slice_ends_s
 from gateway.broker.outbound.message import Message
-from gateway.broker.retained.owed import Owed
+from gateway.broker.retained.owed import RetainedBacklog
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.backlog import QueuedDelivery
 from gateway.broker.sessions.places import Places
@@ -245,7 +245,7 @@ def _copy(session: Session, record: SessionRecord) -> _Copy:
         [],
         [],
         record.away_us,
-        None if owed is None else Owed(owed.wanted, set(owed.given)),
+        None if owed is None else RetainedBacklog(owed.wanted, set(owed.given)),
     )
     outgoing = session.outgoing
     return _Copy(saved, list(outgoing.inflight.items()), outgoing.backlog.saved())
