@@ -56,7 +56,7 @@ def serve_here(request: CoapRequest) -> CoapRequest | CoapResponse:
 
 
 def is_for_a_proxy(request: CoapRequest) -> bool:
-    """Whether a request is to be passed on (RFC 7252, section 5.7)."""
+    """Return whether a request is to be passed on (RFC 7252, section 5.7)."""
     return any(
         number in (option_numbers.PROXY_URI, option_numbers.PROXY_SCHEME)
         for number, _ in request.route
@@ -368,7 +368,7 @@ class Answers:
 
 
 def _takes_turn(request: CoapRequest, later: PendingResponse) -> bool:
-    """Whether a request takes a turn among those who write to its resource.
+    """Return whether a request takes a turn among those who write to its resource.
 
     What is passed on takes its turn where it comes to its resource, and waits for it there: a turn
     that it had here too would be one that it waits for itself.

@@ -61,7 +61,7 @@ class ImmediateResponder(Protocol):
         """
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """Whether the exchange of a request just answered is told of changes from now on.
+        """Return whether the exchange of a request just answered is told of changes from now on.
 
         Args:
             exchange: to respond to.

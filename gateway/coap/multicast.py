@@ -98,7 +98,7 @@ def _network(address: str, netmask: str) -> _Network:
 
 
 def is_on(link: LinkAddress, source: str) -> bool:
-    """Whether an address is one of a link."""
+    """Return whether an address is one of a link."""
     address = ipaddress.ip_address(source.partition("%")[0])
     return address in link.network or (address.version == 6 and address.is_link_local)
 

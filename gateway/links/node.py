@@ -193,7 +193,7 @@ class TreeNode:
     # -- links ---------------------------------------------------------------------------------
 
     def is_linked(self, peer_id: str) -> bool:
-        """Whether there is a link to this gateway."""
+        """Return whether there is a link to this gateway."""
         return bool(self._links_to(peer_id))
 
     def _links_to(self, peer_id: str) -> list[Link]:

@@ -82,7 +82,7 @@ class Origin:
         self._scope = scope
 
     def leaves(self, topic: str) -> bool:
-        """Whether clients' messages on a topic are for other gateways, too."""
+        """Return whether clients' messages on a topic are for other gateways, too."""
         return self._scope.leaves(topic)
 
     def publish(self, entry: Entry, *, control: bool) -> asyncio.Future[None] | None:

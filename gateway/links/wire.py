@@ -234,7 +234,7 @@ def puback(total: int) -> bytes:
 
 
 def taken(body: bytes) -> int:
-    """How many bytes a PUBACK acknowledges.
+    """Return how many bytes a PUBACK acknowledges.
 
     Raises:
         ProtocolError: torn.

@@ -118,7 +118,7 @@ class SessionsAgain:
         self.estates = EstatesAgain()
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._sessions)
 
     def __iter__(self) -> Iterator[Session]:

@@ -56,7 +56,7 @@ class Follows(Protocol):
         """
 
     def in_reach(self, gateway_id: str) -> bool:
-        """Whether a gateway is in reach."""
+        """Return whether a gateway is in reach."""
 
 
 SCOPES: Final = " ".join(scope.value for scope in LookUpScope)
