@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 
-from dtls.events import Address
+from dtls.events import TransportAddress
 from dtls.session import DtlsSession
 
 
@@ -37,7 +37,7 @@ class PeerAssociation:
     def __init__(
         self,
         number: int,
-        address: Address,
+        address: TransportAddress,
         host: Hashable,
         random: bytes,
         session: DtlsSession,

@@ -29,7 +29,7 @@ from dtls.context import ServerContext
 from dtls.cookies import Cookies
 from dtls.endpoint_limits import DEFAULT_LIMITS, EndpointCounters, EndpointLimits
 from dtls.errors import DtlsRecordError, SessionClosedError
-from dtls.events import Address, Closed, DtlsEvent, Established, Failed, Moved, Received
+from dtls.events import Closed, DtlsEvent, Established, Failed, Moved, Received, TransportAddress
 from dtls.known_hosts import KnownHosts
 from dtls.moved_peers import MovedPeers
 from dtls.records import (
@@ -53,7 +53,7 @@ DOUBT_S: Final = 5.0
 """So long a handshake whose peer has sent an alert may still go on."""
 
 
-def _itself(address: Address) -> Hashable:
+def _itself(address: TransportAddress) -> Hashable:
     return address
 
 
@@ -84,12 +84,12 @@ class Endpoint:
         self._limits = limits
         self._cookies = Cookies(random_bytes)
         self._numbers = itertools.count(1)
-        self._half_open: OrderedDict[Address, PeerAssociation] = OrderedDict()
-        self._established: OrderedDict[Address, PeerAssociation] = OrderedDict()
+        self._half_open: OrderedDict[TransportAddress, PeerAssociation] = OrderedDict()
+        self._established: OrderedDict[TransportAddress, PeerAssociation] = OrderedDict()
         self._by_id: dict[int, PeerAssociation] = {}
         self._known_hosts = KnownHosts()
         self._moved = MovedPeers()
-        self._datagrams: list[tuple[bytes, Address]] = []
+        self._datagrams: list[tuple[bytes, TransportAddress]] = []
         self._events: list[DtlsEvent] = []
         self._due = math.inf
 
@@ -103,7 +103,7 @@ class Endpoint:
         """Established sessions."""
         return len(self._established)
 
-    def receive_datagram(self, datagram: bytes, address: Address, now: float) -> None:
+    def receive_datagram(self, datagram: bytes, address: TransportAddress, now: float) -> None:
         """Take a datagram as it came from the network."""
         records = split_records(datagram)
         if not records:
@@ -207,7 +207,7 @@ class Endpoint:
             for association in list(table.values()):
                 self._drop(association, "the server stops")
 
-    def datagrams_to_send(self) -> list[tuple[bytes, Address]]:
+    def datagrams_to_send(self) -> list[tuple[bytes, TransportAddress]]:
         """Take what is to be sent, with its destination, in order."""
         datagrams, self._datagrams = self._datagrams, []
         return datagrams
@@ -218,7 +218,7 @@ class Endpoint:
         return events
 
     def _client_hello(
-        self, hello: ClientHello, datagram: bytes, address: Address, now: float
+        self, hello: ClientHello, datagram: bytes, address: TransportAddress, now: float
     ) -> None:
         half_open = self._half_open.get(address)
         if half_open is not None and hello.cookie and half_open.random == hello.random:
@@ -279,7 +279,9 @@ class Endpoint:
         """Else its peer would repeat its flights to one who knows nothing of it any more."""
         self._datagrams.append((PLAIN_INTERNAL_ERROR, association.address))
 
-    def _find_moved(self, first: DtlsRecord, datagram: bytes, address: Address, now: float) -> bool:
+    def _find_moved(
+        self, first: DtlsRecord, datagram: bytes, address: TransportAddress, now: float
+    ) -> bool:
         """Give a record to a session whose peer had another port until now, if there is one."""
         sequence, said = sequence_of(datagram), len(self._events)
         for association in self._moved.candidates(first, sequence, self._host_of(address), now):
@@ -294,7 +296,7 @@ class Endpoint:
             return True
         return False
 
-    def _move(self, association: PeerAssociation, address: Address) -> None:
+    def _move(self, association: PeerAssociation, address: TransportAddress) -> None:
         """Let a session be at another address; who is there by our books has lost it."""
         before = association.address
         other = self._established.pop(address, None)

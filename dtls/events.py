@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dtls.identity import PeerIdentity
 
-Address = Hashable
+TransportAddress = Hashable
 """A peer's address; its ``repr`` must name it in full."""
 
 
@@ -15,14 +15,14 @@ class Established(NamedTuple):
     """A peer completed its handshake."""
 
     session_id: int
-    address: Address
+    address: TransportAddress
     identity: PeerIdentity
 
 
 class Failed(NamedTuple):
     """A handshake came to nothing, after its peer had shown that it receives where it is."""
 
-    address: Address
+    address: TransportAddress
     reason: str
 
 
@@ -37,7 +37,7 @@ class Moved(NamedTuple):
     """An established session goes on from another port of its host, as after a NAT forgot it."""
 
     session_id: int
-    address: Address
+    address: TransportAddress
 
 
 class Closed(NamedTuple):

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Final, Literal
 
-VERSION: Final = "0.1.0"
+VERSION: Final = "0.2.0"
 """Of this release; pyproject.toml reads it here, so that no start reads a package's metadata."""
 
 Build = Literal["compiled", "interpreted"]

@@ -17,7 +17,7 @@ from coap_engine.message import CoapPeer
 from coap_engine.option_numbers import REQUEST_ID
 from dtls.keystore import Keystore
 from gateway.coap.access import CoapAccess, Introduction
-from gateway.coap.at_hand import AtHand
+from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.remote.answers import RemoteAnswers
 from gateway.coap.remote.exchange import RemoteExchange
 from gateway.coap.remote.execution import LocalExecution
@@ -251,7 +251,7 @@ Ask = Callable[..., Coroutine[Any, Any, Any]]
 
 @contextlib.asynccontextmanager
 async def asking(
-    fleet: Fleet, at: str = "gw-root", *, further: Sequence[AtHand] = ()
+    fleet: Fleet, at: str = "gw-root", *, further: Sequence[ImmediateResponder] = ()
 ) -> AsyncIterator[Ask]:
     """Serve a gateway over CoAP on loopback; yields a function that sends it a request.
 

@@ -12,7 +12,7 @@ from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers
-from gateway.coap.at_hand import AtHand
+from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.peers import session_peer
 from gateway.coap.requester import plain_requester
 from gateway.write_turns import WriteTurns
@@ -74,7 +74,7 @@ class World:
         self.exchanges = 0
         self.asked_back: list[CoapRequest] = []
 
-    def another(self, *at_hand: AtHand) -> Answers:
+    def another(self, *at_hand: ImmediateResponder) -> Answers:
         """One more who answers for the same resources, as for requests of other gateways."""
         remote = plain_requester(PeerAddress(("192.0.2.1", 1)), ("192.0.2.2", 5683))
         return Answers(self.site, self.access, at_hand, lambda _peer: remote, turns=self.turns)

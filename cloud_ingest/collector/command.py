@@ -64,7 +64,7 @@ _TOO_MUCH = (
 )
 
 
-Settings = CollectorSettings | BrokerCollectorSettings | KafkaCollectorSettings
+AnyCollectorSettings = CollectorSettings | BrokerCollectorSettings | KafkaCollectorSettings
 
 
 class Collecting(Protocol):
@@ -236,7 +236,7 @@ def run_with(options: argparse.Namespace, program: str) -> int:
     return 0
 
 
-def _load(path: Path) -> Settings:
+def _load(path: Path) -> AnyCollectorSettings:
     """Read a collector's file; a section says which of them it is.
 
     Raises:
@@ -254,7 +254,7 @@ def _load(path: Path) -> Settings:
     return load(path, CollectorSettings)
 
 
-def made(settings: Settings) -> Collecting:
+def made(settings: AnyCollectorSettings) -> Collecting:
     """Make a collector of the kind that its file says.
 
     Raises:
@@ -271,7 +271,7 @@ def made(settings: Settings) -> Collecting:
         raise ConfigError("collector.spool_dir", str(error)) from error
 
 
-def _made(settings: Settings) -> Collecting:
+def _made(settings: AnyCollectorSettings) -> Collecting:
     if isinstance(settings, CollectorSettings):
         return Collector(settings)
     if isinstance(settings, BrokerCollectorSettings):
@@ -283,7 +283,7 @@ def _made(settings: Settings) -> Collecting:
     return KafkaCollector(settings)
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: AnyCollectorSettings) -> None:
     collector = made(settings)
     collecting = asyncio.create_task(collector.run(), name="collector")
     loop = asyncio.get_running_loop()

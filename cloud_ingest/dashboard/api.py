@@ -27,7 +27,7 @@ from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.ready_answer import ReadyAnswer
 from cloud_ingest.dashboard.rollups import SensorSeries
-from cloud_ingest.dashboard.shared_answers import Question, SharedAnswers, TooManyQuestionsError
+from cloud_ingest.dashboard.shared_answers import AnswerKey, SharedAnswers, TooManyQuestionsError
 from cloud_ingest.dashboard.together import together
 from gateway.policy.action import NOWHERE, Where
 
@@ -234,12 +234,12 @@ class Api:
         visitor = self._entrance.visitor(request.cookies.get(COOKIE, ""), now_s)
         return visitor is not None and self._entrance.may_read(visitor)
 
-    def _asked(self, name: str, table: str, *parts: str | int | None) -> Question:
+    def _asked(self, name: str, table: str, *parts: str | int | None) -> AnswerKey:
         """Say what is asked, of the table as it is now."""
         return (name, self._models.changes[table], *parts)
 
     async def _kept(
-        self, request: web.Request, asked: Question, work: Callable[[], Any]
+        self, request: web.Request, asked: AnswerKey, work: Callable[[], Any]
     ) -> web.Response:
         try:
             answer = await self._answers.answer(asked, lambda: ReadyAnswer.of(work()))

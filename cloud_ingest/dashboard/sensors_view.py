@@ -119,7 +119,7 @@ def window(
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class TimeSteps:
     """Equal parts of a span of time, of whole quarters of an hour.
 
     Attributes:
@@ -134,7 +134,7 @@ class Steps:
     table: str
 
 
-def steps_of(start_us: int, end_us: int, points: int) -> Steps | None:
+def steps_of(start_us: int, end_us: int, points: int) -> TimeSteps | None:
     """Return the parts of a span of time, None where the readings themselves are to be read.
 
     Args:
@@ -157,7 +157,7 @@ def steps_of(start_us: int, end_us: int, points: int) -> Steps | None:
     # Where it makes parts no more than half as long again, a twelfth of the rows does.
     is_far = wide > 2 * FAR
     step_us = (-(-wide // FAR) * FAR if is_far else wide) * _BUCKET_US
-    return Steps(start_us // step_us * step_us, step_us, "far" if is_far else "readings")
+    return TimeSteps(start_us // step_us * step_us, step_us, "far" if is_far else "readings")
 
 
 def usable(

@@ -17,7 +17,7 @@ WORK_MAX: Final = 64
 _ENTRY_BYTES: Final = 400
 """About what Python takes for an answer besides its texts."""
 
-Question = tuple[str | int | None, ...]
+AnswerKey = tuple[str | int | None, ...]
 """What is asked, with how often the tables that it is asked of have changed."""
 
 
@@ -44,12 +44,12 @@ class SharedAnswers:
         self._threads = threads
         self._bytes_max = bytes_max
         self._work_max = work_max
-        self._kept: OrderedDict[Question, ReadyAnswer] = OrderedDict()
-        self._under_way: dict[Question, asyncio.Future[ReadyAnswer]] = {}
+        self._kept: OrderedDict[AnswerKey, ReadyAnswer] = OrderedDict()
+        self._under_way: dict[AnswerKey, asyncio.Future[ReadyAnswer]] = {}
         self.size_bytes = 0
         """Of what is kept."""
 
-    async def answer(self, question: Question, work: Callable[[], ReadyAnswer]) -> ReadyAnswer:
+    async def answer(self, question: AnswerKey, work: Callable[[], ReadyAnswer]) -> ReadyAnswer:
         """Answer as before, or work it out. What fails is not kept.
 
         Args:
@@ -74,7 +74,7 @@ class SharedAnswers:
         # Others wait for it too when the one who asked first has gone.
         return await asyncio.shield(waiting)
 
-    def _done(self, question: Question, done: asyncio.Future[ReadyAnswer]) -> None:
+    def _done(self, question: AnswerKey, done: asyncio.Future[ReadyAnswer]) -> None:
         del self._under_way[question]
         if done.cancelled() or done.exception() is not None:
             return
@@ -85,6 +85,6 @@ class SharedAnswers:
             self.size_bytes -= _size(*self._kept.popitem(last=False))
 
 
-def _size(question: Question, answer: ReadyAnswer) -> int:
+def _size(question: AnswerKey, answer: ReadyAnswer) -> int:
     texts = sum(4 * len(each) for each in question if isinstance(each, str))
     return _ENTRY_BYTES + texts + len(answer.body) + len(answer.zipped)

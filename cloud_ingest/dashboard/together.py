@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from cloud_ingest.dashboard.rollups import BUCKET_S, Rollups, SensorSeries
-from cloud_ingest.dashboard.sensors_view import Steps, grouped, rounded, steps_of, usable
+from cloud_ingest.dashboard.sensors_view import TimeSteps, grouped, rounded, steps_of, usable
 
 _BUCKET_US: Final = BUCKET_S * 1_000_000
 _GROUPED: Final = """
@@ -58,7 +58,7 @@ def together(
 
 
 def _known(
-    rollups: Rollups, found: Sequence[SensorSeries], steps: Steps, end_us: int
+    rollups: Rollups, found: Sequence[SensorSeries], steps: TimeSteps, end_us: int
 ) -> Iterator[_Part]:
     """Yield parts that the roll-ups have."""
     at = {each.number: at for at, each in enumerate(found)}

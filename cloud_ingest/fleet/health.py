@@ -14,8 +14,10 @@ from typing import Final, Literal, get_args
 from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.rules import Silent
 
-State = Literal["silent", "warning", "unreadable", "stale", "unknown", "no-status", "left", "good"]
-STATES: Final[tuple[State, ...]] = get_args(State)
+HealthState = Literal[
+    "silent", "warning", "unreadable", "stale", "unknown", "no-status", "left", "good"
+]
+STATES: Final[tuple[HealthState, ...]] = get_args(HealthState)
 """The worst first."""
 DRAINING: Final = "draining"
 """The role of a gateway that leaves on purpose, after which it is not silent but gone."""
@@ -34,7 +36,7 @@ class Health:
 
     """
 
-    state: State
+    state: HealthState
     why: str | None = None
 
 

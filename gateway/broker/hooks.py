@@ -57,7 +57,7 @@ class Client:
     def away(
         cls, client_id: str, username: str | None, roles: Iterable[str] | None, version: int
     ) -> Client:
-        """A client that was there before a restart, of which only its session is left."""
+        """Return a client of before a restart, of which only its session is left."""
         certificate = None if roles is None else PeerCertificate(username or "", frozenset(roles))
         return cls(client_id, username, "", version, certificate)
 
@@ -105,7 +105,7 @@ class TopicPermissions(Protocol):
         """
 
     def is_concealed(self, client: Client, topic_filter: str) -> bool:
-        """Whether it isn't told why it may not subscribe to a filter (section 3.9.3)."""
+        """Return whether it isn't told why it may not subscribe to a filter (section 3.9.3)."""
 
 
 class BrokerPermissions(TopicPermissions, Protocol):
@@ -171,33 +171,33 @@ class Events(Protocol):
     """Is told what happens to clients (plugins)."""
 
     def connected(self, client: Client) -> None:
-        """A client has been accepted."""
+        """Take note that a client has been accepted."""
 
     def disconnected(self, client: Client, why: str) -> None:
         """A client has gone; why may hold what it chose itself, as it came."""
 
     def subscribed(self, client: Client, topic_filter: str, qos: int) -> None:
-        """A subscription was granted."""
+        """Take note that a subscription was granted."""
 
     def unsubscribed(self, client: Client, topic_filter: str) -> None:
-        """A subscription has ended at the client's wish."""
+        """Take note that a client has ended a subscription."""
 
 
 class Demand(Protocol):
     """Is told what all sessions together want."""
 
     def subscribed(self, topic_filter: str) -> None:
-        """A session has one more subscription; the filter may be shared."""
+        """Take note of one more subscription of a session; the filter may be shared."""
 
     def unsubscribed(self, topic_filter: str) -> None:
-        """A session has one less."""
+        """Take note that a session has one subscription less."""
 
 
 class PrivateTopics(Events, Protocol):
     """Serves topics that begin with ``$``: nothing on them is logged, retained or for the tree."""
 
     def serves(self, topic: str) -> bool:
-        """Whether a topic or filter that begins with ``$`` is one of these."""
+        """Return whether a topic or filter that begins with ``$`` is one of these."""
 
     def subscribe(self, client: Client, topic_filter: str, qos: int, identifier: int) -> int:
         """Take a subscription, whose messages come in a later turn; the reason code."""

@@ -108,12 +108,12 @@ class CoapAccess:
         return refused(known.principal, METHOD_NAMES.get(request.code, _UNKNOWN))
 
     def tells_all(self, request: CoapRequest, peer: CoapPeer) -> bool:
-        """Whether a peer may do more here than read what anybody may."""
+        """Return whether a peer may do more here than read what anybody may."""
         known = self._of(peer)
         return not self._decide(known, request).is_public
 
     def lets(self, peer: CoapPeer, method: str, path: Sequence[str]) -> bool:
-        """Whether a peer may do something, here or at the gateway that the path leads to."""
+        """Return whether a peer may do something, here or at the gateway that the path leads to."""
         return self.may(self._of(peer).principal, method, path).is_allowed
 
     def introduction(self, peer: CoapPeer) -> Introduction:

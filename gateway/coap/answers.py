@@ -13,7 +13,14 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, value_of
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import AskForBody, AskPeer, AtHand, Later, RespondAtHand, WithoutTurn
+from gateway.coap.at_hand import (
+    AskForBody,
+    AskPeer,
+    ImmediateResponder,
+    PendingResponse,
+    RespondAtHand,
+    WithoutTurn,
+)
 from gateway.coap.conditional import Conditional, look_at
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.passed_on import is_passed_on
@@ -50,7 +57,7 @@ def serve_here(request: CoapRequest) -> CoapRequest | CoapResponse:
 
 
 def is_for_a_proxy(request: CoapRequest) -> bool:
-    """Whether a request is to be passed on (RFC 7252, section 5.7)."""
+    """Return whether a request is to be passed on (RFC 7252, section 5.7)."""
     return any(
         number in (option_numbers.PROXY_URI, option_numbers.PROXY_SCHEME)
         for number, _ in request.route
@@ -93,7 +100,7 @@ class Answers:
         self,
         site: Any,
         access: CoapAccess,
-        at_hand: Sequence[AtHand],
+        at_hand: Sequence[ImmediateResponder],
         remote_of: Callable[[CoapPeer], Any],
         rates: Rates = RENDERING_RATES,
         router: RouteRequest = serve_here,
@@ -276,8 +283,8 @@ class Answers:
 
     def _begin(
         self,
-        later: Later,
-        sources: Sequence[AtHand],
+        later: PendingResponse,
+        sources: Sequence[ImmediateResponder],
         asked: Asked,
         respond: RespondAtHand,
         ask: AskForBody,
@@ -305,7 +312,11 @@ class Answers:
             self._ends[exchange] = end
 
     def _is_observed(
-        self, source: AtHand, asked: Asked, response: CoapResponse, respond: RespondAtHand
+        self,
+        source: ImmediateResponder,
+        asked: Asked,
+        response: CoapResponse,
+        respond: RespondAtHand,
     ) -> bool:
         exchange = asked.exchange
         if not asked.request.observe or not codes.is_success(response.code):
@@ -361,8 +372,8 @@ class Answers:
         return None
 
 
-def _takes_turn(request: CoapRequest, later: Later) -> bool:
-    """Whether a request takes a turn among those who write to its resource.
+def _takes_turn(request: CoapRequest, later: PendingResponse) -> bool:
+    """Return whether a request takes a turn among those who write to its resource.
 
     What is passed on takes its turn where it comes to its resource, and waits for it there: a turn
     that it had here too would be one that it waits for itself.

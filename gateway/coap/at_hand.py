@@ -17,7 +17,7 @@ AskPeer = Callable[[CoapPeer, CoapRequest, Callable[[CoapResponse | None], None]
 """Asks any peer likewise."""
 
 
-class Later(Protocol):
+class PendingResponse(Protocol):
     """An answer that takes some more turns of the event loop, and no task."""
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
@@ -34,14 +34,14 @@ class Later(Protocol):
 
 
 class WithoutTurn:
-    """A `Later` that changes nothing at the path it is asked by, and so takes no turn of it.
+    """A `PendingResponse` that changes nothing at the path it is asked by: it takes no turn of it.
 
     All registrants ask by one path, and each writes to a registration of its own. Taking turns
     there, one that never tells its links would keep all others waiting.
     """
 
 
-class AtHand(Protocol):
+class ImmediateResponder(Protocol):
     """Something that can answer some requests within a fraction of a millisecond."""
 
     @property
@@ -51,7 +51,7 @@ class AtHand(Protocol):
 
     def answer(
         self, request: CoapRequest, peer: CoapPeer, now: float
-    ) -> CoapResponse | Later | None:
+    ) -> CoapResponse | PendingResponse | None:
         """Answer a request that its peer may make.
 
         Args:
@@ -66,7 +66,7 @@ class AtHand(Protocol):
         """
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """Whether the exchange of a request just answered is told of changes from now on.
+        """Return whether the exchange of a request just answered is told of changes from now on.
 
         Args:
             exchange: to respond to.

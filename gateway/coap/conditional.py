@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Conditional:
-    """One of them; see `gateway.coap.at_hand.Later`.
+    """One of them; see `gateway.coap.at_hand.PendingResponse`.
 
     Args:
         conditions: of the request.
@@ -67,7 +67,7 @@ class Conditional:
         self._end_serving: Callable[[], None] = _nothing
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.Later`."""
+        """See `gateway.coap.at_hand.PendingResponse`."""
         self._done = done
         if self._is_read:
             self._look()

@@ -37,7 +37,7 @@ class DtlsCredentials:
         return ServerContext(self._keystore.key_of, shown)
 
     def are(self, other: DtlsCredentials) -> bool:
-        """Whether they are the same as others, so that nothing has to begin anew."""
+        """Return whether they are the same as others, so that nothing has to begin anew."""
         if self._keystore.encode() != other._keystore.encode():
             return False
         if self._tls is None or other._tls is None:
@@ -45,7 +45,7 @@ class DtlsCredentials:
         return self._tls.shows_and_takes() == other._tls.shows_and_takes()
 
     def still_accept(self, identity: PeerIdentity, before: DtlsCredentials) -> bool:
-        """Whether one who came in by what was there before would come in again."""
+        """Return whether one who came in by what was there before would come in again."""
         if identity.proof is Proof.CERTIFICATE:
             if self._tls is None or before._tls is None:
                 return False

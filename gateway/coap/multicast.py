@@ -24,7 +24,7 @@ from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from coap_engine.multicast import DEFAULT_RULES, MulticastAnswer, MulticastRequests, MulticastRules
 from dtls.datagrams import PeerAddress, host_of
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import AtHand
+from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.udp import UdpPort
 from gateway.coap.well_known import PATH
 from gateway.due_timer import DueTimer
@@ -98,7 +98,7 @@ def _network(address: str, netmask: str) -> _Network:
 
 
 def is_on(link: LinkAddress, source: str) -> bool:
-    """Whether an address is one of a link."""
+    """Return whether an address is one of a link."""
     address = ipaddress.ip_address(source.partition("%")[0])
     return address in link.network or (address.version == 6 and address.is_link_local)
 
@@ -112,7 +112,7 @@ class DiscoveryAnswers:
 
     """
 
-    def __init__(self, access: CoapAccess, at_hand: AtHand) -> None:
+    def __init__(self, access: CoapAccess, at_hand: ImmediateResponder) -> None:
         self._access = access
         self._at_hand = at_hand
 

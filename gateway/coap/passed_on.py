@@ -13,12 +13,12 @@ _FIRST: Final = QUERY_SEGMENT.encode()
 
 
 def leads_elsewhere(request: CoapRequest) -> bool:
-    """Whether a request's path begins as those that lead to other gateways."""
+    """Return whether a request's path begins as those that lead to other gateways."""
     return request.value(option_numbers.URI_PATH) == _FIRST
 
 
 def is_passed_on(request: CoapRequest) -> bool:
-    """Whether a request comes to its resource in another form.
+    """Return whether a request comes to its resource in another form.
 
     Those to other gateways do, and writes with a name (`docs/queries.md`), of which one carries
     out what several ask.

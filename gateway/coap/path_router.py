@@ -7,13 +7,13 @@ from typing import Final
 
 from coap_engine import option_numbers
 from coap_engine.message import CoapRequest
-from gateway.coap.at_hand import AtHand
+from gateway.coap.at_hand import ImmediateResponder
 
 _ROOT: Final = b""
 
 
 class PathRouter:
-    """Knows which of some sources serve which paths; see `AtHand.segments`.
+    """Knows which of some sources serve which paths; see `ImmediateResponder.segments`.
 
     Args:
         sources: several that serve the same are asked in this order; who answers requests that
@@ -21,14 +21,14 @@ class PathRouter:
 
     """
 
-    def __init__(self, sources: Sequence[AtHand]) -> None:
+    def __init__(self, sources: Sequence[ImmediateResponder]) -> None:
         self._named = [one for one in sources if one.segments is None]
-        self._by_segment: dict[bytes, list[AtHand]] = {}
+        self._by_segment: dict[bytes, list[ImmediateResponder]] = {}
         for source in sources:
             for segment in source.segments or ():
                 self._by_segment.setdefault(segment, []).append(source)
 
-    def of(self, request: CoapRequest) -> list[AtHand]:
+    def of(self, request: CoapRequest) -> list[ImmediateResponder]:
         """Return who is to be asked for the answer to a request, in order."""
         first = _ROOT
         options = request.options

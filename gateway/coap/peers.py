@@ -38,7 +38,7 @@ class SessionAddress(NamedTuple):
 
 
 def is_loopback(address: PeerAddress) -> bool:
-    """Whether a peer is on this machine: no other can have its address.
+    """Return whether a peer is on this machine: no other can have its address.
 
     Who takes another address of 127.0.0.0/8 is a stranger like any, which is how they are tried.
     """
@@ -64,7 +64,7 @@ class UdpPeers:
         self._known: dict[PeerAddress, CoapPeer] = {}
 
     def __len__(self) -> int:
-        """How many are known."""
+        """Return how many are known."""
         return len(self._known)
 
     def of(self, address: PeerAddress) -> CoapPeer:

@@ -72,7 +72,7 @@ class Renderings:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        """How many there are, observations among them."""
+        """Return how many there are, observations among them."""
         return len(self._tasks)
 
     def begin(

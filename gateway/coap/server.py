@@ -23,7 +23,7 @@ from dtls.keystore import Keystore
 from dtls.transport import DtlsPort
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers, RequestAnswers, RouteRequest, serve_here
-from gateway.coap.at_hand import AtHand
+from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.credentials import DtlsCredentials
 from gateway.coap.handshake_log import HandshakeLog
 from gateway.coap.peers import (
@@ -224,7 +224,7 @@ class CoapServer:
         keystore: Keystore,
         access: CoapAccess,
         rules: CoapRules = DEFAULT_RULES,
-        at_hand: Sequence[AtHand] = (),
+        at_hand: Sequence[ImmediateResponder] = (),
     ) -> None:
         self._access = access
         self._answers = Answers(

@@ -13,7 +13,7 @@ from aiocoap import resource
 from gateway.broker.client_roll import ClientRoll
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers
-from gateway.coap.at_hand import AtHand
+from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.fleet_lookup import DEADLINE_S, SCOPES, FleetLookUps
 from gateway.coap.directory.fleet_observing import OnObserved
@@ -207,7 +207,7 @@ class GatewaySite:
         self.site.add_resource(members_resource.PATH, fleet)
 
     @property
-    def at_hand(self) -> tuple[AtHand, ...]:
+    def at_hand(self) -> tuple[ImmediateResponder, ...]:
         """What can be answered without asking a resource."""
         # It knows at a glance what is its own, which the others would read to the end.
         return (self._remote, self._named, self._fleet, *self._own)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from coap_engine.message import CoapRequest, CoapResponse
-from gateway.coap.at_hand import AskForBody, Later
+from gateway.coap.at_hand import AskForBody, PendingResponse
 from gateway.coap.conditional import resource_of
 from gateway.coap.rendering import OnRendered
 from gateway.write_turns import WriteTurn, WriteTurns
@@ -28,7 +28,7 @@ class BeginRendering(Protocol):
 
 
 class WriteInTurn:
-    """A write that is answered later: see `gateway.coap.at_hand.Later`.
+    """A write that is answered later: see `gateway.coap.at_hand.PendingResponse`.
 
     Args:
         later: carries it out, and tells what comes of it though nobody may wait for that.
@@ -37,7 +37,7 @@ class WriteInTurn:
 
     """
 
-    def __init__(self, later: Later, request: CoapRequest, turns: WriteTurns) -> None:
+    def __init__(self, later: PendingResponse, request: CoapRequest, turns: WriteTurns) -> None:
         self._later = later
         self._request = request
         self._turns = turns

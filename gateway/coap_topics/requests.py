@@ -19,7 +19,7 @@ from light_dataclasses import dataclass
 READS: Final = frozenset((codes.GET, codes.FETCH))
 _AGAIN: Final = ((option_numbers.MAX_AGE, encode_uint(1)),)
 
-Answer = Callable[[CoapResponse], None]
+ResponseCallback = Callable[[CoapResponse], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +57,7 @@ class TopicRequests:
         topic: str,
         payload: bytes,
         properties: Mapping[int, Any],
-        answer: Answer,
+        answer: ResponseCallback,
     ) -> None:
         """Have a request answered.
 

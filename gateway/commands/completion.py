@@ -21,7 +21,7 @@ NAMES: Mapping[str, str] = {"GATEWAY": "gateways", "WHAT": "resources"}
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class CompletedOption:
     """One option of a command.
 
     Attributes:
@@ -52,8 +52,8 @@ class CommandForm:
     """
 
     text: str
-    options: Sequence[Option]
-    arguments: Sequence[Option]
+    options: Sequence[CompletedOption]
+    arguments: Sequence[CompletedOption]
 
 
 def add(commands: Any, parser: argparse.ArgumentParser) -> None:
@@ -118,7 +118,7 @@ def forms(parser: argparse.ArgumentParser) -> dict[str, CommandForm]:
     return found
 
 
-def _options(command: argparse.ArgumentParser) -> Iterator[Option]:
+def _options(command: argparse.ArgumentParser) -> Iterator[CompletedOption]:
     """All of a command; where it has actions, their names and what any of them takes."""
     seen: set[str] = set()
     for action in command._actions:
@@ -131,7 +131,7 @@ def _options(command: argparse.ArgumentParser) -> Iterator[Option]:
                         yield option
 
 
-def _option(action: argparse.Action) -> Option:
+def _option(action: argparse.Action) -> CompletedOption:
     takes, choices = "value", [str(one) for one in action.choices or ()]
     if action.nargs == 0:
         takes = ""
@@ -141,7 +141,7 @@ def _option(action: argparse.Action) -> Option:
         takes = "file"
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest
     takes = NAMES.get(metavar, takes)
-    return Option(action.option_strings, action.help or "", takes, choices, metavar)
+    return CompletedOption(action.option_strings, action.help or "", takes, choices, metavar)
 
 
 def _bash(commands: Mapping[str, CommandForm]) -> Iterator[str]:
@@ -230,19 +230,19 @@ def _zsh(commands: Mapping[str, CommandForm]) -> Iterator[str]:
     yield "fi"
 
 
-def _last(form: CommandForm) -> Sequence[Option]:
+def _last(form: CommandForm) -> Sequence[CompletedOption]:
     """The argument that zsh takes each word for: one that the gateway knows, or the first."""
     known = [one for one in form.arguments if one.takes in NAMES.values()]
     return (known or form.arguments)[:1]
 
 
-def _zsh_specs(option: Option) -> Iterator[str]:
+def _zsh_specs(option: CompletedOption) -> Iterator[str]:
     value = f":{_plain(option.metavar)}:{_zsh_values(option)}" if option.takes else ""
     for name in option.names:
         yield f"'{name}[{_plain(option.text)}]{value}'"
 
 
-def _zsh_values(option: Option) -> str:
+def _zsh_values(option: CompletedOption) -> str:
     if option.choices:
         return f"({' '.join(option.choices)})"
     if option.takes in NAMES.values():

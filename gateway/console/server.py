@@ -15,7 +15,7 @@ from typing import cast
 
 from gateway import event_loop
 from gateway.console.pages import HttpRequest, Page, RequestError, plain
-from gateway.console.visitors import Refusal, Visitors
+from gateway.console.visitors import DenialStatus, Visitors
 from gateway.shares.connection_room import ConnectionRoom, Standing
 from gateway.shares.failed_attempts import network_of
 from gateway.tls.certificates import CertificateError, PeerCertificate, identify
@@ -116,7 +116,7 @@ class Console:
 
     def refusal(
         self, request: HttpRequest, host: str, certificate: PeerCertificate | None
-    ) -> Refusal | Awaitable[Refusal]:
+    ) -> DenialStatus | Awaitable[DenialStatus]:
         """See `Visitors.refusal`."""
         if self._visitors is None:
             return None
@@ -206,10 +206,10 @@ class _Connection(asyncio.Protocol):
         else:
             self._answering = asyncio.ensure_future(self._decided(request, refusal))
 
-    async def _decided(self, request: HttpRequest, refusal: Awaitable[Refusal]) -> None:
+    async def _decided(self, request: HttpRequest, refusal: Awaitable[DenialStatus]) -> None:
         self._answer(self._page(request, await refusal))
 
-    def _page(self, request: HttpRequest, refusal: Refusal) -> Page:
+    def _page(self, request: HttpRequest, refusal: DenialStatus) -> Page:
         return self._console.page(request.path) if refusal is None else plain(refusal)
 
     def _answer(self, page: Page) -> None:

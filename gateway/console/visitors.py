@@ -34,7 +34,7 @@ LIVENESS: Final = "/healthz"
 PROVED_MAX: Final = 64
 """Passwords that are not computed with again each time a program looks at a page."""
 
-Refusal = HTTPStatus | None
+DenialStatus = HTTPStatus | None
 """What a visitor is answered with that may not see a page; None if it may."""
 
 
@@ -72,7 +72,7 @@ class Visitors:
 
     def refusal(
         self, request: HttpRequest, host: str, certificate: PeerCertificate | None = None
-    ) -> Refusal | Awaitable[Refusal]:
+    ) -> DenialStatus | Awaitable[DenialStatus]:
         """What a visitor is answered with that may not see a page.
 
         Args:
@@ -95,7 +95,7 @@ class Visitors:
             return self._decided(self._policy.principal(CONSOLE_USER, named[0]), request)
         return self._verified(self._passwords, request, host, *named)
 
-    def _of_nameless(self, request: HttpRequest, host: str) -> Refusal:
+    def _of_nameless(self, request: HttpRequest, host: str) -> DenialStatus:
         kind = LOCAL if host.removeprefix("::ffff:") in ("127.0.0.1", "::1") else STRANGER
         refusal = self._decided(self._policy.principal(kind), request)
         if refusal is None and not names_this_machine(request.host, self._names):
@@ -104,7 +104,7 @@ class Visitors:
 
     async def _verified(
         self, passwords: Passwords, request: HttpRequest, host: str, user: str, password: bytes
-    ) -> Refusal:
+    ) -> DenialStatus:
         now = asyncio.get_running_loop().time
         is_right = await self._checks.run(
             host,
@@ -123,7 +123,7 @@ class Visitors:
             self._proved[self._mark(user, password)] = None
         return self._decided(self._policy.principal(CONSOLE_USER, user), request)
 
-    def _decided(self, principal: Principal, request: HttpRequest) -> Refusal:
+    def _decided(self, principal: Principal, request: HttpRequest) -> DenialStatus:
         action = Action(CONSOLE, request.path, self._policy.here)
         if self._policy.may(principal, action):
             return None

@@ -161,3 +161,7 @@ def verify(
 
 def _digest(chunk: bytes) -> bytes:
     return hashlib.blake2b(chunk, digest_size=16).digest()
+
+
+ProgressOfStep = Callable[[str], Progress]
+"""Begins to show a step, such as writing, and returns what is told how far it is."""

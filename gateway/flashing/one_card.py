@@ -17,9 +17,6 @@ from gateway.flashing.kit import CardKit
 from gateway.flashing.partition_table import PartitionKind
 from light_dataclasses import dataclass
 
-Steps = Callable[[str], copying.Progress]
-"""Begins to show a step, such as writing."""
-
 
 @dataclass(frozen=True, slots=True)
 class CardOrder:
@@ -60,7 +57,10 @@ class FlashedCard:
 
 
 def flash(
-    order: CardOrder, kit: CardKit, confirm: Callable[[DiskFacts, str], None], steps: Steps
+    order: CardOrder,
+    kit: CardKit,
+    confirm: Callable[[DiskFacts, str], None],
+    steps: copying.ProgressOfStep,
 ) -> FlashedCard:
     """Make a card.
 
@@ -113,7 +113,11 @@ def _boot_partition(target: Path, image: BaseImage) -> BootPartition:
 
 
 def _onto(
-    opened: card.Card, image: BaseImage, order: CardOrder, kit: CardKit, steps: Steps
+    opened: card.Card,
+    image: BaseImage,
+    order: CardOrder,
+    kit: CardKit,
+    steps: copying.ProgressOfStep,
 ) -> FlashedCard:
     begun = time.monotonic()
     # The partition table waits for the device's files: without them a Pi would start as anybody's.

@@ -228,12 +228,12 @@ class Exchange:
         for told in self._told_of_losses if lost else ():
             told(lost)
 
-    def take(self, actions: Iterable[replication.Action]) -> None:
+    def take(self, actions: Iterable[replication.ReplicationAction]) -> None:
         """Do what replication decided of what came by another way than `receive`."""
         self.carry_out(actions)
         self._commit.soon()
 
-    def carry_out(self, actions: Iterable[replication.Action]) -> None:
+    def carry_out(self, actions: Iterable[replication.ReplicationAction]) -> None:
         """Do what replication decided."""
         for action in actions:
             match action:
@@ -261,7 +261,7 @@ class Exchange:
                 case _ if (link := self._links.get(action.link)) is not None:
                     self._send(link, action)
 
-    def _send(self, link: Link, action: replication.Action) -> None:
+    def _send(self, link: Link, action: replication.ReplicationAction) -> None:
         match action:
             case SendSummary(_, summary):
                 # Behind the batches that it tells of, those of this turn too: who hears of one

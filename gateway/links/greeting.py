@@ -20,7 +20,7 @@ from gateway.links.link import Link
 from gateway.links.link_tls import LinkTls
 from gateway.links.pairing import Pairing
 from gateway.links.refusal import Refusal, RefusedError
-from gateway.links.wire import Packet, ReturnCode, Type
+from gateway.links.wire import LinkPacket, ReturnCode, Type
 from tree_handler.errors import ProtocolError
 
 HANDSHAKE_TIMEOUT_S: Final = 5.0
@@ -135,7 +135,7 @@ async def _greeted(link: Link, own: Credentials) -> Acceptor:
         raise
 
 
-def _accepted_with(answer: Packet) -> int:
+def _accepted_with(answer: LinkPacket) -> int:
     """The `wire.Additions` of who answers, if the answer is a yes."""
     if answer.type is not Type.CONNACK or len(answer.body) != 2:
         raise ProtocolError("answer to a link's CONNECT", str(answer))

@@ -19,7 +19,7 @@ from gateway.links import wire
 from gateway.links.refusal import RefusedError, reason
 from gateway.links.sending import CONTROL_LIMIT_BYTES, SendQueue
 from gateway.links.window import ACKNOWLEDGE_BYTES, MAX_BYTES, Window
-from gateway.links.wire import Packet, Type
+from gateway.links.wire import LinkPacket, Type
 from tree_handler.errors import ProtocolError
 
 BEHIND_DATA_BYTES: Final = 2 * ACKNOWLEDGE_BYTES
@@ -72,7 +72,7 @@ class Link(asyncio.Protocol):
         self._assembly = wire.Assembly()
         self._queue = SendQueue()
         self._transport: asyncio.Transport | None = None
-        self._receive: Callable[[Link, Packet], None] | None = None
+        self._receive: Callable[[Link, LinkPacket], None] | None = None
         self._arrival: asyncio.Future[None] | None = None
         self._room: list[asyncio.Future[None]] = []
         self._ended: asyncio.Future[str] = self._loop.create_future()
@@ -116,7 +116,7 @@ class Link(asyncio.Protocol):
 
     # -- receiving -----------------------------------------------------------------------------
 
-    async def receive(self) -> Packet:
+    async def receive(self) -> LinkPacket:
         """The next packet, while nobody serves the link.
 
         Raises:
@@ -136,7 +136,7 @@ class Link(asyncio.Protocol):
             raise LinkClosedError(f"{self.peer_id or self.address} said DISCONNECT")
         return packet
 
-    async def serve(self, receive: Callable[[Link, Packet], None]) -> str:
+    async def serve(self, receive: Callable[[Link, LinkPacket], None]) -> str:
         """Hand up each packet until the link ends; return why it did.
 
         Args:
@@ -149,7 +149,7 @@ class Link(asyncio.Protocol):
         self._hand_up(receive)
         return await asyncio.shield(self._ended)
 
-    def _hand_up(self, receive: Callable[[Link, Packet], None]) -> None:
+    def _hand_up(self, receive: Callable[[Link, LinkPacket], None]) -> None:
         reader, assembly, ended = self._reader, self._assembly, self._ended
         try:
             while not ended.done() and (packet := reader.next()) is not None:

@@ -185,7 +185,7 @@ class Neighbours:
         self._remove(address, Source.SUBSTITUTE)
 
     def is_static(self, address: Address) -> bool:
-        """Whether an address is a static neighbour's."""
+        """Return whether an address is a static neighbour's."""
         kept = self._kept.get(address)
         return kept is not None and kept.source is Source.STATIC
 

@@ -32,7 +32,7 @@ from gateway.links.report import report
 from gateway.links.schedule import LinkTimers
 from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver, NodeSettings
-from gateway.links.wire import Packet, Type
+from gateway.links.wire import LinkPacket, Type
 from gateway.log.commits import Committed
 from gateway.log.message_log import MessageLog
 from gateway.mqtt import Connect
@@ -193,7 +193,7 @@ class TreeNode:
     # -- links ---------------------------------------------------------------------------------
 
     def is_linked(self, peer_id: str) -> bool:
-        """Whether there is a link to this gateway."""
+        """Return whether there is a link to this gateway."""
         return bool(self._links_to(peer_id))
 
     def _links_to(self, peer_id: str) -> list[Link]:
@@ -307,7 +307,7 @@ class TreeNode:
         self._carry_out()
         self.exchange.link_down(link, now)
 
-    def _receive(self, link: Link, packet: Packet) -> None:
+    def _receive(self, link: Link, packet: LinkPacket) -> None:
         now = self._loop.time()
         if packet.type is Type.PUBLISH:
             if packet.topic in self.exchange.topics:

@@ -16,7 +16,7 @@ from gateway.log.errors import PartlyTakenError
 from gateway.log.message_log import AfterSync, LogError
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header, Row
-from tree_handler.replication.replication import Action, Append, Replication, RouteBatch
+from tree_handler.replication.replication import Append, Replication, ReplicationAction, RouteBatch
 from tree_handler.routing.runs import Run
 
 
@@ -51,7 +51,7 @@ class Origin:
         self,
         replication: Replication,
         commit: GroupCommit,
-        replicate: Callable[[Iterable[Action]], None],
+        replicate: Callable[[Iterable[ReplicationAction]], None],
         scope: Scope,
     ) -> None:
         self._replication = replication
@@ -82,7 +82,7 @@ class Origin:
         self._scope = scope
 
     def leaves(self, topic: str) -> bool:
-        """Whether clients' messages on a topic are for other gateways, too."""
+        """Return whether clients' messages on a topic are for other gateways, too."""
         return self._scope.leaves(topic)
 
     def publish(self, entry: Entry, *, control: bool) -> asyncio.Future[None] | None:
@@ -155,7 +155,7 @@ class Origin:
             self._loop.call_soon(router.carry_out if router else self._replicate, sends)
         return refused, taken
 
-    def _routed(self, action: Action, run: Run) -> Iterable[Any]:
+    def _routed(self, action: ReplicationAction, run: Run) -> Iterable[Any]:
         if self._router is None or not isinstance(action, RouteBatch):
             return (action,)
         return self._router.accepted(action.frame, action.header, run)

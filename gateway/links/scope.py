@@ -42,7 +42,7 @@ class Scope:
         """Whether every client's message leaves."""
 
     def leaves(self, topic: str) -> bool:
-        """Whether messages of this topic, retained ones too, are for other gateways."""
+        """Return whether messages of this topic, retained ones too, are for other gateways."""
         return self.is_everything or not self._stays_here(topic)
 
     def runs(self, rows: Sequence[Row]) -> Iterator[tuple[bool, Sequence[Row]]]:

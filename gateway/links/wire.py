@@ -78,7 +78,7 @@ class ReturnCode(enum.IntEnum):
 
 
 @dataclass(slots=True)  # not frozen: one is made for each batch
-class Packet:
+class LinkPacket:
     """One packet: its type and what follows the fixed header.
 
     The topic of a PUBLISH stands apart, and so its body is the payload.
@@ -177,7 +177,7 @@ class Assembly:
         self._pieces: dict[bytes, list[bytes]] = {PIECE_OF_CONTROL: [], PIECE_OF_BATCH: []}
         self._bytes = 0
 
-    def add(self, packet: Packet) -> Packet | None:
+    def add(self, packet: LinkPacket) -> LinkPacket | None:
         """Take a PUBLISH; the message that it is, or ends, or None if more pieces are to come.
 
         Raises:
@@ -197,7 +197,7 @@ class Assembly:
         topic, rest = _named("topic of a message in pieces", packet.body, 0, len(packet.body))
         before, self._pieces[whole] = self._pieces[whole], []
         self._bytes -= sum(map(len, before))
-        return Packet(Type.PUBLISH, b"".join((*before, rest)), topic)
+        return LinkPacket(Type.PUBLISH, b"".join((*before, rest)), topic)
 
 
 def ping(number: int, bpdu: bytes) -> bytes:
@@ -234,7 +234,7 @@ def puback(total: int) -> bytes:
 
 
 def taken(body: bytes) -> int:
-    """How many bytes a PUBACK acknowledges.
+    """Return how many bytes a PUBACK acknowledges.
 
     Raises:
         ProtocolError: torn.
@@ -268,7 +268,7 @@ class LinkReader:
         self._data = self._data[self._at :] + data if self._at < len(self._data) else data
         self._at = 0
 
-    def next(self) -> Packet | None:
+    def next(self) -> LinkPacket | None:
         """The next whole packet, None if more bytes are needed.
 
         Raises:
@@ -288,9 +288,9 @@ class LinkReader:
         if kind is None:
             raise ProtocolError("packet type on a link", data[at])
         if kind is not Type.PUBLISH:
-            return Packet(kind, data[start:end])
+            return LinkPacket(kind, data[start:end])
         topic, payload = _named("PUBLISH topic", data, start, end)
-        return Packet(kind, payload, topic)
+        return LinkPacket(kind, payload, topic)
 
 
 _TYPES: dict[int, Type] = {int(kind): kind for kind in Type}

@@ -73,7 +73,7 @@ def check_topic_filter(topic_filter: bytes | str) -> str:
 
 
 def is_shared(topic_filter: str) -> bool:
-    """Whether it is the filter of a shared subscription (section 4.8.2)."""
+    """Return whether it is the filter of a shared subscription (section 4.8.2)."""
     return topic_filter.startswith(SHARE_PREFIX)
 
 

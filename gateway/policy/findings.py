@@ -87,7 +87,7 @@ def _never_reached(rules: list[Rule]) -> Iterator[Finding]:
 
 
 def _is_within(rule: Rule, other: Rule) -> bool:
-    """Whether all that a rule is about another one is about, too."""
+    """Return whether all that a rule is about another one is about, too."""
     if other.at not in ((), rule.at):
         return False
     if rule.verb in RIGHTS:

@@ -81,7 +81,7 @@ class OriginRules:
         return not is_own and not any(owner in known for known in self._gateways)
 
     def may_hold(self, gateway_id: str, topic: str) -> bool:
-        """Whether a gateway's members of shared subscriptions may be given a message.
+        """Return whether a gateway's members of shared subscriptions may be given a message.
 
         Args:
             gateway_id: of the gateway that has members.

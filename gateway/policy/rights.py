@@ -60,14 +60,14 @@ class Rights:
             self._add(rule, filled(rule.target, name, client_id))
 
     def may_publish(self, topic: str) -> bool:
-        """Whether it may publish to a topic, its will's topic included.
+        """Return whether it may publish to a topic, its will's topic included.
 
         It is not remembered here, but for each connection (`inbound.publisher`).
         """
         return self.decide(PUBLISH, topic).is_allowed
 
     def may_receive(self, topic: str) -> bool:
-        """Whether a message of a topic, retained or not, may be delivered to it."""
+        """Return whether a message of a topic, retained or not, may be delivered to it."""
         decision = self._delivered.get(topic)
         if decision is None:
             decision = self.decide(DELIVER, topic).is_allowed
@@ -82,7 +82,7 @@ class Rights:
         return self.decide(SUBSCRIBE, topic_filter).is_allowed
 
     def is_concealed(self, topic_filter: str) -> bool:
-        """Whether all that a filter, which is not shared, matches is concealed from it.
+        """Return whether all that a filter, which is not shared, matches is concealed from it.
 
         A wider filter may be subscribed to; what is concealed is then not delivered.
         """

@@ -46,11 +46,11 @@ class Rule:
     place: str = ""
 
     def holds_at(self, where: Where) -> bool:
-        """Whether it is one of a gateway's."""
+        """Return whether it is one of a gateway's."""
         return not self.at or any(_is_in(place, where) for place in self.at)
 
     def is_for(self, principal: Principal, roles: frozenset[str]) -> bool:
-        """Whether it is one of a principal's.
+        """Return whether it is one of a principal's.
 
         Of somebody for whom another gateway vouches that gateway alone knows the name: a name
         gives nothing then, and takes away all the same.

@@ -70,7 +70,7 @@ def check_target(verb: str, target: str, *, takes_away: bool = False) -> None:
 
 
 def has_placeholder(target: str) -> bool:
-    """Whether something is to be filled in."""
+    """Return whether something is to be filled in."""
     return any(placeholder[1] != "%" for placeholder in _PLACEHOLDER.finditer(target))
 
 

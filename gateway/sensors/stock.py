@@ -37,7 +37,7 @@ class SensorConflictError(ValueError):
     """A sensor can't be added or removed as things are; the message says why."""
 
 
-class Build(Protocol):
+class SensorFactory(Protocol):
     """Builds the sensors of tables; see `catalogue.build_sensors`."""
 
     def __call__(
@@ -76,7 +76,7 @@ class SensorStock:
 
     """
 
-    def __init__(self, file: Path, build: Build) -> None:
+    def __init__(self, file: Path, build: SensorFactory) -> None:
         self._file = KeptFile(file, WITHOUT, is_durable=True)
         self._build = build
         self.plan = SensorPlan()

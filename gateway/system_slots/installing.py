@@ -10,7 +10,7 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -31,9 +31,6 @@ KEYRING = Path("/usr/lib/hedgerow/system-keyring.pgp")
 _COMMAND_LINE = "cmdline.txt"
 _MACHINES = {"arm64": "aarch64", "amd64": "x86_64"}
 _MOUNT_S = 120.0
-
-Steps = Callable[[str], copying.Progress]
-"""Begins to show a step, such as writing."""
 
 
 def version_of(root: Path) -> str:
@@ -71,7 +68,7 @@ class SlotInstaller:
         self._root = board.partition(self._slot.root_partition, running)
         self._old = root
 
-    def install(self, image: Path, keyring: Path, steps: Steps) -> str:
+    def install(self, image: Path, keyring: Path, steps: copying.ProgressOfStep) -> str:
         """Check an image, write it and read it back.
 
         Args:
@@ -106,7 +103,9 @@ class SlotInstaller:
             kept.take_over(self._old, root)
         return version
 
-    def _write(self, stretch: ImageStretch, partition: Path, steps: Steps, what: str) -> None:
+    def _write(
+        self, stretch: ImageStretch, partition: Path, steps: copying.ProgressOfStep, what: str
+    ) -> None:
         try:
             # Nobody else may have mounted it (open(2), O_EXCL of a block device).
             exclusive = os.O_EXCL if partition.is_block_device() else 0

@@ -23,7 +23,7 @@ from coap_engine.message import Asked, CoapPeer, CoapResponse, Ended
 from coap_engine.observation import ConfirmRules
 from dtls.datagrams import PeerAddress
 from gateway.coap.answers import Answers
-from gateway.coap.at_hand import AtHand
+from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.requester import plain_requester
 from tests.policies import open_access
 
@@ -54,7 +54,7 @@ class Plug:
     def __init__(
         self,
         site: Any,
-        at_hand: Sequence[AtHand] = (),
+        at_hand: Sequence[ImmediateResponder] = (),
         confirm: ConfirmRules = EACH_CONFIRMED,
     ) -> None:
         self.engine = Engine(_drawn, EngineLimits(confirm=confirm))

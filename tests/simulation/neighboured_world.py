@@ -28,13 +28,13 @@ from tree_handler.replication.answering import answer
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Request, Seek, Sought, Summary
 from tree_handler.replication.replication import (
-    Action,
     Append,
     Look,
     Lost,
     Push,
     RepairSettings,
     Replication,
+    ReplicationAction,
     SendBatch,
     SendRepair,
     SendRequest,
@@ -74,7 +74,7 @@ class Side:
     def deliver(self, rows: list[Row], header: Header) -> None:
         """Hand messages to local clients."""
 
-    def carry_out(self, actions: Iterable[Action]) -> None:
+    def carry_out(self, actions: Iterable[ReplicationAction]) -> None:
         for action in actions:
             match action:
                 case Append(frame, header):
@@ -97,7 +97,7 @@ class Side:
                 case _:
                     self._send(action)
 
-    def _send(self, action: Action) -> None:
+    def _send(self, action: ReplicationAction) -> None:
         match action:
             case SendBatch(_, frame):
                 self._say("batch", frame)

@@ -8,7 +8,7 @@ import pytest
 
 from tree_handler.batch import Entry, Flags
 from tree_handler.intervals import Intervals
-from tree_handler.replication.actions import Action
+from tree_handler.replication.actions import ReplicationAction
 from tree_handler.replication.search import Searches
 from tree_handler.simulation.network import Edge
 from tree_handler.simulation.replicating import ReplicatingGateway
@@ -81,7 +81,7 @@ def test_without_asking_newcomers_what_they_hold_is_given_up(
 ) -> None:
     link_up = Searches.link_up
 
-    def without_asking(self: Searches, link: int, now: float) -> list[Action]:
+    def without_asking(self: Searches, link: int, now: float) -> list[ReplicationAction]:
         link_up(self, link, now)
         return []
 

@@ -11,7 +11,7 @@ import pytest
 from gateway import cli
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
-from tree_handler.replication.actions import Action, SendRequest
+from tree_handler.replication.actions import ReplicationAction, SendRequest
 from tree_handler.replication.anti_entropy import AntiEntropy
 from tree_handler.replication.forgetting import Forgetting
 from tree_handler.replication.hearsay import Hearsay
@@ -56,7 +56,7 @@ def test_an_error_of_reading_that_is_taken_for_an_absence_is_found(
 
     def looked(
         self: Searches, number: SearchId, found: dict[Epoch, Intervals], *, was_read: bool
-    ) -> list[Action]:
+    ) -> list[ReplicationAction]:
         return real(self, number, found)
 
     monkeypatch.setattr(Searches, "looked", looked)

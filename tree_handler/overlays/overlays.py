@@ -87,7 +87,7 @@ class OverlayChanged:
     why: str
 
 
-Action = Say | OverlayChanged
+OverlayAction = Say | OverlayChanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Overlays:
         self._audiences = Audiences()
         self._told_links: dict[str, tuple[AudienceMembers, bool]] = {}
         self._links: dict[int, _Link] = {}
-        self._actions: list[Action] = []
+        self._actions: list[OverlayAction] = []
         self._began_s = now
         self._step_s = parameters.hello_s / STEPS_IN_HELLO
         self._lives = 0
@@ -245,7 +245,7 @@ class Overlays:
         """When `handle_timer` is due."""
         return min((self._due(i) for i in self.instances.values()), default=math.inf)
 
-    def take_actions(self) -> list[Action]:
+    def take_actions(self) -> list[OverlayAction]:
         """What to do now, in this order; the caller does it before the next event."""
         actions, self._actions = self._actions, []
         return actions

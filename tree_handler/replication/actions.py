@@ -148,7 +148,7 @@ class Refuse:
 
 
 _Sends = SendBatch | SendSummary | SendRequest | SendRepair | SendSeek | SendSought
-Action = (
+ReplicationAction = (
     _Sends
     | Append
     | RouteBatch

@@ -17,7 +17,7 @@ from tree_handler.batch import Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.proof import Verdict
-from tree_handler.replication.actions import Action, Append, Refuse
+from tree_handler.replication.actions import Append, Refuse, ReplicationAction
 from tree_handler.replication.anti_entropy import AntiEntropy
 from tree_handler.replication.counters import Counters
 from tree_handler.replication.delivery import Deliver
@@ -68,7 +68,7 @@ class Arrivals:
 
     def take(
         self, frame: bytes, header: Header, source: int | None, link: int | None, *, repair: bool
-    ) -> list[Action]:
+    ) -> list[ReplicationAction]:
         """Take a batch.
 
         Args:

@@ -11,7 +11,7 @@ from dataclasses import field
 
 from light_dataclasses import dataclass
 from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Epoch, Header, Seal
-from tree_handler.replication.actions import Action, RouteBatch, SendBatch
+from tree_handler.replication.actions import ReplicationAction, RouteBatch, SendBatch
 from tree_handler.replication.answering import answer
 from tree_handler.replication.counters import Counters
 
@@ -94,14 +94,14 @@ class Flooding:
         """The links that are not full."""
         return (link for link, state in self.links.items() if not state.full)
 
-    def flood(self, frame: bytes, header: Header, source: int | None) -> list[Action]:
+    def flood(self, frame: bytes, header: Header, source: int | None) -> list[ReplicationAction]:
         """Pass a batch on that came over the link ``source``, or over no link if that is None."""
         if header.local:
             return []
         if not (self.floods_clients or header.control):
             is_ours = (header.origin, header.epoch) == self.own and not header.passed
             return [RouteBatch(frame, header)] if is_ours else []
-        actions: list[Action] = []
+        actions: list[ReplicationAction] = []
         unlogged = 0 if header.numbered else header.count
         for link, state in self.links.items():
             if link == source or not state.forwarding or (state.full and not unlogged):
@@ -110,7 +110,7 @@ class Flooding:
             actions.append(SendBatch(link, frame, unlogged))
         return actions
 
-    def flood_all(self, made: Iterable[tuple[bytes, Header]]) -> list[Action]:
+    def flood_all(self, made: Iterable[tuple[bytes, Header]]) -> list[ReplicationAction]:
         """Send batches of this gateway's own on their way."""
         return [action for frame, header in made for action in self.flood(frame, header, None)]
 

@@ -12,7 +12,7 @@ from light_dataclasses import dataclass
 from tree_handler.batch import NOTE_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epochs_over
-from tree_handler.replication.actions import Action, Append
+from tree_handler.replication.actions import Append, ReplicationAction
 from tree_handler.replication.anti_entropy import AntiEntropy
 from tree_handler.replication.epoch_order import EpochOrder
 from tree_handler.replication.telling import Telling
@@ -37,14 +37,14 @@ class Forgetting:
     telling: Telling
     kept_lives: int
 
-    def notes(self) -> list[Action]:
+    def notes(self) -> list[ReplicationAction]:
         """What the log has to hold before more is forgotten; to be asked for when it was trimmed,
         for what came since may be in it."""
         there: dict[str, list[int]] = {}
         for name, epoch in self.have:
             if not name.startswith(NOTE_PREFIX):
                 there.setdefault(name, []).append(epoch)
-        found: list[Action] = []
+        found: list[ReplicationAction] = []
         for name, epochs in there.items():
             past = [epoch for epoch in epochs if self.order.is_past((name, epoch))]
             past = sorted(past)[: max(0, len(past) - self.kept_lives)]

@@ -16,7 +16,7 @@ from light_dataclasses import dataclass
 from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Flags
 from tree_handler.intervals import Intervals
-from tree_handler.replication.actions import Action, Append
+from tree_handler.replication.actions import Append, ReplicationAction
 from tree_handler.replication.hearsay import Hearsay
 from tree_handler.replication.own_batches import parts
 from tree_handler.replication.repair import Request, Sought
@@ -87,7 +87,7 @@ class Losses:
         missing: Mapping[Epoch, Intervals],
         now: float,
         said: Mapping[Epoch, Intervals] = MappingProxyType({}),
-    ) -> list[Action]:
+    ) -> list[ReplicationAction]:
         """Ask everybody within reach for what no neighbour can send.
 
         Args:
@@ -132,7 +132,7 @@ class Losses:
         else:
             self._follow_ups = 0
 
-    def give_up(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
+    def give_up(self, missing: Mapping[Epoch, Intervals], now: float) -> list[ReplicationAction]:
         """Note as lost what nobody within reach has; the arguments are those of `seek`."""
         return [
             note
@@ -140,7 +140,7 @@ class Losses:
             for note in self._notes(stream, left.common(missing.get(stream, _NOTHING)))
         ]
 
-    def alone(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
+    def alone(self, missing: Mapping[Epoch, Intervals], now: float) -> list[ReplicationAction]:
         """Note as lost what is missing for as long as there was no neighbour, if that is so long
         that it counts as gone; the arguments are those of `seek`."""
         self.start_over()
@@ -154,15 +154,15 @@ class Losses:
             for note in self._notes(stream, self._stuck.for_long(stream, now, self.origin_gone_s))
         ]
 
-    def of_nobody(self, streams: Iterable[Epoch]) -> list[Action]:
+    def of_nobody(self, streams: Iterable[Epoch]) -> list[ReplicationAction]:
         """Note as lost what is missing of streams that nobody is asked for."""
-        found: list[Action] = []
+        found: list[ReplicationAction] = []
         for stream in streams:
             have = self.covered(stream)
             found += self._notes(stream, Intervals(have.missing(1, have.last)))
         return found
 
-    def of_origins(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
+    def of_origins(self, missing: Mapping[Epoch, Intervals], now: float) -> list[ReplicationAction]:
         """Note as lost what its origin has lost and nobody else is asked for.
 
         It may still be under way for a moment, from before the origin lost it.
@@ -175,7 +175,7 @@ class Losses:
             for note in self._notes(stream, self._lost_by_origins.for_long(stream, now, long_s))
         ]
 
-    def _notes(self, stream: Epoch, lost: Intervals) -> Iterator[Action]:
+    def _notes(self, stream: Epoch, lost: Intervals) -> Iterator[ReplicationAction]:
         flags = Flags.PASSED | Flags.LOST | Flags.LOCAL
         for gap in lost.without(self.covered(stream)):
             for part in parts(*gap):

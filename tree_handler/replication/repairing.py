@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from light_dataclasses import dataclass
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
-from tree_handler.replication.actions import Action, Push, Serve
+from tree_handler.replication.actions import Push, ReplicationAction, Serve
 from tree_handler.replication.anti_entropy import AntiEntropy
 from tree_handler.replication.arrivals import Arrivals
 from tree_handler.replication.counters import Counters
@@ -152,7 +152,7 @@ class Repairing:
 
     # -- links -------------------------------------------------------------------------------
 
-    def link_up(self, link: int, now: float) -> list[Action]:
+    def link_up(self, link: int, now: float) -> list[ReplicationAction]:
         """A neighbour is there; repair may begin even while the tree blocks the link."""
         self._flooding.link_up(link)
         self._telling.link_up(link)
@@ -161,20 +161,20 @@ class Repairing:
         self._next_repair = min(self._next_repair, now + self._interval_s)
         return [*self._telling.tell(link), *self._searches.link_up(link, now)]
 
-    def link_down(self, link: int, now: float) -> list[Action]:
+    def link_down(self, link: int, now: float) -> list[ReplicationAction]:
         """The neighbour is gone; what it was asked for may be asked of others."""
         self._flooding.link_down(link)
         self._telling.link_down(link)
         return [*self._searches.link_down(link), *self._neighbours.link_down(link, now)]
 
-    def forwarding(self, link: int, *, forwards: bool) -> list[Action]:
+    def forwarding(self, link: int, *, forwards: bool) -> list[ReplicationAction]:
         """The tree starts or stops to forward over a link."""
         if not self._flooding.set_forwarding(link, forwards=forwards) or not forwards:
             return []
         lacks = self._neighbours.lacks(link, self._telling.kept)
         return [*([] if lacks is None else [Push(link, lacks)]), *self._telling.tell(link)]
 
-    def joins(self, link: int) -> list[Action]:
+    def joins(self, link: int) -> list[ReplicationAction]:
         """The tree asks this neighbour to be the parent: say what is here, so that it can send what
         is not as soon as it has accepted."""
         return [*self._telling.tell(link)] if link in self._flooding else []
@@ -188,7 +188,7 @@ class Repairing:
 
     # -- what neighbours send ----------------------------------------------------------------
 
-    def receive_summary(self, link: int, summary: Summary, now: float) -> list[Action]:
+    def receive_summary(self, link: int, summary: Summary, now: float) -> list[ReplicationAction]:
         """Compare what the neighbour has with what is here, and ask for the difference."""
         if link not in self._flooding:
             return []
@@ -198,11 +198,11 @@ class Repairing:
         asks = self._neighbours.ask(link, now)
         return [*asks, *self._openings.of_all(now)] if has_told_all else [*asks]
 
-    def receive_request(self, link: int, request: Request) -> list[Action]:
+    def receive_request(self, link: int, request: Request) -> list[ReplicationAction]:
         """The neighbour asks for batches from the log."""
         return [Serve(link, request)] if link in self._flooding else []
 
-    def ask_anew(self, now: float) -> list[Action]:
+    def ask_anew(self, now: float) -> list[ReplicationAction]:
         """What was refused may be taken now: ask for it without a wait."""
         return [*self._neighbours.ask_anew(now)]
 
@@ -210,15 +210,15 @@ class Repairing:
         """A part of what a neighbour was asked for has come: the rest is waited for anew."""
         self._neighbours.progressed(link, now)
 
-    def receive_done(self, link: int, now: float) -> list[Action]:
+    def receive_done(self, link: int, now: float) -> list[ReplicationAction]:
         """The neighbour has sent all of the last request that it had: go on with the next."""
         return [*self._neighbours.done(link, now)]
 
-    def receive_seek(self, link: int, seek: Seek, now: float) -> list[Action]:
+    def receive_seek(self, link: int, seek: Seek, now: float) -> list[ReplicationAction]:
         """The neighbour, or somebody behind it, asks for what no neighbour of the seeker has."""
         return self._searches.receive_seek(link, seek, now) if link in self._flooding else []
 
-    def receive_sought(self, link: int, sought: Sought, now: float) -> list[Action]:
+    def receive_sought(self, link: int, sought: Sought, now: float) -> list[ReplicationAction]:
         """The neighbour answers a search."""
         actions = self._searches.receive_sought(link, sought)
         self._losses.heard(now)
@@ -226,7 +226,7 @@ class Repairing:
 
     def looked(
         self, number: SearchId, found: Mapping[Epoch, Intervals], *, was_read: bool = True
-    ) -> list[Action]:
+    ) -> list[ReplicationAction]:
         """The shell has carried out a `Look`: these numbers were in the log and are sent.
 
         Without ``was_read`` the log could not be read, and says nothing of the others.
@@ -239,7 +239,7 @@ class Repairing:
         """When `handle_timer` is due."""
         return min(self._next_repair, self._losses.due_at)
 
-    def handle_timer(self, now: float) -> list[Action]:
+    def handle_timer(self, now: float) -> list[ReplicationAction]:
         """Send summaries to neighbours that have not been told the latest; repeat requests."""
         if now < self._next_repair:
             is_due = now >= self._losses.due_at
@@ -265,7 +265,7 @@ class Repairing:
         lost = self._losses.give_up(missing, now)
         return [*actions, *(lost or self._seek(missing, now))]
 
-    def _seek(self, missing: Mapping[Epoch, Intervals], now: float) -> list[Action]:
+    def _seek(self, missing: Mapping[Epoch, Intervals], now: float) -> list[ReplicationAction]:
         self._neighbours.are_sought_no_more(self._losses.in_vain(now))
         due = self._losses.due_of(self._neighbours.said_to_be_of(), now)
         return self._losses.seek(missing, now, self._neighbours.said_to_be(due, MAX_NUMBERS))

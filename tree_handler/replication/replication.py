@@ -28,13 +28,13 @@ from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epochs_over
 from tree_handler.replication.actions import (
-    Action,
     Append,
     Forget,
     Look,
     Lost,
     Push,
     Refuse,
+    ReplicationAction,
     RouteBatch,
     SendBatch,
     SendRepair,
@@ -54,7 +54,6 @@ from tree_handler.replication.repairing import Repairing, RepairSettings, Shared
 from tree_handler.replication.set_aside import SetAside
 
 __all__ = [
-    "Action",
     "Append",
     "Forget",
     "Look",
@@ -63,6 +62,7 @@ __all__ = [
     "Refuse",
     "RepairSettings",
     "Replication",
+    "ReplicationAction",
     "RouteBatch",
     "SendBatch",
     "SendRepair",
@@ -148,7 +148,7 @@ class Replication:
 
     def publish(
         self, rows: Sequence[Row], flags: int, origin_time_us: int, address: bytes = b""
-    ) -> list[Action]:
+    ) -> list[ReplicationAction]:
         """Make the next batch of this origin and send it on its way.
 
         Args:
@@ -170,7 +170,7 @@ class Replication:
         self.counters.published += header.count
         return self._flooding.flood(frame, header, None)
 
-    def appended(self, done: Append) -> list[Action]:
+    def appended(self, done: Append) -> list[ReplicationAction]:
         """The log has the batch of an `Append`: pass it on and hand out what is due."""
         header = done.header
         key = header.stream
@@ -218,7 +218,7 @@ class Replication:
 
     def take(
         self, frame: bytes, header: Header, *, link: int | None = None, repaired: bool = False
-    ) -> list[Action]:
+    ) -> list[ReplicationAction]:
         """Take a batch of another gateway's clients that was sent to this one, logged or QoS 0.
 
         The same rules as for a batch from a link: what is known is dropped and counted; of a
@@ -239,7 +239,7 @@ class Replication:
 
     def passed_over(
         self, stream: Epoch, first: int, last: int, *, is_lost: bool = False
-    ) -> list[Action]:
+    ) -> list[ReplicationAction]:
         """The messages ``first..last`` of a stream are not for this gateway, or lost to it.
 
         They count as covered once the log has the statement, so that a restart knows it too, and
@@ -268,14 +268,16 @@ class Replication:
         for that link. It does not know which batches came over the link."""
         return self._flooding.replay(link, [(frame, header)])
 
-    def link_drained(self, link: int) -> list[Action]:
+    def link_drained(self, link: int) -> list[ReplicationAction]:
         """The link has been sent all that is in the log, or will not be: live batches go on."""
         drained = self._flooding.set_full(link, is_full=False)
         return [*self._telling.tell(link)] if drained else []
 
     # -- what neighbours send ----------------------------------------------------------------
 
-    def receive_batch(self, link: int, frame: bytes, *, repair: bool = False) -> list[Action]:
+    def receive_batch(
+        self, link: int, frame: bytes, *, repair: bool = False
+    ) -> list[ReplicationAction]:
         """Take a batch, live or as an answer to a request.
 
         One that breaks the rules again and again counts as lost in the end (`set_aside`).
@@ -308,7 +310,9 @@ class Replication:
                 raise
             return self.passed_over(*numbers, is_lost=True)
 
-    def _receive(self, link: int, frame: bytes, header: Header, *, repair: bool) -> list[Action]:
+    def _receive(
+        self, link: int, frame: bytes, header: Header, *, repair: bool
+    ) -> list[ReplicationAction]:
         if header.end != len(frame):
             self.counters.malformed += 1
             raise BatchError("batch followed by other bytes", len(frame) - header.end)
@@ -327,7 +331,7 @@ class Replication:
             return taken
         return [*self._searches.relay(link, frame, header), *taken]
 
-    def trimmed(self, kept_from: Mapping[Epoch, int]) -> list[Action]:
+    def trimmed(self, kept_from: Mapping[Epoch, int]) -> list[ReplicationAction]:
         """The log dropped its oldest: the lowest number it still holds, by stream.
 
         Streams of which it holds nothing now may be forgotten.
@@ -335,7 +339,7 @@ class Replication:
         self._telling.trimmed(kept_from)
         return self._forgetting.notes()
 
-    def lost(self, stream: Epoch, numbers: Intervals) -> list[Action]:
+    def lost(self, stream: Epoch, numbers: Intervals) -> list[ReplicationAction]:
         """The log can't read these any more: neighbours are asked for them, and what they bring is
         logged, and handed out once more if it is clients'. Those of its present life too: which
         number it gives next does not depend on what the log has. Notes of its own it writes again.
@@ -377,7 +381,7 @@ class Replication:
 
     # -- within ------------------------------------------------------------------------------
 
-    def _noted(self, header: Header) -> list[Action]:
+    def _noted(self, header: Header) -> list[ReplicationAction]:
         """The log has a note of this gateway's own: epochs are open, or over."""
         name, kind = header.stream
         if kind == epochs_over.NUMBERED_AS:

@@ -29,7 +29,13 @@ from typing import Final
 from light_dataclasses import dataclass
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
-from tree_handler.replication.actions import Action, Look, SendRepair, SendSeek, SendSought
+from tree_handler.replication.actions import (
+    Look,
+    ReplicationAction,
+    SendRepair,
+    SendSeek,
+    SendSought,
+)
 from tree_handler.replication.ranges_wire import MAX_RANGES, within_limits
 from tree_handler.replication.repair import MAX_DENIALS, Denial, SearchId, Seek, Sought
 from tree_handler.seal import Seals
@@ -134,13 +140,13 @@ class Searches:
         """Whether a search of this gateway's own is under way."""
         return any(search.parent is None for search in self._active.values())
 
-    def begin(self, wanted: WantedNumbers, now: float) -> list[Action]:
+    def begin(self, wanted: WantedNumbers, now: float) -> list[ReplicationAction]:
         """Seek these numbers, of which no neighbour says that it has them."""
         number = (self._own, self._epoch, self._draw())
         self._active[number] = search = self._opened(None, wanted, now)
         return self._pass_on(number, search)
 
-    def receive_seek(self, link: int, seek: Seek, now: float) -> list[Action]:
+    def receive_seek(self, link: int, seek: Seek, now: float) -> list[ReplicationAction]:
         """A neighbour asks."""
         if self._is_known(seek.number):
             return [SendSought(link, Sought(seek.number, seek.wanted, frozenset(), complete=True))]
@@ -155,7 +161,7 @@ class Searches:
 
     def looked(
         self, number: SearchId, found: Mapping[Epoch, Intervals], *, was_read: bool = True
-    ) -> list[Action]:
+    ) -> list[ReplicationAction]:
         """Take what the shell has sent of a `Look`.
 
         Args:
@@ -172,7 +178,7 @@ class Searches:
         search.complete &= was_read
         return self._pass_on(number, search)
 
-    def receive_sought(self, link: int, answer: Sought) -> list[Action]:
+    def receive_sought(self, link: int, answer: Sought) -> list[ReplicationAction]:
         """A neighbour that was asked answers."""
         search = self._active.get(answer.number)
         if search is None or link not in search.waiting:
@@ -192,7 +198,7 @@ class Searches:
         search.waiting.discard(link)
         return self._end_if_answered(answer.number, search)
 
-    def relay(self, link: int, frame: bytes, header: Header) -> list[Action]:
+    def relay(self, link: int, frame: bytes, header: Header) -> list[ReplicationAction]:
         """A batch that came over a link is for those who seek it by way of this gateway too.
 
         Live ones too: what was long under way may come when this gateway has looked for it in vain
@@ -211,13 +217,13 @@ class Searches:
                 parents[search.parent] = None
         return [SendRepair(parent, frame) for parent in parents]
 
-    def link_up(self, link: int, now: float) -> list[Action]:
+    def link_up(self, link: int, now: float) -> list[ReplicationAction]:
         """There is somebody whom the searches that are not over have not asked."""
         self._links.add(link)
         if self._all_linked_at is None:
             self._all_linked_at = now + self._unlinked_s
         asked: WantedNumbers = {}
-        seeks: list[Action] = []
+        seeks: list[ReplicationAction] = []
         too_many: list[SearchId] = []
         for number, search in chain(self._active.items(), self._answered.items()):
             wanted = _present(_less(search.left, asked))
@@ -230,10 +236,10 @@ class Searches:
                     asked.setdefault(key, Intervals()).update(numbers)
         return [*seeks, *(action for number in too_many for action in self._unsettled(number))]
 
-    def link_down(self, link: int) -> list[Action]:
+    def link_down(self, link: int) -> list[ReplicationAction]:
         """Who was asked over this link will not answer; who asked needs no answer."""
         self._links.discard(link)
-        actions: list[Action] = []
+        actions: list[ReplicationAction] = []
         for number, search in list(self._active.items()):
             if search.parent == link:
                 del self._active[number]
@@ -247,9 +253,9 @@ class Searches:
             self._forget(number)
         return actions
 
-    def handle_timer(self, now: float) -> list[Action]:
+    def handle_timer(self, now: float) -> list[ReplicationAction]:
         """End what has taken too long."""
-        actions: list[Action] = []
+        actions: list[ReplicationAction] = []
         for number, search in list(self._active.items()):
             if now >= search.until:
                 search.waiting.clear()
@@ -307,7 +313,7 @@ class Searches:
             seal = self._seals.say(denial.signed_part(number))
             search.denials[self._own] = Denial(self._own, own, seal)
 
-    def _pass_on(self, number: SearchId, search: _Search) -> list[Action]:
+    def _pass_on(self, number: SearchId, search: _Search) -> list[ReplicationAction]:
         search.left = within_limits(_present(search.left))
         self._deny(number, search)
         wanted = _present(search.left)
@@ -317,7 +323,7 @@ class Searches:
             return self._end_if_answered(number, search)
         return [SendSeek(link, Seek(number, wanted)) for link in sorted(search.waiting)]
 
-    def _end_if_answered(self, number: SearchId, search: _Search) -> list[Action]:
+    def _end_if_answered(self, number: SearchId, search: _Search) -> list[ReplicationAction]:
         if search.waiting:
             return []
         del self._active[number]
@@ -334,12 +340,12 @@ class Searches:
             return revoked
         return [*revoked, SendSought(search.parent, answer)]
 
-    def _settle(self, number: SearchId, search: _Search) -> list[Action]:
+    def _settle(self, number: SearchId, search: _Search) -> list[ReplicationAction]:
         """Let an answer settle; of another seeker's that makes room for it nobody links late is
         asked, so that it proves nothing any more."""
         seeker = number[:2]
         over = [other for other in self._answered if other[:2] == seeker]
-        revoked: list[Action] = []
+        revoked: list[ReplicationAction] = []
         if not over and len(self._answered) >= MAX_SEARCHES:
             others = (one for one, of in self._answered.items() if of.parent is not None)
             over = [next(others)]
@@ -351,7 +357,7 @@ class Searches:
         self._answered[number] = search
         return revoked
 
-    def _unsettled(self, number: SearchId) -> list[Action]:
+    def _unsettled(self, number: SearchId) -> list[ReplicationAction]:
         """Somebody who linked late could not look: the answer proves nothing any more."""
         search = self._active.get(number) or self._answered.get(number)
         if search is None or not search.complete:

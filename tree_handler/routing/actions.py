@@ -45,4 +45,4 @@ class Settle:
     last: int
 
 
-Action = replication.Action | SendRouted | ServeRouted | Settle
+RoutingAction = replication.ReplicationAction | SendRouted | ServeRouted | Settle

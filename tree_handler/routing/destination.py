@@ -20,7 +20,7 @@ from light_dataclasses import dataclass
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.replication import Append, Replication
-from tree_handler.routing.actions import Action, Settle
+from tree_handler.routing.actions import RoutingAction, Settle
 from tree_handler.routing.wire import MAX_RANGES, Ack, Ask, Carry, Tell, before_in
 from tree_handler.seal import is_addressed
 
@@ -69,7 +69,7 @@ class Destination:
     def __init__(
         self,
         core: Replication,
-        send: Callable[[str, Ask | Ack], list[Action]],
+        send: Callable[[str, Ask | Ack], list[RoutingAction]],
         counters: Counter[str],
     ) -> None:
         self._core = core
@@ -90,7 +90,7 @@ class Destination:
 
     def take(
         self, message: Carry, header: Header, before: int, now: float, link: int | None = None
-    ) -> list[Action]:
+    ) -> list[RoutingAction]:
         """Take a batch that came over a link; none of its stream's numbers since ``before`` is for
         this gateway."""
         stream, core = header.stream, self._core
@@ -108,7 +108,7 @@ class Destination:
                 asked = [] if message.is_repair else self._ask(stream, Intervals(missing), now)
                 return [*taken, *asked]
             before = proven
-        actions: list[Action] = []
+        actions: list[RoutingAction] = []
         if before + 1 < header.first:
             actions += core.passed_over(stream, before + 1, header.first - 1)
         actions += taken
@@ -125,7 +125,7 @@ class Destination:
 
     def claimed(
         self, stream: Epoch, last: int, tail: int, answered: int, now: float
-    ) -> list[Action]:
+    ) -> list[RoutingAction]:
         """The origin says that of its numbers up to ``last`` the last for this gateway is ``tail``.
 
         What the actions pass over is not covered yet, but counts.
@@ -139,15 +139,15 @@ class Destination:
 
         """
         self._is_answered(stream, answered)
-        actions: list[Action] = []
+        actions: list[RoutingAction] = []
         if tail < last:
             actions += self._core.passed_over(stream, tail + 1, last)
         return [*actions, *self._ask_or_acknowledge(stream, last, self._lacks(stream, tail), now)]
 
-    def told(self, tell: Tell, now: float) -> list[Action]:
+    def told(self, tell: Tell, now: float) -> list[RoutingAction]:
         """The origin has answered a request."""
         stream, core = tell.stream, self._core
-        actions: list[Action] = []
+        actions: list[RoutingAction] = []
         for first, last in tell.passed:
             if first <= tell.last:
                 actions += core.passed_over(stream, first, min(last, tell.last))
@@ -172,7 +172,7 @@ class Destination:
 
     def _ask_or_acknowledge(
         self, stream: Epoch, last: int, lacking: Intervals, now: float
-    ) -> list[Action]:
+    ) -> list[RoutingAction]:
         if len(lacking):
             return self._ask(stream, lacking, now)
         self._asked.pop(stream, None)
@@ -185,7 +185,7 @@ class Destination:
         self._lost.setdefault(stream, Intervals()).update(numbers)
         self.due_at = now
 
-    def ask_unclaimed(self, now: float) -> list[Action]:
+    def ask_unclaimed(self, now: float) -> list[RoutingAction]:
         """Ask for what the log has lost, of what has not come again, and for what holds up more."""
         if now < self.due_at:
             return []
@@ -205,13 +205,13 @@ class Destination:
             for stream in [stream for stream in known if stream[0] == origin]:
                 del known[stream]
 
-    def settle(self, stream: Epoch, last: int) -> list[Action]:
+    def settle(self, stream: Epoch, last: int) -> list[RoutingAction]:
         """Acknowledge all up to a number, if it is covered: a log that is full refused some."""
         if not self._core.covered(stream).covers(1, last):
             return []
         return self._send(stream[0], Ack(stream, self._core.origin, last))
 
-    def _ask(self, stream: Epoch, lacking: Intervals, now: float) -> list[Action]:
+    def _ask(self, stream: Epoch, lacking: Intervals, now: float) -> list[RoutingAction]:
         if not len(lacking):
             return []
         asked = self._asked.get(stream)

@@ -40,7 +40,7 @@ from tree_handler.replication.replication import Replication
 from tree_handler.routing import interest
 from tree_handler.routing import wire as routed_wire
 from tree_handler.routing.accounts import Accounts
-from tree_handler.routing.actions import Action, ServeRouted
+from tree_handler.routing.actions import RoutingAction, ServeRouted
 from tree_handler.routing.destination import Destination
 from tree_handler.routing.interest import Interest, Interests
 from tree_handler.routing.locator import Locator
@@ -115,7 +115,7 @@ class Routed:
         before = self.accounts.last_for(self._core.epoch, sorted(run.to))
         return address_of(routed_wire.pack_pairs(tuple(before)))
 
-    def accepted(self, frame: bytes, header: Header, run: Run, now: float) -> list[Action]:
+    def accepted(self, frame: bytes, header: Header, run: Run, now: float) -> list[RoutingAction]:
         """A batch of clients' messages is numbered, and in the log if it is to be: send it."""
         to = sorted(run.to)  # a set's order is another one in each process
         if not header.logged:
@@ -225,7 +225,7 @@ class Routed:
 
     # -- what comes over links -------------------------------------------------------------------
 
-    def receive(self, link: int, payload: bytes, now: float) -> list[Action]:
+    def receive(self, link: int, payload: bytes, now: float) -> list[RoutingAction]:
         """Take in a message: pass it on, and act on it as far as it is for this gateway.
 
         Raises:
@@ -245,7 +245,7 @@ class Routed:
             return [*self._passing.to(to, message, link, hops)]
         return self._receive_own(message, now) if self._is_said(message) else []
 
-    def _receive_own(self, message: Tell | Ask | Ack, now: float) -> list[Action]:
+    def _receive_own(self, message: Tell | Ask | Ack, now: float) -> list[RoutingAction]:
         if isinstance(message, Tell):
             return self._destination.told(message, now)
         if isinstance(message, Ask):
@@ -256,7 +256,7 @@ class Routed:
 
     def served(
         self, ask: Ask, frames: Sequence[tuple[bytes, Header]], *, is_all: bool
-    ) -> list[Action]:
+    ) -> list[RoutingAction]:
         """The log was read for a request.
 
         Args:
@@ -279,7 +279,7 @@ class Routed:
         """Whether a request of another gateway has still to be answered."""
         return bool(self._serving)
 
-    def settle(self, stream: Epoch, last: int) -> list[Action]:
+    def settle(self, stream: Epoch, last: int) -> list[RoutingAction]:
         """What `Settle` asks for."""
         return self._destination.settle(stream, last)
 
@@ -290,7 +290,7 @@ class Routed:
         due_at = min(self.accounts.due_at, self._recollection.due_at, self._destination.due_at)
         return due_at if self.locator.reached else math.inf
 
-    def handle_timer(self, now: float) -> list[Action]:
+    def handle_timer(self, now: float) -> list[RoutingAction]:
         """Claim what gateways in reach have not said they have."""
         if now >= self._recollection.due_at:
             told_all = self._core.repair.has_been_told_all
@@ -305,7 +305,7 @@ class Routed:
 
     # -- as an origin ------------------------------------------------------------------------------
 
-    def _answer(self, ask: Ask) -> list[Action]:
+    def _answer(self, ask: Ask) -> list[RoutingAction]:
         """Answer a request, once, and of those of one gateway one after the other."""
         epoch = ask.stream[1]
         if self.accounts.has_answered(ask.asker, epoch, ask.number):
@@ -323,7 +323,7 @@ class Routed:
 
     def _told(
         self, ask: Ask, frames: Sequence[tuple[bytes, Header]], *, is_all: bool
-    ) -> list[Action]:
+    ) -> list[RoutingAction]:
         """What was read for a request, and behind it the word on the rest."""
         epoch = ask.stream[1]
         wanted = self.accounts.wanted(ask.asker, epoch, ask.ranges)
@@ -331,7 +331,7 @@ class Routed:
         passed = ask.ranges.without(wanted)
         if epoch == self._core.epoch:  # what is not accepted yet is not decided
             passed = passed.without(Intervals([(last + 1, MAX_NUMBER)]))
-        actions: list[Action] = []
+        actions: list[RoutingAction] = []
         left, gone = wanted, Intervals()
         for frame, header in frames:
             numbers = Intervals([(header.first, header.last)])
@@ -354,7 +354,9 @@ class Routed:
 
     # -- on the way ------------------------------------------------------------------------------
 
-    def _receive_carry(self, link: int, message: Carry, hops: int, now: float) -> list[Action]:
+    def _receive_carry(
+        self, link: int, message: Carry, hops: int, now: float
+    ) -> list[RoutingAction]:
         header = checked_batch(message.frame)
         mine = [pair for pair in message.to if pair[0] == self._own_id]
         onward: frozenset[int] | None = None
@@ -363,7 +365,7 @@ class Routed:
         if onward is None and (message.overlay or link not in self.locator.forwarding):
             self.counters["not_forwarding"] += 1
             return []
-        actions: list[Action] = []
+        actions: list[RoutingAction] = []
         if onward is not None:
             actions += self._passing.carry_in_overlay(message, header, onward, hops - 1)
         elif len(mine) < len(message.to):
@@ -375,9 +377,9 @@ class Routed:
             actions += self._destination.take(message, header, before, now, link)
         return actions
 
-    def _receive_claim(self, link: int, claim: Claim, hops: int, now: float) -> list[Action]:
+    def _receive_claim(self, link: int, claim: Claim, hops: int, now: float) -> list[RoutingAction]:
         others = tuple(one for one in claim.to if one[0] != self._own_id)
-        actions: list[Action] = []
+        actions: list[RoutingAction] = []
         if others:
             onward = claim if claim.seal else Claim(claim.stream, claim.last, others)
             actions += self._passing.claim(onward, link, hops)
@@ -394,5 +396,5 @@ class Routed:
         self.counters["forged"] += 1
         return False
 
-    def _from_here(self, gateway_id: str, message: Ask | Ack) -> list[Action]:
+    def _from_here(self, gateway_id: str, message: Ask | Ack) -> list[RoutingAction]:
         return [*self._passing.to(gateway_id, message, None, MAX_HOPS)]

@@ -184,7 +184,7 @@ class Ack:
 
 
 Word = Claim | Tell | Ask | Ack
-Message = Carry | Word
+RoutingMessage = Carry | Word
 
 
 def signed_part(word: Word) -> bytes:
@@ -197,7 +197,7 @@ def pack_pairs(pairs: Pairs) -> bytes:
     return _pack(*pairs)
 
 
-def decode(data: bytes) -> tuple[Message, int]:
+def decode(data: bytes) -> tuple[RoutingMessage, int]:
     """Read a message, and how many gateways it may still pass.
 
     Raises:

@@ -19,7 +19,7 @@ from dataclasses import field, replace
 
 from light_dataclasses import dataclass
 from tree_handler.simulation.exploration_network import ExplorationEvent, ExploredNetwork
-from tree_handler.simulation.exploration_state import EventBudget, InvariantError, State
+from tree_handler.simulation.exploration_state import EventBudget, ExploredState, InvariantError
 
 FEWEST_IN_SHAPE = 3
 
@@ -105,7 +105,7 @@ def run(search: Search, most_states: int = 10**9) -> Covered:
 
 
 def explore(
-    network: ExploredNetwork, start: State, most_states: int = 10**9, most_found: int = 1
+    network: ExploredNetwork, start: ExploredState, most_states: int = 10**9, most_found: int = 1
 ) -> Covered:
     """Go through all that can happen from a state.
 
@@ -119,7 +119,7 @@ def explore(
     covered = Covered()
     seen = {start.key}
     settled: set[int] = set()
-    stack: list[tuple[State, object]] = [(start, None)]
+    stack: list[tuple[ExploredState, object]] = [(start, None)]
     while stack and len(covered.found) < most_found:
         state, path = stack.pop()
         event: ExplorationEvent | None = None
@@ -142,7 +142,9 @@ def explore(
     return covered
 
 
-def _settle(network: ExploredNetwork, state: State, covered: Covered, settled: set[int]) -> None:
+def _settle(
+    network: ExploredNetwork, state: ExploredState, covered: Covered, settled: set[int]
+) -> None:
     alone = replace(state, budget=EventBudget())
     if alone.key not in settled:
         settled.add(alone.key)

@@ -1,7 +1,7 @@
 """A small network as a value: its gateways' trees, what is under way, and what can happen to it.
 
-Each step makes a new `State` from an old one, so that `exploration` can go back. A state is the
-production class `SpanningTree` of each gateway, pickled, and what is under way between them.
+Each step makes a new `ExploredState` from an old one, so that `exploration` can go back. A state is
+the production class `SpanningTree` of each gateway, pickled, and what is under way between them.
 What a gateway makes of an event depends on its own tree alone, and the orders of events are many
 more than the trees that they lead to: each step of a tree is taken once and remembered.
 Links break with an error that each end meets in its own time; a gateway that dies closes its
@@ -17,22 +17,22 @@ from typing import Any
 from tree_handler.simulation.exploration_state import (
     CLOSED,
     EventBudget,
+    ExploredState,
     InvariantError,
     Node,
-    State,
     Wire,
     astray,
     check_forest,
 )
 from tree_handler.spanning.bpdu import Bpdu
 from tree_handler.spanning.spanning_tree import (
-    Action,
     Discard,
     Drop,
     Forward,
     Identity,
     Parameters,
     Send,
+    SpanningAction,
     SpanningTree,
 )
 
@@ -43,7 +43,7 @@ PATIENCE_HELLOS = 20
 ExplorationEvent = tuple[str, int, int]
 _Met = tuple[str, int, object]
 """What a tree meets: of which kind, on which link, and with what."""
-_Step = tuple[Node, tuple[Action, ...]]
+_Step = tuple[Node, tuple[SpanningAction, ...]]
 
 
 class ExploredNetwork:
@@ -58,22 +58,22 @@ class ExploredNetwork:
         self.pairs = pairs
         self._steps: dict[tuple[bytes, float, _Met], _Step] = {}
 
-    def cold(self, gateways: int, budget: EventBudget) -> State:
+    def cold(self, gateways: int, budget: EventBudget) -> ExploredState:
         """All gateways have just started and all links were just made."""
         nodes = tuple(
             _started(Identity(f"gw-{name}", 1, float(gateways - i), f"10.0.0.{i + 1}"))
             for i, name in zip(range(gateways), "abcdefgh", strict=False)
         )
-        state = State(nodes, (), budget)
+        state = ExploredState(nodes, (), budget)
         for pair in self.pairs:
             state = self._link(state, pair)
         return state
 
-    def settled(self, gateways: int, budget: EventBudget) -> State:
+    def settled(self, gateways: int, budget: EventBudget) -> ExploredState:
         """The same once one tree has formed."""
         return replace(self.calm(self.cold(gateways, budget)), budget=budget)
 
-    def events(self, state: State) -> Iterator[ExplorationEvent]:
+    def events(self, state: ExploredState) -> Iterator[ExplorationEvent]:
         """All that can happen next."""
         budget, linked = state.budget, set()
         for i, wire in enumerate(state.wires):
@@ -96,7 +96,7 @@ class ExploredNetwork:
                 if pair not in linked and all(state.nodes[end].tree for end in pair):
                     yield "linked", i, 0
 
-    def after(self, state: State, event: ExplorationEvent) -> State:
+    def after(self, state: ExploredState, event: ExplorationEvent) -> ExploredState:
         """What comes of an event.
 
         Raises:
@@ -120,7 +120,7 @@ class ExploredNetwork:
                 budget = replace(budget, deaths=budget.deaths - 1)
                 nodes = _with(state.nodes, i, Node(state.nodes[i].identity))
                 wires = tuple(w for wire in state.wires for w in _bereft(wire, i))
-                return State(nodes, wires, budget)
+                return ExploredState(nodes, wires, budget)
             case "starts":
                 budget = replace(budget, starts=budget.starts - 1)
                 own = state.nodes[i].identity
@@ -130,7 +130,7 @@ class ExploredNetwork:
                 budget = replace(budget, links=budget.links - 1)
                 return self._link(replace(state, budget=budget), self.pairs[i])
 
-    def calm(self, state: State) -> State:
+    def calm(self, state: ExploredState) -> ExploredState:
         """Let everything arrive and timers fire in their time, until there is one tree for long.
 
         Raises:
@@ -157,7 +157,7 @@ class ExploredNetwork:
 
     # -- within --------------------------------------------------------------------------------
 
-    def _link(self, state: State, pair: tuple[int, int]) -> State:
+    def _link(self, state: ExploredState, pair: tuple[int, int]) -> ExploredState:
         number = 1 + max((wire.number for wire in state.wires), default=0)
         state = replace(state, wires=(*state.wires, Wire(pair, number)))
         for end, other in (pair, pair[::-1]):
@@ -165,7 +165,7 @@ class ExploredNetwork:
             state = self._step(state, end, ("link up", number, peer_id))
         return state
 
-    def _arrives(self, state: State, i: int, side: int) -> State:
+    def _arrives(self, state: ExploredState, i: int, side: int) -> ExploredState:
         wire = state.wires[i]
         bpdu, *later = wire.coming[side]
         wire = replace(wire, coming=_with(wire.coming, side, tuple(later)))
@@ -176,10 +176,10 @@ class ExploredNetwork:
         wires = _with(state.wires, i, wire) if any(wire.open) else _without(state.wires, i)
         return self._step(replace(state, wires=wires), wire.ends[side], met)
 
-    def _timer(self, state: State, i: int) -> State:
+    def _timer(self, state: ExploredState, i: int) -> ExploredState:
         return self._step(state, i, ("timer", 0, None))
 
-    def _step(self, state: State, i: int, met: _Met) -> State:
+    def _step(self, state: ExploredState, i: int, met: _Met) -> ExploredState:
         """Have gateway ``i`` meet something, and do what its tree asks for."""
         node = state.nodes[i]
         key = (node.tree, node.now, met)
@@ -193,7 +193,7 @@ class ExploredNetwork:
             for action in actions:
                 _do(action, i, changed)
             wires = tuple(changed)
-        return State(_with(state.nodes, i, after), wires, state.budget)
+        return ExploredState(_with(state.nodes, i, after), wires, state.budget)
 
 
 def _started(identity: Identity) -> Node:
@@ -216,7 +216,7 @@ def _met(node: Node, met: _Met) -> _Step:
     return Node.of(node.identity, tree, now), actions
 
 
-def _do(action: Action, i: int, wires: list[Wire]) -> None:
+def _do(action: SpanningAction, i: int, wires: list[Wire]) -> None:
     if not isinstance(action, (Send, Forward, Discard, Drop)):
         return
     at = next(k for k, wire in enumerate(wires) if wire.number == action.link)

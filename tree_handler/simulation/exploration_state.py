@@ -108,7 +108,7 @@ class Wire:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ExploredState:
     """Everything that decides what can happen next."""
 
     nodes: tuple[Node, ...]
@@ -153,7 +153,7 @@ def check_forest(wires: Sequence[Wire]) -> None:
             tree_of[first] = second
 
 
-def astray(state: State) -> str:
+def astray(state: ExploredState) -> str:
     """Who does not follow the best root in reach over live links, and how."""
     alive = [i for i, node in enumerate(state.nodes) if node.tree]
     trees = {i: state.nodes[i].revived() for i in alive}

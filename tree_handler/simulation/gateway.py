@@ -11,7 +11,6 @@ from tree_handler.simulation.local_time import TRUE_CLOCK, LocalClock, Timer
 from tree_handler.simulation.network import Clock, Edge, End, Host, Network
 from tree_handler.spanning.bpdu import Bpdu, Kind
 from tree_handler.spanning.spanning_tree import (
-    Action,
     Discard,
     Drop,
     Forward,
@@ -19,6 +18,7 @@ from tree_handler.spanning.spanning_tree import (
     Outlived,
     Parameters,
     Send,
+    SpanningAction,
     SpanningTree,
 )
 
@@ -201,7 +201,7 @@ class Gateway:
             self.changed()
         self._tree_timer.set(self.tree.next_timer())
 
-    def _do(self, action: Action) -> bool:
+    def _do(self, action: SpanningAction) -> bool:
         match action:
             case Send(link, bpdu):
                 self._start.watch.said[bpdu.kind] += 1

@@ -14,7 +14,6 @@ from tree_handler.replication.answering import answer
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Request, Seek, Sought, Summary
 from tree_handler.replication.replication import (
-    Action,
     Append,
     Forget,
     Look,
@@ -22,6 +21,7 @@ from tree_handler.replication.replication import (
     Push,
     RepairSettings,
     Replication,
+    ReplicationAction,
     SendBatch,
     SendRepair,
     SendRequest,
@@ -233,7 +233,7 @@ class ReplicatingGateway(Gateway):
         self._replicate(self.replication.repair.handle_timer(now))
         self._set_timer()
 
-    def _replicate(self, actions: Iterable[Action]) -> None:
+    def _replicate(self, actions: Iterable[ReplicationAction]) -> None:
         for action in actions:
             match action:
                 case Append():
@@ -268,7 +268,7 @@ class ReplicatingGateway(Gateway):
         if self._traffic.log_batches and disk.trim():
             self._replicate(self.replication.trimmed(disk.kept_from()))
 
-    def _send(self, action: Action) -> None:
+    def _send(self, action: ReplicationAction) -> None:
         match action:
             case SendBatch(link, frame):
                 self._say(link, WireBatch(frame, repair=False))

@@ -11,7 +11,7 @@ from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.replication import Action, Append
+from tree_handler.replication.replication import Append, ReplicationAction
 from tree_handler.retained.hybrid_clock import HybridClock, RetainedVersion
 from tree_handler.retained.message import VERSION, Retained, stamped_version
 from tree_handler.retained.sync import RetainedSync
@@ -105,7 +105,7 @@ class RetainedGateway(ReplicatingGateway):
 
     # -- the shell -----------------------------------------------------------------------------
 
-    def _replicate(self, actions: Iterable[Action]) -> None:
+    def _replicate(self, actions: Iterable[ReplicationAction]) -> None:
         for action in actions:
             super()._replicate((action,))
             match action:

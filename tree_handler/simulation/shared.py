@@ -21,7 +21,7 @@ from tree_handler.batch import Entry, Flags, Header
 from tree_handler.holders import Holders, SharedGroup
 from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.replication import Action
+from tree_handler.replication.replication import ReplicationAction
 from tree_handler.routing.locator import Behind, Locator
 from tree_handler.sharing import claims, handed_on
 from tree_handler.sharing.claims import DURABLE, ONLINE, Claims, OwnClaims
@@ -153,7 +153,7 @@ class SharedGateway(ReplicatingGateway):
 
     # -- the shell -------------------------------------------------------------------------------
 
-    def _replicate(self, actions: Iterable[Action]) -> None:
+    def _replicate(self, actions: Iterable[ReplicationAction]) -> None:
         for action in actions:
             super()._replicate((action,))
             match action:

@@ -9,7 +9,14 @@ from typing import ClassVar
 
 from light_dataclasses import dataclass
 from tree_handler.batch import Epoch
-from tree_handler.replication.replication import Action, Forget, Look, Push, SendRequest, Serve
+from tree_handler.replication.replication import (
+    Forget,
+    Look,
+    Push,
+    ReplicationAction,
+    SendRequest,
+    Serve,
+)
 from tree_handler.seal import Seals
 from tree_handler.simulation.gateway import Start
 from tree_handler.simulation.lying import TREE
@@ -150,7 +157,7 @@ class YearsGateway(RetainedGateway):
                 continue
             self.years_disk.buried_s[topic] = self._clock.now - (self.now - grave.since_s)
 
-    def _replicate(self, actions: Iterable[Action]) -> None:
+    def _replicate(self, actions: Iterable[ReplicationAction]) -> None:
         for action in actions:
             match action:
                 case Serve() | Push() | Look() if self._is_before(
@@ -173,6 +180,6 @@ class YearsGateway(RetainedGateway):
     def _looked_in_vain(self, look: Look) -> None:
         self._replicate(self.replication.repair.looked(look.number, {}, was_read=False))
 
-    def _late(self, action: Action) -> None:
+    def _late(self, action: ReplicationAction) -> None:
         if self.alive:
             self._replicate((action,))

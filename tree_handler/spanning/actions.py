@@ -50,4 +50,4 @@ class Outlived:
     boot_epoch: int
 
 
-Action = Send | Forward | Discard | Drop | Changed | Outlived
+SpanningAction = Send | Forward | Discard | Drop | Changed | Outlived

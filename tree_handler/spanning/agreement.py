@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tree_handler.spanning.actions import Action, Discard, Forward
+from tree_handler.spanning.actions import Discard, Forward, SpanningAction
 from tree_handler.spanning.bpdu import Kind
 from tree_handler.spanning.election import Root
 from tree_handler.spanning.neighbour import Neighbour, Role
@@ -52,7 +52,7 @@ class Agreements:
         self,
         place: TreePosition,
         neighbours: dict[int, Neighbour],
-        actions: list[Action],
+        actions: list[SpanningAction],
         say: AgreementSay,
     ) -> None:
         self.candidate: Neighbour | None = None

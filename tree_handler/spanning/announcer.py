@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tree_handler.spanning.actions import Action, Send
+from tree_handler.spanning.actions import Send, SpanningAction
 from tree_handler.spanning.bpdu import NO_FLAGS, UNREACHABLE_MS, Bpdu, BpduFlags, Kind
 from tree_handler.spanning.election import Identity, Root
 from tree_handler.spanning.feasibility import Distance
@@ -20,7 +20,9 @@ class Announcer:
 
     """
 
-    def __init__(self, identity: Identity, place: TreePosition, actions: list[Action]) -> None:
+    def __init__(
+        self, identity: Identity, place: TreePosition, actions: list[SpanningAction]
+    ) -> None:
         self._identity = identity
         self._place = place
         self._actions = actions

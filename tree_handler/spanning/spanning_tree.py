@@ -52,7 +52,15 @@ import math
 from collections import Counter
 
 from tree_handler.spanning import agreement, feasibility
-from tree_handler.spanning.actions import Action, Changed, Discard, Drop, Forward, Outlived, Send
+from tree_handler.spanning.actions import (
+    Changed,
+    Discard,
+    Drop,
+    Forward,
+    Outlived,
+    Send,
+    SpanningAction,
+)
 from tree_handler.spanning.agreement import Agreements
 from tree_handler.spanning.announcer import Announcer
 from tree_handler.spanning.bpdu import UNREACHABLE_MS, Bpdu, Kind
@@ -66,8 +74,8 @@ from tree_handler.spanning.place import TreePosition
 from tree_handler.spanning.round_trip import RoundTrip
 from tree_handler.spanning.silence import Silence
 
-__all__ = ["Action", "Changed", "Discard", "Drop", "Forward", "Identity", "Outlived", "Parameters"]
-__all__ += ["Role", "Send", "Snapshot", "SpanningTree"]
+__all__ = ["Changed", "Discard", "Drop", "Forward", "Identity", "Outlived", "Parameters"]
+__all__ += ["Role", "Send", "Snapshot", "SpanningAction", "SpanningTree"]
 
 STALE = 2
 """So many times the silence of a dead neighbour no news of a root that is gone are under way."""
@@ -92,7 +100,7 @@ class SpanningTree:
         """What was ignored, refused or dropped, by reason."""
         self._neighbours: dict[int, Neighbour] = {}
         self._sources = Sources()
-        self._actions: list[Action] = []
+        self._actions: list[SpanningAction] = []
         self._place = TreePosition(identity, self._sources)
         self._announcer = Announcer(identity, self._place, self._actions)
         self._offers = Offers(identity, self._neighbours, self._sources)
@@ -209,7 +217,7 @@ class SpanningTree:
         """When `handle_timer` is due."""
         return min(self._hello_at, self._raise_at, self._choice.give_up_at, self._silence.look_at)
 
-    def take_actions(self) -> list[Action]:
+    def take_actions(self) -> list[SpanningAction]:
         """What to do now, in this order; the caller does it before the next event."""
         actions = self._actions.copy()
         self._actions.clear()

@@ -39,7 +39,7 @@ class Access:
     binds_client_ids: bool = False
 
     def may_stay(self, client: Client, before: Access) -> bool:
-        """Whether a client that was let in by earlier files would be again."""
+        """Return whether a client that was let in by earlier files would be again."""
         if client.certificate is not None:
             der = client.certificate.der
             return not der or bool(
@@ -134,7 +134,7 @@ class Guard:
         return self._plugins is None or self._plugins.may_deliver(client, topic)
 
     def is_concealed(self, client: Client, topic_filter: str) -> bool:
-        """Whether a client isn't told why it may not subscribe to a filter."""
+        """Return whether a client isn't told why it may not subscribe to a filter."""
         rules = self._rules_of(client)
         return rules is not None and rules.is_concealed(topic_filter)
 

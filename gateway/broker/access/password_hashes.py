@@ -30,7 +30,7 @@ _MOSQUITTO = re.compile(
 
 
 def is_known(encoded: str) -> bool:
-    """Whether a hash is of a form that can be checked."""
+    """Return whether a hash is of a form that can be checked."""
     if _ARGON2.fullmatch(encoded) is not None:
         return True
     found = _MOSQUITTO.fullmatch(encoded)
@@ -38,7 +38,7 @@ def is_known(encoded: str) -> bool:
 
 
 def matches(encoded: str, password: bytes) -> bool:
-    """Whether a password has made a hash; compared in constant time.
+    """Return whether a password has made a hash; compared in constant time.
 
     Args:
         encoded: one that `is_known`.

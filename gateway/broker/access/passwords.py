@@ -26,11 +26,11 @@ class Passwords:
         self._names = sorted(self._hashes)
 
     def __len__(self) -> int:
-        """How many users there are."""
+        """Return how many users there are."""
         return len(self._hashes)
 
     def __contains__(self, user: str) -> bool:
-        """Whether there is such a user."""
+        """Return whether there is such a user."""
         return user in self._hashes
 
     def __repr__(self) -> str:
@@ -71,11 +71,11 @@ class Passwords:
         return cls(hashes)
 
     def agrees(self, other: Passwords, user: str) -> bool:
-        """Whether a user is in both, with the same hash."""
+        """Return whether a user is in both, with the same hash."""
         return user in self._hashes and self._hashes[user] == other._hashes.get(user)
 
     def verify(self, user: str, password: bytes) -> bool:
-        """Whether this is the user's password.
+        """Return whether this is the user's password.
 
         It computes for as long as the hash was made to take and holds as much memory (64 MiB
         by argon2's defaults): call it in a thread, and in few at a time. The result is compared

@@ -41,7 +41,7 @@ class Durability:
     # -- sessions and wills ----------------------------------------------------------------------
 
     def session_opened(self, session: Session) -> None:
-        """A session has a client, or another expiry."""
+        """Note that a session has a client, or another expiry."""
 
     def takes(self, session: Session, client: Client, expiry_s: int) -> bool:
         """Whether it can be kept that a session has a client; nothing has changed if it can't.
@@ -55,10 +55,10 @@ class Durability:
         return True
 
     def session_away(self, session: Session) -> None:
-        """A session's client has gone."""
+        """Note that a session's client has gone."""
 
     def session_ended(self, session: Session) -> None:
-        """A session is no more."""
+        """Note that a session has ended."""
 
     def session_leaves(self, session: Session, groups: Mapping[int, SharedGroup]) -> bool:
         """Others are to go on with what waits for a session that ends; whether that is kept.
@@ -81,31 +81,31 @@ class Durability:
         """
 
     def will_stands(self, client: Client, will: Will | None) -> None:
-        """A client has come, with a will or without; the one before stands no more."""
+        """Note the will of a client that has come, or None; it replaces the one before."""
 
     def will_ended(self, client_id: str) -> None:
-        """A client's will is not to be published."""
+        """Note that a client's will is not to be published."""
 
     def will_published(self, client_id: str) -> SavedWill | None:
-        """A client's will goes into the log, which is to say so; None if none is known."""
+        """Note that a client's will goes into the log, and return it; None if none is known."""
         return None
 
     def will_refused(self, saved: SavedWill) -> None:
-        """The log did not take a will: it stands again, though its client may have another."""
+        """Let a will stand again that the log refused, though its client may have another."""
 
     def will_tried_again(self, saved: SavedWill) -> None:
-        """A will that the log refused goes into the log once more, which is to say so."""
+        """Note that a will which the log refused goes into the log once more."""
 
     def will_given_up(self, saved: SavedWill) -> None:
-        """A will that was to be published is not to be any more."""
+        """Give up a will that was to be published."""
 
     # -- retained messages -------------------------------------------------------------------------
 
     def retained_changed(self, topic: str) -> None:
-        """A topic has another retained message, or none."""
+        """Note that a topic has another retained message, or none."""
 
     def retained_learnt(self, retained: Retained, *, is_news: bool) -> None:
-        """A neighbour told of a retained message, and it is taken."""
+        """Note a retained message that a neighbour told of, and that is taken."""
 
     # -- messages ----------------------------------------------------------------------------------
 
@@ -124,13 +124,13 @@ class Durability:
         return None
 
     def was_refused(self) -> None:
-        """The log did not take the batch that something was written for."""
+        """Note that the log refused the batch that something was written for."""
 
     def has_delivered(self, stream: Epoch, last: int) -> None:
         """Local sessions are given a stream's messages up to this number now."""
 
     def delivered(self, stream: Epoch) -> int:
-        """The last number of a stream that local sessions were given; 0 if none."""
+        """Return the last number of a stream that local sessions were given; 0 if none."""
         return 0
 
     # -- how long messages have waited -------------------------------------------------------------
@@ -165,7 +165,7 @@ class Durability:
         return 0
 
     def is_safe(self, frame: int) -> bool:
-        """Whether no crash can take back what was written up to this number."""
+        """Return whether no crash can take back what was written up to this number."""
         return True
 
     def hold_back(self, channels: Sequence[Channel]) -> None:

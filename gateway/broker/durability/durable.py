@@ -18,7 +18,7 @@ from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.durability import Durability
 from gateway.broker.durability.history import History
 from gateway.broker.durability.journal import Journal, SessionRecord
-from gateway.broker.durability.reading_back import ReadingBack, Spared
+from gateway.broker.durability.reading_back import ReadingBack, SpilledMessages
 from gateway.broker.durability.standing_wills import SavedWill, StandingWills, WillsAgain
 from gateway.broker.hooks import Client
 from gateway.broker.inbound.accepted import Accepted
@@ -87,7 +87,7 @@ class Durable(Durability):
         self._marked = (0.0, 0)
         """When on the loop's clock, and about where in the log; less than 0 if not yet there."""
 
-    def reads_too(self, spared: Spared) -> None:
+    def reads_too(self, spared: SpilledMessages) -> None:
         """Queues read from there what the log has let go."""
         self._reading.spared = spared
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gateway.broker.outbound.message import IN_PACKET
-from gateway.broker.sessions.backlog import Delivery
+from gateway.broker.sessions.backlog import QueuedDelivery
 from gateway.broker.sessions.estates import Estate
 from gateway.broker.sessions.places import Places, WaitingRun
 from tree_handler.batch import Epoch
@@ -63,7 +63,7 @@ class EstatesAgain:
 def _without(estate: Estate, taken: _Taken) -> Estate:
     """Return an estate without what others have gone on with."""
     none = Intervals()
-    items: list[Delivery | Places] = []
+    items: list[QueuedDelivery | Places] = []
     for item in estate.items:
         if isinstance(item, Places):
             places = Places()

@@ -18,7 +18,7 @@ class Going(Protocol):
         """The position behind it."""
 
     def __len__(self) -> int:
-        """How many pieces it has; 0 if nothing goes."""
+        """Return how many pieces it has; 0 if nothing goes."""
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
         """The batches of one stream that hold any of these numbers."""

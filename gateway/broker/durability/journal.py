@@ -132,7 +132,7 @@ class SessionRecord:
         self.journal = journal
 
     def sent(self, packet_id: int, flags: int, ref: Ref | None) -> None:
-        """A message leaves under this packet identifier."""
+        """Note that a message leaves under this packet identifier."""
         if ref is None:  # it was never logged, so nothing of it outlives the process
             return
         key, number = ref
@@ -156,16 +156,16 @@ class SessionRecord:
         self._note((int(operation), packet_id))
 
     def subscribed(self, topic_filter: str, of: Subscription) -> None:
-        """A subscription is new or replaced."""
+        """Note a subscription that is new or replaced."""
         options = (of.qos, of.no_local, of.retain_as_published, of.identifier)
         self.journal.decisive(self, Event.SUBSCRIBED, self.number, topic_filter, *options)
 
     def unsubscribed(self, topic_filter: str) -> None:
-        """A subscription is no more."""
+        """Note that a subscription has ended."""
         self.journal.decisive(self, Event.UNSUBSCRIBED, self.number, topic_filter)
 
     def given_retained(self, topic: str, flags: int, identifiers: tuple[int, ...]) -> None:
-        """It was given a retained message because it subscribed."""
+        """Note that it was given a retained message because it subscribed."""
         # After a mark: which message is retained depends on what had been delivered.
         self.journal.decisive(self, Event.RETAINED, self.number, topic, flags, identifiers)
 
@@ -260,13 +260,13 @@ class Journal:
         return record
 
     def opened(self, record: SessionRecord, client: Client, expiry_s: int) -> None:
-        """A session is durable, has its client back, or another expiry."""
+        """Note that a session is durable, has its client back, or another expiry."""
         record.away_us = None
         known = (client.client_id, client.username, client.roles, client.version, expiry_s)
         self.decisive(record, Event.OPENED, record.number, *known)
 
     def away(self, record: SessionRecord, since_us: int) -> None:
-        """A session's client has gone."""
+        """Note that a session's client has gone."""
         record.away_us = since_us
         record.version = self.written + 1
         self.noted(None, Event.AWAY, record.number, since_us)
@@ -277,7 +277,7 @@ class Journal:
         self.precedes = True
 
     def ended(self, record: SessionRecord) -> None:
-        """A session is no more, nor are its subscriptions."""
+        """Note that a session and its subscriptions have ended."""
         self.decisive(record, Event.ENDED, record.number)
 
     def shared(self, group: tuple[str, str], ref: Ref, record: SessionRecord | None) -> None:
@@ -315,12 +315,12 @@ class Journal:
         self._mark([key for key, last in delivered.items() if marked.get(key) != last])
 
     def publishes_will(self, number: int, index: int) -> None:
-        """A message of the next batch is this will."""
+        """Note that a message of the next batch is this will."""
         self._publishers.append((-number, index, 0))
         self.precedes = True
 
     def learnt(self, row: tuple[Any, ...], *, is_news: bool) -> None:
-        """A neighbour told of a retained message, which no batch of the log has."""
+        """Note a retained message of a neighbour, which no batch of the log has."""
         self.decisive(None, Event.LEARNT, row, is_news)
 
     def decisive(self, record: SessionRecord | None, kind: Event, *fields: Any) -> None:
@@ -370,7 +370,7 @@ class Journal:
         return _pack((self._events, operations, self._publishers))
 
     def has_written(self) -> None:
-        """The log has taken the frame."""
+        """Forget what the frame says: the log has taken it."""
         self.written += 1
         for record in self.touched:
             record.operations = []

@@ -31,7 +31,7 @@ UNREADABLE: Final = "messages that wait in the log can't be read now; they keep 
 _log = logging.getLogger(__name__)
 
 
-class Spared(Protocol):
+class SpilledMessages(Protocol):
     """What was put by: a `Store`."""
 
     has_spared: bool
@@ -60,7 +60,7 @@ class ReadingBack:
     """
 
     def __init__(self, history: History, now: Callable[[], float]) -> None:
-        self.spared: Spared | None = None
+        self.spared: SpilledMessages | None = None
         self.waits = False
         self._history = history
         self._now = now

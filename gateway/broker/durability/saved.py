@@ -10,7 +10,7 @@ from dataclasses import field
 from gateway.broker.durability.lacking import SavedLack
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.hooks import Client
-from gateway.broker.retained.owed import Owed
+from gateway.broker.retained.owed import RetainedBacklog
 from gateway.broker.sessions.subscription import Subscription
 from gateway.lasting_clock import Mark
 from light_dataclasses import dataclass
@@ -119,7 +119,7 @@ class SavedSession:
     inflight: list[SavedDelivery]
     queue: list[SavedDelivery | SavedPlaces]
     away_us: int | None = None
-    owed: Owed | None = None
+    owed: RetainedBacklog | None = None
 
 
 @dataclass(slots=True)

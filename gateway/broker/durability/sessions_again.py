@@ -19,7 +19,7 @@ from gateway.broker.hooks import Client
 from gateway.broker.limits import RANGES, Budget
 from gateway.broker.outbound.message import IN_PACKET, LearntMessage, Message
 from gateway.broker.outbound.routes import Routes
-from gateway.broker.retained.owed import Owed, Wanted
+from gateway.broker.retained.owed import RetainedBacklog, Wanted
 from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.estates import Estate
@@ -118,7 +118,7 @@ class SessionsAgain:
         self.estates = EstatesAgain()
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._sessions)
 
     def __iter__(self) -> Iterator[Session]:
@@ -238,7 +238,7 @@ class SessionsAgain:
 
     def _owed(self, session: Session, number: int, wanted: tuple[tuple[Any, ...], ...]) -> None:
         if wanted:
-            owed = Owed(tuple(Wanted(*one) for one in wanted), set(self._given[number]))
+            owed = RetainedBacklog(tuple(Wanted(*one) for one in wanted), set(self._given[number]))
             self._parts.owing.owe(session, owed)
         else:
             self._parts.owing.settled(session)

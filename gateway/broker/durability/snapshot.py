@@ -26,9 +26,9 @@ from gateway.broker.durability.saved import (
 )
 from gateway.broker.durability.slices import others, slice_ends_s
 from gateway.broker.outbound.message import Message
-from gateway.broker.retained.owed import Owed
+from gateway.broker.retained.owed import RetainedBacklog
 from gateway.broker.retained.retention import Retention
-from gateway.broker.sessions.backlog import Delivery
+from gateway.broker.sessions.backlog import QueuedDelivery
 from gateway.broker.sessions.places import Places
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
@@ -50,8 +50,8 @@ class _Copy:
     """A session as it was: all but its messages, and those as they are in memory."""
 
     saved: SavedSession
-    inflight: list[tuple[int, Delivery | None]]
-    queue: list[Delivery | Places]
+    inflight: list[tuple[int, QueuedDelivery | None]]
+    queue: list[QueuedDelivery | Places]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +101,13 @@ class Taken:
             queue=[saved for item in copy.queue for saved in self._waiting(item)],
         )
 
-    def _waiting(self, item: Delivery | Places) -> Iterator[SavedDelivery | SavedPlaces]:
+    def _waiting(self, item: QueuedDelivery | Places) -> Iterator[SavedDelivery | SavedPlaces]:
         if isinstance(item, Places):
             yield from saved_places.saved(item, self.ahead_s)
         elif (delivery := self._delivery(0, item)) is not None:
             yield delivery
 
-    def _delivery(self, packet_id: int, delivery: Delivery | None) -> SavedDelivery | None:
+    def _delivery(self, packet_id: int, delivery: QueuedDelivery | None) -> SavedDelivery | None:
         """One that is released, or whose message was logged; None for any other."""
         if delivery is None:
             return SavedDelivery(packet_id, None, 0, ())
@@ -246,7 +246,7 @@ def _copy(session: Session, record: SessionRecord) -> _Copy:
         [],
         [],
         record.away_us,
-        None if owed is None else Owed(owed.wanted, set(owed.given)),
+        None if owed is None else RetainedBacklog(owed.wanted, set(owed.given)),
     )
     outgoing = session.outgoing
     return _Copy(saved, list(outgoing.inflight.items()), outgoing.backlog.saved())

@@ -81,7 +81,7 @@ def numbers(db: sqlite3.Connection, key: Epoch) -> Intervals:
 
 
 def has_any(db: sqlite3.Connection) -> bool:
-    """Whether anything is put by."""
+    """Return whether anything is put by."""
     return db.execute("SELECT 1 FROM spared LIMIT 1").fetchone() is not None
 
 

@@ -76,7 +76,7 @@ class Needed:
 
 
 class Sparing:
-    """What is looked at with each checkpoint.
+    """Puts what waits for clients by before the log lets it go, with each checkpoint.
 
     Args:
         sessions: those of the broker.

@@ -30,7 +30,7 @@ from gateway.broker.durability.saved import (
 from gateway.broker.durability.sparing import Needed
 from gateway.broker.durability.tables import FORMAT, NEEDED, RETAINED, SWEEP, TABLES, UNMARKED
 from gateway.broker.hooks import Client
-from gateway.broker.retained.owed import Owed, Wanted
+from gateway.broker.retained.owed import RetainedBacklog, Wanted
 from gateway.broker.sessions.subscription import Subscription
 from gateway.lasting_clock import Mark
 from gateway.sqlite_trouble import could_not_look, is_passing
@@ -364,10 +364,12 @@ class Store:
             owed=self._owed(number),
         )
 
-    def _owed(self, number: int) -> Owed | None:
+    def _owed(self, number: int) -> RetainedBacklog | None:
         for wanted, given in self._rows("SELECT wanted, given FROM owed WHERE session = ?", number):
             filters = msgpack.unpackb(wanted, use_list=False)
-            return Owed(tuple(Wanted(*one) for one in filters), set(msgpack.unpackb(given)))
+            return RetainedBacklog(
+                tuple(Wanted(*one) for one in filters), set(msgpack.unpackb(given))
+            )
         return None
 
     def spared(self, key: Epoch, first: int, last: int) -> Iterator[tuple[int, Entry]]:

@@ -44,7 +44,7 @@ class Connections:
         self.opened_count = 0
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._peers)
 
     def __iter__(self) -> Iterator[Peer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.broker.inbound.publisher import Publisher
-from gateway.broker.inbound.waiting import Waiting
+from gateway.broker.inbound.waiting import ReadGate
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import PacketError, Scanner
@@ -41,7 +41,7 @@ class Peer:
     ) -> None:
         self.channel = channel
         self.scanner = scanner
-        self.waiting = Waiting(channel, go_on, fail)
+        self.waiting = ReadGate(channel, go_on, fail)
         self.certificate: PeerCertificate | None = None
         self.takes_links = takes_links
         self.publisher: Publisher | None = None

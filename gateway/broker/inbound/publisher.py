@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gateway.broker.inbound.aliases import IncomingAliases
 from gateway.broker.inbound.decisions import Decisions
-from gateway.broker.inbound.waiting import Waiting
+from gateway.broker.inbound.waiting import ReadGate
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import DUP
@@ -46,7 +46,7 @@ class Publisher:
     )
 
     def __init__(
-        self, channel: Channel, session: Session, waiting: Waiting, limits: Limits
+        self, channel: Channel, session: Session, waiting: ReadGate, limits: Limits
     ) -> None:
         self.channel = channel
         self.session = session

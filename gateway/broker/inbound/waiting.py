@@ -15,8 +15,8 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class Waiting:
-    """What one connection waits for.
+class ReadGate:
+    """Holds the packets of one connection back until what they wait for is decided.
 
     Args:
         channel: is not read from meanwhile.

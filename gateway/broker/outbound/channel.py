@@ -75,7 +75,7 @@ class Output:
         self._turns.need()
 
     def take_unread(self) -> bool:
-        """Whether any client has ceased to read since this was asked last."""
+        """Return whether any client has ceased to read since this was asked last."""
         was, self._is_unread = self._is_unread, False
         return was
 

@@ -146,7 +146,7 @@ class Message:
         return Entry(self.topic, self.payload, self.qos, properties=properties)
 
     def expired(self, now_s: float) -> bool:
-        """Whether it may no longer be sent [MQTT-3.3.2-5]."""
+        """Return whether it may no longer be sent [MQTT-3.3.2-5]."""
         return self.expires_at_s is not None and now_s >= self.expires_at_s
 
     def packet(

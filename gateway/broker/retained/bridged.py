@@ -29,5 +29,5 @@ class RetainedByBridges:
                 del self._by[next(iter(self._by))]
 
     def is_own(self, topic: str, session: Session) -> bool:
-        """Whether a session's own client sent what is retained there, through a bridge."""
+        """Return whether a session's own client sent what is retained there, through a bridge."""
         return bool(self._by) and self._by.get(topic) == session.client_id

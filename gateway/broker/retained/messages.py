@@ -91,7 +91,7 @@ class RetainedMessages(Generic[M]):
         """A heap; what was replaced or deleted since is known by its serial number."""
 
     def __len__(self) -> int:
-        """How many messages there are, expired ones included until `expire` has met them."""
+        """Return how many messages there are, expired ones included until `expire` has met them."""
         return len(self._held)
 
     @property

@@ -21,8 +21,8 @@ class Wanted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Owed:
-    """What one session is owed.
+class RetainedBacklog:
+    """What is retained that one session is still to be sent.
 
     Attributes:
         wanted: for which filters.

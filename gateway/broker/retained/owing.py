@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.broker.retained.owed import Owed
+from gateway.broker.retained.owed import RetainedBacklog
 from gateway.broker.sessions.session import Session
 
 
@@ -12,7 +12,7 @@ class Owing:
     def __init__(self) -> None:
         self._sessions: set[Session] = set()
 
-    def owe(self, session: Session, owed: Owed) -> None:
+    def owe(self, session: Session, owed: RetainedBacklog) -> None:
         """From now on a session is owed this, and nothing else."""
         session.owed = owed
         self._sessions.add(session)

@@ -12,13 +12,13 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from gateway.broker.inbound.waiting import Waiting
+from gateway.broker.inbound.waiting import ReadGate
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.routes import Grant
 from gateway.broker.retained.bridged import RetainedByBridges
-from gateway.broker.retained.owed import Owed, Wanted
+from gateway.broker.retained.owed import RetainedBacklog, Wanted
 from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.session import Session
@@ -62,7 +62,7 @@ class RetainedSending:
         self._turn_bytes = limits.write_buffer_bytes
         self._now = now
 
-    def start(self, session: Session, waiting: Waiting, wanted: Sequence[Wanted]) -> None:
+    def start(self, session: Session, waiting: ReadGate, wanted: Sequence[Wanted]) -> None:
         """Send what the filters of one SUBSCRIBE match.
 
         What does not fit into this turn is sent later, and the client's packets wait for it.
@@ -75,7 +75,7 @@ class RetainedSending:
         """
         if not wanted:
             return
-        owed = Owed(tuple(one for one in wanted if one.qos), set())
+        owed = RetainedBacklog(tuple(one for one in wanted if one.qos), set())
         rest = self._found(session, wanted, frozenset())
         if not self._send_some(session, owed, rest):
             if session.expiry_s and owed.wanted:  # it may have another connection
@@ -84,7 +84,7 @@ class RetainedSending:
                     session.record.owed(owed.wanted)
             waiting.for_verdict(self._send_all(session, owed, rest), lambda _: None)
 
-    def go_on(self, session: Session, waiting: Waiting) -> None:
+    def go_on(self, session: Session, waiting: ReadGate) -> None:
         """Send what the connection before left unsent."""
         owed = session.owed
         if owed is None:
@@ -112,7 +112,7 @@ class RetainedSending:
                     yield topic, message, grant
 
     def _send_some(
-        self, session: Session, owed: Owed, rest: Iterator[tuple[str, Message, Grant]]
+        self, session: Session, owed: RetainedBacklog, rest: Iterator[tuple[str, Message, Grant]]
     ) -> bool:
         """Send for a turn; whether that was all."""
         now_s = self._now()
@@ -128,7 +128,7 @@ class RetainedSending:
         return True
 
     async def _send_all(
-        self, session: Session, owed: Owed, rest: Iterator[tuple[str, Message, Grant]]
+        self, session: Session, owed: RetainedBacklog, rest: Iterator[tuple[str, Message, Grant]]
     ) -> None:
         channel = session.channel
         is_done = False

@@ -37,7 +37,7 @@ PAUSE_S: Final = 0.5
 """So long after the log could not be read it is tried again; each time twice as long."""
 PAUSE_MAX_S: Final = 30.0
 
-Delivery = tuple[Message, int, tuple[int, ...]]
+QueuedDelivery = tuple[Message, int, tuple[int, ...]]
 """A message, the flags it is delivered with, and the subscription identifiers."""
 
 
@@ -76,13 +76,13 @@ class Backlog:
         self._limits = limits
         self._budget = budget
         self._log = log
-        self._ready: deque[Delivery] = deque()
+        self._ready: deque[QueuedDelivery] = deque()
         """What was read from the log, before all else."""
-        self._items: deque[Delivery | Places] = deque()
+        self._items: deque[QueuedDelivery | Places] = deque()
         self._pause: GrowingPause | None = None
         self.count = self.taken = self.size_bytes = self.places_bytes = self.dropped = 0
 
-    def add(self, delivery: Delivery, *, retained: bool = False) -> None:
+    def add(self, delivery: QueuedDelivery, *, retained: bool = False) -> None:
         """Let a message wait, or drop it if there is no room.
 
         Args:
@@ -117,7 +117,7 @@ class Backlog:
         """Return how many more messages may wait."""
         return self._limits.queue_messages - self.count
 
-    def inherit(self, item: Delivery | Places) -> None:
+    def inherit(self, item: QueuedDelivery | Places) -> None:
         """Let messages wait, those not in places in memory; drop them if there is no room."""
         if isinstance(item, Places):
             count, has_room = item.count, self._has_room_for_places(item.size_bytes)
@@ -140,7 +140,7 @@ class Backlog:
         """Return whether the log could not be read: `take` is to be called again."""
         return self._pause is not None
 
-    def take(self, now_s: float) -> Delivery | None:
+    def take(self, now_s: float) -> QueuedDelivery | None:
         """The next message, which waits no longer; None if there is no more.
 
         Nor is there one before a log that could not be read is tried again.
@@ -186,28 +186,28 @@ class Backlog:
         self.taken += self.count
         self.count = self.size_bytes = 0
 
-    def in_memory(self) -> Iterator[Delivery]:
+    def in_memory(self) -> Iterator[QueuedDelivery]:
         """What waits and is in memory, in its order."""
         yield from self._ready
         yield from (item for item in self._items if not isinstance(item, Places))
 
-    def _keep(self, delivery: Delivery) -> None:
+    def _keep(self, delivery: QueuedDelivery) -> None:
         self._items.append(delivery)
         self._arrived(delivery)
         self.count += 1
 
-    def _arrived(self, delivery: Delivery) -> None:
+    def _arrived(self, delivery: QueuedDelivery) -> None:
         self.size_bytes += delivery[0].size_bytes
         self._budget.used_bytes += delivery[0].size_bytes
 
-    def _left(self, delivery: Delivery) -> Delivery:
+    def _left(self, delivery: QueuedDelivery) -> QueuedDelivery:
         self.size_bytes -= delivery[0].size_bytes
         self._budget.used_bytes -= delivery[0].size_bytes
         self.count -= 1
         self.taken += 1
         return delivery
 
-    def _refer(self, delivery: Delivery) -> None:
+    def _refer(self, delivery: QueuedDelivery) -> None:
         """Let a message wait in the log, or drop it if there is no room for its place."""
         last = self._items[-1] if self._items else None
         message, flags, identifiers = delivery
@@ -296,12 +296,12 @@ class Backlog:
 
     # -- over a crash ------------------------------------------------------------------------
 
-    def saved(self) -> list[Delivery | Places]:
+    def saved(self) -> list[QueuedDelivery | Places]:
         """What a checkpoint needs of it, in its order.
 
         What was read from the log is in it by its places, for there it is.
         """
-        found: list[Delivery | Places] = []
+        found: list[QueuedDelivery | Places] = []
         for delivery in self._ready:
             message, flags, identifiers = delivery
             if message.ref is None or flags & RETAIN or isinstance(message, LearntMessage):
@@ -327,7 +327,7 @@ class Backlog:
         """Return the places of what waits in the log, which do not change any more."""
         return [item for item in self.saved() if isinstance(item, Places)]
 
-    def restore(self, item: Delivery | Places) -> None:
+    def restore(self, item: QueuedDelivery | Places) -> None:
         """Have what a checkpoint names wait again, behind what is there."""
         if not isinstance(item, Places):
             self._keep(item)
@@ -336,7 +336,7 @@ class Backlog:
             last = self._items[-1] if self._items else None
             self._place(last if isinstance(last, Places) and not last.is_full else Places(), run)
 
-    def remove(self, ref: Ref, flags: int) -> Delivery | None:
+    def remove(self, ref: Ref, flags: int) -> QueuedDelivery | None:
         """Take the message of a reference from the head, or close behind it.
 
         Args:
@@ -352,7 +352,7 @@ class Backlog:
                 return self._left(found)
         return None
 
-    def _remove(self, ref: Ref, flags: int | None) -> Delivery | None:
+    def _remove(self, ref: Ref, flags: int | None) -> QueuedDelivery | None:
         for queue in (self._ready, self._items):
             at = _position(queue, ref, flags)
             if at >= 0:
@@ -390,7 +390,7 @@ class Backlog:
 
 
 def _position(
-    queue: deque[Delivery] | deque[Delivery | Places], ref: Ref, flags: int | None
+    queue: deque[QueuedDelivery] | deque[QueuedDelivery | Places], ref: Ref, flags: int | None
 ) -> int:
     """Where in a queue a message waits, with these flags or any; less than 0 if nowhere near."""
     for at, item in enumerate(islice(queue, _NEAR_HEAD)):

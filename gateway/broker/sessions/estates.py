@@ -8,7 +8,7 @@ from typing import Final
 
 from gateway.broker.hooks import Owner
 from gateway.broker.outbound.message import IN_PACKET
-from gateway.broker.sessions.backlog import Delivery
+from gateway.broker.sessions.backlog import QueuedDelivery
 from gateway.broker.sessions.places import Places
 from light_dataclasses import dataclass
 from tree_handler.holders import SharedGroup
@@ -34,7 +34,7 @@ class Estate:
     """
 
     owner: Owner
-    items: list[Delivery | Places]
+    items: list[QueuedDelivery | Places]
     groups: dict[int, SharedGroup]
     is_kept: bool = False
 

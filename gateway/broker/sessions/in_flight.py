@@ -29,7 +29,7 @@ from typing import Final
 from gateway.broker.durability.journal import Operation, SessionRecord
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import DUP, IN_PACKET, Message
-from gateway.broker.sessions.backlog import Backlog, Delivery
+from gateway.broker.sessions.backlog import Backlog, QueuedDelivery
 from gateway.broker.sessions.logged import Logged
 from gateway.broker.sessions.places import Places
 from gateway.mqtt import PacketError, ReasonCode, Version
@@ -87,7 +87,7 @@ class InFlight:
         self._window = 0
         self._packet_bytes_max: int | None = None
         self.last_packet_id = 0
-        self.inflight: dict[int, Delivery | None] = {}
+        self.inflight: dict[int, QueuedDelivery | None] = {}
         self.inflight_bytes = 0
         self._inflight_bytes_max = limits.inflight_bytes
         self._unsent: deque[int] = deque()
@@ -105,7 +105,7 @@ class InFlight:
         """Whether anything waits for the client, or is on its way to it."""
         return bool(self.inflight or self.backlog.count)
 
-    def left_behind(self) -> list[Delivery | Places]:
+    def left_behind(self) -> list[QueuedDelivery | Places]:
         """What another may be sent in the client's place once it is gone for good, in its order.
 
         Not what it may have had: that is of QoS 2 and was sent [MQTT-4.8.2-5].
@@ -253,7 +253,7 @@ class InFlight:
 
     # -- after a crash -------------------------------------------------------------------------
 
-    def restore(self, packet_id: int, delivery: Delivery | None) -> None:
+    def restore(self, packet_id: int, delivery: QueuedDelivery | None) -> None:
         """A message had been sent under this identifier; None: and released."""
         self.inflight[packet_id] = delivery
         if delivery is not None:
@@ -290,7 +290,7 @@ class InFlight:
 
     # -- within --------------------------------------------------------------------------------
 
-    def _send(self, delivery: Delivery, now_s: float) -> bytes | None:
+    def _send(self, delivery: QueuedDelivery, now_s: float) -> bytes | None:
         message, flags, identifiers = delivery
         inflight = self.inflight
         packet_id = self.last_packet_id % PACKET_ID_MAX + 1

@@ -29,7 +29,7 @@ from gateway.broker.outbound.message import (
     share_mark,
 )
 from gateway.broker.outbound.routes import SubscriberTree
-from gateway.broker.sessions.backlog import Delivery
+from gateway.broker.sessions.backlog import QueuedDelivery
 from gateway.broker.sessions.estates import Estate, Estates
 from gateway.broker.sessions.heirs import Heir
 from gateway.broker.sessions.logged import read_first
@@ -150,7 +150,7 @@ class Inheritance:
         if not self._left.add(estate, self._handed(estate)):
             self._budget.dropped += estate.count
 
-    def _groups_of(self, items: list[Delivery | Places]) -> dict[int, SharedGroup]:
+    def _groups_of(self, items: list[QueuedDelivery | Places]) -> dict[int, SharedGroup]:
         marks: set[int] = set()
         for item in items:
             if isinstance(item, Places):
@@ -268,14 +268,14 @@ class Inheritance:
                 yield from self._hand_on_alone(estate, item)
             yield True
 
-    def _read_first(self, places: Places) -> tuple[list[Delivery], int] | None:
+    def _read_first(self, places: Places) -> tuple[list[QueuedDelivery], int] | None:
         """Read the first of what waits; None while the log can't be read, which may pass."""
         try:
             return read_first(self._durability.logged, places)
         except OSError:
             return None
 
-    def _hand_on_alone(self, estate: Estate, item: Delivery) -> Iterator[bool]:
+    def _hand_on_alone(self, estate: Estate, item: QueuedDelivery) -> Iterator[bool]:
         """Hand a message on that is in memory: to a member here, else to another gateway."""
         message, flags, _ = item
         mark = flags & ~IN_PACKET
@@ -288,7 +288,7 @@ class Inheritance:
                 yield from self._leave(estate, message, mark, group)
         yield True
 
-    def _inherit(self, heir: Heir, item: Delivery) -> None:
+    def _inherit(self, heir: Heir, item: QueuedDelivery) -> None:
         message, flags, _ = item
         self._give(heir)
         if message.ref is not None:

@@ -72,7 +72,7 @@ class Sessions:
     # -- what there is -------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._by_client)
 
     def why_full(self, client: Client, session: Session | None, *, is_operator: bool = True) -> str:
@@ -98,7 +98,7 @@ class Sessions:
         return ""
 
     def comes_too_often(self, client: Client) -> bool:
-        """Whether a client is to be held back; if not, this time is counted."""
+        """Return whether a client is to be held back; if not, this time is counted."""
         who = f"{client.client_id}\0{client.owner}"
         if self._comings.is_over(who, self._now()):
             return True
@@ -125,7 +125,7 @@ class Sessions:
     # -- how they begin and change -------------------------------------------------------------
 
     def can_be_noted(self) -> bool:
-        """Whether what happens to sessions that outlive their clients can be noted now."""
+        """Return whether what happens to sessions that outlive their clients can be noted now."""
         return self._durability.write() is None
 
     def takes(self, session: Session, client: Client, expiry_s: int) -> bool:

@@ -12,11 +12,11 @@ from gateway.broker.hooks import Client
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import Message
-from gateway.broker.retained.owed import Owed
+from gateway.broker.retained.owed import RetainedBacklog
 from gateway.broker.sessions.in_flight import InFlight
 from gateway.broker.sessions.logged import Logged
 from gateway.broker.sessions.subscription import Subscription
-from gateway.broker.sessions.unreleased import Unreleased
+from gateway.broker.sessions.unreleased import UnreleasedIdentifiers
 from gateway.mqtt import Will
 
 _PUBLISH: Final = 0x30
@@ -59,7 +59,7 @@ class Session:
         self, client: Client, limits: Limits, budget: Budget, log: Logged | None = None
     ) -> None:
         self.outgoing = InFlight(client.version, limits, budget, log)
-        self.incoming = Unreleased()
+        self.incoming = UnreleasedIdentifiers()
         self.client = client
         self.channel: Channel | None = None
         self.expiry_s = 0
@@ -71,7 +71,7 @@ class Session:
         self.will_at_s: float | None = None
         """When, on the loop's clock, unless the client comes back; None while it is there."""
         self.no_local = False
-        self.owed: Owed | None = None
+        self.owed: RetainedBacklog | None = None
 
     @property
     def client_id(self) -> str:

@@ -53,7 +53,7 @@ class Subscriptions:
         self._presence = Presence()
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._tree)
 
     @property
@@ -71,7 +71,7 @@ class Subscriptions:
         return self._bytes_of[owner]
 
     def has_room_for(self, topic_filter: str) -> bool:
-        """Whether other gateways can be told of a subscription, if it is shared."""
+        """Return whether other gateways can be told of a subscription, if it is shared."""
         group = split_share(topic_filter)
         return not group[0] or self._groups.has_room_for(group)
 

@@ -17,7 +17,7 @@ from gateway.broker.durability.journal import Operation, SessionRecord
 from gateway.mqtt import PacketError, ReasonCode
 
 
-class Unreleased:
+class UnreleasedIdentifiers:
     """The packet identifiers of such messages, over all connections of the client.
 
     Attributes:

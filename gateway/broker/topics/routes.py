@@ -55,7 +55,7 @@ class RouteCache(Generic[R]):
         """Of all routes that were put since all were forgotten, the dropped ones too."""
 
     def __len__(self) -> int:
-        """How many routes there are."""
+        """Return how many routes there are."""
         return len(self.kept)
 
     @property

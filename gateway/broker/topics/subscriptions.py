@@ -51,7 +51,7 @@ class SubscriptionTree(Generic[S, V]):
         """How many of the subscriptions are shared."""
 
     def __len__(self) -> int:
-        """How many subscriptions there are."""
+        """Return how many subscriptions there are."""
         return self._count
 
     @property

@@ -14,7 +14,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, value_of
 from coap_engine.uint import decode_uint, encode_uint
 from dtls.datagrams import PeerAddress, join_host_port
-from gateway.coap.at_hand import AskForBody, Later, RespondAtHand, WithoutTurn
+from gateway.coap.at_hand import AskForBody, PendingResponse, RespondAtHand, WithoutTurn
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.directory.waiting_watches import WaitingWatches
 from gateway.coap.peers import OscoreAddress, SessionAddress
@@ -81,8 +81,8 @@ class DirectoryAnswers:
 
     def answer(
         self, request: CoapRequest, peer: CoapPeer, _now: float
-    ) -> CoapResponse | Later | None:
-        """See `gateway.coap.at_hand.AtHand`."""
+    ) -> CoapResponse | PendingResponse | None:
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         asked = _asked(request, peer)
         if asked is None or not self._service.serves(asked.path):
             return None
@@ -99,7 +99,7 @@ class DirectoryAnswers:
         return _response(answer)
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         asked = _asked(request, None)
         waiting = self._waiting.take(request)
         if waiting is not None:
@@ -115,7 +115,7 @@ class DirectoryAnswers:
         return True
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         watch = self._of_exchange.pop(exchange, None)
         if watch is not None:
             del self._watched[watch]
@@ -216,7 +216,7 @@ _LookUp = tuple[tuple[str, ...], tuple[str, ...], int | None]
 
 
 class _SlowAnswer:
-    """See `gateway.coap.at_hand.Later`."""
+    """See `gateway.coap.at_hand.PendingResponse`."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class _SlowAnswer:
         self._end_watch = end_watch or (lambda: None)
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.Later`."""
+        """See `gateway.coap.at_hand.PendingResponse`."""
 
         def step() -> bool:
             answer = self._service.go_on(self._slow)
@@ -252,7 +252,7 @@ class _SlowAnswer:
 
 
 class _SimpleRegistration(WithoutTurn):
-    """See `gateway.coap.at_hand.Later`: answered when the registrant has told its links."""
+    """Answers a simple registration when the registrant has told its links."""
 
     def __init__(
         self, fetch: Fetch, fetched: Callable[[Fetch, CoapResponse | None], DirectoryAnswer]
@@ -261,7 +261,7 @@ class _SimpleRegistration(WithoutTurn):
         self._fetched = fetched
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.Later`."""
+        """See `gateway.coap.at_hand.PendingResponse`."""
         ask(_GET_LINKS, lambda response: done(_response(self._fetched(self._fetch, response))))
         return lambda: None  # what is told all the same is registered
 

@@ -20,7 +20,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import AskForBody, AtHand, Later, RespondAtHand
+from gateway.coap.at_hand import AskForBody, ImmediateResponder, PendingResponse, RespondAtHand
 from gateway.coap.directory.fleet_observing import FleetObserving, OnObserved
 from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.peers import shown_by
@@ -56,7 +56,7 @@ class Follows(Protocol):
         """
 
     def in_reach(self, gateway_id: str) -> bool:
-        """Whether a gateway is in reach."""
+        """Return whether a gateway is in reach."""
 
 
 SCOPES: Final = " ".join(scope.value for scope in LookUpScope)
@@ -96,7 +96,7 @@ class FleetLookUps:
         members: Membership,
         access: CoapAccess,
         ask: AskGateway,
-        own: AtHand,
+        own: ImmediateResponder,
         follows: Follows | None = None,
     ) -> None:
         self.segments = frozenset(path[0] for path in _PATHS)
@@ -127,8 +127,8 @@ class FleetLookUps:
 
     def answer(
         self, request: CoapRequest, peer: CoapPeer, now: float
-    ) -> CoapResponse | Later | None:
-        """See `gateway.coap.at_hand.AtHand`."""
+    ) -> CoapResponse | PendingResponse | None:
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         path = _PATHS.get(tuple(request.values(option_numbers.URI_PATH)))
         if request.code != codes.GET or path is None:
             return None
@@ -144,12 +144,12 @@ class FleetLookUps:
             return _refusal(wrong)
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.AtHand`; a part of an answer can't be observed."""
+        """See `gateway.coap.at_hand.ImmediateResponder`; a part of an answer can't be observed."""
         observing = self._observing
         return observing is not None and observing.observe(exchange, request, respond)
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         if self._observing is not None:
             self._observing.ended(exchange)
 
@@ -187,7 +187,7 @@ class FleetLookUps:
 
     def _of_fleet(
         self, request: CoapRequest, path: tuple[str, ...], query: ScopedQuery, peer: CoapPeer
-    ) -> CoapResponse | Later:
+    ) -> CoapResponse | PendingResponse:
         if not self._access.tells_all(request, peer):
             return CoapResponse(codes.UNAUTHORIZED, (), _NOT_TOLD)
         accept = request.value(option_numbers.ACCEPT)
@@ -202,7 +202,7 @@ class FleetLookUps:
 
     def _of_own(
         self, request: CoapRequest, parameters: list[str], peer: CoapPeer, now: float
-    ) -> CoapResponse | Later | None:
+    ) -> CoapResponse | PendingResponse | None:
         wanted = without_scope(parameters)
         if len(wanted) == len(parameters):
             return None  # the own directory is asked next
@@ -279,13 +279,13 @@ _PATHS: Final = {
 
 
 class _Gathering:
-    """See `gateway.coap.at_hand.Later`."""
+    """See `gateway.coap.at_hand.PendingResponse`."""
 
     def __init__(self, begin: Callable[[OnLookupAnswer], Callable[[], None]]) -> None:
         self._begin = begin
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.Later`."""
+        """See `gateway.coap.at_hand.PendingResponse`."""
         return self._begin(done)
 
 

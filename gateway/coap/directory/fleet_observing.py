@@ -129,7 +129,7 @@ class FleetObserving:
         self._offered.pop(id(request), None)
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         offered = self._offered.pop(id(request), None)
         if offered is None or len(self._of_exchange) >= OBSERVERS_MAX:
             return False
@@ -149,7 +149,7 @@ class FleetObserving:
         return True
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         looked_up = self._of_exchange.pop(exchange, None)
         if looked_up is None:
             return

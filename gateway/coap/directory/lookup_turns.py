@@ -45,7 +45,7 @@ class LookUpTurns:
         self._failures = Failures(CountedLines(_log, clock))
 
     def has_room(self, asker: Hashable) -> bool:
-        """Whether one more may begin for somebody."""
+        """Return whether one more may begin for somebody."""
         own = len(self._by_asker.get(asker, ()))
         return own < PER_ASKER and sum(map(len, self._by_asker.values())) < UNDER_WAY
 

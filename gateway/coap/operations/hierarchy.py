@@ -172,13 +172,13 @@ class HierarchyAnswers:
         members.listen(self._changed)
 
     def answer(self, request: CoapRequest, peer: CoapPeer, _now: float) -> CoapResponse | None:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         if request.code != codes.GET or not _is_meant(request):
             return None
         return self._response(request) if self._access.tells_all(request, peer) else _NOT_TOLD
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         if not _is_meant(request):
             return False
         if not self._observers:
@@ -187,7 +187,7 @@ class HierarchyAnswers:
         return True
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         self._observers.pop(exchange, None)
 
     def _changed(self) -> None:

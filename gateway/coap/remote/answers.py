@@ -18,7 +18,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import encode_uint
 from gateway.coap.access import Introduction
-from gateway.coap.at_hand import AskForBody, Later, RespondAtHand
+from gateway.coap.at_hand import AskForBody, PendingResponse, RespondAtHand
 from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import (
@@ -55,7 +55,7 @@ class _Hit:
 
 
 class RemoteAnswers:
-    """Answers requests to resources of other gateways; see `gateway.coap.at_hand.AtHand`.
+    """Answers requests to resources of other gateways; an `at_hand.ImmediateResponder`.
 
     Args:
         parts: see `RemoteParts`.
@@ -73,8 +73,8 @@ class RemoteAnswers:
 
     def answer(
         self, request: CoapRequest, peer: CoapPeer, now: float
-    ) -> CoapResponse | Later | None:
-        """See `gateway.coap.at_hand.AtHand`."""
+    ) -> CoapResponse | PendingResponse | None:
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         introduction = self._parts.access.introduction(peer)
         if not request.observe and not request.payload:
             hit = self._hits.get((request.code, introduction, request.options))
@@ -88,11 +88,11 @@ class RemoteAnswers:
             return refused.response
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         return self.watching.observe(exchange, request, respond)
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         self.watching.ended(exchange)
 
     def stop(self) -> None:
@@ -111,7 +111,7 @@ class RemoteAnswers:
 
     def _answered(
         self, asked: RemoteAsked, request: CoapRequest, peer: CoapPeer, now: float
-    ) -> CoapResponse | Later:
+    ) -> CoapResponse | PendingResponse:
         if asked.is_many:
             growing = Growing(self.watching, request) if request.observe else None
             return gather(self._parts, asked, peer, self._ask_one, growing)
@@ -181,7 +181,7 @@ class _Own:
         self._asked = asked
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.Later`."""
+        """See `gateway.coap.at_hand.PendingResponse`."""
         loop = asyncio.get_running_loop()
 
         def tell(response: ResourceResponse, _goes_on: bool) -> None:
@@ -208,7 +208,7 @@ class _Single:
         self._peer = peer
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.Later`."""
+        """See `gateway.coap.at_hand.PendingResponse`."""
         asked = self._asked
 
         def told(response: ResourceResponse | None) -> None:

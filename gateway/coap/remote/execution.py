@@ -13,7 +13,7 @@ from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.coap.access import CoapAccess, refused
 from gateway.coap.answers import Answers
-from gateway.coap.at_hand import AtHand
+from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.peers import VouchedAddress
 from gateway.coap.remote.forms import coap_request, resource_response
@@ -80,7 +80,7 @@ class LocalExecution:
         site: Any,
         gateway_id: str,
         access: CoapAccess,
-        at_hand: Sequence[AtHand] = (),
+        at_hand: Sequence[ImmediateResponder] = (),
         *,
         turns: WriteTurns | None = None,
         noted: NotedNames | None = None,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
-from gateway.coap.at_hand import AskForBody, Later, RespondAtHand
+from gateway.coap.at_hand import AskForBody, PendingResponse, RespondAtHand
 from gateway.coap.passed_on import leads_elsewhere
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import NotForOthersError, coap_response, remote_request, text
@@ -22,7 +22,7 @@ from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 
 class NamedAnswers:
-    """Answers requests that have a Request-Id; see `gateway.coap.at_hand.AtHand`.
+    """Answers requests that have a Request-Id; see `gateway.coap.at_hand.ImmediateResponder`.
 
     Args:
         executor: remembers names, and carries out what is new.
@@ -37,8 +37,8 @@ class NamedAnswers:
 
     def answer(
         self, request: CoapRequest, peer: CoapPeer, _now: float
-    ) -> CoapResponse | Later | None:
-        """See `gateway.coap.at_hand.AtHand`."""
+    ) -> CoapResponse | PendingResponse | None:
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         if leads_elsewhere(request):
             return None
         try:
@@ -51,11 +51,11 @@ class NamedAnswers:
         return _Named(self._executor, asked)
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         return False
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
 
 
 class _Named:
@@ -66,7 +66,7 @@ class _Named:
         self._asked = asked
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.Later`."""
+        """See `gateway.coap.at_hand.PendingResponse`."""
         loop = asyncio.get_running_loop()
 
         def tell(response: ResourceResponse, _goes_on: bool) -> None:

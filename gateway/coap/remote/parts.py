@@ -23,7 +23,7 @@ class RemoteAccess(Protocol):
         """Who a peer is, as another gateway is told."""
 
     def lets(self, peer: CoapPeer, method: str, path: Sequence[str]) -> bool:
-        """Whether a peer may do that."""
+        """Return whether a peer may do that."""
 
     def tell_of_changes(self, told: Callable[[], None]) -> None:
         """Call this when others may do something."""

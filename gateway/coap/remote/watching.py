@@ -88,7 +88,7 @@ class RemoteWatching:
     def watcher(
         self, asked: RemoteAsked, request: CoapRequest, key: WatchKey | None
     ) -> RemoteObserver:
-        """One more who observes; see `gateway.coap.at_hand.Later`.
+        """One more who observes; see `gateway.coap.at_hand.PendingResponse`.
 
         Args:
             asked: what.
@@ -109,7 +109,7 @@ class RemoteWatching:
         self._by_request.pop(id(request), None)
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         watcher = self._by_request.pop(id(request), None)
         if watcher is None or not watcher.goes_on:
             return False
@@ -118,7 +118,7 @@ class RemoteWatching:
         return True
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         watcher = self._by_exchange.pop(exchange, None)
         if watcher is not None:
             watcher.end()
@@ -286,7 +286,7 @@ class RemoteObserver:
         return self._respond is not None
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.Later`."""
+        """See `gateway.coap.at_hand.PendingResponse`."""
         self._done = done
         if self._key is None:
             self._watching.begin_here(self, self._told_here)

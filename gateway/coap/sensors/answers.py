@@ -84,7 +84,7 @@ class SensorAnswers:
         self._failures = Failures(CountedLines(_log, time.monotonic))
 
     def answer(self, request: CoapRequest, _peer: CoapPeer, _now: float) -> CoapResponse | None:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         if request.code != codes.GET:
             return None
         kept = self._kept.get(request.options)
@@ -104,7 +104,7 @@ class SensorAnswers:
         return response
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         asked = _asked(request)
         if asked is None or asked[0] not in self._served:
             return False
@@ -115,7 +115,7 @@ class SensorAnswers:
         return True
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         if (asked := self._of_exchange.pop(exchange, None)) is None:
             return
         name, accept = asked

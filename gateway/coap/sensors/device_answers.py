@@ -21,7 +21,7 @@ from coap_engine.rates import ADMITTED, RateShares
 from dtls.identity import ANONYMOUS
 from gateway.coap.access import METHOD_NAMES
 from gateway.coap.answers import RENDERING_RATES
-from gateway.coap.at_hand import AskForBody, Later, RespondAtHand
+from gateway.coap.at_hand import AskForBody, PendingResponse, RespondAtHand
 from gateway.coap.sensors.answers import PATH
 from gateway.coap.sensors.device_observers import OBSERVED_BODY_MAX, DeviceObservers
 from gateway.coap.sensors.handler_calls import (
@@ -32,7 +32,7 @@ from gateway.coap.sensors.handler_calls import (
     not_handled,
     refusal,
 )
-from gateway.coap.sensors.link_attributes import DescribedLinks, LinkAttributes
+from gateway.coap.sensors.link_attributes import CheckedLink, DescribedLinks
 from gateway.coap.sensors.roll import SensorRoll
 from gateway.policy.action import READS
 from gateway.sensors.device_resource import GET, ChildResource, DeviceResource, check_described
@@ -51,7 +51,7 @@ AttributesOfDevice = Callable[[DeviceResource], dict[str, str]]
 
 
 class DeviceAnswers:
-    """Answers them; see `gateway.coap.at_hand.AtHand`.
+    """Answers them; see `gateway.coap.at_hand.ImmediateResponder`.
 
     Args:
         site: has the links of child resources.
@@ -131,8 +131,8 @@ class DeviceAnswers:
 
     def answer(
         self, request: CoapRequest, peer: CoapPeer, now: float
-    ) -> CoapResponse | Later | None:
-        """See `gateway.coap.at_hand.AtHand`."""
+    ) -> CoapResponse | PendingResponse | None:
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         method, target = METHOD_NAMES.get(request.code), self._target(request)
         if target is None or method is None:
             return None
@@ -146,7 +146,7 @@ class DeviceAnswers:
         return refused or _Called(self, target, request, peer.principal or "")
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         if request.code not in (codes.GET, codes.FETCH):
             return False
         target = self._target(request)
@@ -158,7 +158,7 @@ class DeviceAnswers:
         return True
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.AtHand`."""
+        """See `gateway.coap.at_hand.ImmediateResponder`."""
         self._observers.ended(exchange)
 
     def call(
@@ -168,7 +168,7 @@ class DeviceAnswers:
         who: str,
         done: Callable[[CoapResponse], None],
     ) -> Callable[[], None]:
-        """Have a request answered; see `gateway.coap.at_hand.Later`."""
+        """Have a request answered; see `gateway.coap.at_hand.PendingResponse`."""
         task = asyncio.create_task(
             self._carry_out(target, request, who, done), name=f"call {target.device.sensor.name}"
         )
@@ -305,7 +305,7 @@ class _Called:
         self._answers = answers
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.Later`."""
+        """See `gateway.coap.at_hand.PendingResponse`."""
         target, request, who = self._asked
         return self._answers.call(target, request, who, done)
 
@@ -327,7 +327,7 @@ class ChildLink(resource.Resource):  # type: ignore[misc]  # aiocoap has no type
         super().__init__()
         self.child = child
         self._attributes = attributes
-        self._link = LinkAttributes(name, partial(check_described, child), self._described)
+        self._link = CheckedLink(name, partial(check_described, child), self._described)
 
     def get_link_description(self) -> dict[str, str | None]:
         """Return the attributes of the link."""

@@ -18,8 +18,8 @@ DescribedLinks = Mapping[str, str | None]
 """Attributes of a link, by their names; None for one that has no value."""
 
 
-class LinkAttributes:
-    """Of one resource.
+class CheckedLink:
+    """The link of one resource, whose attributes are checked each time that they are told.
 
     Args:
         name: the resource's, for the log.

@@ -18,7 +18,7 @@ from coap_engine.message import CoapResponse
 from dtls.identity import ANONYMOUS
 from gateway.coap.sensors.answers import FORMATS, PATH, SensorAnswers, max_age_s
 from gateway.coap.sensors.device_answers import DeviceAnswers
-from gateway.coap.sensors.link_attributes import DescribedLinks, LinkAttributes
+from gateway.coap.sensors.link_attributes import CheckedLink, DescribedLinks
 from gateway.coap.sensors.pack import MayRead, SensorPack, in_senml
 from gateway.coap.sensors.roll import SensorRoll, removed
 from gateway.printable import told
@@ -216,7 +216,7 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         self._sampler = sampler
         self._base_name = base_name
         self._attributes = attributes
-        self._link = LinkAttributes(sensor.name, partial(check_sensor, sensor), self._described)
+        self._link = CheckedLink(sensor.name, partial(check_sensor, sensor), self._described)
 
     async def render_get(self, request: Message) -> Message:
         """The value, as the newest reading says it."""

@@ -21,7 +21,7 @@ from gateway.broker.sessions.backlog import (
     PAUSE_MAX_S,
     PAUSE_S,
     Backlog,
-    Delivery,
+    QueuedDelivery,
 )
 from gateway.broker.sessions.places import AT, NEVER, SINCE, SLACK_MS, PackedWay, Places, WaitingRun
 from gateway.log.errors import LogError
@@ -76,7 +76,7 @@ def places(key: Epoch, first: int, last: int) -> Places:
     return made
 
 
-def wants(delivery: Delivery) -> tuple[bytes, int, tuple[int, ...]]:
+def wants(delivery: QueuedDelivery) -> tuple[bytes, int, tuple[int, ...]]:
     return delivery[0].payload, delivery[1], delivery[2]
 
 
@@ -89,7 +89,7 @@ class Waiting(RuleBasedStateMachine):
         self.budget = roomy()
         self.limits = Limits(queue_messages=40, queue_bytes=8 * SIZE)
         self.backlog = Backlog(self.limits, self.budget, self.log)
-        self.model: deque[Delivery] = deque()
+        self.model: deque[QueuedDelivery] = deque()
         self.next = dict.fromkeys(STREAMS, 1)
         self.unlogged = 0
         self.dropped = self.trimmed = 0
@@ -113,7 +113,7 @@ class Waiting(RuleBasedStateMachine):
             self.log.has_of[key][number] = one
             self._add((one, flags, identifiers))
 
-    def _add(self, delivery: Delivery) -> None:
+    def _add(self, delivery: QueuedDelivery) -> None:
         if len(self.model) < self.limits.queue_messages:
             self.model.append(delivery)
         else:
@@ -148,7 +148,7 @@ class Waiting(RuleBasedStateMachine):
     def the_log_can_not_be_read_or_can_again(self) -> None:
         self.log.is_unreadable = not self.log.is_unreadable
 
-    def _dropped(self, count: int, found: Delivery | None) -> None:
+    def _dropped(self, count: int, found: QueuedDelivery | None) -> None:
         """Of what was read with the message that was found, the log had so many no longer."""
         here = {one[0].ref for one in (*self.backlog.in_memory(), *([found] if found else []))}
         gone = [
@@ -222,7 +222,7 @@ def test_a_log_that_can_not_be_read_is_asked_again_after_pauses_that_grow() -> N
     assert set(pauses[7:]) == {PAUSE_MAX_S}
 
 
-def waiting(shape: Iterator[Delivery], limits: Limits | None = None) -> Backlog:
+def waiting(shape: Iterator[QueuedDelivery], limits: Limits | None = None) -> Backlog:
     backlog = Backlog(limits or Limits(), roomy(), Log())
     for delivery in shape:
         backlog.add(delivery)
@@ -237,7 +237,7 @@ def expiring(one: Message, came_s: float, interval_s: int) -> Message:
 
 
 MANY = 4_000
-SHAPES: dict[str, tuple[float, Callable[[int], Delivery]]] = {
+SHAPES: dict[str, tuple[float, Callable[[int], QueuedDelivery]]] = {
     # What a message that waits may cost, in bytes, and the messages.
     "one like the other": (0.1, lambda n: (message(n, STREAMS[0], 0), QOS_1, ())),
     "expiry, one a second": (

@@ -14,7 +14,7 @@ from aiocoap.numbers.codes import Code
 
 from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
-from gateway.coap.at_hand import AtHand
+from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.peers import UdpPeers
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.well_known import CountedSite, WellKnownCore
@@ -79,7 +79,7 @@ def get(path: str, *options: tuple[int, bytes], code: Code = Code.GET) -> CoapRe
     return CoapRequest(int(code), tuple(sorted([*segments, *options], key=lambda o: o[0])))
 
 
-def ask(at_hand: AtHand, request: CoapRequest) -> CoapResponse | None:
+def ask(at_hand: ImmediateResponder, request: CoapRequest) -> CoapResponse | None:
     return at_hand.answer(request, PEER, 0.0)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
-from gateway.coap.at_hand import Later
+from gateway.coap.at_hand import PendingResponse
 from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.lookup_turns import PER_ASKER, LookUpTurns
 from gateway.coap.peers import SessionAddress
@@ -61,7 +61,7 @@ class World:
 
     def ask_slowly(
         self, path: str, *queries: str, peer: CoapPeer = PUMP
-    ) -> CoapResponse | Later | None:
+    ) -> CoapResponse | PendingResponse | None:
         return self.answers.answer(request(GET, path, *queries), peer, 0.0)
 
     def ask(

@@ -17,7 +17,7 @@ from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers, RequestAnswers
-from gateway.coap.at_hand import AskForBody, Later, RespondAtHand
+from gateway.coap.at_hand import AskForBody, PendingResponse, RespondAtHand
 from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.peers import UdpPeers
@@ -108,9 +108,9 @@ def test_a_look_up_that_can_not_be_answered_again_ends_alone_and_the_others_are_
 
 
 class Source:
-    """Answers at once, or as a test's `Later` does, and is observed."""
+    """Answers at once, or as a test's `PendingResponse` does, and is observed."""
 
-    def __init__(self, later: Later | None = None) -> None:
+    def __init__(self, later: PendingResponse | None = None) -> None:
         self.segments = frozenset((b"a", b"b"))
         self.later = later
         self.ends: list[int] = []
@@ -118,7 +118,7 @@ class Source:
 
     def answer(
         self, _request: CoapRequest, _peer: CoapPeer, _now: float
-    ) -> CoapResponse | Later | None:
+    ) -> CoapResponse | PendingResponse | None:
         return self.later or CoapResponse(codes.CONTENT, (), b"1")
 
     def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondAtHand) -> bool:

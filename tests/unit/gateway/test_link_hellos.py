@@ -17,7 +17,7 @@ class Line:
 
     def __init__(self) -> None:
         self.is_behind_data = False
-        self.sent: list[wire.Packet] = []
+        self.sent: list[wire.LinkPacket] = []
 
     def send(self, data: bytes) -> None:
         reader = wire.LinkReader()

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from gateway.links import sending, wire
 from gateway.links.sending import SendQueue
-from gateway.links.wire import Packet, Type
+from gateway.links.wire import LinkPacket, Type
 from tree_handler.errors import ProtocolError
 
 BATCH, CONTROL = b"$hedgerow/batch", b"$hedgerow/summary"
 TAKES = 64 * 1024
 
 
-def read(stream: bytes) -> list[Packet]:
+def read(stream: bytes) -> list[LinkPacket]:
     """The packets and whole messages of a stream."""
     reader, assembly, found = wire.LinkReader(wire.MAX_PACKET_BYTES), wire.Assembly(), []
     reader.feed(stream)
@@ -139,7 +139,7 @@ def test_a_queue_that_is_full_has_room_again_when_a_quarter_is_left() -> None:
 
 def test_pieces_without_end_are_refused() -> None:
     assembly = wire.Assembly()
-    piece = Packet(Type.PUBLISH, bytes(1 << 20), wire.PIECE_OF_BATCH)
+    piece = LinkPacket(Type.PUBLISH, bytes(1 << 20), wire.PIECE_OF_BATCH)
     with pytest.raises(ProtocolError, match="too large"):
         for _ in range(18):
             assert assembly.add(piece) is None
@@ -147,6 +147,6 @@ def test_pieces_without_end_are_refused() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"\0", b"\0\5abcd"])
 def test_a_last_piece_without_its_topic_is_refused(body: bytes) -> None:
-    last = Packet(Type.PUBLISH, body, wire.PIECE_OF_BATCH + b"/last")
+    last = LinkPacket(Type.PUBLISH, body, wire.PIECE_OF_BATCH + b"/last")
     with pytest.raises(ProtocolError):
         wire.Assembly().add(last)

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.links import wire
 from gateway.links.link import LARGE_READ_BYTES, Link
-from gateway.links.wire import Packet
+from gateway.links.wire import LinkPacket
 
 
 class Transport:
@@ -44,7 +44,7 @@ class Transport:
 
 
 @pytest.fixture
-async def served() -> tuple[Link, Transport, list[Packet]]:
+async def served() -> tuple[Link, Transport, list[LinkPacket]]:
     link, transport, got = Link(), Transport(), []
     link.connection_made(cast(asyncio.Transport, transport))
     serving = asyncio.create_task(link.serve(lambda _, packet: got.append(packet)))
@@ -54,7 +54,7 @@ async def served() -> tuple[Link, Transport, list[Packet]]:
 
 
 async def test_a_large_read_is_followed_by_a_turn_of_others(
-    served: tuple[Link, Transport, list[Packet]],
+    served: tuple[Link, Transport, list[LinkPacket]],
 ) -> None:
     link, transport, got = served
     link.data_received(wire.publish(b"t", bytes(LARGE_READ_BYTES // 4)) * 4)
@@ -64,7 +64,7 @@ async def test_a_large_read_is_followed_by_a_turn_of_others(
     assert transport.calls == ["pause", "resume"]
 
 
-async def test_a_small_read_is_not(served: tuple[Link, Transport, list[Packet]]) -> None:
+async def test_a_small_read_is_not(served: tuple[Link, Transport, list[LinkPacket]]) -> None:
     link, transport, _ = served
     link.data_received(wire.ping(1, b""))
     await asyncio.sleep(0)
@@ -72,7 +72,7 @@ async def test_a_small_read_is_not(served: tuple[Link, Transport, list[Packet]])
 
 
 async def test_a_link_that_ends_after_a_large_read_is_not_read_on(
-    served: tuple[Link, Transport, list[Packet]],
+    served: tuple[Link, Transport, list[LinkPacket]],
 ) -> None:
     link, transport, _ = served
     link.data_received(wire.publish(b"t", bytes(LARGE_READ_BYTES // 4)) * 4)
@@ -82,7 +82,7 @@ async def test_a_link_that_ends_after_a_large_read_is_not_read_on(
 
 
 async def test_bytes_are_acknowledged_when_they_are_dealt_with(
-    served: tuple[Link, Transport, list[Packet]],
+    served: tuple[Link, Transport, list[LinkPacket]],
 ) -> None:
     link, transport, _ = served
     link.data_received(wire.publish(b"t", bytes(20_000)))
@@ -96,7 +96,7 @@ async def test_bytes_are_acknowledged_when_they_are_dealt_with(
 
 
 async def test_what_a_turn_has_for_a_neighbour_goes_in_two_writes_the_first_of_it_at_once(
-    served: tuple[Link, Transport, list[Packet]],
+    served: tuple[Link, Transport, list[LinkPacket]],
 ) -> None:
     link, transport, _ = served
     for number in range(32):

@@ -16,7 +16,7 @@ from gateway.links.handshake import (
     NoPlaceError,
     SelfDialError,
 )
-from gateway.links.wire import LinkConnect, Packet, Type
+from gateway.links.wire import LinkConnect, LinkPacket, Type
 from tree_handler.errors import ProtocolError
 
 NONCE_D, NONCE_A = b"d" * 16, b"a" * 16
@@ -32,7 +32,7 @@ PACKETS = [
 ]
 
 
-def drain(reader: wire.LinkReader) -> list[Packet]:
+def drain(reader: wire.LinkReader) -> list[LinkPacket]:
     found = []
     while (packet := reader.next()) is not None:
         found.append(packet)

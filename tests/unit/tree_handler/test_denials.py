@@ -7,7 +7,7 @@ import pytest
 from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.replication.actions import Action, SendSeek, SendSought
+from tree_handler.replication.actions import ReplicationAction, SendSeek, SendSought
 from tree_handler.replication.repair import Denial, Seek, Sought
 from tree_handler.replication.search import Searches
 from tree_handler.seal import Seals
@@ -26,13 +26,13 @@ def searches(gateway_id: str, kept: Intervals | None = None) -> Searches:
     return made
 
 
-def sought(actions: list[Action]) -> Sought:
+def sought(actions: list[ReplicationAction]) -> Sought:
     (action,) = actions
     assert isinstance(action, SendSought)
     return Sought.decode(action.sought.encode())
 
 
-def seek(actions: list[Action]) -> Seek:
+def seek(actions: list[ReplicationAction]) -> Seek:
     (action,) = actions
     assert isinstance(action, SendSeek)
     return Seek.decode(action.seek.encode())

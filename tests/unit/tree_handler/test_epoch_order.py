@@ -14,7 +14,7 @@ from tree_handler.replication import epoch_order
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Sought
 from tree_handler.replication.repairing import RepairSettings
-from tree_handler.replication.replication import Action, Append, Lost, Replication
+from tree_handler.replication.replication import Append, Lost, Replication, ReplicationAction
 
 Frame = tuple[bytes, Header]
 
@@ -52,7 +52,7 @@ class Gateway:
         self.do(self.core.repair.link_up(1, 0.0))
         self.do(self.core.repair.forwarding(1, forwards=True))
 
-    def do(self, actions: list[Action]) -> None:
+    def do(self, actions: list[ReplicationAction]) -> None:
         for action in actions:
             match action:
                 case Append(frame, header):

@@ -20,13 +20,13 @@ from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Request, Seek, Sought, Summary
 from tree_handler.replication.repairing import RepairSettings
 from tree_handler.replication.replication import (
-    Action,
     Append,
     Forget,
     Look,
     Lost,
     Push,
     Replication,
+    ReplicationAction,
     SendBatch,
     SendRepair,
     SendRequest,
@@ -79,7 +79,7 @@ class Node:
         del self.log[: max(0, len(self.log) - batches)]
         self.do(self.core.trimmed(self.kept_from()))
 
-    def do(self, actions: Iterable[Action]) -> None:
+    def do(self, actions: Iterable[ReplicationAction]) -> None:
         for action in actions:
             match action:
                 case Append(frame, header):

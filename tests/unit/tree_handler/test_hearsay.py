@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tree_handler.batch import CONTROL_PREFIX, MAX_NUMBER, Epoch
 from tree_handler.intervals import Intervals
-from tree_handler.replication.actions import Action, Append, SendSeek
+from tree_handler.replication.actions import Append, ReplicationAction, SendSeek
 from tree_handler.replication.hearsay import Hearsay
 from tree_handler.replication.repair import Sought, Summary
 from tree_handler.replication.replication import RepairSettings, Replication
@@ -35,7 +35,7 @@ class Seeker:
     def go_on(self, now: float) -> None:
         self.do(self.core.repair.handle_timer(now), now)
 
-    def do(self, actions: list[Action], now: float) -> None:
+    def do(self, actions: list[ReplicationAction], now: float) -> None:
         for action in actions:
             if isinstance(action, SendSeek):
                 self.sought.append((now, action.seek.wanted))

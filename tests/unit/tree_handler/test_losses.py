@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
-from tree_handler.replication.actions import Action, Append, SendRequest, SendSeek
+from tree_handler.replication.actions import Append, ReplicationAction, SendRequest, SendSeek
 from tree_handler.replication.losses import Losses
 from tree_handler.replication.repair import Sought, Summary
 from tree_handler.replication.replication import RepairSettings, Replication
@@ -174,7 +174,7 @@ def test_what_a_neighbour_names_again_and_again_and_never_sends_is_sought_and_gi
     core = Replication("gw", 1, have, RepairSettings())
     given_up: list[float] = []
 
-    def do(actions: list[Action], now: float) -> None:
+    def do(actions: list[ReplicationAction], now: float) -> None:
         for action in actions:
             if isinstance(action, SendRequest):
                 do(core.repair.receive_done(1, now), now)

@@ -12,7 +12,12 @@ from tree_handler.replication import epoch_order
 from tree_handler.replication.actions import SendRequest
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Summary
-from tree_handler.replication.replication import Action, Append, RepairSettings, Replication
+from tree_handler.replication.replication import (
+    Append,
+    RepairSettings,
+    Replication,
+    ReplicationAction,
+)
 
 OWN = "gw-1"
 DAY_S = 24 * 3600.0
@@ -53,7 +58,7 @@ class Gateway:
         self.do(self.core.repair.link_up(1, 0.0))
         self.do(self.core.repair.forwarding(1, forwards=True))
 
-    def do(self, actions: list[Action]) -> None:
+    def do(self, actions: list[ReplicationAction]) -> None:
         for action in actions:
             match action:
                 case Append(frame, header):
@@ -244,7 +249,7 @@ def test_what_the_present_life_lost_comes_back_or_is_noted_and_takes_no_number_t
     core = Replication(OWN, NOW, {}, settings)
     log: list[Frame] = []
 
-    def do(actions: list[Action]) -> list[Action]:
+    def do(actions: list[ReplicationAction]) -> list[ReplicationAction]:
         for action in actions:
             if isinstance(action, Append):
                 log.append((action.frame, action.header))

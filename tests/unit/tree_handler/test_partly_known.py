@@ -18,7 +18,7 @@ from tree_handler.batch import Epoch, Flags, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication import arrivals, epoch_order
 from tree_handler.replication.delivery import Deliver, DeliverLogged, OrderedDelivery
-from tree_handler.replication.replication import Action, Append, Replication
+from tree_handler.replication.replication import Append, Replication, ReplicationAction
 
 STREAM = ("gw-0", 1)
 BATCHES = ((1, 3), (4, 4), (5, 9), (10, 11))
@@ -56,7 +56,7 @@ class Gateway:
         self._handed_out = self.core.handed_out(STREAM)
         self.do(self.core.passed_over(STREAM, first, last, is_lost=is_lost))
 
-    def do(self, actions: Iterable[Action]) -> None:
+    def do(self, actions: Iterable[ReplicationAction]) -> None:
         for action in actions:
             match action:
                 case Append(frame, header):

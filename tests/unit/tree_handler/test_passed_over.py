@@ -19,10 +19,10 @@ from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Summary
 from tree_handler.replication.repairing import RepairSettings
 from tree_handler.replication.replication import (
-    Action,
     Append,
     Lost,
     Replication,
+    ReplicationAction,
     SendBatch,
     SendSummary,
 )
@@ -46,7 +46,7 @@ class Gateway:
         self.core = core
         self.log = log
         self.got: list[int] = []
-        self.others: list[Action] = []
+        self.others: list[ReplicationAction] = []
 
     def meet(self, link: int | None = 1) -> None:
         """Take what gw-0 begins its epoch with."""
@@ -61,7 +61,7 @@ class Gateway:
         self.got.clear()
         self.others.clear()
 
-    def do(self, actions: list[Action]) -> None:
+    def do(self, actions: list[ReplicationAction]) -> None:
         for action in actions:
             match action:
                 case Append(frame, header):

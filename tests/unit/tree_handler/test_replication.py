@@ -19,12 +19,12 @@ from tree_handler.replication import delivery, epoch_order
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Request, Seek, Sought, Summary
 from tree_handler.replication.replication import (
-    Action,
     Append,
     Look,
     Lost,
     Push,
     Replication,
+    ReplicationAction,
     SendBatch,
     SendRepair,
     SendRequest,
@@ -87,7 +87,7 @@ class Network:
             flags |= Flags.CONTROL
         self.carry_out(at, self.nodes[at].core.publish(rows, flags, 0))
 
-    def carry_out(self, at: int, actions: Iterable[Action]) -> None:
+    def carry_out(self, at: int, actions: Iterable[ReplicationAction]) -> None:
         node = self.nodes[at]
         for action in actions:
             match action:

@@ -15,7 +15,13 @@ from tree_handler.batch import MAX_NUMBER, Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import search
-from tree_handler.replication.actions import Action, Look, SendRepair, SendSeek, SendSought
+from tree_handler.replication.actions import (
+    Look,
+    ReplicationAction,
+    SendRepair,
+    SendSeek,
+    SendSought,
+)
 from tree_handler.replication.ranges_wire import MAX_RANGES
 from tree_handler.replication.repair import Denial, Seek, Sought
 from tree_handler.replication.search import MAX_KEPT_RANGES, Searches
@@ -46,7 +52,7 @@ class Graph:
             seen |= set(front)
         return seen
 
-    def do(self, at: int, actions: list[Action]) -> None:
+    def do(self, at: int, actions: list[ReplicationAction]) -> None:
         for action in actions:
             match action:
                 case SendSeek(link, seek):

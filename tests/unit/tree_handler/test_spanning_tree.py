@@ -14,7 +14,6 @@ from tree_handler.spanning.bpdu import UNREACHABLE_MS, Bpdu, BpduFlags, Kind
 from tree_handler.spanning.election import Root
 from tree_handler.spanning.round_trip import SETTLED_SAMPLES
 from tree_handler.spanning.spanning_tree import (
-    Action,
     Changed,
     Discard,
     Drop,
@@ -23,6 +22,7 @@ from tree_handler.spanning.spanning_tree import (
     Parameters,
     Role,
     Send,
+    SpanningAction,
     SpanningTree,
 )
 
@@ -40,16 +40,16 @@ class Bench:
         self.peers: dict[int, tuple[str, int]] = {}
         self._number = 1000
 
-    def up(self, link: int, peer_id: str, epoch: int = 1) -> list[Action]:
+    def up(self, link: int, peer_id: str, epoch: int = 1) -> list[SpanningAction]:
         self.peers[link] = (peer_id, epoch)
         self.tree.link_up(link, peer_id, self.now)
         return self.tree.take_actions()
 
-    def down(self, link: int) -> list[Action]:
+    def down(self, link: int) -> list[SpanningAction]:
         self.tree.link_down(link, self.now)
         return self.tree.take_actions()
 
-    def hear(self, link: int, kind: Kind, root: Root, **fields: Any) -> list[Action]:
+    def hear(self, link: int, kind: Kind, root: Root, **fields: Any) -> list[SpanningAction]:
         self._number += 1
         peer_id, epoch = self.peers[link]
         bpdu = Bpdu(kind, self._number, peer_id, epoch, 4.0, root, **fields)
@@ -63,12 +63,12 @@ class Bench:
         sequence: int = 1,
         cost_ms: int = 5,
         flags: BpduFlags = BpduFlags.TRANSIT | BpduFlags.AGREEMENT,
-    ) -> list[Action]:
+    ) -> list[SpanningAction]:
         return self.hear(
             link, Kind.HELLO, root, sequence=sequence, cost_ms=cost_ms, hops=1, flags=flags
         )
 
-    def accept(self, link: int, joined: list[Action]) -> list[Action]:
+    def accept(self, link: int, joined: list[SpanningAction]) -> list[SpanningAction]:
         join = said(joined, Kind.JOIN, link)[0]
         return self.hear(link, Kind.ACCEPT, join.root, answers=join.number)
 
@@ -77,8 +77,8 @@ class Bench:
         self.accept(link, self.hello(link, root, **offer))
         assert link in self.tree.forwarding
 
-    def pass_time(self, seconds: float) -> list[Action]:
-        actions: list[Action] = []
+    def pass_time(self, seconds: float) -> list[SpanningAction]:
+        actions: list[SpanningAction] = []
         end = self.now + seconds
         while self.tree.next_timer() <= end:
             self.now = max(self.now, self.tree.next_timer())
@@ -88,7 +88,7 @@ class Bench:
         return actions
 
 
-def said(actions: list[Action], kind: Kind, link: int | None = None) -> list[Bpdu]:
+def said(actions: list[SpanningAction], kind: Kind, link: int | None = None) -> list[Bpdu]:
     return [
         action.bpdu
         for action in actions
@@ -96,7 +96,7 @@ def said(actions: list[Action], kind: Kind, link: int | None = None) -> list[Bpd
     ]
 
 
-def order(actions: list[Action], *wanted: Action | Kind) -> None:
+def order(actions: list[SpanningAction], *wanted: SpanningAction | Kind) -> None:
     """Check that these come in this order."""
     at = -1
     for one in wanted:
@@ -438,8 +438,8 @@ def test_a_sequence_request_is_passed_on_towards_the_root_once() -> None:
 # -- a better way --------------------------------------------------------------------------------
 
 
-def measure(bench: Bench, link: int, rtt_ms: float) -> list[Action]:
-    actions: list[Action] = []
+def measure(bench: Bench, link: int, rtt_ms: float) -> list[SpanningAction]:
+    actions: list[SpanningAction] = []
     for _ in range(SETTLED_SAMPLES):
         bench.tree.measured(link, rtt_ms, bench.now)
         actions += bench.tree.take_actions()
@@ -616,7 +616,7 @@ def test_no_order_of_events_makes_it_raise_or_break_its_own_rules(
 ) -> None:
     bench = Bench()
     carried: set[int] = set()
-    actions: list[Action] = []
+    actions: list[SpanningAction] = []
     for what, *args in events:
         known = {n.link for n in bench.tree.neighbours()}
         match what:
