@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from cloud_ingest.fleet import state as fleet_state
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.state_file import FOLDER, store_of
-from cloud_ingest.ingest.after_commit import note_facts, noted_facts
 from cloud_ingest.ingest.facts import BatchFacts
+from cloud_ingest.ingest.facts_notes import FactsNotes, QueryFacts
 from cloud_ingest.ingest.forgotten import digest_of
 from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KeptLedger
@@ -167,10 +167,12 @@ class GatewayErasure:
                 file.keep_up(0)
 
     def _forget_facts(self, gateway: str) -> None:
-        query, noted = noted_facts(self._tables)
+        notes = FactsNotes(self._tables)
+        noted = notes.read()
         if noted:
+            kept = [QueryFacts(query, _without(facts, gateway)) for query, facts in noted]
             with named_errors(self._tables):
-                note_facts(self._tables, query, [_without(facts, gateway) for facts in noted])
+                notes.write(noted[-1].query, kept)
 
     def _vacuum(self, store: TableStore, gateway: str, *, is_alone: bool) -> int:
         """Delete what is no part of a table any more; return how many files are left of those

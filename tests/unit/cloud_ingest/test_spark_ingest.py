@@ -296,9 +296,9 @@ def test_the_facts_of_a_batch_are_told_though_the_job_died_before_it_told_them(
         raise OSError("the job dies here")
 
     def teller(
-        tables: TableStore, query: str, _: Any, __: Any, aside: AsideCounts, ___: Any = None
+        tables: TableStore, _: Any, last_batch: Any, numbers: Any, aside: AsideCounts, __: Any
     ) -> FactsTeller:
-        return FactsTeller(tables, query, Follower, aside)
+        return FactsTeller(tables, lambda query: Follower(), last_batch, numbers, aside)
 
     monkeypatch.setattr(after_commit, "teller", teller)
     member(spool, "gw-a", 1, 1, "south")
