@@ -7,8 +7,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from cloud_ingest.bounded_counts import added
+from cloud_ingest.evidence.facts import Activity
 from cloud_ingest.fleet.numbers import Numbering
-from cloud_ingest.ingest.facts import Activity
 from cloud_ingest.status_record import StatusRecord
 
 MAX_LIVES: Final = 8

@@ -12,16 +12,16 @@ from typing import Final, Protocol
 
 from deltalake.exceptions import DeltaError
 
+from cloud_ingest.evidence.facts import BatchFacts, Numbers, gateways_of, only_of
+from cloud_ingest.evidence.signs import IngestSigns
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.way_out_thread import WayOutThread
 from cloud_ingest.fleet.writer import FleetWriter
 from cloud_ingest.ingest import set_aside
-from cloud_ingest.ingest.facts import BatchFacts, Numbers, gateways_of, only_of
 from cloud_ingest.ingest.facts_notes import FactsNotes, QueryFacts
 from cloud_ingest.ingest.halving import STORAGE_ERRORS
 from cloud_ingest.ingest.set_aside import AsideCounts
-from cloud_ingest.ingest.signs import IngestSigns
 from cloud_ingest.tables.delta import TableError
 from cloud_ingest.tables.store import TableStore
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from cloud_ingest.ingest.facts import BatchFacts
+from cloud_ingest.evidence.facts import BatchFacts
 from cloud_ingest.tables.delta import TableError, named_errors
 from cloud_ingest.tables.store import TableStore
 

@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from cloud_ingest.evidence.facts import BatchFacts, Delays, merged
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.way_out_thread import WayOutThread
 from cloud_ingest.ingest import after_commit, set_aside
 from cloud_ingest.ingest.delay_buckets import shifted
-from cloud_ingest.ingest.facts import BatchFacts, Delays, merged
 from cloud_ingest.ingest.had_numbers import had_numbers
 from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KeptLedger
-from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger
 from cloud_ingest.ingest.plan import shared_out
 from cloud_ingest.ingest.range_halves import take_in_parts
 from cloud_ingest.ingest.scan import BadBatches, DamageFound, Scanned, scan
@@ -38,6 +37,7 @@ from cloud_ingest.job.task_runners import (
     TaskRunner,
     carried_out,
 )
+from cloud_ingest.ledger.number_ledger import LedgerChange, NumberLedger
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping.rules import MappingRule, SparkplugRule
 from cloud_ingest.spool import committed
@@ -384,7 +384,7 @@ class Ingest:
                 for one in results
                 for key, counts in one.to_table.items()
             )
-            own = BatchFacts(0, 0, (), (), (), delays, ())
+            own = BatchFacts(delays=delays)
             return merged(batch_id, committed_us, [*parts, own])
         except Exception as error:  # rows do not wait for what is told about them
             self.set_aside.note(set_aside.FACTS, f"{type(error).__name__}: {error}")

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cloud_ingest.evidence.facts import BatchFacts, Numbers
+from cloud_ingest.evidence.signs import IngestSigns
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.ingest import set_aside
 from cloud_ingest.ingest.after_commit import FactsTeller
-from cloud_ingest.ingest.facts import BatchFacts, Numbers
 from cloud_ingest.ingest.facts_notes import BEFORE, OWN, FactsNotes, QueryFacts
 from cloud_ingest.ingest.set_aside import AsideCounts
-from cloud_ingest.ingest.signs import IngestSigns
 from cloud_ingest.tables.store import TableStore
 
 NO_ROOM = OSError(errno.ENOSPC, "No space left on device")

@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from readers import COLUMNS, MAINTENANCE, WHERE, filtered, rows_of, write_tables
 from spark_runs import ingest, member, table
 
+from cloud_ingest.evidence.facts import BatchFacts
+from cloud_ingest.evidence.signs import IngestSigns
 from cloud_ingest.ingest import after_commit
 from cloud_ingest.ingest.after_commit import FactsTeller
-from cloud_ingest.ingest.facts import BatchFacts
 from cloud_ingest.ingest.set_aside import AsideCounts
-from cloud_ingest.ingest.signs import IngestSigns
 from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.query import frame
 from cloud_ingest.record import Record
