@@ -8,7 +8,7 @@ from typing import Literal
 
 from watched_fleet import WatchedFleet
 
-from cloud_ingest.ingest.facts import Activity, BatchFacts, Statement
+from cloud_ingest.evidence.facts import Activity, BatchFacts, Statement
 
 DAY_S = 86_400
 Clock = Literal["collector", "one of two collectors", "job", "gateway", "device"]

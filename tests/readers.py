@@ -19,7 +19,7 @@ from deltalake.transaction import AddAction
 
 from cloud_ingest.ingest.again import QuarantineAgain
 from cloud_ingest.ingest.forgetting import GatewayErasure
-from cloud_ingest.ingest.ledger import LedgerChange, Stream
+from cloud_ingest.ledger.number_ledger import LedgerChange, Stream
 from cloud_ingest.mapping import rules
 from cloud_ingest.query import Lake
 from cloud_ingest.query.sql import ask, connect

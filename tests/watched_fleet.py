@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from cloud_ingest.ingest.facts import (
+from cloud_ingest.evidence.facts import (
     Activity,
     BatchFacts,
     Delays,
@@ -230,11 +230,11 @@ class WatchedFleet:
             )
         self.random.shuffle(statements)
         return BatchFacts(
-            self.batch_id,
-            at(self.second) + 300_000,
-            tuple(statements),
-            tuple(numbers),
-            tuple(activity.values()),
-            tuple(delays),
-            tuple(sensors),
+            batch_id=self.batch_id,
+            committed_us=at(self.second) + 300_000,
+            statements=tuple(statements),
+            numbers=tuple(numbers),
+            activity=tuple(activity.values()),
+            delays=tuple(delays),
+            sensors=tuple(sensors),
         )

@@ -9,16 +9,9 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from cloud_ingest.query.lake import Lake
+from cloud_ingest.tables.fleet_schemas import ACKNOWLEDGEMENTS
 
 NOTE_CHARACTERS_MAX: Final = 500
-SCHEMA: Final = pa.schema(
-    [
-        ("alert", pa.string()),
-        ("by", pa.string()),
-        ("time", pa.timestamp("us", tz="UTC")),
-        ("note", pa.string()),
-    ]
-)
 
 
 class NoteError(ValueError):
@@ -59,7 +52,7 @@ def acknowledge(lake: Lake, alert: str, by: str, note: str, time: datetime.datet
         "acknowledgements",
         lambda: write_deltalake(
             lake.uri("acknowledgements"),
-            pa.Table.from_pylist([row], schema=SCHEMA),
+            pa.Table.from_pylist([row], schema=ACKNOWLEDGEMENTS),
             mode="append",
             storage_options=lake.storage_options or None,
         ),

@@ -27,6 +27,7 @@ from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.ready_answer import ReadyAnswer
 from cloud_ingest.dashboard.rollups import SensorSeries
+from cloud_ingest.dashboard.sending import sent
 from cloud_ingest.dashboard.shared_answers import AnswerKey, SharedAnswers, TooManyQuestionsError
 from cloud_ingest.dashboard.together import together
 from gateway.policy.action import NOWHERE, Where
@@ -91,7 +92,7 @@ class Api:
 
     def _ready(self, name: str) -> Callable[[web.Request], Any]:
         async def handler(request: web.Request) -> web.Response:
-            return _sent(request, self._models.answers[name])
+            return sent(request, self._models.answers[name])
 
         return handler
 
@@ -133,7 +134,7 @@ class Api:
         found = fleet_view.gateway(self._models.gateways, name)
         if found is None:
             raise ApiError(HTTPStatus.NOT_FOUND, f"name: there is no gateway {name!r}")
-        return _sent(request, ReadyAnswer.of(found))
+        return sent(request, ReadyAnswer.of(found))
 
     async def history(self, request: web.Request) -> web.Response:
         """Answer how a gateway was, by its statuses."""
@@ -245,7 +246,7 @@ class Api:
             answer = await self._answers.answer(asked, lambda: ReadyAnswer.of(work()))
         except TooManyQuestionsError as error:
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}; try again") from error
-        return _sent(request, answer)
+        return sent(request, answer)
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         if self._waiting >= WORK_MAX:
@@ -324,21 +325,6 @@ def _names(found: Sequence[SensorSeries]) -> list[str]:
 
 def _is_gone(request: web.Request) -> bool:
     return request.transport is None or request.transport.is_closing()
-
-
-def _sent(request: web.Request, answer: ReadyAnswer) -> web.Response:
-    headers = {
-        "ETag": answer.tag,
-        "Cache-Control": "private, no-cache",
-        "Vary": "Accept-Encoding",
-        "Content-Type": "application/json",
-    }
-    if request.headers.get("If-None-Match") == answer.tag:
-        return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
-    if answer.zipped and "gzip" in request.headers.get("Accept-Encoding", ""):
-        headers["Content-Encoding"] = "gzip"
-        return web.Response(body=answer.zipped, headers=headers)
-    return web.Response(body=answer.body, headers=headers)
 
 
 async def _body(request: web.Request) -> dict[str, Any]:

@@ -7,7 +7,6 @@ those that the page asks at first: the tree at up to so many moments, sensors as
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -16,8 +15,8 @@ import msgspec
 
 from cloud_ingest.dashboard import fleet_view, loss_view, sensors_view
 from cloud_ingest.dashboard.models import Models
+from cloud_ingest.dashboard.page_files import SCRIPT, bundled, is_module, static_files, with_scripts
 from cloud_ingest.dashboard.sensors_view import window
-from cloud_ingest.dashboard.server import static_files
 from cloud_ingest.query.lake import Lake
 
 TREES_MAX: Final = 200
@@ -29,10 +28,6 @@ HISTORIES_MAX: Final = 200
 POINTS: Final = 1_000
 HOURS: Final = 24
 DATA: Final = "data.js"
-SCRIPT: Final = "dashboard.js"
-
-_IMPORT: Final = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+\.js)";\n', re.MULTILINE)
-_EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:function|const) (\w+))", re.MULTILINE)
 
 
 def export(lake: Lake, folder: Path, made_ms: int | None = None) -> None:
@@ -52,12 +47,11 @@ def export(lake: Lake, folder: Path, made_ms: int | None = None) -> None:
     kept = kept_answers(models, int(time.time() * 1000) if made_ms is None else made_ms)
     (folder / "vendor").mkdir(parents=True, exist_ok=True)
     files = static_files()
-    modules = {name: body.decode() for name, body in files.items() if _is_module(name)}
     for name, body in files.items():
-        if name not in modules and name != "index.html":
+        if not is_module(name) and name != "index.html":
             (folder / name).write_bytes(body)
     (folder / "index.html").write_text(_page(files["index.html"].decode()))
-    (folder / SCRIPT).write_text(bundled(modules, "app.js"))
+    (folder / SCRIPT).write_text(bundled(files))
     document = msgspec.json.encode(kept)
     (folder / "data.json").write_bytes(document)
     (folder / DATA).write_bytes(b"window.hedgerowCopy = " + document + b";\n")
@@ -100,33 +94,6 @@ def kept_answers(models: Models, made_ms: int) -> dict[str, Any]:
     }
 
 
-def bundled(modules: dict[str, str], first: str) -> str:
-    """Return modules as one script: each runs once, before those that import from it.
-
-    Args:
-        modules: sources by name; they import names, a line each, and export functions and
-            constants.
-        first: the one that runs last.
-
-    """
-    done: dict[str, str] = {}
-
-    def add(name: str) -> None:
-        if name in done:
-            return
-        source = modules[name]
-        done[name] = ""
-        for needed in _IMPORT.findall(source):
-            add(needed[1])
-        exported = ", ".join(_EXPORT.findall(source))
-        body = _EXPORT.sub("", _IMPORT.sub(r'const { \1 } = modules["\2"];\n', source))
-        del done[name]
-        done[name] = f'modules["{name}"] = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();\n'
-
-    add(first)
-    return '"use strict";\nconst modules = {};\n' + "\n".join(done.values())
-
-
 def _moments(models: Models, gateways: int) -> list[int]:
     span = models.tree.span_ms
     if span is None:
@@ -139,18 +106,12 @@ def _moments(models: Models, gateways: int) -> list[int]:
     return sorted(changes)
 
 
-def _is_module(name: str) -> bool:
-    return name.endswith(".js") and "/" not in name and name != "theme.js"
-
-
 def _page(index: str) -> str:
     policy = (
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
         "script-src 'self' file:; style-src 'self' file:; img-src 'self' file:\">"
     )
-    own = '<script src="app.js" type="module"></script>'
-    assert own in index
-    scripts = "".join(f'<script src="{name}" defer></script>\n' for name in (DATA, SCRIPT))
-    return index.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{policy}').replace(
-        own, scripts.rstrip()
+    scripts = (DATA, SCRIPT)
+    return with_scripts(index, *scripts).replace(
+        '<meta charset="utf-8">', f'<meta charset="utf-8">\n{policy}'
     )

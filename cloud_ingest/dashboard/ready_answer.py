@@ -17,7 +17,7 @@ class ReadyAnswer:
     """A document.
 
     Attributes:
-        body: as JSON.
+        body: as it is, mostly JSON.
         zipped: the same in gzip; empty if it is too short for that.
         tag: changes with the document (RFC 9110, section 8.8.3).
 
@@ -30,6 +30,10 @@ class ReadyAnswer:
     @classmethod
     def of(cls, document: Any) -> Self:
         """Make it once, of lists, maps, texts and numbers; NaN becomes null."""
-        body = msgspec.json.encode(document)
+        return cls.of_bytes(msgspec.json.encode(document))
+
+    @classmethod
+    def of_bytes(cls, body: bytes) -> Self:
+        """Make it once, of what is sent as it is."""
         zipped = gzip.compress(body, 5) if len(body) >= ZIPPED_FROM_BYTES else b""
         return cls(body, zipped, f'"{hashlib.sha256(body).hexdigest()[:24]}"')

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.resources
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
@@ -19,19 +18,15 @@ from cloud_ingest.dashboard.entrance import Entrance
 from cloud_ingest.dashboard.guarded import Hardening, guard
 from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.dashboard.models import Models
+from cloud_ingest.dashboard.page_files import content_type, served_files
+from cloud_ingest.dashboard.ready_answer import ReadyAnswer
+from cloud_ingest.dashboard.sending import sent
 
 BODY_BYTES_MAX: Final = 16 * 1024
 FOLLOW_S: Final = 1.0
 """How often the tables are looked at."""
 KEEP_ALIVE_S: Final = 30.0
 END_S: Final = 1.0
-TYPES: Final = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".txt": "text/plain; charset=utf-8",
-}
 
 _log = logging.getLogger(__name__)
 
@@ -63,9 +58,10 @@ class Server:
             middlewares=[guard(entrance, hardening)], client_max_size=BODY_BYTES_MAX
         )
         self._api.add_to(app)
-        for path, body in static_files().items():
+        files = served_files()
+        for path, body in files.items():
             app.router.add_get(f"/{path}", _page(path, body))
-        app.router.add_get("/", _page("index.html", static_files()["index.html"]))
+        app.router.add_get("/", _page("index.html", files["index.html"]))
         self._runner = web.AppRunner(
             app, access_log=None, keepalive_timeout=KEEP_ALIVE_S, shutdown_timeout=END_S
         )
@@ -126,24 +122,10 @@ class _Refused(asyncio.Protocol):
         transport.close()
 
 
-def static_files() -> dict[str, bytes]:
-    """Return what the page consists of, by path."""
-    root = importlib.resources.files("cloud_ingest.dashboard") / "static"
-    found = {each.name: each.read_bytes() for each in root.iterdir() if each.is_file()}
-    vendor = root / "vendor"
-    return found | {f"vendor/{each.name}": each.read_bytes() for each in vendor.iterdir()}
-
-
-def content_type(path: str) -> str:
-    """Return the media type of a static file."""
-    return TYPES.get(path[path.rfind(".") :], "application/octet-stream")
-
-
 def _page(path: str, body: bytes) -> Callable[[web.Request], Awaitable[web.Response]]:
-    async def handler(_request: web.Request) -> web.Response:
-        answer = web.Response(body=body, headers={"Content-Type": content_type(path)})
-        answer.headers["Cache-Control"] = "no-cache"
-        answer.enable_compression()
-        return answer
+    answer, kind = ReadyAnswer.of_bytes(body), content_type(path)
+
+    async def handler(request: web.Request) -> web.Response:
+        return sent(request, answer, kind, "no-cache")
 
     return handler

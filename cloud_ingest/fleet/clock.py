@@ -25,8 +25,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from cloud_ingest.evidence.facts import UNTIMED_US, Activity, BatchFacts, Delays, Statement
 from cloud_ingest.fleet.gateway_state import GatewayState
-from cloud_ingest.ingest.facts import UNTIMED_US, Activity, BatchFacts, Delays, Statement
 from cloud_ingest.status_record import StatusError, decode
 
 APART_US: Final = 30_000_000

@@ -8,8 +8,8 @@ import msgspec
 
 from alerts.wear import Wear
 from cloud_ingest.bounded_counts import added
+from cloud_ingest.evidence.facts import Activity
 from cloud_ingest.fleet.numbers import Numbering
-from cloud_ingest.ingest.facts import Activity
 from cloud_ingest.status_record import StatusRecord
 
 MAX_LIVES: Final = 8

@@ -13,11 +13,11 @@ from typing import Final
 
 import msgspec
 
+from cloud_ingest.evidence.facts import UNTIMED_US, Activity
+from cloud_ingest.evidence.signs import CollectorSign, IngestSigns
 from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.kinds import INGEST, AlertKind
 from cloud_ingest.fleet.rules import AlertRules
-from cloud_ingest.ingest.facts import UNTIMED_US, Activity
-from cloud_ingest.ingest.signs import CollectorSign, IngestSigns
 
 MAX_BEGUN: Final = 32
 """Times that the query was begun again that are remembered."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from cloud_ingest.evidence.facts import Statement
 from cloud_ingest.fleet.clock import WatchClock
 from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState
@@ -16,7 +17,6 @@ from cloud_ingest.fleet.kinds import AlertKind
 from cloud_ingest.fleet.listening import Listening
 from cloud_ingest.fleet.lives import Heard
 from cloud_ingest.fleet.rules import AlertRules, Thresholds
-from cloud_ingest.ingest.facts import Statement
 from cloud_ingest.status_record import StatusRecord
 
 MAX_ELECTIONS: Final = 32

@@ -1,6 +1,6 @@
 """How long messages took, by gateway, minute and stage: merged histograms, and what a table says.
 
-Buckets are a fourth of an octave wide (`ingest.facts.Delays`), so a percentile is right
+Buckets are a fourth of an octave wide (`evidence.facts.Delays`), so a percentile is right
 within a fifth. A minute is told once it is over, and once more for what came of it late: rows of
 one part of it replace each other, parts add up.
 """
@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from cloud_ingest.ingest.facts import Delays
+from cloud_ingest.evidence.facts import Delays
 
 MINUTE_US: Final = 60_000_000
 GRACE_US: Final = 10_000_000

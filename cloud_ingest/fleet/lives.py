@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from cloud_ingest.evidence.facts import Statement
 from cloud_ingest.fleet.gateway_state import GatewayState, HeardLife
-from cloud_ingest.ingest.facts import Statement
 from cloud_ingest.status_record import StatusRecord
 
 _LEAST_PACE: Final = 0.5

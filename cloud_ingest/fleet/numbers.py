@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from cloud_ingest.ingest.facts import Interval
+from cloud_ingest.evidence.facts import Interval
 
 MAX_HOLES: Final = 256
 """Of one life. Of more the oldest are given up: they stay missing for good."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from cloud_ingest.ingest.facts import Activity, Interval, Numbers, SensorSpan, Statement
+from cloud_ingest.evidence.facts import Activity, Interval, Numbers, SensorSpan, Statement
 
 _LAST: Final = 2**63
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from cloud_ingest.evidence.facts import SensorSpan
 from cloud_ingest.fleet.clock import APART_US
 from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState, SensorState
 from cloud_ingest.fleet.rules import AlertRules, SensorRange, Thresholds
-from cloud_ingest.ingest.facts import SensorSpan
 
 SILENT_US = 7 * 86_400_000_000
 """A sensor that said something within this time is not forgotten for another one: of sensors that

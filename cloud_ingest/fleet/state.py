@@ -16,7 +16,7 @@ from cloud_ingest.fleet.ingest_judging import IngestState
 from cloud_ingest.fleet.latency import Minutes
 from cloud_ingest.fleet.listening import Listening
 from cloud_ingest.fleet.outgoing import OutgoingState
-from cloud_ingest.ingest.member_place import is_column
+from cloud_ingest.member_place import is_column
 
 VERSION: Final = 1
 MAX_CLOSED_GAPS: Final = 20_000

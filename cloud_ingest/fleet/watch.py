@@ -10,6 +10,16 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from cloud_ingest.bounded_counts import added
+from cloud_ingest.evidence.facts import (
+    UNTIMED_US,
+    Activity,
+    BatchFacts,
+    GivenUp,
+    Interval,
+    Numbers,
+    Statement,
+)
+from cloud_ingest.evidence.signs import IngestSigns
 from cloud_ingest.fleet import lives, state, tables
 from cloud_ingest.fleet.flapping import DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold, keep_newest, note_top
@@ -23,17 +33,7 @@ from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.sensors import SensorJudge
 from cloud_ingest.fleet.state import FleetState, GapRow, TopologyRow
 from cloud_ingest.fleet.tables import FleetChanges
-from cloud_ingest.ingest.facts import (
-    UNTIMED_US,
-    Activity,
-    BatchFacts,
-    GivenUp,
-    Interval,
-    Numbers,
-    Statement,
-)
-from cloud_ingest.ingest.member_place import NO_PLACE, MemberError, read_place
-from cloud_ingest.ingest.signs import IngestSigns
+from cloud_ingest.member_place import NO_PLACE, MemberError, read_place
 from cloud_ingest.status_record import StatusError, StatusRecord, decode
 
 LATE_START_US: Final = 600_000_000

@@ -15,14 +15,15 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
+from cloud_ingest.evidence.facts import BatchFacts, Numbers
+from cloud_ingest.evidence.signs import IngestSigns
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.state_file import store_of
-from cloud_ingest.fleet.tables import PARTITIONS, SCHEMAS, FleetChanges
+from cloud_ingest.fleet.tables import FleetChanges
 from cloud_ingest.fleet.watch import FleetWatch
 from cloud_ingest.fleet.way_out_thread import WayOutThread
-from cloud_ingest.ingest.facts import BatchFacts, Numbers
-from cloud_ingest.ingest.signs import IngestSigns
+from cloud_ingest.tables import registry
 
 APPLICATION: Final = "hedgerow-fleet"
 """Whose transactions they are in Delta's log."""
@@ -33,6 +34,9 @@ UPKEEP_WRITES: Final = 200
 """After so many writes small files are made one, and old ones are deleted."""
 KEPT_HOURS: Final = 1
 """Files of earlier versions stay so long, for those who read them."""
+_TABLES: Final = registry.written_by("watch")
+_APPENDED: Final = tuple(name for name, table in _TABLES.items() if table.partitions)
+"""Tables that rows are appended to; the others are replaced as a whole."""
 _CONFIGURATION: Final = {
     "delta.logRetentionDuration": f"interval {KEPT_HOURS} hours",
     "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours",
@@ -75,7 +79,7 @@ class FleetWriter:
         self._way_out = way_out
         self._file = store_of(uri, storage_options)
         remembered = self._file.read()
-        after = 0 if remembered is not None else max(map(self._written, PARTITIONS))
+        after = 0 if remembered is not None else max(map(self._written, _APPENDED))
         try:
             self._watch = FleetWatch(
                 self._rules, remembered, after=after, hands_out=way_out is not None
@@ -236,7 +240,7 @@ class FleetWriter:
             rows,
             mode="append",
             schema_mode="merge",  # columns that a later version has
-            partition_by=PARTITIONS[name],
+            partition_by=list(_TABLES[name].partitions),
             storage_options=self._options,
             commit_properties=CommitProperties(app_transactions=[transaction]),
         )
@@ -245,12 +249,12 @@ class FleetWriter:
         """All tables are there once anything is, so that readers need not ask."""
         if self._has_tables:
             return
-        for name, schema in SCHEMAS.items():
+        for name, table in _TABLES.items():
             DeltaTable.create(
                 self._table_uri(name),
-                schema,
+                table.schema,
                 mode="ignore",
-                partition_by=PARTITIONS.get(name),
+                partition_by=list(table.partitions) or None,
                 configuration=_CONFIGURATION,
                 storage_options=self._options,
             )
@@ -266,9 +270,9 @@ class FleetWriter:
 
     def _keep_up(self) -> None:
         self._file.keep_up(KEPT_HOURS)
-        for name in SCHEMAS:
+        for name in _TABLES:
             table = DeltaTable(self._table_uri(name), storage_options=self._options)
-            if name in PARTITIONS:
+            if name in _APPENDED:
                 table.optimize.compact()
             table.vacuum(KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
 

@@ -20,8 +20,8 @@ from cloud_ingest.ingest.decoding import BYTES_AT_ONCE, ROWS_AT_ONCE, UNSURE
 from cloud_ingest.ingest.halving import KILLED
 from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KEYS, KeptLedger, runs
-from cloud_ingest.ingest.ledger import Numbered, Stream
 from cloud_ingest.ingest.partition_columns import PartitionColumns
+from cloud_ingest.ledger.number_ledger import Numbered, Stream
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.tables import upkeep

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from cloud_ingest.bounded_counts import added
-from cloud_ingest.ingest.facts import GivenUp, Interval
-from cloud_ingest.ingest.ledger import LedgerChange, Numbered, NumberLedger, Stream
+from cloud_ingest.evidence.facts import GivenUp, Interval
+from cloud_ingest.ledger.number_ledger import LedgerChange, Numbered, NumberLedger, Stream
 from tree_handler.intervals import Intervals
 
 MAX_TOLD_GAPS: Final = 64

@@ -18,17 +18,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from cloud_ingest.evidence.facts import Activity, BatchFacts, Delays, Stage, Statement, merged
 from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.delay_buckets import bucket, fine_bucket
-from cloud_ingest.ingest.facts import Activity, BatchFacts, Delays, Stage, Statement, merged
-from cloud_ingest.ingest.gateway_totals import GatewayTotals
 from cloud_ingest.ingest.halving import BLAMED, BlamedStretch, halved
-from cloud_ingest.ingest.ledger import Stream
 from cloud_ingest.ingest.measured_facts import MINUTE_US, Untold, measured
 from cloud_ingest.ingest.name_bounds import NameBounds
 from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolStretch, UnsureStretch
 from cloud_ingest.ingest.tasks import TaskOrder, TaskResult, batches, proven_rows, reason
+from cloud_ingest.ledger.gateway_totals import GatewayTotals
+from cloud_ingest.ledger.number_ledger import Stream
 from cloud_ingest.record import RecordError
 from cloud_ingest.spool.proof import HandedCertificates
 from cloud_ingest.spool.receipts import Receipts
@@ -130,13 +130,9 @@ class _Task:
         result.telemetry = self._files.finish()
         result.quarantine = self._refused_files.finish() if self._refused_files else []
         own = BatchFacts(
-            0,
-            0,
-            tuple(one for told in self._statements.values() for one in told),
-            (),
-            tuple(one.activity(name) for name, one in self._activity.items()),
-            tuple(Delays(*key, counts) for key, counts in self._delays.items()),
-            (),
+            statements=tuple(one for told in self._statements.values() for one in told),
+            activity=tuple(one.activity(name) for name, one in self._activity.items()),
+            delays=tuple(Delays(*key, counts) for key, counts in self._delays.items()),
         )
         result.facts = merged(0, 0, [own, *self._measured])
         return result

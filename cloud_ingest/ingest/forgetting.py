@@ -20,17 +20,17 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from cloud_ingest.evidence.facts import BatchFacts
 from cloud_ingest.fleet import state as fleet_state
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.state_file import FOLDER, store_of
-from cloud_ingest.ingest.after_commit import note_facts, noted_facts
-from cloud_ingest.ingest.facts import BatchFacts
+from cloud_ingest.ingest.facts_notes import FactsNotes, QueryFacts
 from cloud_ingest.ingest.forgotten import digest_of
 from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KeptLedger
-from cloud_ingest.ingest.ledger import LedgerChange
+from cloud_ingest.ledger.number_ledger import LedgerChange
 from cloud_ingest.ledger_limits import LedgerLimits
-from cloud_ingest.tables import upkeep
+from cloud_ingest.tables import registry, upkeep
 from cloud_ingest.tables.delta import IngestTable, TableError, named_errors
 from cloud_ingest.tables.leftovers import tables_in
 from cloud_ingest.tables.rewriting import delete_rows
@@ -43,7 +43,6 @@ QUERY: Final = "hedgerow/forget"
 """Whose batches are the ledger's changes that forget."""
 _LOG_ENTRY: Final = re.compile(r"(\d{20})\..*")
 _GoesOut = Callable[[pa.Table], pa.ChunkedArray]
-_FLEET: Final = ("gateways", "gaps", "latency", "topology", "alerts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +136,12 @@ class GatewayErasure:
         upkeep.name_places(self._tables)
         alert = rf"^[^:]*:{re.escape(gateway)}[/:]"
         what: Mapping[str, tuple[list[str], _GoesOut]] = {
-            "telemetry": (["origin"], _is("origin", gateway)),
+            **{
+                each.name: ([each.gateway], _is(each.gateway, gateway))
+                for each in registry.DECLARED
+                if each.gateway is not None
+            },
             "quarantine": (["origin", "bytes"], lambda rows: _of_quarantine(rows, gateway)),
-            **{name: (["gateway"], _is("gateway", gateway)) for name in _FLEET},
             "acknowledgements": (
                 ["alert"],
                 lambda rows: pc.fill_null(
@@ -167,10 +169,12 @@ class GatewayErasure:
                 file.keep_up(0)
 
     def _forget_facts(self, gateway: str) -> None:
-        query, noted = noted_facts(self._tables)
+        notes = FactsNotes(self._tables)
+        noted = notes.read()
         if noted:
+            kept = [QueryFacts(query, _without(facts, gateway)) for query, facts in noted]
             with named_errors(self._tables):
-                note_facts(self._tables, query, [_without(facts, gateway) for facts in noted])
+                notes.write(noted[-1].query, kept)
 
     def _vacuum(self, store: TableStore, gateway: str, *, is_alone: bool) -> int:
         """Delete what is no part of a table any more; return how many files are left of those

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger
+from cloud_ingest.ledger.number_ledger import LedgerChange, NumberLedger
 
 MARK: Final = "?"
 """Begins a digest, and no gateway's id."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cloud_ingest.ingest.facts import Numbers
-from cloud_ingest.ingest.ledger import NumberLedger
+from cloud_ingest.evidence.facts import Numbers
+from cloud_ingest.ledger.number_ledger import NumberLedger
 
 
 def had_numbers(ledger: NumberLedger) -> Iterator[Numbers]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from deltalake.exceptions import DeltaError
 
-from cloud_ingest.ingest.facts import Interval
+from cloud_ingest.evidence.facts import Interval
 from cloud_ingest.ingest.plan import SpoolStretch, UnsureStretch
 from cloud_ingest.ingest.tasks import TaskOrder, TaskResult, batches
 

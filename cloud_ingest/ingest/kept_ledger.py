@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from cloud_ingest.ingest import forgotten
 from cloud_ingest.ingest.closing import Closing
-from cloud_ingest.ingest.ledger import LedgerChange, LedgerError, NumberLedger, Stream
+from cloud_ingest.ledger.number_ledger import LedgerChange, LedgerError, NumberLedger, Stream
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.tables.delta import IngestTable, TableError, TableRestoredError, named_errors
 from cloud_ingest.tables.store import TableStore

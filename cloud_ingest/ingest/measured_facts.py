@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cloud_ingest.evidence.facts import BatchFacts, Delays, SensorSpan
 from cloud_ingest.ingest.delay_buckets import LOWEST, PER_OCTAVE
-from cloud_ingest.ingest.facts import BatchFacts, Delays, SensorSpan
-from cloud_ingest.ingest.gateway_totals import GatewayTotals
+from cloud_ingest.ledger.gateway_totals import GatewayTotals
 from cloud_ingest.record import BAD
 
 MINUTE_US = 60_000_000
@@ -49,7 +49,7 @@ def measured(table: pa.Table) -> Iterator[RowFacts | Untold]:
         try:
             spans, timed = tuple(sensor_spans(part)), timed_rows(part)
             delays = tuple(device_delays(timed))
-            told = RowFacts(BatchFacts(0, 0, (), (), (), delays, spans), accept_latencies(timed))
+            told = RowFacts(BatchFacts(delays=delays, sensors=spans), accept_latencies(timed))
         except Exception as error:  # whatever it is, the rows are right
             half = part.num_rows // 2
             if half:

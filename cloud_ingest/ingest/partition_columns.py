@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from cloud_ingest.ingest.columns import TelemetryColumns
-from cloud_ingest.ingest.member_place import UNKNOWN_PLACE, is_column
 from cloud_ingest.mapping.births import Births
 from cloud_ingest.mapping.reading import Mappings
 from cloud_ingest.mapping.rules import MappingRule
+from cloud_ingest.member_place import UNKNOWN_PLACE, is_column
 from cloud_ingest.tables.schemas import day_of
 
 

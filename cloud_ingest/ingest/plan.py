@@ -10,10 +10,10 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cloud_ingest.evidence.facts import GivenUp, Interval, Numbers
 from cloud_ingest.ingest.closing import Closing
-from cloud_ingest.ingest.facts import GivenUp, Interval, Numbers
 from cloud_ingest.ingest.forgotten import recall
-from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger, Stream, minus
+from cloud_ingest.ledger.number_ledger import LedgerChange, NumberLedger, Stream, minus
 from cloud_ingest.record import LONG_MAX
 from tree_handler.batch import Header
 from tree_handler.intervals import Intervals

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cloud_ingest.ingest.facts import UNTIMED_US, Activity, BatchFacts, Statement
+from cloud_ingest.evidence.facts import UNTIMED_US, Activity, BatchFacts, Statement
 from cloud_ingest.ingest.halving import BLAMED
-from cloud_ingest.ingest.ledger import NumberLedger, ToldPlace
-from cloud_ingest.ingest.member_place import MEMBER_TOPIC, MemberError, read_place
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolSpot, TriggerPlan
 from cloud_ingest.ingest.tasks import reason
+from cloud_ingest.ledger.number_ledger import NumberLedger, ToldPlace
+from cloud_ingest.member_place import MEMBER_TOPIC, MemberError, read_place
 from cloud_ingest.spool.receipts import Receipts
 from cloud_ingest.spool.segments import (
     SpoolError,
@@ -102,13 +102,9 @@ class Scanned:
             if (held := held_before[name]) or totals.duplicates
         )
         return BatchFacts(
-            batch_id=0,
-            committed_us=0,
             statements=tuple(self.statements),
             numbers=self.plan.numbers(),
             activity=activity,
-            delays=(),
-            sensors=(),
             given_up=self.plan.given_up(),
             read_until_us=self.read_until_us,
         )

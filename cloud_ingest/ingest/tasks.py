@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from cloud_ingest.ingest.facts import BatchFacts, Stage, merged
-from cloud_ingest.ingest.gateway_totals import GatewayTotals
-from cloud_ingest.ingest.ledger import LedgerChange, Numbered
+from cloud_ingest.evidence.facts import BatchFacts, Stage, merged
 from cloud_ingest.ingest.plan import SpoolStretch
+from cloud_ingest.ledger.gateway_totals import GatewayTotals
+from cloud_ingest.ledger.number_ledger import LedgerChange, Numbered
 from cloud_ingest.mapping.births import Births
 from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.tables.delta import WrittenFile

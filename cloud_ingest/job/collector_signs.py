@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from cloud_ingest.ingest.signs import CollectorSign, IngestSigns
+from cloud_ingest.evidence.signs import CollectorSign, IngestSigns
 from cloud_ingest.spool import committed
 from cloud_ingest.spool.progress import STATUS_NAME
 from cloud_ingest.spool.segments import SpoolError, position_of, read_mark

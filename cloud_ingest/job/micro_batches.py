@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from cloud_ingest.evidence.facts import BatchFacts, Delays, merged
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.way_out_thread import WayOutThread
 from cloud_ingest.ingest import after_commit, set_aside
 from cloud_ingest.ingest.delay_buckets import shifted
-from cloud_ingest.ingest.facts import BatchFacts, Delays, merged
 from cloud_ingest.ingest.had_numbers import had_numbers
 from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KeptLedger
-from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger
 from cloud_ingest.ingest.plan import shared_out
 from cloud_ingest.ingest.range_halves import take_in_parts
 from cloud_ingest.ingest.scan import BadBatches, DamageFound, Scanned, scan
@@ -38,6 +37,7 @@ from cloud_ingest.job.task_runners import (
     TaskRunner,
     carried_out,
 )
+from cloud_ingest.ledger.number_ledger import LedgerChange, NumberLedger
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping.rules import MappingRule, SparkplugRule
 from cloud_ingest.spool import committed
@@ -107,14 +107,23 @@ class Ingest:
         if settings.certificates is not None:
             self._seals = Seals(None, HandedCertificates(settings.certificates), settings.tree)
         self._births: KeptBirths | None = None
-        self._teller: after_commit.FactsTeller | None = None
         self._query = ""
         self._bad: dict[tuple[str, str, int], str] = {}
         self._told_before: list[BatchFacts] = []
+        """Of parts that are committed, of the micro-batch `_parts_of`."""
+        self._parts_of = ("", -1)
         self.beginnings = UntoldBeginnings()
         """Of the query: noted by who begins it again."""
         self.set_aside = set_aside.AsideCounts()
         """What this run has set aside."""
+        self._teller = after_commit.teller(
+            tables,
+            settings.rules,
+            self.telemetry.last_batch,
+            lambda: had_numbers(self.ledger),
+            self.set_aside,
+            settings.way_out,
+        )
         self.taken = 0
         """Micro-batches, in this run."""
         self.busy = threading.Lock()
@@ -150,8 +159,7 @@ class Ingest:
             ranges = [SpoolRange(*row) for row in frame.collect()]
             self._kept.catch_up()
             if self.telemetry.last_batch(self._query) >= batch_id:
-                if self._teller is not None:
-                    self._teller.committed_before(batch_id)
+                self._teller.committed_before(batch_id)
             else:
                 self._ingest(SparkTasks(context), ranges, batch_id)
             committed.note(ranges, self._settings.name)
@@ -181,7 +189,7 @@ class Ingest:
             spools: folders that collectors fill.
 
         """
-        if self._teller is not None and self.busy.acquire(blocking=False):
+        if self._query and self.busy.acquire(blocking=False):
             try:
                 name, now_us = self._settings.name, time.time_ns() // 1_000
                 signs = self.beginnings.signs(collector_signs(spools, name))
@@ -198,8 +206,7 @@ class Ingest:
 
         """
         self._kept.keep(now=True)
-        if self._teller is not None:
-            self._teller.ingest_ends()
+        self._teller.ingest_ends()
 
     def _look_after(self, act: Callable[[], None]) -> None:
         """Do what rows do not depend on, and what is done again another time."""
@@ -209,17 +216,8 @@ class Ingest:
             self.set_aside.note(set_aside.UPKEEP, f"{type(error).__name__}: {error}")
 
     def _begin(self, query: str) -> None:
-        if query == self._query and self._teller is not None:
-            return
-        self._query, self._teller = query, None
-        own, last_batch = self._settings, self.telemetry.last_batch
-        try:
-            self._teller = after_commit.teller(
-                own.tables, query, own.rules, last_batch, self.set_aside, own.way_out
-            )
-            self._teller.tables_have(had_numbers(self.ledger))
-        except Exception as error:  # rows do not wait for it; it is tried with the next batch
-            self.set_aside.note(set_aside.FLEET, f"{type(error).__name__}: {error}")
+        self._query = query
+        self._teller.begin(query)
 
     def _ingest(
         self,
@@ -234,7 +232,8 @@ class Ingest:
         A part is committed as if the job had been killed behind it: the ledger knows its numbers,
         and the last part alone says that the micro-batch is done.
         """
-        self._told_before = []
+        if self._parts_of != (self._query, batch_id):  # else storage failed behind a part of it
+            self._told_before, self._parts_of = [], (self._query, batch_id)
         self._bad.clear()
         is_begun = False
 
@@ -291,7 +290,7 @@ class Ingest:
         parts.append(scanned.facts(held_before))
         parts += self._told_before
         facts = self._facts(batch_id, now_us, parts, results)
-        if self._teller is not None and done_id is not None and facts is not None:
+        if done_id is not None and facts is not None:
             self._teller.before_commit(facts)
         self.watch("before commit")
         files = [file for one in results for file in one.telemetry]
@@ -303,14 +302,8 @@ class Ingest:
         if done_id is None:
             self._told_before = [] if facts is None else [facts]
         elif facts is not None:
-            self._tell(facts)
-        self.watch("told")
-
-    def _tell(self, facts: BatchFacts) -> None:
-        if self._teller is None:
-            self.set_aside.note(set_aside.FACTS, "the fleet's tables can't be written")
-        else:
             self._teller.committed(facts)
+        self.watch("told")
 
     def _note_set_aside(self, results: Sequence[TaskResult]) -> None:
         for what, counted in (
@@ -391,7 +384,7 @@ class Ingest:
                 for one in results
                 for key, counts in one.to_table.items()
             )
-            own = BatchFacts(0, 0, (), (), (), delays, ())
+            own = BatchFacts(delays=delays)
             return merged(batch_id, committed_us, [*parts, own])
         except Exception as error:  # rows do not wait for what is told about them
             self.set_aside.note(set_aside.FACTS, f"{type(error).__name__}: {error}")

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cloud_ingest.ingest.ledger import NumberLedger, Stream
+from cloud_ingest.ledger.number_ledger import NumberLedger, Stream
 from cloud_ingest.spool.segments import SpoolSegment
 from tree_handler.intervals import Intervals
 

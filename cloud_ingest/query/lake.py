@@ -11,13 +11,11 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from cloud_ingest.tables import registry
 from cloud_ingest.tables.dataset import dataset
 
-TABLES: Final = (
-    *("telemetry", "quarantine", "gateways", "gaps"),
-    *("latency", "topology", "alerts", "acknowledgements"),
-)
-"""What the job writes, and for `acknowledgements` the dashboard."""
+TABLES: Final = registry.NAMES
+"""What can be asked."""
 
 _Result = TypeVar("_Result")
 

@@ -20,7 +20,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
-from cloud_ingest.ingest.ledger import LedgerChange
+from cloud_ingest.ledger.number_ledger import LedgerChange
 from cloud_ingest.tables.dataset import dataset
 from cloud_ingest.tables.store import TableStore
 from cloud_ingest.tables.synced import sync_commit

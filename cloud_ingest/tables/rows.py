@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from cloud_ingest.tables import registry
 from cloud_ingest.tables.dataset import dataset
 from cloud_ingest.tables.store import TableStore
 
@@ -17,7 +18,7 @@ def messages(tables: TableStore, columns: Sequence[str]) -> Iterator[dict[str, A
         columns: of telemetry; those that the quarantine lacks are None there.
 
     """
-    for name in ("telemetry", "quarantine"):
+    for name in registry.written_by("job"):
         store = tables.at(name)
         table = store.table()
         there = {field.name for field in table.schema().fields}

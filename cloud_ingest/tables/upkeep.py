@@ -21,14 +21,15 @@ from datetime import UTC, datetime, timedelta
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from cloud_ingest.ingest.member_place import UNKNOWN_PLACE, is_column
+from cloud_ingest.member_place import UNKNOWN_PLACE, is_column
+from cloud_ingest.tables import registry
 from cloud_ingest.tables.delta import TableError, named_errors
 from cloud_ingest.tables.leftovers import delete_leftovers
 from cloud_ingest.tables.rewriting import carry_over
 from cloud_ingest.tables.store import TableStore
 from cloud_ingest.tables.synced import synced
 
-BESIDE = ("telemetry", "quarantine")
+BESIDE = tuple(registry.written_by("job"))
 """The tables that the job appends to; who replaces or appends others looks after them."""
 TARGET_BYTES = 128 << 20
 """Of a file, when small ones are joined."""

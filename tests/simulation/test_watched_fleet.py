@@ -12,9 +12,9 @@ import pytest
 from troubled_fleet import HOUR_S, RULES, Raised, raised, troubled
 from watched_fleet import WatchedFleet, at
 
+from cloud_ingest.evidence.facts import BatchFacts
 from cloud_ingest.fleet.rules import read
 from cloud_ingest.fleet.watch import FleetWatch
-from cloud_ingest.ingest.facts import BatchFacts
 
 
 class Watched:

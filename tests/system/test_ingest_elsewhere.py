@@ -26,8 +26,8 @@ from ports import free_port
 
 from cloud_ingest.ingest.again import AgainRead, QuarantineAgain
 from cloud_ingest.ingest.forgetting import GatewayErasure
-from cloud_ingest.ingest.ledger import LedgerChange
 from cloud_ingest.job import java
+from cloud_ingest.ledger.number_ledger import LedgerChange
 from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.tables import upkeep
 from cloud_ingest.tables.delta import IngestTable, OtherWriterError

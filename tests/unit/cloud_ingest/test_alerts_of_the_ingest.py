@@ -14,11 +14,11 @@ from job_steps import Steps
 from watched_fleet import at
 
 from cloud_ingest.dashboard.standing import standing, tables_alert
+from cloud_ingest.evidence.facts import Activity, BatchFacts
+from cloud_ingest.evidence.signs import CollectorSign, IngestSigns
 from cloud_ingest.fleet.kinds import ABOUT, KINDS
 from cloud_ingest.fleet.rules import AlertRules, RulesError, read
 from cloud_ingest.fleet.watch import FleetWatch
-from cloud_ingest.ingest.facts import Activity, BatchFacts
-from cloud_ingest.ingest.signs import CollectorSign, IngestSigns
 from cloud_ingest.job.collector_signs import UntoldBeginnings, collector_signs
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.spool import committed
@@ -27,7 +27,7 @@ from cloud_ingest.tables.store import TableStore
 
 ROOT = Path(__file__).parents[3]
 GOOD = CollectorSign("/spool/a", at(0), {}, 0, 0)
-EMPTY = BatchFacts(0, at(0), (), (), (), (), ())
+EMPTY = BatchFacts(committed_us=at(0))
 
 
 class Job:

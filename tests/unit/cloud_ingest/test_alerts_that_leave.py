@@ -14,6 +14,7 @@ from watched_fleet import WatchedFleet
 
 from alerts import record as alert_record
 from alerts.record import AlertRecord, AlertRecordError
+from cloud_ingest.evidence.facts import BatchFacts
 from cloud_ingest.fleet.alerts import AlertBook
 from cloud_ingest.fleet.outgoing import (
     MAX_PENDING_A_GATEWAY,
@@ -24,7 +25,6 @@ from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.state_file import StateFile
 from cloud_ingest.fleet.way_out_thread import LONG_S, WayOutThread
 from cloud_ingest.fleet.writer import FleetWriter
-from cloud_ingest.ingest.facts import BatchFacts
 
 pytestmark = pytest.mark.usefixtures("without_tables")
 DAY_US = 86_400_000_000

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -108,6 +109,25 @@ async def test_what_has_not_changed_is_not_sent_again(tables: Path) -> None:
         asked = {"If-None-Match": tag}
         async with someone.session.get(f"{served.base}/api/fleet", headers=asked) as again:
             assert again.status == 304
+
+
+async def test_the_page_has_one_script_and_a_file_that_a_browser_has_is_not_sent_again(
+    tables: Path,
+) -> None:
+    async with dashboard(tables) as served, visitor(served) as someone:
+        async with someone.session.get(f"{served.base}/") as answer:
+            page = await answer.text()
+        scripts = re.findall(r'<script src="([^"]+)"', page)
+        assert scripts == ["theme.js", "vendor/uPlot.iife.min.js", "dashboard.js"]
+        for path in (*scripts, "style.css", ""):
+            async with someone.session.get(f"{served.base}/{path}") as answer:
+                assert answer.status == 200
+                tag = answer.headers["ETag"]
+                assert "no-cache" in answer.headers["Cache-Control"]
+            known = {"If-None-Match": tag}
+            async with someone.session.get(f"{served.base}/{path}", headers=known) as answer:
+                assert (answer.status, await answer.read()) == (304, b"")
+                assert "Content-Security-Policy" in answer.headers
 
 
 async def test_every_answer_forbids_scripts_of_others_and_frames(tables: Path) -> None:

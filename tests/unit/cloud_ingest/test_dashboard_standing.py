@@ -15,8 +15,8 @@ from cloud_ingest.dashboard.standing import (
     heard_ms,
     standing,
 )
-from cloud_ingest.fleet import tables
 from cloud_ingest.fleet.kinds import ABOUT
+from cloud_ingest.tables import fleet_schemas
 
 NOW_MS = int(NOW.timestamp() * 1000)
 
@@ -89,7 +89,7 @@ def test_the_worst_kind_of_alert_comes_first_however_new_the_others_are() -> Non
         {"alert": kind, "kind": kind, "gateway": "gw", "opened": NOW - datetime.timedelta(hours=at)}
         for at, kind in enumerate(kinds)
     ]
-    told = attention(None, alerts(rows(ALERTS, found), None))
+    told = attention(None, alerts(rows(fleet_schemas.ALERTS, found), None))
     order = ["of-a-later-version", "silent", "gap", "hot", "sensor-stuck"]
     assert [each["alert"] for each in told["first"]] == order
 
@@ -99,7 +99,7 @@ def test_open_alerts_are_ordered_as_the_watch_weighs_their_kinds() -> None:
         {"alert": kind, "kind": kind, "gateway": "gw", "opened": NOW, "severity": about.severity}
         for kind, about in reversed(ABOUT.items())
     ]
-    assert alerts(rows(tables.ALERTS, found), None)["kind"] == list(ABOUT)
+    assert alerts(rows(fleet_schemas.ALERTS, found), None)["kind"] == list(ABOUT)
 
 
 def test_nothing_that_is_a_warning_comes_before_what_is_critical() -> None:
@@ -109,7 +109,7 @@ def test_nothing_that_is_a_warning_comes_before_what_is_critical() -> None:
         {"alert": kind, "kind": kind, "gateway": "gw", "opened": NOW, "severity": severity}
         for kind, severity in zip(kinds, severities, strict=True)
     ]
-    told = alerts(rows(tables.ALERTS, found), None)
+    told = alerts(rows(fleet_schemas.ALERTS, found), None)
     assert told["kind"] == ["disk-full", "of-a-later-version", "gap", "flapping"]
     known = [about.severity for about in ABOUT.values()]
     assert known == sorted(known)  # critical, then warning

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from watched_fleet import WatchedFleet, at
 
+from cloud_ingest.evidence.facts import BatchFacts
 from cloud_ingest.fleet import state
 from cloud_ingest.fleet.alerts import MAX_CLOSED, Alert, AlertBook
 from cloud_ingest.fleet.flapping import DampedAlerts, Flaps
 from cloud_ingest.fleet.kinds import AlertKind
 from cloud_ingest.fleet.rules import AlertRules, Flapping, read
 from cloud_ingest.fleet.watch import FleetWatch
-from cloud_ingest.ingest.facts import BatchFacts
 
 RULE = Flapping(raises=4, window_s=1_800, steady_s=900)
 MINUTE_US = 60_000_000

@@ -12,12 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from watched_fleet import Gateway, WatchedFleet, at
 
-from cloud_ingest.fleet import state
-from cloud_ingest.fleet.gateway_state import GatewayState
-from cloud_ingest.fleet.rules import AlertRules, read
-from cloud_ingest.fleet.state import MAX_GAPS_A_GATEWAY, FleetState, StateError
-from cloud_ingest.fleet.watch import FleetWatch
-from cloud_ingest.ingest.facts import (
+from cloud_ingest.evidence.facts import (
     Activity,
     BatchFacts,
     Delays,
@@ -26,8 +21,13 @@ from cloud_ingest.ingest.facts import (
     SensorSpan,
     Statement,
 )
+from cloud_ingest.fleet import state
+from cloud_ingest.fleet.gateway_state import GatewayState
+from cloud_ingest.fleet.rules import AlertRules, read
+from cloud_ingest.fleet.state import MAX_GAPS_A_GATEWAY, FleetState, StateError
+from cloud_ingest.fleet.watch import FleetWatch
 
-EMPTY = BatchFacts(0, at(0), (), (), (), (), ())
+EMPTY = BatchFacts(committed_us=at(0))
 
 
 def batch(number: int, second: float, **facts: Any) -> BatchFacts:

@@ -10,12 +10,14 @@ import pytest
 from deltalake import DeltaTable
 from watched_fleet import WatchedFleet, at
 
+from cloud_ingest.evidence.facts import BatchFacts
 from cloud_ingest.fleet import writer as writing
 from cloud_ingest.fleet.state import StateError
 from cloud_ingest.fleet.state_file import StateFile, StateTable, store_of
-from cloud_ingest.fleet.tables import SCHEMAS
 from cloud_ingest.fleet.writer import FleetWriter
-from cloud_ingest.ingest.facts import BatchFacts
+from cloud_ingest.tables import registry
+
+SCHEMAS = {name: table.schema for name, table in registry.written_by("watch").items()}
 
 
 class KilledError(Exception):
@@ -165,7 +167,7 @@ def test_a_checkpoint_that_was_deleted_counts_its_batches_anew(tmp_path: Path) -
         writer.after(facts)
         writer.after(facts)
     other = FleetWriter(str(tmp_path), query="other")
-    other.after(BatchFacts(0, at(50), (), (), taken[0].activity, (), ()))
+    other.after(BatchFacts(committed_us=at(50), activity=taken[0].activity))
     other.close()
     assert sum(row["messages"] for row in rows(tmp_path, "gateways")) == 3 * 5 * 5
 

@@ -22,18 +22,16 @@ from deltalake import DeltaTable, write_deltalake
 from spark_runs import member
 
 from cloud_ingest.dashboard.acknowledging import acknowledge
-from cloud_ingest.fleet.tables import PARTITIONS as PARTED
-from cloud_ingest.fleet.tables import SCHEMAS
 from cloud_ingest.fleet.writer import FleetWriter
 from cloud_ingest.ingest import forgotten
 from cloud_ingest.ingest.forgetting import GatewayErasure
 from cloud_ingest.ingest.forgotten import digest_of
 from cloud_ingest.ingest.kept_ledger import KeptLedger
-from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger, Stream
 from cloud_ingest.job.command import main
+from cloud_ingest.ledger.number_ledger import LedgerChange, NumberLedger, Stream
 from cloud_ingest.query.lake import Lake
 from cloud_ingest.status_record import StatusRecord
-from cloud_ingest.tables import upkeep
+from cloud_ingest.tables import registry, upkeep
 from cloud_ingest.tables.delta import IngestTable, TableError
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.schemas import FILE_COLUMNS, PARTITIONS, QUARANTINE, TELEMETRY
@@ -126,8 +124,10 @@ def made(spool: Any, tmp_path: Path) -> Path:
     for gateway in (GONE, STAYS):
         acknowledge(Lake(tables), f"hot:{gateway}:1", "console:anna", "seen", NOW)
         for name in ("gaps", "latency", "topology"):
-            row = pa.Table.from_pylist([{"gateway": gateway}], SCHEMAS[name])
-            write_deltalake(tables / name, row, mode="append", partition_by=PARTED.get(name))
+            table = registry.written_by("watch")[name]
+            row = pa.Table.from_pylist([{"gateway": gateway}], table.schema)
+            parts = list(table.partitions) or None
+            write_deltalake(tables / name, row, mode="append", partition_by=parts)
     return tables
 
 

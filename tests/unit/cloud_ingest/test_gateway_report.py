@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.ingest.gateway_totals import GatewayTotals
-from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger, Stream, ToldPlace
-from cloud_ingest.ingest.member_place import MemberError, read_place
 from cloud_ingest.job import report
+from cloud_ingest.ledger.gateway_totals import GatewayTotals
+from cloud_ingest.ledger.number_ledger import LedgerChange, NumberLedger, Stream, ToldPlace
+from cloud_ingest.member_place import MemberError, read_place
 from tree_handler.intervals import Intervals
 from tree_handler.members.member import MemberRecord
 

@@ -15,10 +15,10 @@ import pytest
 from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.decoding import carry_out
 from cloud_ingest.ingest.halving import BLAMED
-from cloud_ingest.ingest.ledger import NumberLedger, Stream
 from cloud_ingest.ingest.plan import SpoolStretch
 from cloud_ingest.ingest.scan import scan
 from cloud_ingest.ingest.tasks import MAX_REASON, TaskOrder, TaskResult
+from cloud_ingest.ledger.number_ledger import NumberLedger, Stream
 from cloud_ingest.spool.segments import ranges, read_mark, segments
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.store import TableStore

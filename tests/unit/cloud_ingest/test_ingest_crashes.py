@@ -14,8 +14,8 @@ from typing import Any
 import deltalake
 import pytest
 
-from cloud_ingest.ingest.ledger import LedgerChange
 from cloud_ingest.job.micro_batches import MOMENTS
+from cloud_ingest.ledger.number_ledger import LedgerChange
 from cloud_ingest.tables.delta import IngestTable, OtherWriterError
 from cloud_ingest.tables.schemas import PARTITIONS, TELEMETRY
 from cloud_ingest.tables.store import TableStore

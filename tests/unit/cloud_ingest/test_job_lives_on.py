@@ -322,12 +322,12 @@ def test_rows_go_on_over_a_state_of_the_watch_that_cannot_be_read(spool: Any) ->
     take(ingest, spool)
     ingest.close()
     check(spool, set())
-    assert ingest.set_aside.counts[set_aside.FLEET] == 1
+    assert ingest.set_aside.counts[set_aside.FLEET] >= 1
     state.unlink()
     fill(spool, 1 + EACH)
     take(ingest, spool, 1)
     ingest.close()
-    assert gateways(spool) == set(GATEWAYS)
+    assert {row["messages"] for row in rows(spool, "gateways")} == {2 * EACH}
 
 
 def test_rows_go_on_where_files_cannot_be_joined_or_a_snapshot_not_be_written(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from cloud_ingest.ingest.kept_ledger import SNAPSHOT, SNAPSHOT_EVERY_S, KeptLedger
-from cloud_ingest.ingest.ledger import LedgerChange
+from cloud_ingest.ledger.number_ledger import LedgerChange
 from cloud_ingest.tables.delta import IngestTable, TableError, TableRestoredError
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.schemas import PARTITIONS, QUARANTINE, TELEMETRY

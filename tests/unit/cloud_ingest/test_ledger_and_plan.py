@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.ingest.gateway_totals import GatewayTotals
-from cloud_ingest.ingest.ledger import LedgerChange, LedgerError, NumberLedger, Stream, ToldPlace
 from cloud_ingest.ingest.plan import STRETCH_BYTES, SpoolSpot, SpoolStretch, TriggerPlan, shared_out
+from cloud_ingest.ledger.gateway_totals import GatewayTotals
+from cloud_ingest.ledger.number_ledger import (
+    LedgerChange,
+    LedgerError,
+    NumberLedger,
+    Stream,
+    ToldPlace,
+)
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
 from tree_handler.intervals import Intervals

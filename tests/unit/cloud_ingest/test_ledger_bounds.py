@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger, Stream
 from cloud_ingest.ingest.plan import SpoolSpot, TriggerPlan, UnsureStretch
+from cloud_ingest.ledger.number_ledger import LedgerChange, NumberLedger, Stream
 from cloud_ingest.ledger_limits import LedgerLimits
 from tree_handler.batch import Flags, Header
 from tree_handler.intervals import Intervals

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 
 from cloud_ingest.bounded_counts import MOST
+from cloud_ingest.evidence.facts import BatchFacts, GivenUp, Numbers
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.watch import FleetWatch
 from cloud_ingest.ingest import measured_facts
-from cloud_ingest.ingest.facts import BatchFacts, GivenUp, Numbers
-from cloud_ingest.ingest.gateway_totals import GatewayTotals
-from cloud_ingest.ingest.ledger import LedgerChange, NumberLedger
 from cloud_ingest.ingest.measured_facts import RowFacts, Untold, measured
 from cloud_ingest.ingest.partition_columns import PartitionColumns
+from cloud_ingest.ledger.gateway_totals import GatewayTotals
+from cloud_ingest.ledger.number_ledger import LedgerChange, NumberLedger
 from tree_handler.batch import MAX_NUMBER
 
 YEAR_9999_US = 253_402_300_799_000_000
@@ -87,8 +87,8 @@ def test_what_is_missing_over_many_lives_stays_within_what_a_table_holds() -> No
     numbers = tuple(Numbers("gw", epoch, False, True, last, ()) for epoch in lives)
     kept = tuple(Numbers("gw", epoch, False, True, (), ((1, MAX_NUMBER - 1),)) for epoch in lives)
     given_up = tuple(GivenUp("gw", epoch, (), MAX_NUMBER) for epoch in lives)
-    watch.take(BatchFacts(0, NOW_US, (), numbers, (), (), (), given_up))
-    watch.take(BatchFacts(1, NOW_US, (), kept, (), (), (), ()))
+    watch.take(BatchFacts(committed_us=NOW_US, numbers=numbers, given_up=given_up))
+    watch.take(BatchFacts(batch_id=1, committed_us=NOW_US, numbers=kept))
     watch.progressed(NOW_US + 60_000_000, NOW_US + 60_000_000)
     (row,) = watch.changes(NOW_US + 60_000_000).replace["gateways"].to_pylist()
     assert row["kept_local"] == MOST

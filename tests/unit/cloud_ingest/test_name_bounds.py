@@ -13,9 +13,9 @@ import pytest
 
 from cloud_ingest.ingest import decoding
 from cloud_ingest.ingest.decoding import TaskOrder, carry_out
-from cloud_ingest.ingest.ledger import Stream
 from cloud_ingest.ingest.name_bounds import NameBounds
 from cloud_ingest.ingest.plan import SpoolStretch
+from cloud_ingest.ledger.number_ledger import Stream
 from cloud_ingest.tables.store import TableStore
 
 

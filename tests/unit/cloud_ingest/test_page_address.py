@@ -5,7 +5,7 @@ import pytest
 
 from cloud_ingest.dashboard.fleet_view import gateway
 from cloud_ingest.dashboard.page_address import page_address
-from cloud_ingest.fleet.tables import GATEWAYS
+from cloud_ingest.tables.fleet_schemas import GATEWAYS
 
 
 @pytest.mark.parametrize(

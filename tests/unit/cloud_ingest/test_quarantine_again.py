@@ -18,8 +18,8 @@ from cloud_ingest.ingest import again as again_module
 from cloud_ingest.ingest.again import STEPS, AgainRead, QuarantineAgain
 from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.decoding import UNSURE
-from cloud_ingest.ingest.ledger import LedgerChange, Stream
 from cloud_ingest.job.command import main
+from cloud_ingest.ledger.number_ledger import LedgerChange, Stream
 from cloud_ingest.mapping import rules
 from cloud_ingest.tables import upkeep
 from cloud_ingest.tables.delta import IngestTable, OtherWriterError

@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from readers import COLUMNS, MAINTENANCE, WHERE, filtered, rows_of, write_tables
 from spark_runs import ingest, member, table
 
+from cloud_ingest.evidence.facts import BatchFacts
+from cloud_ingest.evidence.signs import IngestSigns
 from cloud_ingest.ingest import after_commit
 from cloud_ingest.ingest.after_commit import FactsTeller
-from cloud_ingest.ingest.facts import BatchFacts
 from cloud_ingest.ingest.set_aside import AsideCounts
-from cloud_ingest.ingest.signs import IngestSigns
 from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.query import frame
 from cloud_ingest.record import Record
@@ -296,9 +296,9 @@ def test_the_facts_of_a_batch_are_told_though_the_job_died_before_it_told_them(
         raise OSError("the job dies here")
 
     def teller(
-        tables: TableStore, query: str, _: Any, __: Any, aside: AsideCounts, ___: Any = None
+        tables: TableStore, _: Any, last_batch: Any, numbers: Any, aside: AsideCounts, __: Any
     ) -> FactsTeller:
-        return FactsTeller(tables, query, Follower, aside)
+        return FactsTeller(tables, lambda query: Follower(), last_batch, numbers, aside)
 
     monkeypatch.setattr(after_commit, "teller", teller)
     member(spool, "gw-a", 1, 1, "south")

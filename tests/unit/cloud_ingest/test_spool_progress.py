@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cloud_ingest.ingest.ledger import NumberLedger
 from cloud_ingest.ingest.scan import scan
+from cloud_ingest.ledger.number_ledger import NumberLedger
 from cloud_ingest.spool import committed, receipts
 from cloud_ingest.spool.progress import STATUS_NAME, progress_us
 from cloud_ingest.spool.segments import SpoolRange

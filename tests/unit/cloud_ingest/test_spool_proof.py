@@ -8,8 +8,8 @@ import msgpack
 import pytest
 from authority import Authority, Issued
 
-from cloud_ingest.ingest.ledger import NumberLedger
 from cloud_ingest.ingest.scan import scan
+from cloud_ingest.ledger.number_ledger import NumberLedger
 from cloud_ingest.spool.proof import CertificatesError, HandedCertificates, read_certificates
 from cloud_ingest.spool.segments import SpoolRange
 from gateway.signing.own import OwnKey

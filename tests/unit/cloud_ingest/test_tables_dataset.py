@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.transaction import AddAction
 
-from cloud_ingest.ingest.ledger import LedgerChange
+from cloud_ingest.ledger.number_ledger import LedgerChange
 from cloud_ingest.query import Lake, frame
 from cloud_ingest.tables.dataset import dataset
 from cloud_ingest.tables.delta import IngestTable

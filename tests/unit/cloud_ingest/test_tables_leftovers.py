@@ -10,8 +10,8 @@ import pytest
 from deltalake import DeltaTable
 from readers import rows_of, write_tables
 
-from cloud_ingest.ingest.ledger import LedgerChange
 from cloud_ingest.job.command import main
+from cloud_ingest.ledger.number_ledger import LedgerChange
 from cloud_ingest.tables.delta import IngestTable, TableError
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.leftovers import delete_leftovers

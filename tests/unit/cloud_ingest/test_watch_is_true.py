@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from watched_fleet import Gateway, at
 
+from cloud_ingest.evidence.facts import Activity, BatchFacts, Numbers, SensorSpan, Statement
 from cloud_ingest.fleet.alerts import MAX_CLOSED_A_GATEWAY, MAX_OPEN_A_GATEWAY, AlertBook
 from cloud_ingest.fleet.rules import AlertRules, Kept, read
 from cloud_ingest.fleet.watch import FleetWatch
-from cloud_ingest.ingest.facts import Activity, BatchFacts, Numbers, SensorSpan, Statement
 
 DAY_S = 86_400
-EMPTY = BatchFacts(0, at(0), (), (), (), (), ())
+EMPTY = BatchFacts(committed_us=at(0))
 
 
 class Watched:

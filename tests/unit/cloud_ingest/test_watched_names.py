@@ -14,13 +14,13 @@ from synthetic_tables import NOW, TELEMETRY, rows
 from watched_fleet import at
 
 from cloud_ingest.dashboard import rollups
+from cloud_ingest.evidence.facts import Activity, BatchFacts, SensorSpan
 from cloud_ingest.fleet.rules import AlertRules, read
 from cloud_ingest.fleet.sensors import MAX_NAME_BYTES
 from cloud_ingest.fleet.watch import FleetWatch
-from cloud_ingest.ingest.facts import Activity, BatchFacts, SensorSpan
 from cloud_ingest.query.lake import Lake
 
-EMPTY = BatchFacts(0, at(0), (), (), (), (), ())
+EMPTY = BatchFacts(committed_us=at(0))
 TANK = read("[[override]]\nsensor = 'tank/*'\nsensor-range = {high = 10.0}\n[kept]\nsensors = 2")
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cloud_ingest.dashboard import fleet_view
-from cloud_ingest.fleet import tables
 from cloud_ingest.status_record import MAX_TEXT, StatusError, StatusRecord, decode
+from cloud_ingest.tables.fleet_schemas import GATEWAYS
 from gateway.fleet_status.own_release import ON_TRIAL, ReleaseFiles, ReleaseReading
 from gateway.releases import trial as trials
 from gateway.releases.folder import ReleaseFolder
@@ -116,7 +116,7 @@ def test_a_record_has_them_and_a_reader_of_before_keeps_what_it_does_not_know() 
 def test_the_dashboard_has_them_and_reads_tables_of_before() -> None:
     names = ("release", "ring", "trial", "trial_release", "trial_why", "reboot_due")
     row = {"gateway": "gw-a", "release": NEW, "ring": 2, "trial": "returned", "trial_why": "no"}
-    table = tables.GATEWAYS.empty_table().from_pylist([row], tables.GATEWAYS)
+    table = GATEWAYS.empty_table().from_pylist([row], GATEWAYS)
     found = fleet_view.gateway(table, "gw-a")
     assert found is not None
     assert {name: found[name] for name in row} == row

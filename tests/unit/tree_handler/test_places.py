@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.ingest.member_place import MemberError, read_place
+from cloud_ingest.member_place import MemberError, read_place
 from cloud_ingest.status_record import StatusError
 from cloud_ingest.status_record import decode as decode_status
 from tree_handler.discovery import Announcement

@@ -146,24 +146,24 @@ class SensorSpan:
     changes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFacts:
-    """All of one micro-batch.
+    """All of one micro-batch, or what one task or step tells of it.
 
     Attributes:
-        batch_id: Spark's number of it.
+        batch_id: Spark's number of it; of a part it does not count.
         committed_us: when its rows were in the tables, by the driver's clock.
         read_until_us: until when all that collectors had by then is read; None if all of it is.
 
     """
 
-    batch_id: int
-    committed_us: int
-    statements: tuple[Statement, ...]
-    numbers: tuple[Numbers, ...]
-    activity: tuple[Activity, ...]
-    delays: tuple[Delays, ...]
-    sensors: tuple[SensorSpan, ...]
+    batch_id: int = 0
+    committed_us: int = 0
+    statements: tuple[Statement, ...] = ()
+    numbers: tuple[Numbers, ...] = ()
+    activity: tuple[Activity, ...] = ()
+    delays: tuple[Delays, ...] = ()
+    sensors: tuple[SensorSpan, ...] = ()
     given_up: tuple[GivenUp, ...] = ()
     read_until_us: int | None = None
 
@@ -179,15 +179,15 @@ def gateways_of(facts: BatchFacts) -> frozenset[str]:
 def only_of(facts: BatchFacts, gateways: Collection[str]) -> BatchFacts:
     """Return what a micro-batch tells of some gateways."""
     return BatchFacts(
-        facts.batch_id,
-        facts.committed_us,
-        tuple(one for one in facts.statements if one.gateway in gateways),
-        tuple(one for one in facts.numbers if one.gateway in gateways),
-        tuple(one for one in facts.activity if one.gateway in gateways),
-        tuple(one for one in facts.delays if one.gateway in gateways),
-        tuple(one for one in facts.sensors if one.gateway in gateways),
-        tuple(one for one in facts.given_up if one.gateway in gateways),
-        facts.read_until_us,
+        batch_id=facts.batch_id,
+        committed_us=facts.committed_us,
+        statements=tuple(one for one in facts.statements if one.gateway in gateways),
+        numbers=tuple(one for one in facts.numbers if one.gateway in gateways),
+        activity=tuple(one for one in facts.activity if one.gateway in gateways),
+        delays=tuple(one for one in facts.delays if one.gateway in gateways),
+        sensors=tuple(one for one in facts.sensors if one.gateway in gateways),
+        given_up=tuple(one for one in facts.given_up if one.gateway in gateways),
+        read_until_us=facts.read_until_us,
     )
 
 
@@ -224,15 +224,15 @@ def merged(batch_id: int, committed_us: int, parts: Iterable[BatchFacts]) -> Bat
             sensors[span.gateway, span.sensor] = span if known is None else _joined(known, span)
     statements.sort(key=lambda one: (one.collected_us, one.gateway, one.boot_epoch, one.sequence))
     return BatchFacts(
-        batch_id,
-        committed_us,
-        tuple(statements),
-        tuple(numbers),
-        tuple(activity.values()),
-        tuple(Delays(*key, dict(counts)) for key, counts in delays.items()),
-        tuple(sensors.values()),
-        tuple(given_up),
-        min(until_us, default=None),
+        batch_id=batch_id,
+        committed_us=committed_us,
+        statements=tuple(statements),
+        numbers=tuple(numbers),
+        activity=tuple(activity.values()),
+        delays=tuple(Delays(*key, dict(counts)) for key, counts in delays.items()),
+        sensors=tuple(sensors.values()),
+        given_up=tuple(given_up),
+        read_until_us=min(until_us, default=None),
     )
 
 

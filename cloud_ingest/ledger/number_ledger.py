@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from cloud_ingest.ingest.gateway_totals import GatewayTotals
-from cloud_ingest.ingest.member_place import UNKNOWN_PLACE, is_column
+from cloud_ingest.ledger.gateway_totals import GatewayTotals
 from cloud_ingest.ledger_limits import LedgerLimits
+from cloud_ingest.member_place import UNKNOWN_PLACE, is_column
 from tree_handler.intervals import Intervals
 
 VERSION = 2
@@ -69,7 +69,7 @@ class ToldPlace(NamedTuple):
 
     Attributes:
         time_us: when it said so.
-        domain: see `cloud_ingest.ingest.member_place`.
+        domain: see `cloud_ingest.member_place`.
         group: as ``domain``.
         error: why its record can't be read, or None.
 
