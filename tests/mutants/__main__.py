@@ -55,7 +55,7 @@ class Outcome:
     def __str__(self) -> str:
         if self.test is not None:
             return f"noticed by {self.test}"
-        return f"NOT NOTICED by {self.files_run} of {self.files} test files"
+        return f"NOT NOTICED by {self.files_run} of {self.files} test files that had time"
 
 
 class Copy:
