@@ -1,5 +1,5 @@
 # Hedgerow's commands; each sets up what it needs in .venv first.
-.PHONY: help demo test test-on-one-build test-others one-build-in-ci others-in-ci imported-in-ci quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels wheelhouse deb bench soak clean
+.PHONY: help demo test test-on-one-build test-others one-build-in-ci others-in-ci imported-in-ci quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels wheelhouse deb bench soak notice clean
 .DEFAULT_GOAL := help
 
 # SEED=N replays what a run of CI drew, which prints it: the order, and what tests draw themselves.
@@ -109,6 +109,10 @@ wheels: ## compiled wheels for Pis and PCs, in dist/wheels (KINDS=cp313-aarch64 
 wheelhouse: ## all wheels for a machine without internet, in dist/wheelhouse (KINDS=cp313-aarch64)
 	@deploy/set-up package
 	@deploy/wheelhouse $(KINDS)
+
+notice: ## small changes drawn by SEED, and which of them no test notices (COUNT=100, ONLY=folder; hours)
+	@deploy/set-up test
+	.venv/bin/python tests/mutants --seed $(or $(SEED),$(shell date +%N | sed 's/^0*//')) --count $(or $(COUNT),100) $(if $(ONLY),--only $(ONLY))
 
 deb: ## a Debian package, in dist/deb (KINDS=cp313-aarch64; by default for this Debian)
 	@deploy/set-up package

@@ -5,8 +5,9 @@
     python tests/mutants --seed 7 --only tree_handler    modules below that folder
 
 Each change is made in a copy of what is committed; the working tree is never touched. A change is
-noticed when a test fails that passes without it. The tests of a change end at the first failure, or
-when --seconds-each are over. Exit code 1 where fewer than --at-least of a hundred were noticed.
+noticed when a test fails that passes without it, or when tests go on for ever that end in time
+without it. The tests of a change end at the first failure, or when --seconds-each are over. Exit
+code 1 where fewer than --at-least of a hundred were noticed.
 """
 
 from __future__ import annotations
@@ -14,46 +15,27 @@ from __future__ import annotations
 import argparse
 import os
 import queue
-import random
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from changes import Change, changes_of
-from importers import read_sources, test_files_for
+from draw import PACKAGES, Mutant, drawn
+from importers import importers_of, read_sources, test_files_for
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = (
-    *("gateway", "tree_handler", "dtls", "resource_directory"),
-    *("coap_engine", "cloud_ingest", "light_dataclasses"),
-)
+FILES_AT_FIRST = 4
 FILES_AT_ONCE = 12
 """How many test files one call of pytest gets: a start of it costs some seconds."""
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One drawn change.
-
-    Args:
-        number: of those drawn, from 1.
-        module: path from the root of the project.
-    """
-
-    number: int
-    module: str
-    change: Change
-
-    def __str__(self) -> str:
-        return f"{self.number:3} {self.module} {self.change}"
+OUT_OF_TIME = "no end"
+"""Stands for the test that failed, where those of a call were not through in time."""
 
 
 @dataclass(frozen=True)
@@ -73,47 +55,37 @@ class Outcome:
     def __str__(self) -> str:
         if self.test is not None:
             return f"noticed by {self.test}"
-        return f"NOT NOTICED by {self.files_run} of {self.files} test files"
-
-
-def drawn(seed: int, count: int, sources: dict[str, str], below: str) -> list[Mutant]:
-    """Draw modules without repetition, each by its number of lines, and one change in each."""
-    draw = random.Random(seed)
-    weights = {
-        path: text.count("\n")
-        for path, text in sorted(sources.items())
-        if path.startswith(PACKAGES) and path.startswith(below)
-    }
-    mutants: list[Mutant] = []
-    while weights and len(mutants) < count:
-        (module,) = draw.choices(list(weights), list(weights.values()))
-        del weights[module]
-        if changes := changes_of(sources[module]):
-            mutants.append(Mutant(len(mutants) + 1, module, draw.choice(changes)))
-    return mutants
+        return f"NOT NOTICED by {self.files_run} of {self.files} test files that had time"
 
 
 class Copy:
     """A copy of what is committed, in which one change at a time is made and tried."""
 
-    def __init__(self, folder: Path, sources: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, sources: Mapping[str, str], importers: Mapping[str, set[str]]
+    ) -> None:
         self._folder = folder
         self._sources = sources
+        self._importers = importers
 
     def outcome(self, mutant: Mutant, seconds: float) -> Outcome:
         """Run the tests that import the module until one notices or the time is over."""
         source = self._sources[mutant.module]
-        files = test_files_for(mutant.module, self._sources)
+        files = test_files_for(mutant.module, self._sources, self._importers)
         until = time.monotonic() + seconds
         tried = 0
         blind: set[str] = set()
-        while tried < len(files) and time.monotonic() < until:
-            some = files[tried : tried + FILES_AT_ONCE]
+        while tried < len(files) and (left := until - time.monotonic()) > 0:
+            some = files[tried : tried + (FILES_AT_ONCE if tried else FILES_AT_FIRST)]
             with self._changed(mutant.module, mutant.change.applied_to(source)):
-                failed = self._first_failure(some, blind, until)
+                failed = self._first_failure(some, blind, left)
             if failed is None:
                 tried += len(some)
-            elif self._first_failure([failed], set(), time.monotonic() + seconds) is None:
+            elif failed == OUT_OF_TIME:
+                # Only what takes longer than without the change has noticed it.
+                noticed = self._first_failure(some, blind, left) is None
+                return Outcome(f"{some[0]} (no end)" if noticed else None, tried, len(files))
+            elif self._first_failure([failed], set(), seconds) is None:
                 return Outcome(failed, tried + 1, len(files))
             else:  # it fails without the change, too
                 blind.add(failed)
@@ -129,8 +101,8 @@ class Copy:
         finally:
             path.write_text(before)
 
-    def _first_failure(self, tests: list[str], blind: set[str], until: float) -> str | None:
-        """Return what failed first: a test, or the files themselves if they do not come so far."""
+    def _first_failure(self, tests: list[str], blind: set[str], seconds: float) -> str | None:
+        """Return what failed first: a test, the first file if none came so far, or OUT_OF_TIME."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--no-header"]
         command += ["-p", "no:cacheprovider", "--timeout", "60", "-n0"]
         command += [f"--deselect={test}" for test in sorted(blind)]
@@ -145,10 +117,11 @@ class Copy:
             start_new_session=True,
         ) as running:
             try:
-                output, _ = running.communicate(timeout=max(5.0, until - time.monotonic()))
+                output, _ = running.communicate(timeout=max(5.0, seconds))
             except subprocess.TimeoutExpired:
                 os.killpg(running.pid, signal.SIGKILL)  # with the gateways that its tests started
-                return None
+                running.wait()
+                return OUT_OF_TIME
         if running.returncode in (0, 5):  # all passed, or none was there to run
             return None
         for line in output.splitlines():
@@ -169,38 +142,41 @@ def main() -> int:
     parser.add_argument("--at-least", type=int, default=85, help="of a hundred (default 85)")
     parser.add_argument("--list", action="store_true", help="draw and name them, run nothing")
     asked = parser.parse_args()
-    listed = _git("ls-files", "*.py").split()
-    mutants = drawn(asked.seed, asked.count, read_sources(ROOT, listed), asked.only)
+    archive = _committed()
+    sources = read_sources(archive)
+    mutants = drawn(asked.seed, asked.count, sources, asked.only)
     if asked.at is not None:
         mutants = [mutant for mutant in mutants if mutant.number == asked.at]
     if asked.list:
         print(*mutants, sep="\n")
         return 0
-    noticed = _try_all(mutants, asked.jobs, asked.seconds_each)
+    noticed = _try_all(mutants, archive, asked.jobs, asked.seconds_each)
     print(f"{noticed} of {len(mutants)} noticed")
     return 0 if noticed * 100 >= asked.at_least * len(mutants) else 1
 
 
-def _try_all(mutants: list[Mutant], jobs: int, seconds: float) -> int:
+def _try_all(mutants: list[Mutant], archive: bytes, jobs: int, seconds: float) -> int:
+    sources = read_sources(archive)
+    importers = importers_of(sources)
     waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
     for mutant in mutants:
         waiting.put(mutant)
     outcomes: list[Outcome] = []
 
     def work(folder: Path) -> None:
-        paths = [str(path.relative_to(folder)) for path in sorted(folder.rglob("*.py"))]
-        copy = Copy(folder, read_sources(folder, paths))
-        while not waiting.empty():
-            mutant = waiting.get()
+        copy = Copy(folder, sources, importers)
+        while True:
+            try:
+                mutant = waiting.get_nowait()
+            except queue.Empty:
+                return
             outcomes.append(outcome := copy.outcome(mutant, seconds))
             print(f"{mutant}: {outcome}", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as name:
         folders = [Path(name) / str(number) for number in range(min(jobs, len(mutants)))]
         for folder in folders:
-            folder.mkdir()
-            archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, stdout=-1)
-            subprocess.run(["tar", "x", "-C", str(folder)], input=archive.stdout, check=True)
+            _unpack(archive, folder)
         threads = [threading.Thread(target=work, args=(folder,)) for folder in folders]
         for thread in threads:
             thread.start()
@@ -209,9 +185,19 @@ def _try_all(mutants: list[Mutant], jobs: int, seconds: float) -> int:
     return sum(outcome.test is not None for outcome in outcomes)
 
 
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
-    return done.stdout
+def _unpack(archive: bytes, folder: Path) -> None:
+    """Make a copy with byte code that is told from its source by what stands there.
+
+    By date and size, as is usual, it would hide many a change.
+    """
+    folder.mkdir()
+    subprocess.run(["tar", "x", "-C", str(folder)], input=archive, check=True)
+    command = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash"]
+    subprocess.run([*command, *PACKAGES], cwd=folder, check=True)
+
+
+def _committed() -> bytes:
+    return subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, stdout=-1).stdout
 
 
 if __name__ == "__main__":

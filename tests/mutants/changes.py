@@ -35,6 +35,7 @@ _ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
 }
 _BOOLEAN: dict[type[ast.boolop], tuple[str, str]] = {ast.And: ("and", "or"), ast.Or: ("or", "and")}
 _EXTREMES = {"min": "max", "max": "min"}
+_CONSTRUCTORS = frozenset({"__init__", "__post_init__"})
 _LOGGERS = frozenset({"log", "_log", "logger", "logging", "warnings"})
 
 
@@ -89,6 +90,7 @@ class _Finder(ast.NodeVisitor):
 
     def __init__(self, source: str) -> None:
         self.found: list[Change] = []
+        self._in_constructor = False
         self._source = source
         # The parser counts columns in bytes.
         lines = source.encode().splitlines(keepends=True)
@@ -120,6 +122,10 @@ class _Finder(ast.NodeVisitor):
         if (match := re.compile(pattern).search(self._source, start, end)) is not None:
             self._add(match.start(), match.end(), after)
 
+    def _negate(self, condition: ast.expr) -> None:
+        start, end = self._span(condition)
+        self._add(start, end, f"not ({self._source[start:end]})")
+
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             self.visit(node.value)
@@ -128,8 +134,10 @@ class _Finder(ast.NodeVisitor):
         for default in (*node.args.defaults, *node.args.kw_defaults):
             if default is not None:
                 self.visit(default)
+        around, self._in_constructor = self._in_constructor, node.name in _CONSTRUCTORS
         for statement in node.body:
             self.visit(statement)
+        self._in_constructor = around
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
         self.visit_FunctionDef(node)
@@ -142,8 +150,30 @@ class _Finder(ast.NodeVisitor):
     def visit_If(self, node: ast.If) -> None:
         if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             return
-        start, end = self._span(node.test)
-        self._add(start, end, f"not ({self._source[start:end]})")
+        self._negate(node.test)
+        self.generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self._negate(node.test)
+        self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        for condition in node.ifs:
+            self._negate(condition)
+        self.generic_visit(node)
+
+    def visit_Try(self, node: ast.Try) -> None:
+        if node.finalbody:
+            self._add(self._span(node.finalbody[0])[0], self._span(node.finalbody[-1])[1], "pass")
+        self.generic_visit(node)
+
+    def visit_Delete(self, node: ast.Delete) -> None:
+        self._add(*self._span(node), "pass")
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        """Drop what is noted of an object after its start, such as what it gives back."""
+        if not self._in_constructor and all(isinstance(one, ast.Attribute) for one in node.targets):
+            self._add(*self._span(node), "pass")
         self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> None:

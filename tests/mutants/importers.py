@@ -3,45 +3,66 @@
 from __future__ import annotations
 
 import ast
+import io
+import re
+import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 WITH_PROCESSES = ("tests/conformance", "tests/system", "tests/interop", "tests/limits")
 """Folders whose tests start the whole gateway, which imports what their files do not."""
 
+_WORDS = re.compile(r"[a-z0-9]+")
 
-def test_files_for(module: str, sources: Mapping[str, str]) -> list[str]:
+
+def test_files_for(
+    module: str, paths: Iterable[str], importers: Mapping[str, set[str]]
+) -> list[str]:
     """Return the paths of the test files that import a module, by the number of imports between.
 
-    Of those that are as near units come first, as they take the least time.
+    Of those that are as near units come first, as they take the least time, and before the others
+    those whose names have most words of the module's path.
 
     Args:
         module: path of the module, from the root of the project.
-        sources: text of each Python file of the project by its path.
+        paths: of all Python files of the project.
+        importers: who imports each file, see `importers_of`.
     """
-    importers = _importers(sources)
     found: list[str] = []
     seen = {module}
     at_this_distance = [module]
     while at_this_distance:
         nearer = sorted(
             {n for path in at_this_distance for n in importers.get(path, ())} - seen,
-            key=lambda path: (not path.startswith("tests/unit/"), path),
+            key=lambda path: (
+                not path.startswith("tests/unit/"),
+                -_words_shared(path, module),
+                path,
+            ),
         )
         seen.update(nearer)
         found += filter(_is_test_file, nearer)
         at_this_distance = [path for path in nearer if not _is_test_file(path)]
     for folder in WITH_PROCESSES:
-        of_folder = (path for path in sorted(sources) if path.startswith(folder + "/"))
+        of_folder = (path for path in sorted(paths) if path.startswith(folder + "/"))
         found += (path for path in of_folder if _is_test_file(path) and path not in seen)
     return found
+
+
+def _words_shared(path: str, module: str) -> int:
+    return len(set(_WORDS.findall(path)) & set(_WORDS.findall(module)) - {"py"})
 
 
 def _is_test_file(path: str) -> bool:
     return path.startswith("tests/") and Path(path).name.startswith("test_")
 
 
-def _importers(sources: Mapping[str, str]) -> dict[str, set[str]]:
+def importers_of(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """Return the paths of the files that import each file.
+
+    Args:
+        sources: text of each Python file of the project by its path.
+    """
     paths = {_dotted(path): path for path in sources}
     # The folders of the tests are on the path, so what tests share is imported by its bare name.
     paths |= {Path(path).stem: path for path in sources if path.startswith("tests/")}
@@ -66,6 +87,11 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def read_sources(root: Path, paths: Iterable[str]) -> dict[str, str]:
-    """Return the texts of files by their paths from the root."""
-    return {path: (root / path).read_text() for path in paths}
+def read_sources(archive: bytes) -> dict[str, str]:
+    """Return the texts of the Python files of a tar archive by their paths."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as members:
+        return {
+            member.name: file.read().decode()
+            for member in members
+            if member.name.endswith(".py") and (file := members.extractfile(member)) is not None
+        }

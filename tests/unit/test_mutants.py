@@ -10,6 +10,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "mutants"))
 changes = importlib.import_module("changes")
+draw = importlib.import_module("draw")
 importers = importlib.import_module("importers")
 
 
@@ -30,7 +31,17 @@ importers = importlib.import_module("importers")
             ["if not (a):\n    raise AError('1 < 2')", "if a:\n    pass"],
         ),
         ("for a in b:\n    break", ["for a in b:\n    continue"]),
-        ("x = 'ä' if a else b == c", ["x = 'ä' if a else b != c"]),
+        (
+            "x = 'ä' if a else b == c",
+            ["x = 'ä' if not (a) else b == c", "x = 'ä' if a else b != c"],
+        ),
+        ("x = [a for a in b if c]", ["x = [a for a in b if not (c)]"]),
+        (
+            "try:\n    pass\nfinally:\n    x = y\n    z = y",
+            ["try:\n    pass\nfinally:\n    pass"],
+        ),
+        ("del a[b]", ["pass"]),
+        ("class A:\n def f(self):\n  self.a = b", ["class A:\n def f(self):\n  pass"]),
     ],
 )
 def test_what_a_source_becomes(source: str, texts: list[str]) -> None:
@@ -47,6 +58,7 @@ def test_what_a_source_becomes(source: str, texts: list[str]) -> None:
         "_log.warning('%d of %d', a)",
         "x = f'{a + b}'",
         "class P(Protocol):\n    limit = 1",
+        "class A:\n def __init__(self):\n  self.a = b",
     ],
 )
 def test_what_says_nothing_of_the_behaviour_is_left_alone(source: str) -> None:
@@ -76,6 +88,38 @@ def test_a_module_is_noticed_by_what_imports_it_the_nearest_first_and_then_by_wh
         "tests/unit/test_other.py": "import json",
         "tests/system/test_whole.py": "import subprocess",
     }
-    found = importers.test_files_for("gateway/a.py", sources)
+    found = importers.test_files_for("gateway/a.py", sources, importers.importers_of(sources))
     names = [Path(path).stem for path in found]
     assert names == ["test_a", "test_b", "test_bed", "test_whole"]
+
+
+def test_of_tests_that_are_as_near_those_named_like_the_module_come_first() -> None:
+    sources = {
+        "gateway/log/segment_file.py": "",
+        "tests/unit/gateway/test_all.py": "import gateway.log.segment_file",
+        "tests/unit/gateway/test_segment_reads.py": "import gateway.log.segment_file",
+    }
+    found = importers.test_files_for(
+        "gateway/log/segment_file.py", sources, importers.importers_of(sources)
+    )
+    assert [Path(path).stem for path in found] == ["test_segment_reads", "test_all"]
+
+
+def test_a_seed_draws_the_same_changes_again_each_in_another_module_of_the_product() -> None:
+    sources = {f"gateway/m{number}.py": "x = a < b\ny = 1\n" for number in range(9)}
+    sources |= {
+        "tests/test_a.py": "x = 1\n",
+        "gateway_tools/a.py": "x = 1\n",
+        "dtls/a.py": "import a",
+    }
+    sources |= {"gateway/__init__.py": ""}
+    mutants = draw.drawn(5, 100, sources, "")
+    assert mutants == draw.drawn(5, 100, sources, "") != draw.drawn(6, 100, sources, "")
+    assert sorted(one.module for one in mutants) == [f"gateway/m{number}.py" for number in range(9)]
+    assert [one.number for one in mutants] == list(range(1, 10))
+
+
+def test_what_is_drawn_is_of_the_folder_asked_for() -> None:
+    sources = {"gateway/a.py": "x = 1\n", "gateway/log/a.py": "x = 1\n", "dtls/a.py": "x = 1\n"}
+    mutants = draw.drawn(5, 100, sources, "gateway/log")
+    assert [one.module for one in mutants] == ["gateway/log/a.py"]

@@ -180,3 +180,32 @@ def test_a_forgotten_bucket_would_have_been_full() -> None:
         datagrams.admit(stranger("192.0.2.1"), now / 10) == ADMITTED for now in range(1, 1001)
     )
     assert admitted == pytest.approx(2 * 100, abs=3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "of_a_host", "of_strangers", "of_a_principal", "of_everybody"),
+    [
+        ("requests", 256, 2_048, 1_024, 4_096),
+        ("observations", 64, 1_024, 1_024, 4_096),
+        ("held_bytes", 2 << 20, 4 << 20, 4 << 20, 16 << 20),
+        ("own_requests", 4, 32, 16, 64),
+    ],
+)
+def test_by_default_each_limit_takes_what_it_says_and_not_one_more(
+    kind: str, of_a_host: int, of_strangers: int, of_a_principal: int, of_everybody: int
+) -> None:
+    quota: Quota = getattr(ShareLimits(), kind)
+    share = Share(quota)
+    assert share.take(stranger("192.0.2.1"), of_a_host + 1) is not None
+    for host in range(of_strangers // of_a_host):
+        assert share.take(stranger(f"192.0.2.{host}"), of_a_host) is None
+    assert share.held_by_strangers == of_strangers
+    assert share.take(stranger("192.0.2.250")) is not None, "all strangers together"
+    assert share.take(authenticated("pump"), of_a_principal + 1) is not None
+    for number in range((of_everybody - of_strangers) // of_a_principal):
+        assert share.take(authenticated(f"pump-{number}"), of_a_principal) is None
+    left = of_everybody - share.held
+    assert share.take(authenticated("last"), left + 1) is not None
+    assert share.take(authenticated("last"), left) is None
+    assert share.take(authenticated("nobody")) is not None, "everybody together"
+    assert share.held == of_everybody

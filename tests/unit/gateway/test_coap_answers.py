@@ -14,7 +14,7 @@ from coap_engine.rates import Rates
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from gateway.coap.access import CoapAccess
-from gateway.coap.answers import Answers
+from gateway.coap.answers import RENDERING_RATES, Answers
 from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.peers import UdpPeers, session_peer
 from gateway.coap.requester import plain_requester
@@ -169,3 +169,15 @@ async def test_rfc_7252_section_5_7_2_nobody_is_asked_for_another(
     answer = world.answers.asked(Asked(1, OPERATOR, request), 0.0, nobody, nobody)
     assert answer is not None
     assert (answer[0].code, world.well.asked) == (codes.PROXYING_NOT_SUPPORTED, 0)
+
+
+async def test_a_resource_is_asked_20_times_a_second_for_a_stranger_s_host_and_50_for_all() -> None:
+    world = World(RENDERING_RATES)
+    here = stranger(1)
+    first = [world.ask(here) for _ in range(21)]
+    assert [answer is None for answer in first] == [True] * 20 + [False]
+    assert world.answers.refusals() == {"renderings_host": 1, "renderings_full": 0}
+    others = [world.ask(stranger(2 + number // 10)) for number in range(31)]
+    assert [answer is None for answer in others] == [True] * 30 + [False]
+    assert world.answers.refusals() == {"renderings_host": 1, "renderings_full": 1}
+    await world.answers.stop()

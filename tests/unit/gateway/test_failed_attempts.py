@@ -49,3 +49,11 @@ def test_no_more_addresses_are_remembered_than_allowed() -> None:
         attempts.failed(f"192.0.2.{i}", 0)
     assert len(attempts) == 10
     assert attempts.is_blocked("192.0.2.99", 0)
+
+
+def test_an_ipv6_customer_is_one_whichever_of_its_own_64_bits_differ() -> None:
+    attempts = FailedAttempts(2, 0.1)
+    fail(attempts, "2001:db8::1", 1)
+    fail(attempts, "2001:db8::8000:0:0:1", 1)
+    assert attempts.is_blocked("2001:db8::ffff:ffff:ffff:ffff", 0)
+    assert not attempts.is_blocked("2001:db8:0:1::1", 0)

@@ -120,3 +120,20 @@ async def test_a_task_that_is_cancelled_by_nobody_is_begun_again_as_any_that_fai
     keeper.cancel()
     await asyncio.wait([keeper])
     assert keeper.cancelled()
+
+
+def test_what_is_told_not_to_work_is_shown_until_it_is_told_to_work_again() -> None:
+    watched = WatchedTasks()
+    watched.tell("listener", "no address\n" + "x" * module.SAID_CHARACTERS_MAX)
+    assert "\n" not in watched.failing["listener"]
+    assert "no address" in watched.failing["listener"]
+    watched.tell("disk", "full")
+    watched.tell("listener", "")
+    watched.tell("listener", "")
+    assert watched.failing == {"disk": "full"}
+
+
+def test_why_a_part_fails_is_shown_beside_what_fails_elsewhere() -> None:
+    watched = WatchedTasks()
+    watched.of_part().tell("listener", "no address")
+    assert watched.failing == {"listener": "no address"}
