@@ -190,7 +190,11 @@ run_install() {
         begin_step "start the service"
         systemctl daemon-reload
         systemctl enable hedgerow.service
-        systemctl restart hedgerow.service
+        if ! systemctl restart hedgerow.service; then
+            # Whoever has the card alone can't ask the journal.
+            journalctl --unit hedgerow.service --lines 12 --no-pager --output cat || true
+            false
+        fi
         mark runs
     fi
     begin_step "take the secrets off the boot partition"

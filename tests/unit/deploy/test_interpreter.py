@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.flashing import first_run
+
 ROLES = Path(__file__).parents[3] / "deploy/ansible/roles"
 SCRIPTS = (ROLES / "target/files/interpreter.sh", ROLES / "gateway/files/whole_release.sh")
 WANTED = "python3.77"
@@ -136,4 +138,18 @@ def test_the_unit_of_a_role_starts_its_release_so(role: str) -> None:
     assert f"\nExecStartPre=-+{starts} carry {{{{ _{role}_install_dir }}}}\n" in unit
     assert f"\nExecStart={starts} run {{{{ _{role}_install_dir }}}} " in unit
     assert "\nRestartPreventExitStatus=2\n" in unit
-    assert "venv/bin" not in unit
+    of_a_card = unit.partition("{% if _gateway_is_on_card | default(false) %}")[2]
+    assert unit.count("venv/bin") == of_a_card.partition("{% else %}")[0].count("venv/bin")
+
+
+def test_the_unit_of_a_card_starts_what_its_first_boot_installs() -> None:
+    """No first boot has `interpreter.sh`: a card whose unit started it never served."""
+    unit = (ROLES / "gateway/templates/hedgerow.service.j2").read_text()
+    card = (ROLES / "gateway/tasks/card_files.yml").read_text()
+    first_boot = Path(first_run.__file__).with_name("data") / "first-boot.sh"
+    of_a_card = unit.partition("{% if _gateway_is_on_card | default(false) %}")[2]
+    starts = of_a_card.partition("{% else %}")[0]
+    assert "\nExecStart={{ _gateway_install_dir }}/venv/bin/hedgerow run " in starts
+    assert "interpreter" not in starts.replace("finds interpreters", "")
+    assert "\n    _gateway_is_on_card: true\n" in card
+    assert 'mv -T "$opt/venv.new" "$opt/venv"' in first_boot.read_text()
