@@ -77,11 +77,12 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/links/backlog.py:LinkBacklog.__init__",
         "gateway/links/commit.py:GroupCommit._start",
         "gateway/links/neighbours.py:Neighbours._keep",
-        "gateway/process/substitutes.py:SubstitutePart._do",
         "gateway/links/repairs.py:Repairs.look",
         "gateway/links/repairs.py:Repairs.serve",
         "gateway/links/routed_part.py:RoutedPart._begin_to_serve",
         "gateway/links/surveys.py:Surveys.begin",
+        "gateway/process/alert_watch.py:AlertWatch._hand_over",
+        "gateway/process/substitutes.py:SubstitutePart._do",
         "gateway/sensors/coap_device.py:CoapSensor.begin",
     ),
     "each read is guarded for itself, and who runs all of them is watched": (
