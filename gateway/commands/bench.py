@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from gateway.commands.errors import WrongUseError
+
 SECONDS: Final = 120.0
 SECONDS_MIN: Final = 5.0
 
@@ -47,6 +49,8 @@ def add(commands: Any, add_config: Callable[[argparse.ArgumentParser], None]) ->
 
 
 def _run(options: argparse.Namespace) -> int:
+    if not options.seconds >= SECONDS_MIN:
+        raise WrongUseError(f"--seconds: {options.seconds:g} is not {SECONDS_MIN:g} or more")
     from gateway.commands import benching  # noqa: PLC0415  # the others measure nothing
 
     return benching.run(options)

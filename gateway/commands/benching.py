@@ -16,7 +16,6 @@ from gateway.bench.figures import as_document, as_text
 from gateway.bench.measured_gateway import NICE
 from gateway.bench.run import measured
 from gateway.commands import output
-from gateway.commands.bench import SECONDS_MIN
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.configuration import place
 from gateway.configuration.config import ConfigError, GatewaySettings, load
@@ -35,8 +34,6 @@ def run(options: argparse.Namespace) -> int:
         FailedError: nothing could be measured.
 
     """
-    if not options.seconds >= SECONDS_MIN:
-        raise WrongUseError(f"--seconds: {options.seconds:g} is not {SECONDS_MIN:g} or more")
     folder = options.folder or _state_dir(options.config)
     if not folder.is_dir():
         raise WrongUseError(f"--folder: {folder}: no such folder")
@@ -59,9 +56,10 @@ def run(options: argparse.Namespace) -> int:
 
 async def _ended_by_sigterm(run: Coroutine[Any, Any, T]) -> T:
     """Run to the end, or until SIGTERM; either way nothing of it is left."""
-    task = asyncio.ensure_future(run)
+    task = asyncio.current_task()
+    assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await task
+    return await run
 
 
 def _state_dir(config: Path | None) -> Path:
