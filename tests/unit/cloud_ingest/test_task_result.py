@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cloud_ingest.ingest.gateway_totals import GatewayTotals
-from cloud_ingest.ingest.ledger import LedgerChange, Stream
 from cloud_ingest.ingest.tasks import TaskResult
+from cloud_ingest.ledger.gateway_totals import GatewayTotals
+from cloud_ingest.ledger.number_ledger import LedgerChange, Stream
 from tree_handler.intervals import Intervals
 
 STREAM = Stream("gw-a", 1, control=False, logged=True)
