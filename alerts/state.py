@@ -140,7 +140,14 @@ class AlertState(msgspec.Struct):
         return msgspec.json.encode(self)
 
 
+class _Format(msgspec.Struct):
+    """What any state says of itself: a document that does not is something else."""
+
+    format: int
+
+
 _decoder: Final = msgspec.json.Decoder(AlertState)
+_format_decoder: Final = msgspec.json.Decoder(_Format)
 
 
 def decode(data: bytes) -> AlertState:
@@ -151,9 +158,9 @@ def decode(data: bytes) -> AlertState:
 
     """
     try:
-        state = _decoder.decode(data)
+        written = _format_decoder.decode(data).format
+        if written != FORMAT:
+            raise AlertStateError(f"format {written} is not {FORMAT}")
+        return _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise AlertStateError(str(error)) from error
-    if state.format != FORMAT:
-        raise AlertStateError(f"format {state.format} is not {FORMAT}")
-    return state

@@ -102,12 +102,13 @@ def fetch(options: argparse.Namespace) -> int:
     """Fetch a gateway's newest usable backup; returns the exit code.
 
     Raises:
+        WrongUseError: the place is none.
         FailedError: there is none, or the place is not reached.
 
     """
     making.end_in_order()
+    place = _named_place(options)
     with _telling():
-        place = _place(options)
         newest = kept_archives.whole(place.listed(options.gateway), options.gateway)
     verdicts = []
     for one in newest[:MOST_TRIED]:
@@ -130,10 +131,7 @@ def trial(options: argparse.Namespace) -> int:
 
     """
     making.end_in_order()
-    try:
-        place = _place(options)
-    except BackupError as error:
-        raise WrongUseError(f"--from: {error}") from error
+    place = _named_place(options)
     verdicts, is_well = [], True
     for gateway in options.gateways:
         verdict = _tried(place, gateway, options)
@@ -143,6 +141,13 @@ def trial(options: argparse.Namespace) -> int:
             is_well = False
     _print(verdicts, options)
     return exit_codes.DONE if is_well else exit_codes.FAILED
+
+
+def _named_place(options: argparse.Namespace) -> BackupPlace:
+    try:
+        return _place(options)
+    except BackupError as error:
+        raise WrongUseError(f"--from: {error}") from error
 
 
 def _tried(place: BackupPlace, gateway: str, options: argparse.Namespace) -> BackupVerdict:

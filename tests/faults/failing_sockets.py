@@ -102,7 +102,7 @@ class Network:
         self._loop = loop
         self._sockets: set[Any] = set()
         loop.create_connection = self._dial  # type: ignore[method-assign,assignment]  # in its place
-        loop.create_server = self._serve  # type: ignore[method-assign,assignment]  # likewise
+        loop.create_server = self.serve  # type: ignore[method-assign,assignment]  # likewise
 
     def connect(self, port: int) -> socket.socket:
         """Connect a client; raises ConnectionRefusedError if nobody listens."""
@@ -129,10 +129,10 @@ class Network:
                 transport.abort()
             one.close()
 
-    async def _serve(
+    async def serve(
         self, factory: Callable[[], asyncio.Protocol], host: str, port: int, **_: Any
     ) -> Any:
-        """In place of the event loop's `create_server`."""
+        """In place of the event loop's `create_server`, and of `event_loop.listen`."""
         listening = self._new()
         listening.port = port
         listening.bind(self._name(port))

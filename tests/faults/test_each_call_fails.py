@@ -32,6 +32,8 @@ from life_secured import LifeSecured
 from threads_in_turn import ThreadsInTurn
 from virtual_loop import VirtualLoop
 
+from gateway import event_loop
+
 AnyLife = LifeAlone | LifeOfTwo | LifeSecured
 CASES = [
     *((LifeAlone, faults) for faults in alike((*OF_DISK, *OF_CONNECTIONS, *OF_CLOCKS))),
@@ -64,7 +66,9 @@ def lived(
             loop, lambda: is_slow and calls.may_fail_within(CALLS_OF_ONE_THREAD)
         )
         patched.setattr(asyncio, "to_thread", threads.run)
-        life = kind(folder, World(calls, loop, threads, cuts_power=end == "power-cut"))
+        world = World(calls, loop, threads, cuts_power=end == "power-cut")
+        patched.setattr(event_loop, "listen", world.network.serve)
+        life = kind(folder, world)
         if fault is not None:
             calls.fail(number, fault)
         try:

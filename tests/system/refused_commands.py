@@ -131,6 +131,15 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
         FULL_DISK: "--folder disk",
         WRONG_VALUE: "--folder fleet --seconds 4",
     },
+    "backup check": {
+        NO_FILE: "none.tar.gz",
+        WRONG_VALUE: "wrong.toml",
+    },
+    "backup fetch": {
+        NO_FILE: "gw-a --from /none/backups --to found.tar.gz",
+        WRONG_VALUE: "gw-a --from none --to found.tar.gz",
+    },
+    "backup trial": {NO_FILE: "gw-a --from /none/backups", WRONG_VALUE: "gw-a --from none"},
     "alerts": {
         **_LISTED,
         REFUSED: f"test --host {_CLEAR}",

@@ -64,6 +64,7 @@ class Row:
 ALL = frozenset((*DAMAGE, OTHER))
 LOGGED = frozenset({"retained", "session"})
 ROWS = {
+    "alerts.json": Row(),
     "audit.jsonl": Row(
         # A line that is cut or wrong is left out by who reads it.
         is_silent=ALL - {"empty", "missing"},
