@@ -53,8 +53,8 @@ SLICE = (
     "tests/unit/tree_handler/test_batch.py",
     "tests/unit/coap_engine/test_coap_codec.py",
     "tests/unit/coap_engine/test_coap_engine.py",
-    "tests/unit/gateway/test_packets_scanner.py",
-    "tests/unit/gateway/test_packets_table.py",
+    "tests/unit/gateway/mqtt/test_packets_scanner.py",
+    "tests/unit/gateway/mqtt/test_packets_table.py",
 )
 """The formats on wires and cards, where another machine could differ in bytes, sizes and signs."""
 EXAMPLES = 5

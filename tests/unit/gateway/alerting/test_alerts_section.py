@@ -15,7 +15,7 @@ from gateway.configuration import change
 from gateway.configuration.config import GatewaySettings
 from gateway.toml.toml_file import read
 
-PAGE = Path(__file__).parents[3] / "docs/alerts.md"
+PAGE = Path(__file__).parents[4] / "docs/alerts.md"
 BASE = """
 [gateway]
 id = "gw"

@@ -378,7 +378,7 @@ class TestGateway:
     async def test_its_port_is_the_one_that_prometheus_is_told_or_a_free_one_where_that_is_taken(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        text = (Path(__file__).parents[3] / "docs" / "monitoring.md").read_text()
+        text = (Path(__file__).parents[4] / "docs" / "monitoring.md").read_text()
         assert f'targets: ["127.0.0.1:{config.CONSOLE_PORT}"]' in text
         port = config.CONSOLE_PORT
         while port == config.CONSOLE_PORT:  # another test's gateway had it, and gave it up
@@ -438,13 +438,13 @@ def test_a_wrong_interval_of_sys_is_named(tmp_path: Path) -> None:
 
 
 def test_the_documents_give_every_limit_with_its_default() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "configuration.md").read_text()
     table = tomllib.loads(text.split("```toml\n")[1].split("```")[0])
     assert table["limits"] == dataclasses.asdict(Limits())
 
 
 def test_the_documents_say_what_happens_at_every_limit() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "monitoring.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "monitoring.md").read_text()
     for limit in RANGES:
         if limit not in {"session_expiry_s", "keep_alive_s", "decided_topics", "close_s"}:
             assert f"`{limit}`" in text, limit

@@ -7,7 +7,7 @@ from pathlib import Path
 from gateway import cli, exit_codes
 from gateway.handbook import reference
 
-PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
+PAGE = Path(__file__).parents[4] / "docs" / "commands.md"
 
 
 def test_the_page_is_current() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "fuzz"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "fuzz"))
 
 import policy_files
 import signed_words

@@ -14,7 +14,7 @@ from gateway.system_image.layout import ImageLayout, ImageSizes
 from gateway.system_slots import fat_file, kept
 from gateway.system_slots.slots import SystemSlotError
 
-SCRIPTS = Path(__file__).resolve().parents[3] / "deploy/image/root/usr/lib/hedgerow"
+SCRIPTS = Path(__file__).resolve().parents[4] / "deploy/image/root/usr/lib/hedgerow"
 OLD_PASSWD = """root:x:0:0::/root:/bin/sh
 old:x:990:990::/:/bin/false
 anna:x:1000:1000::/home/anna:/bin/sh

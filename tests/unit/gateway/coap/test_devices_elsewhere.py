@@ -19,7 +19,7 @@ from topic_gateway import client, prepared, told
 from gateway import cli
 from gateway.coap_client import CoapClient, Response
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "sensors.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "sensors.md"
 TABLE = (
     '[[sensors]]\ntype = "stepper:Stepper"\nname = "blind"\npins = [5, 6, 13, 19]\npace = 1000\n'
 )

@@ -17,7 +17,7 @@ from loaded_file import loaded
 from gateway.releases import archive
 from gateway.releases.archive import ArchiveError, WantedArchive
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[4]
 PACKING = loaded(PROJECT / "deploy/ansible/roles/gateway/files/pack_wheels.py")
 OTHERS_BYTES = 4_000_000
 """Of the wheels of other projects, which no delta holds."""

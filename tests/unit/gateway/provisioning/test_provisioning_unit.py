@@ -55,7 +55,7 @@ def test_paths_are_written_as_systemd_reads_them(folder: str, written: str) -> N
 def test_neither_unit_starts_a_wrong_configuration_again_and_again() -> None:
     told = f"RestartPreventExitStatus={exit_codes.WRONG_USE}"
     assert told in lines("/etc/hedgerow", "/var/lib/hedgerow")
-    roles = Path(__file__).parents[3] / "deploy/ansible/roles"
+    roles = Path(__file__).parents[4] / "deploy/ansible/roles"
     for role in ("gateway", "cloud"):
         assert told in (roles / role / "templates/hedgerow.service.j2").read_text().splitlines()
 
@@ -64,7 +64,7 @@ def test_it_is_confined_as_deploy_ansible_confines_it() -> None:
     made = lines("/etc/hedgerow", "/var/lib/hedgerow")
     for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet="):
         assert line in made
-    template = Path(__file__).parents[3] / "deploy/ansible/roles/gateway/templates"
+    template = Path(__file__).parents[4] / "deploy/ansible/roles/gateway/templates"
     assert (
         "/gateway/provisioning/confinement.service"
         in (template / "hedgerow.service.j2").read_text()

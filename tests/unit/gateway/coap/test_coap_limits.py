@@ -141,7 +141,7 @@ def test_what_the_file_can_say_of_queries_is_all_that_is_limited() -> None:
 
 
 def test_the_page_on_the_configuration_says_what_they_are() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "configuration.md").read_text()
     said = tomllib.loads(page.split("```toml\n")[1].split("```")[0])["coap"]
     assert said["queries"] == dataclasses.asdict(QueriesSection())
     assert said["topics"] == dataclasses.asdict(TopicsSection())

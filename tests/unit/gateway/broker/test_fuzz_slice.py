@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "fuzz"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "fuzz"))
 
 import corpus
 import targets
