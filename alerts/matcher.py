@@ -67,15 +67,7 @@ class AlertMatcher(msgspec.Struct, frozen=True):
 
     def matches(self, record: AlertRecord) -> bool:
         """Return whether it means this alert."""
-        domain, _, group = record.site.partition("/")
-        told = {
-            "rule": record.rule,
-            "severity": record.severity,
-            "gateway": record.gateway,
-            "domain": domain,
-            "group": group,
-            "part": record.part,
-        }
+        told = record.fields
         return all(
             _pattern(pattern).match(told[name]) is not None
             for name, pattern in self.patterns.items()

@@ -65,6 +65,19 @@ class AlertRecord(msgspec.Struct, frozen=True, kw_only=True):
         """Its name for ever: who has had it drops it when it comes again."""
         return f"{self.alert}/{self.change}/{self.number}"
 
+    @property
+    def fields(self) -> dict[str, str]:
+        """Return what an alert is told apart by: its rule, its severity, and whom it is about."""
+        domain, _, group = self.site.partition("/")
+        return {
+            "rule": self.rule,
+            "severity": self.severity,
+            "gateway": self.gateway,
+            "domain": domain,
+            "group": group,
+            "part": self.part,
+        }
+
     def __str__(self) -> str:
         """Return one line for a log."""
         about = self.gateway or "the ingest itself"

@@ -47,16 +47,8 @@ class AlertmanagerWay:
 
 
 def _alert(one: AlertRecord) -> dict[str, object]:
-    domain, _, group = one.site.partition("/")
-    named = {
-        "alertname": one.rule,
-        "severity": one.severity,
-        "gateway": one.gateway,
-        "domain": domain,
-        "group": group,
-        "part": one.part,
-        "job": "hedgerow",
-    }
+    named = one.fields | {"job": "hedgerow"}
+    named["alertname"] = named.pop("rule")
     # It takes an end that is not before the start alone.
     ends_us = max(one.at_us, one.since_us + 1_000_000)
     return {
