@@ -8,6 +8,10 @@ differ they may run different overlays; but one name always means one set of mem
 Left to the routed way are: what nobody publishes or subscribes, what concerns one gateway
 only, members that aren't connected by links among themselves (a link counts if both ends tell
 it), and overlays beyond the limit.
+
+Who isn't in reach is in no overlay: a record outlives its gateway. Nothing passes a leaf, so a leaf
+can stand at the edge of several networks that don't reach each other. The overlays of each are
+planned by themselves, and so its gateways and the leaf find the same ones.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ class Plan:
     disconnected: int
     over_limit: int
     _audiences: Audiences
-    _within: AudienceMembers
+    _networks: tuple[AudienceMembers, ...]
     _ids: Mapping[AudienceMembers, bytes]
     _cache: dict[str, bytes | None]
 
@@ -65,35 +69,37 @@ class Plan:
         Args:
             audiences: that follow from ``records``; the plan holds until they change.
             records: of all gateways, by id.
-            own_id: whoever has no way of told links to this gateway is left out: a record
-                outlives its gateway.
-            max_overlays: beyond so many, those with the highest ids are left out on all gateways
-                alike; so a new one displaces one other at most.
+            own_id: whoever has no way of told links to this gateway is left out.
+            max_overlays: beyond so many in a network, those with the highest ids are left out on
+                all its gateways alike; so a new one displaces one other at most.
 
         """
         links = _told_by_both(records)
-        within = frozenset(_reach({own_id}, links, records))
+        networks = _networks_of(own_id, links, records)
         topics: Counter[AudienceMembers] = Counter()
-        for audience, count in audiences.topics.items():
-            if audience.advertisers & within:
-                members = _members(audience, within)
-                if len(members) > 1:
-                    topics[members] += count
-        used = {overlay_id(m): m for m in topics if _connected(m, links, records)}
-        chosen = dict(sorted(used.items())[:max_overlays])
+        used, chosen = 0, dict[bytes, AudienceMembers]()
+        for network in networks:
+            here = _topics_by_members(audiences, network)
+            topics.update(here)
+            named = {overlay_id(m): m for m in here if _connected(m, links, records)}
+            used += len(named)
+            chosen.update(sorted(named.items())[:max_overlays])
         return cls(
             chosen,
             {name: topics[members] for name, members in chosen.items()},
-            len(topics) - len(used),
-            len(used) - len(chosen),
+            len(topics) - used,
+            used - len(chosen),
             audiences,
-            within,
+            networks,
             {members: name for name, members in chosen.items()},
             {},
         )
 
     def overlay_of(self, topic: str) -> bytes | None:
-        """The overlay that carries a topic, None if it goes the routed way."""
+        """Return the overlay that carries a topic, None if it goes the routed way.
+
+        A leaf between networks uses the overlay of the largest one that has one for the topic.
+        """
         cache = self._cache
         try:
             return cache[topic]
@@ -101,19 +107,45 @@ class Plan:
             pass
         if len(cache) >= MAX_CACHED_TOPICS:
             cache.clear()
-        members = _members(self._audiences.of(topic), self._within)
-        found = cache[topic] = self._ids.get(members)
+        audience = self._audiences.of(topic)
+        names = (self._ids.get(_members(audience, network)) for network in self._networks)
+        found = cache[topic] = next((name for name in names if name is not None), None)
         return found
 
 
-def _members(audience: Audience, within: AudienceMembers) -> AudienceMembers:
+def _topics_by_members(audiences: Audiences, network: AudienceMembers) -> Counter[AudienceMembers]:
+    """Count the topics that somebody of a network advertises, by who of it they concern."""
+    topics: Counter[AudienceMembers] = Counter()
+    for audience, count in audiences.topics.items():
+        if audience.advertisers & network:
+            members = _members(audience, network)
+            if len(members) > 1:
+                topics[members] += count
+    return topics
+
+
+def _members(audience: Audience, network: AudienceMembers) -> AudienceMembers:
     """The members of a topic's overlay: nobody if nobody in reach wants it."""
-    subscribers = audience.subscribers & within
-    return subscribers | (audience.advertisers & within) if subscribers else frozenset()
+    subscribers = audience.subscribers & network
+    return subscribers | (audience.advertisers & network) if subscribers else frozenset()
 
 
-NO_PLAN = Plan({}, {}, 0, 0, Audiences(), frozenset(), {}, {})
+NO_PLAN = Plan({}, {}, 0, 0, Audiences(), (), {}, {})
 """Of a gateway that knows of nobody."""
+
+
+def _networks_of(
+    own_id: str, links: Mapping[str, Set[str]], records: Mapping[str, Interest]
+) -> tuple[AudienceMembers, ...]:
+    """Return the networks that a gateway is in, the largest first; a leaf can be in several."""
+    own = records.get(own_id)
+    inside = {own_id} if own is None or own.transit else links[own_id]
+    networks: set[AudienceMembers] = set()
+    for gateway_id in inside:
+        record = records.get(gateway_id)
+        if record is not None and record.transit:
+            networks.add(frozenset(_reach(gateway_id, links, records)))
+    return tuple(sorted(networks, key=lambda network: (-len(network), min(network))))
 
 
 def _told_by_both(records: Mapping[str, Interest]) -> dict[str, set[str]]:
@@ -123,19 +155,15 @@ def _told_by_both(records: Mapping[str, Interest]) -> dict[str, set[str]]:
     }
 
 
-def _reach(
-    start: set[str], links: Mapping[str, Set[str]], records: Mapping[str, Interest]
-) -> set[str]:
-    """All that can be reached from ``start`` without passing a leaf, itself included."""
-    seen, front = set(start), list(start)
+def _reach(start: str, links: Mapping[str, Set[str]], records: Mapping[str, Interest]) -> set[str]:
+    """All that can be reached from one that is no leaf without passing a leaf, itself included."""
+    seen, front = {start}, [start]
     while front:
         at = front.pop()
-        if at not in start and not records[at].transit:
-            continue
-        for other in links.get(at, ()):
-            if other not in seen:
-                seen.add(other)
-                front.append(other)
+        if records[at].transit:
+            new = links[at] - seen
+            seen |= new
+            front += new
     return seen
 
 
@@ -147,4 +175,4 @@ def _connected(
     if transit is None:
         return False
     among = {i: links[i] & members for i in members}
-    return len(_reach({transit}, among, records)) == len(members)
+    return len(_reach(transit, among, records)) == len(members)
