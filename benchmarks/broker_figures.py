@@ -8,7 +8,8 @@ from statistics import median
 
 from benchmarks.broker_cases import LATENCY, RATE, Load, Metric
 from benchmarks.comparison import Comparison, shown
-from benchmarks.load_generator import Run, percentile
+from benchmarks.load_generator import Run
+from gateway.percentiles import percentile
 
 OURS = "hedgerow (write)"
 OURS_SYNCED = "hedgerow (sync)"

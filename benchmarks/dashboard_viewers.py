@@ -23,6 +23,8 @@ from typing import Any
 import aiohttp
 import psutil
 
+from gateway.percentiles import percentile
+
 PAUSE_S = 0.5
 
 
@@ -105,9 +107,8 @@ class Viewers:
 
 def told(name: str, took_ms: list[float]) -> str:
     """Say how long something took."""
-    ordered = sorted(took_ms)
-    p50, p95 = (ordered[int(len(ordered) * part)] for part in (0.5, 0.95))
-    return f"{name:8} {len(ordered):6} answers, p50 {p50:5.0f} ms, p95 {p95:5.0f} ms"
+    p50, p95 = percentile(took_ms, 50), percentile(took_ms, 95)
+    return f"{name:8} {len(took_ms):6} answers, p50 {p50:5.0f} ms, p95 {p95:5.0f} ms"
 
 
 async def complete(base: str) -> None:

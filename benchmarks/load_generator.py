@@ -192,15 +192,3 @@ def _program(command: Sequence[str]) -> Iterator[str]:
                 process.wait(_LEAVE_LIMIT_S)
             except subprocess.TimeoutExpired:
                 process.kill()
-
-
-def percentile(samples: Sequence[float], percent: float) -> float:
-    """The nearest-rank percentile: a value that was measured, none between two.
-
-    Raises:
-        ValueError: there are no samples.
-
-    """
-    if not samples:
-        raise ValueError("no samples")
-    return sorted(samples)[max(0, math.ceil(len(samples) * percent / 100) - 1)]

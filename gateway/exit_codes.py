@@ -13,6 +13,7 @@ CARD_FAILED: Final = 4
 CARD_DIFFERS: Final = 5
 NO_JAVA: Final = 6
 UNREACHABLE: Final = 7
+NO_CERTIFICATE: Final = 8
 REFUSED: Final = 22
 NO_ANSWER: Final = 28
 NO_SESSION: Final = 35
@@ -30,6 +31,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     CARD_DIFFERS: "what was read back from a card differs: the card is damaged",
     NO_JAVA: "there is no Java for Spark",
     UNREACHABLE: "nobody listens there (as curl has it)",
+    NO_CERTIFICATE: "the authority has no certificate of that name, or it is revoked: issue one",
     REFUSED: "the answer is an error: 4.xx or 5.xx (as curl has it)",
     NO_ANSWER: "no answer in time (as curl has it)",
     NO_SESSION: "the key was refused (as curl has it)",

@@ -19,12 +19,12 @@ from typing import Any
 
 import psutil
 
-from benchmarks.load_generator import percentile
 from benchmarks.mesh import network
 from benchmarks.mesh.client import Publisher, Subscriber, Wanted
 from benchmarks.mesh.count import Count
 from benchmarks.mesh.gateways import Gateways
 from benchmarks.mesh.network import Network
+from gateway.percentiles import percentile
 
 HOSTS = 5
 CENTRAL = "central"

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.comparison import Comparison, shown
-from benchmarks.load_generator import percentile
 from benchmarks.mesh import failures, network, zenoh_mesh
 from benchmarks.mesh.failures import Figures, Try
 from benchmarks.mesh.gateways import Gateways
 from benchmarks.mesh.relay import Shape
 from benchmarks.mesh.silences import Listening
 from benchmarks.mesh.traffic import Traffic
+from gateway.percentiles import percentile
 
 PUBLISHED_CONVERGENCE_MS = 19_500.0
 PUBLISHED_REPAIR_MS = 59_100.0

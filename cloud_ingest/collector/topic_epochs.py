@@ -17,6 +17,11 @@ from gateway import replaced_file
 
 FILE_NAME: Final = "topics"
 WITHOUT_ID: Final = 1
+REMEDY: Final = (
+    "it is damaged. Where the cluster tells ids of topics (Kafka 2.8 and later), move it away: it "
+    "is made again of them"
+)
+"""What to do about a file that can't be read."""
 
 
 class KnownTopic(msgspec.Struct, frozen=True):
@@ -41,7 +46,7 @@ def read(folder: Path) -> dict[str, KnownTopic]:
     except FileNotFoundError:
         return {}
     except msgspec.DecodeError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{path}: {error}: {REMEDY}") from error
 
 
 def write(folder: Path, topics: Mapping[str, KnownTopic]) -> None:

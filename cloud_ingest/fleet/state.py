@@ -163,6 +163,13 @@ def newest_of_each(gaps: list[GapRow]) -> list[GapRow]:
     )
 
 
+REMEDY: Final = (
+    "it is damaged. No row depends on it: move it away, and the watch begins anew, without its "
+    "open alerts and what it knew of sensors"
+)
+"""What to do about a state that can't be read."""
+
+
 class _Versioned(msgspec.Struct):
     version: int
 
@@ -180,10 +187,12 @@ def decode(data: bytes) -> FleetState:
     try:
         version = msgspec.msgpack.decode(data, type=_Versioned).version
         if version > VERSION:
-            raise StateError(f"of version {version}, and up to {VERSION} are read")
+            raise StateError(
+                f"of version {version}, and up to {VERSION} are read: run a later Hedgerow"
+            )
         found = _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise StateError(str(error)) from error
+        raise StateError(f"{error}: {REMEDY}") from error
     found.alerts.count_open()  # an earlier version did not
     for gateway in found.gateways.values():
         # An earlier version took any text for a place.

@@ -19,6 +19,12 @@ from cloud_ingest.tables.store import TableStore
 OWN: Final = "_ledger/facts"
 BEFORE: Final = "_ledger/facts-before"
 
+REMEDY: Final = (
+    "it is damaged or of a later version. No row depends on it: move it away, and the fleet's "
+    "tables go on without what it tells of its micro-batches"
+)
+"""What to do about notes that can't be read."""
+
 _Form = TypeVar("_Form")
 
 
@@ -100,4 +106,4 @@ class FactsNotes:
         try:
             return msgspec.msgpack.decode(data, type=form)
         except msgspec.DecodeError as error:
-            raise TableError(f"{self._tables.uri}/{name}: {error}") from error
+            raise TableError(f"{self._tables.uri}/{name}: {error}: {REMEDY}") from error

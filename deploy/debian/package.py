@@ -15,15 +15,17 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
+from gateway import provisioning
 from gateway.cli import command_line
 from gateway.commands import completion, new_files
 from gateway.configuration import place
 from gateway.handbook import manual
 from gateway.provisioning.files import SYSTEM_USER
 from gateway.provisioning.texts import SYSTEM_STATE_DIR
-from gateway.provisioning.unit import ServicePlan, unit
+from gateway.provisioning.unit import STARTER, STARTER_FILES, Environment, ServicePlan, unit
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
@@ -42,6 +44,7 @@ PROGRAM = """\
 #!{home}/bin/python3
 import sys
 
+from gateway import provisioning
 from gateway.cli import main
 
 sys.exit(main())
@@ -167,6 +170,9 @@ def fill(root: Path, kind: Kind, version: str) -> None:
     (root / home / "bin/python3").symlink_to(f"/usr/bin/python{kind.python}")
     (root / "usr/bin").mkdir(parents=True)
     (root / "usr/bin/hedgerow").symlink_to(HOME / "bin/hedgerow")
+    for name in STARTER_FILES:
+        text = resources.files(provisioning).joinpath(name).read_text()
+        write(root / home / "interpreter" / name, text, mode=0o755)
     write(root / "usr/lib/systemd/system/hedgerow.service", service())
     for name in ("sysusers", "tmpfiles"):
         text = (HERE / f"hedgerow.{name}").read_text()
@@ -198,6 +204,7 @@ def service() -> str:
         user=SYSTEM_USER,
         folder=place.SYSTEM.parent,
         state_dir=SYSTEM_STATE_DIR,
+        environment=Environment(HOME, HOME / "interpreter" / STARTER),
     )
     text = re.sub(r"(?m)^(ExecStart=.*)$", r"\1 $HEDGEROW_OPTIONS", unit(plan), count=1)
     options = "EnvironmentFile=-/etc/default/hedgerow\nExecStart="

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from gateway.percentiles import percentile
 from light_dataclasses import dataclass
 
 STEADY_PER_S: Final = 200
@@ -38,10 +38,8 @@ class AnswerTimes:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> AnswerTimes:
-        """Return the percentiles (nearest rank) of times in seconds, one at least."""
-        ordered = sorted(seconds)
-        ranks = [max(math.ceil(len(ordered) * share), 1) - 1 for share in (0.5, 0.99)]
-        p50_s, p99_s = (ordered[rank] for rank in ranks)
+        """Return the percentiles of times in seconds, one at least."""
+        p50_s, p99_s = percentile(seconds, 50), percentile(seconds, 99)
         return cls(round(p50_s * 1000, 2), round(p99_s * 1000, 2))
 
 

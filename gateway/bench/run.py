@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from gateway import machine_memory
 from gateway.bench import coap_load, disk, measured_gateway, mqtt_load
 from gateway.bench.errors import BenchError
 from gateway.bench.figures import SPARED_BYTES, STEADY_PER_S, AnswerTimes, Figures
@@ -32,7 +33,9 @@ async def measured(folder: Path, seconds: float, told: Callable[[str], None]) ->
         OSError: the folder can't be written to.
 
     """
-    available_bytes = available_memory()
+    available_bytes = machine_memory.left()
+    if available_bytes is None:
+        raise BenchError("/proc/meminfo does not say how much memory is left (MemAvailable)")
     if available_bytes < _NEEDED_BYTES:
         raise BenchError(
             f"{available_bytes >> 20} MiB of memory are left, and {_NEEDED_BYTES >> 20} are needed "
@@ -70,20 +73,3 @@ async def measured(folder: Path, seconds: float, told: Callable[[str], None]) ->
         reads_per_s=round(reads, 1),
         available_bytes=available_bytes,
     )
-
-
-def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """Return the bytes that the system could still give.
-
-    Raises:
-        BenchError: it does not say.
-
-    """
-    try:
-        for line in meminfo.read_text().splitlines():
-            name, _, value = line.partition(":")
-            if name == "MemAvailable":
-                return int(value.split()[0]) << 10
-    except (OSError, ValueError, IndexError) as error:
-        raise BenchError(f"{meminfo}: {error}") from error
-    raise BenchError(f"{meminfo} has no MemAvailable")

@@ -30,11 +30,22 @@ DAYS = 730
 """For so long the certificates of gateways are valid, and the list of what is revoked."""
 GATEWAY = ("gateway",)
 
-__all__ = ["DAYS", "Authority", "AuthorityError", "NotIssuedError", "NotNotedError"]
+__all__ = [
+    "DAYS",
+    "Authority",
+    "AuthorityError",
+    "CertificateMissingError",
+    "NotIssuedError",
+    "NotNotedError",
+]
 
 
 class NotIssuedError(AuthorityError):
     """What was asked for does not fit to what has been issued; nothing is changed."""
+
+
+class CertificateMissingError(NotIssuedError):
+    """A name has no certificate, or a revoked one; nothing is changed."""
 
 
 @dataclass(slots=True)
@@ -218,7 +229,7 @@ class Authority:
             who: asked for it, for the audit trail.
 
         Raises:
-            NotIssuedError: the name has no certificate, or it is revoked.
+            CertificateMissingError: the name has none, or it is revoked.
             AuthorityError: a file of the authority can't be used.
             OSError: a file can't be written.
 
@@ -226,7 +237,9 @@ class Authority:
         with self.opened() as opened:
             last = self._last(opened, name)
             if last.revoked is not None:
-                raise NotIssuedError(f"{name!r}: its certificate is revoked: issue a new one")
+                raise CertificateMissingError(
+                    f"{name!r}: its certificate is revoked: issue a new one"
+                )
             others = forms.alternative_names_of(last.certificate)
             if addresses is not None:
                 others = forms.alternative_names(name, last.roles, addresses)
@@ -257,7 +270,7 @@ class Authority:
             What was not revoked before.
 
         Raises:
-            NotIssuedError: a name has no certificate.
+            CertificateMissingError: a name has none.
             NotNotedError: all is revoked, and the audit trail does not tell of it, or tokens could
                 not be taken back.
             AuthorityError: a file of the authority can't be used.
@@ -276,7 +289,7 @@ class Authority:
                     one.serial for one in opened.index.issued if one.serial == name.lower()
                 ]
                 if not of_name:
-                    raise NotIssuedError(self._none(name))
+                    raise CertificateMissingError(self._none(name))
                 chosen.update(of_name)
             revoked = opened.index.revoke(chosen, forms.now())
             for one in revoked:
@@ -382,7 +395,7 @@ class Authority:
         try:
             return opened.index.current()[name]
         except KeyError as error:
-            raise NotIssuedError(self._none(name)) from error
+            raise CertificateMissingError(self._none(name)) from error
 
     def _none(self, name: str) -> str:
         return f"{name!r} has no certificate here: {self.folder / name}.pem"

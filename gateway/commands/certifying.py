@@ -14,10 +14,10 @@ from pathlib import Path
 from cryptography import x509
 
 from dtls.errors import KeystoreError
-from gateway import replaced_file
+from gateway import exit_codes, replaced_file
 from gateway.certificates import credentials, founding, pkcs12_files, private_keys
 from gateway.certificates import x509_forms as forms
-from gateway.certificates.authority import Authority, NotIssuedError, ends_within
+from gateway.certificates.authority import Authority, CertificateMissingError, ends_within
 from gateway.certificates.authority_folder import (
     OPEN,
     SECRET,
@@ -33,7 +33,7 @@ from gateway.certificates.pkcs12_files import KeystoreContent, Pkcs12Error, as_p
 from gateway.certificates.signature_keys import PrivateKey
 from gateway.columns import columns
 from gateway.commands import output, psk_lines
-from gateway.commands.errors import WrongUseError
+from gateway.commands.errors import FailedError, WrongUseError
 from gateway.configuration import place as config_place
 from gateway.event_log import audit
 from gateway.printable import printable
@@ -52,11 +52,14 @@ def named_errors() -> Iterator[None]:
     """Have what is wrong with files told in one line.
 
     Raises:
-        WrongUseError: it is.
+        FailedError: a name has no certificate that is good.
+        WrongUseError: a file is wrong.
 
     """
     try:
         yield
+    except CertificateMissingError as error:
+        raise FailedError(f"keys: {error}", exit_codes.NO_CERTIFICATE) from error
     except (AuthorityError, credentials.CredentialError, Pkcs12Error, KeystoreError) as error:
         raise WrongUseError(f"keys: {error}") from error
     except private_keys.PrivateKeyError as error:
@@ -141,7 +144,7 @@ def renew(options: argparse.Namespace) -> int:
                 chosen.setdefault(name, [])
         for name, addresses in chosen.items():
             if name not in current:
-                raise NotIssuedError(f"{name!r} has no certificate here: issue one")
+                raise CertificateMissingError(f"{name!r} has no certificate here: issue one")
             check_names([(name, addresses)], current[name].roles)
         for name, addresses in chosen.items():
             authority.renew(name, addresses or None, days=options.days)

@@ -26,6 +26,7 @@ _FRESH = re.compile(r"/\.([^/]+)\.[^/.]+\.new(?=/|$)")
 def machine() -> Machine:
     """What would run a gateway of this machine: this program, as this user."""
     from gateway.provisioning.files import Machine  # noqa: PLC0415
+    from gateway.provisioning.unit import environment_here  # noqa: PLC0415
 
     beside = Path(sys.executable).with_name("hedgerow")  # not resolved: a venv's is a link
     program = str(beside) if beside.exists() else shutil.which("hedgerow")
@@ -34,7 +35,7 @@ def machine() -> Machine:
         user = getpass.getuser()
     except (KeyError, OSError):  # a number that no user has, as in a container
         user = str(os.getuid())
-    return Machine(command, user)
+    return Machine(command, user, environment_here() if beside.exists() else None)
 
 
 def service(unit: Path) -> str:

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gateway.demo.percentiles import percentile
+from gateway.percentiles import percentile
 
 _FLEET = (
     ("gateway", "gateway"),

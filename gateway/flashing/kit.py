@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from gateway import provisioning
 from gateway.certificates.authority_folder import CA_KEY
 from gateway.certificates.token_book import TokenError
 from gateway.configuration import place as config_place
@@ -24,7 +25,7 @@ from gateway.flashing import cloud_config, eap, first_run, preseed
 from gateway.flashing.device import SERVICE_USER, CardDevice
 from gateway.flashing.errors import RefusalError
 from gateway.provisioning.texts import SYSTEM_STATE_DIR
-from gateway.provisioning.unit import ServicePlan, unit
+from gateway.provisioning.unit import OF_RELEASES, STARTER_FILES, ServicePlan, unit
 from light_dataclasses import dataclass
 
 FOLDER = "hedgerow"
@@ -114,6 +115,8 @@ def made(device: CardDevice, now_s: int) -> CardKit:
     files[f"{FOLDER}/{SERVICE_USER}.service"] = _unit(device)
     script = resources.files(__package__).joinpath("data/first-boot.sh").read_bytes()
     files[f"{FOLDER}/first-boot.sh"] = script
+    for name in STARTER_FILES:
+        files[f"{FOLDER}/{name}"] = resources.files(provisioning).joinpath(name).read_bytes()
     if device.wheels is None:
         raise RefusalError(f"{device.id}: wheels: not given, and the first boot installs from them")
     sha256 = _sha256(device, device.wheels)
@@ -187,7 +190,7 @@ def _unit(device: CardDevice) -> bytes:
     if device.unit is not None:
         return _read(device, device.unit)
     folder = config_place.SYSTEM.parent
-    plan = ServicePlan(device.id, (PROGRAM,), SERVICE_USER, folder, SYSTEM_STATE_DIR)
+    plan = ServicePlan(device.id, (PROGRAM,), SERVICE_USER, folder, SYSTEM_STATE_DIR, OF_RELEASES)
     text = unit(plan)
     if device.token:
         # It renews its certificate itself, where the configuration has it follow the service.

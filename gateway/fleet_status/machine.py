@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from gateway import machine_memory
 from light_dataclasses import dataclass
 
 SECTOR_BYTES: Final = 512
@@ -59,7 +60,7 @@ class MachineFiles:
     ) -> None:
         self._state_dir = state_dir
         self._clock_offset_ms = clock_offset_ms or kernel_clock_offset_ms
-        self._memory = root / "proc/meminfo"
+        self._root = root
         self._resident = root / "proc/self/statm"
         self._load = root / "proc/loadavg"
         self._temperature = _thermal_zone(root)
@@ -79,7 +80,7 @@ class MachineFiles:
             disk_total_bytes=total_bytes,
             disk_written_bytes=self._written_bytes(),
             memory_bytes=self._resident_bytes(),
-            memory_available_bytes=self._available_bytes(),
+            memory_available_bytes=machine_memory.left_on_machine(self._root),
             load1=None if load is None else _number(load.partition(" ")[0]),
         )
 
@@ -101,13 +102,6 @@ class MachineFiles:
         if len(columns) < 2 or not columns[1].isdecimal():
             return None
         return int(columns[1]) * os.sysconf("SC_PAGESIZE")
-
-    def _available_bytes(self) -> int | None:
-        for line in (_text(self._memory) or "").splitlines():
-            if line.startswith("MemAvailable:"):
-                amount = line.split()[1]
-                return int(amount) * 1024 if amount.isdecimal() else None
-        return None
 
     def _is_under_voltage(self) -> bool | None:
         text = _text(self._supply)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
+from gateway import machine_memory
 from gateway.configuration.config import GatewaySettings
-from gateway.process import machine_memory
-from gateway.process.machine_memory import MemoryBound
+from gateway.machine_memory import MemoryBound
 from gateway.process.memory_budget import LEAST, StoreLimits, fitting
 
 _log = logging.getLogger(__name__)

@@ -122,12 +122,14 @@ class NewCollector:
         for name, arguments in commands(own).items():
             service = CloudService(
                 name,
-                (*runs.command, *arguments),
+                runs.command,
+                arguments,
                 runs.user,
                 own.home,
                 own.state,
                 (own.spool.name, own.tables.name),
                 reloads=name != "ingest",
+                environment=runs.environment,
             )
             write(fresh / unit_name(name), cloud_unit(service), OPEN_MODE)
 

@@ -12,7 +12,7 @@ from gateway.provisioning import texts
 from gateway.provisioning.new_folder import write
 from gateway.provisioning.plan import GatewayPlan
 from gateway.provisioning.secret import MODE, Secrets
-from gateway.provisioning.unit import ServicePlan, unit
+from gateway.provisioning.unit import Environment, ServicePlan, unit
 from gateway.provisioning.welcome import SHARED, Welcome
 from gateway.tls.certificates import GATEWAY_ROLE
 from light_dataclasses import dataclass
@@ -31,11 +31,13 @@ class Machine:
     Attributes:
         command: the program, with arguments that come before ``run``.
         user: who runs them, but for those of the system.
+        environment: what the program is of; None: of the system, or nobody knows.
 
     """
 
     command: tuple[str, ...]
     user: str
+    environment: Environment | None = None
 
 
 ELSEWHERE = Machine(("/opt/hedgerow/bin/hedgerow",), SYSTEM_USER)
@@ -178,7 +180,7 @@ def _write_own(
     if not is_systems:  # what the unit lets the service write to has to be there
         (fresh / "state").mkdir(mode=0o700)
     user = SYSTEM_USER if is_systems else machine.user
-    service = ServicePlan(plan.id, machine.command, user, home, state_dir)
+    service = ServicePlan(plan.id, machine.command, user, home, state_dir, machine.environment)
     write(fresh / unit_name(plan), unit(service), OPEN_MODE)
 
 

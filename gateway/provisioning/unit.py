@@ -6,6 +6,7 @@ unit too.
 
 from __future__ import annotations
 
+import sys
 from importlib import resources
 from pathlib import Path
 
@@ -18,6 +19,44 @@ HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
 """What ProtectHome= hides."""
 
 
+STARTER = "interpreter.sh"
+"""In this package: what starts a program whose interpreter may be gone, as after an upgrade of
+Debian, and says so in one line then."""
+STARTER_FILES = (STARTER, "whole_release.sh")
+"""It, and what it needs beside it."""
+INSTALLED = Path("/opt/hedgerow")
+"""Where cards, images and Ansible install releases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A virtual environment whose program is started by `STARTER`.
+
+    Attributes:
+        folder: it, or a folder of releases, whose link ``venv`` leads to one.
+        starter: where `STARTER` stands on the machine.
+        is_carried: whether copies of interpreters are kept beside the releases: a start whose
+            interpreter is gone goes over to one.
+
+    """
+
+    folder: Path
+    starter: Path
+    is_carried: bool = False
+
+
+def environment_here() -> Environment | None:
+    """Return the environment that this program is of; None if it is of none."""
+    if sys.prefix == sys.base_prefix:
+        return None
+    starter = Path(str(resources.files(__package__))) / STARTER
+    return Environment(Path(sys.prefix), starter)
+
+
+OF_RELEASES = Environment(INSTALLED, INSTALLED / "interpreter" / STARTER, is_carried=True)
+"""That of the release that runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
     """What systemd runs.
@@ -28,6 +67,7 @@ class ServicePlan:
         user: whom it runs as.
         folder: the gateway's files.
         state_dir: where it writes; the system's is made by systemd.
+        environment: what the program is of; None: of the system, or nobody knows.
 
     """
 
@@ -36,11 +76,12 @@ class ServicePlan:
     user: str
     folder: Path
     state_dir: Path
+    environment: Environment | None = None
 
 
 def unit(service: ServicePlan) -> str:
     """The unit's text."""
-    arguments = (*service.command, "run", "--config", str(service.folder / "hedgerow.toml"))
+    arguments = ("run", "--config", str(service.folder / "hedgerow.toml"))
     confinement = resources.files(__package__).joinpath("confinement.service").read_text()
     return f"""\
 [Unit]
@@ -53,8 +94,7 @@ StartLimitIntervalSec=0
 [Service]
 Type=notify
 NotifyAccess=main
-ExecStart={_line(arguments)}
-{_RELOAD}Restart=on-failure
+{_start(service, arguments)}{_RELOAD}Restart=on-failure
 RestartSec=2
 # A wrong configuration stays wrong; a full disk or an address in use ends with another code.
 RestartPreventExitStatus={exit_codes.WRONG_USE}
@@ -75,22 +115,26 @@ class CloudService:
 
     Attributes:
         name: of the command.
-        command: the program with all of its arguments.
+        command: the program.
+        arguments: those of it.
         user: whom it runs as.
         folder: its files.
         state_dir: where it writes; one below /var/lib is made by systemd.
         written: folders in it, which are there before anything is written.
         reloads: it reads files again at SIGHUP.
+        environment: what the program is of; None: of the system, or nobody knows.
 
     """
 
     name: str
     command: tuple[str, ...]
+    arguments: tuple[str, ...]
     user: str
     folder: Path
     state_dir: Path
     written: tuple[str, ...] = ()
     reloads: bool = True
+    environment: Environment | None = None
 
 
 def cloud_unit(service: CloudService) -> str:
@@ -103,8 +147,7 @@ After=network.target
 StartLimitIntervalSec=0
 
 [Service]
-ExecStart={_line(service.command)}
-{_RELOAD if service.reloads else ""}Restart=on-failure
+{_start(service, service.arguments)}{_RELOAD if service.reloads else ""}Restart=on-failure
 RestartSec=5
 # A wrong configuration stays wrong; a full disk or an address in use ends with another code.
 RestartPreventExitStatus={exit_codes.WRONG_USE}
@@ -116,6 +159,18 @@ PrivateDevices=yes
 [Install]
 WantedBy=multi-user.target
 """
+
+
+def _start(service: ServicePlan | CloudService, arguments: tuple[str, ...]) -> str:
+    """The lines that start the program."""
+    environment = service.environment
+    if environment is None:
+        return f"ExecStart={_line((*service.command, *arguments))}\n"
+    starter, folder = str(environment.starter), str(environment.folder)
+    carry = (
+        f"ExecStartPre=-+{_line((starter, 'carry', folder))}\n" if environment.is_carried else ""
+    )
+    return f"{carry}ExecStart={_line((starter, 'run', folder, *arguments))}\n"
 
 
 def _line(command: tuple[str, ...]) -> str:
@@ -131,7 +186,9 @@ def _state(service: ServicePlan | CloudService, inside: tuple[str, ...] = ()) ->
 
 
 def _home(service: ServicePlan | CloudService) -> str:
-    used = (service.folder, service.state_dir, Path(service.command[0]))
+    used = [service.folder, service.state_dir, Path(service.command[0])]
+    if service.environment is not None:
+        used.append(service.environment.starter)
     if not any(path.is_relative_to(home) for path in used for home in HOMES):
         return ""
     why = "# The program or its files are in a home: the last of two such lines holds."

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gateway.provisioning.texts import SYSTEM_STATE_DIR
-from gateway.provisioning.unit import ServicePlan, unit
+from gateway.provisioning.unit import OF_RELEASES, ServicePlan, unit
 from gateway.system_image import content
 from gateway.system_image.errors import ImageBuildError
 from gateway.system_image.order import ARCHITECTURES, ImageOrder
@@ -160,7 +160,12 @@ class RootFileSystem:
         """For a gateway that is not known yet: `hedgerow flash` and site.yml bring another one."""
         command = ("/opt/hedgerow/venv/bin/hedgerow",)
         plan = ServicePlan(
-            "of this device", command, "hedgerow", Path("/etc/hedgerow"), SYSTEM_STATE_DIR
+            "of this device",
+            command,
+            "hedgerow",
+            Path("/etc/hedgerow"),
+            SYSTEM_STATE_DIR,
+            OF_RELEASES,
         )
         condition = "[Unit]\nConditionPathExists=/etc/hedgerow/hedgerow.toml\n"
         text = unit(plan).replace("[Unit]\n", condition, 1)

@@ -52,8 +52,12 @@ class Play:
 
     def worked(self) -> Play:
         """This, which must have worked out."""
-        assert self.returncode == 0, self.output[-6000:]
+        assert self.returncode == 0, "\n".join([*self.failures(), self.output[-6000:]])
         return self
+
+    def failures(self) -> list[str]:
+        """What it printed of tasks that failed, on whichever host, the first one first."""
+        return re.findall(r"^(?:fatal|failed): .*$", self.output, re.MULTILINE)
 
 
 @dataclass

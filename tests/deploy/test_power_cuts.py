@@ -7,6 +7,7 @@ hours; without it there are a few.
 from __future__ import annotations
 
 import os
+import random
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -63,7 +64,10 @@ def cut(cinema: Cinema, film: Film, request: pytest.FixtureRequest, *arguments: 
     """Cut at as many moments as were asked for, tell what became of each, and want all whole."""
     cuts = []
     sys.stderr.write(f"\n{HEAD}\n")
-    for moment in film.spread(request.config.getoption("--cuts") or FEW):
+    moments = film.spread(request.config.getoption("--cuts") or FEW)
+    # One that is ended before its time has looked everywhere, and not at the beginning alone.
+    random.Random(request.config.getoption("--seed")).shuffle(moments)
+    for moment in moments:
         cuts.append(cinema.cut(film, moment, *arguments))
         moment.card.remove()
         sys.stderr.write(f"{cuts[-1]}\n")

@@ -39,6 +39,7 @@ def follower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Follower]:
         fleet.hosts[FIELD] |= {
             "gateway_keys_service": ENROLMENT,
             "gateway_healthy_s": 60,
+            "gateway_steady_s": 15,  # with the one above less than a trial
             "gateway_trial_s": TRIAL_S,
         }
         (pi.root / "etc/hostname").write_text("raspberrypi\n")

@@ -6,8 +6,11 @@ It comes behind the other modules, which stand on three gateways.
 from __future__ import annotations
 
 import json
+import sys
 import time
+from pathlib import Path
 
+import fleet_keys
 import pytest
 from bed import Pi
 from commands import until
@@ -36,6 +39,38 @@ def test_all_keys_are_renewed_and_no_gateway_starts_again(deployed: DeployedFlee
     assert all(after[name] != before[name] for name in before)
     deployed.one_tree()
     assert {name: deployed.status(name)["boot_epoch"] for name in deployed.hosts} == epochs
+
+
+def test_a_gateway_that_does_not_serve_with_its_new_certificate_has_the_one_of_before_again(
+    deployed: DeployedFleet, tmp_path: Path
+) -> None:
+    """The pair that reaches it is of an authority that nobody trusts."""
+    south = deployed.bed.pis[SOUTH]
+    epochs = {name: deployed.status(name)["boot_epoch"] for name in deployed.hosts}
+    fleet_keys.issue(tmp_path / "foreign", f"{SOUTH}={south.address}")
+    wrong = " ".join(str(tmp_path / "foreign" / f"{SOUTH}{end}") for end in (".pem", ".key.pem"))
+    keys = tmp_path / "python"
+    keys.write_text(
+        f'#!/bin/sh\n{sys.executable} "$@" || exit\n'
+        f'case "$*" in *"keys renew"*) cp {wrong} {deployed.certificates} ;; esac\n'
+    )
+    keys.chmod(0o755)
+    before = certificates(deployed)
+    played = deployed.play("rotate_keys.yml", gateway_controller_python=str(keys))
+    assert played.returncode != 0
+    why = "\n".join(played.failures())
+    assert f"{SOUTH} did not serve with its new certificate: " in why, played.output[-4000:]
+    assert "It has the one of before again" in why
+    assert certificates(deployed)[SOUTH] == before[SOUTH]
+    deployed.one_tree()
+    assert {name: deployed.status(name)["boot_epoch"] for name in deployed.hosts} == epochs
+    kept = deployed.certificates / "before" / SOUTH
+    assert (kept / f"{SOUTH}.pem").read_bytes() == before[SOUTH]
+    # Mended, the same play gives it one that is good, and forgets the one of before.
+    deployed.play("rotate_keys.yml").worked()
+    assert certificates(deployed)[SOUTH] != before[SOUTH]
+    assert not kept.exists()
+    deployed.one_tree()
 
 
 def test_the_authority_is_rolled_over_and_no_gateway_starts_again(deployed: DeployedFleet) -> None:

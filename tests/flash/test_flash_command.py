@@ -45,6 +45,7 @@ devices:
 NEW = {
     "cmdline.txt", "meta-data", "network-config", "user-data", "hedgerow/first-boot.sh",
     "hedgerow/hedgerow.service", "hedgerow/settings", "hedgerow/wheels.tar",
+    "hedgerow/interpreter.sh", "hedgerow/whole_release.sh",
     *(f"hedgerow/etc/{name}" for name in ("access.toml", "hedgerow.toml", "passwords", "psk")),
     *(f"hedgerow/etc/tls/{name}" for name in ("ca.pem", "revoked.pem")),
     "hedgerow/etc/tree.key",
@@ -132,7 +133,8 @@ def test_a_card_has_the_image_byte_for_byte_and_what_its_device_needs(
     assert f'"{PHRASE}"' not in files["network-config"].decode()
     own = desk.folder / "fleet/gw-north/hedgerow.toml"
     assert files["hedgerow/etc/hedgerow.toml"] == own.read_bytes()
-    assert b"ExecStart=/opt/hedgerow/venv/bin/hedgerow run" in files["hedgerow/hedgerow.service"]
+    starter = b"/opt/hedgerow/interpreter/interpreter.sh run /opt/hedgerow run --config"
+    assert b"ExecStart=" + starter in files["hedgerow/hedgerow.service"]
     assert told["image_bytes"] == desk.image.stat().st_size
     assert told["injected_bytes"] == sum(len(files[name]) for name in NEW | OWN_KEY)
     assert "barn" in page.read_text()

@@ -13,6 +13,8 @@ from typing import IO, Any
 import pytest
 from cryptography import x509
 
+from gateway import exit_codes
+
 HEDGEROW = [sys.executable, "-m", "gateway.cli"]
 PRINTING = [
     ["--help"],
@@ -157,9 +159,6 @@ def test_help_names_the_time_out_that_holds(command: str, timeout_s: int) -> Non
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ("revoke nope", "keys: 'nope' has no certificate here: "),
-        ("revoke ca", "keys: 'ca' has no certificate here: "),
-        ("renew nope", "keys: 'nope' has no certificate here: "),
         ("renew", "keys renew: neither a name nor --all nor --ending-within is given"),
         ("issue", "keys issue: no name is given"),
         ("issue gw%a", "'gw%a' is no gateway id: 1 to 63 lower-case letters, digits and hyphens"),
@@ -188,6 +187,23 @@ def test_nothing_is_made_of_keys_that_a_gateway_would_not_take(
     assert (code, out) == (2, "")
     (line,) = said.splitlines()
     assert line.startswith(f"hedgerow: {why}")
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("arguments", ["revoke nope", "revoke ca", "renew nope", "renew gone"])
+def test_a_name_without_a_good_certificate_has_an_exit_code_of_its_own(
+    tmp_path: Path, arguments: str
+) -> None:
+    assert hedgerow(f"keys init-ca --ca {tmp_path}")[0] == 0
+    for action in ("issue", "revoke"):
+        assert hedgerow(f"keys {action} --ca {tmp_path} gone")[0] == 0
+    action, name = arguments.split()
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    code, out, said = hedgerow(f"keys {action} --ca {tmp_path} {name}")
+    assert (code, out) == (exit_codes.NO_CERTIFICATE, "")
+    (line,) = said.splitlines()
+    why = "its certificate is revoked: issue a new one" if name == "gone" else "has no certificate"
+    assert line.startswith(f"hedgerow: keys: '{name}'") and why in line
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 from gateway.demo.drawing.chart import Plot, Point, Scene, path
 from gateway.demo.drawing.markup import drawing, element, number
-from gateway.demo.percentiles import percentile
+from gateway.percentiles import percentile
 
 INTERVAL_S = 1.0
 """Percentiles are of the messages of so long."""

@@ -115,6 +115,17 @@ print("cp%d%d-%s-%d" % (*sys.version_info[:2], platform.machine(), 8 * struct.ca
     fi
     ln -sfn "$folder" "$opt/venv.new"
     mv -T "$opt/venv.new" "$opt/venv"
+    install_starter
+}
+
+install_starter() { # what the unit starts the release by, and a copy of its interpreter for when Debian has another
+    install -d -m 0755 "$opt/interpreter"
+    for script in interpreter.sh whole_release.sh; do
+        install -m 0755 "$kit/$script" "$opt/interpreter/$script.new"
+        mv "$opt/interpreter/$script.new" "$opt/interpreter/$script"
+    done
+    "$opt/interpreter/interpreter.sh" keep "$opt" "$folder" ||
+        say "there is no copy of the interpreter (the line above says why): the gateway starts without"
 }
 
 configure() {

@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks import (
     broker,
@@ -119,16 +117,6 @@ def test_a_fault_is_named(changed: dict[str, object], fault: str) -> None:
 def test_what_is_no_run_is_an_error(line: str) -> None:
     with pytest.raises(GeneratorError, match="generator wrote"):
         load_generator.parse_run(line)
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(1, 100))
-def test_a_percentile_is_a_sample_that_this_share_does_not_exceed(
-    samples: list[float], percent: float
-) -> None:
-    value = load_generator.percentile(samples, percent)
-    assert value in samples
-    assert sum(sample <= value for sample in samples) >= len(samples) * percent / 100 - 1e-9
-    assert sum(sample < value for sample in samples) < len(samples) * percent / 100 + 1e-9
 
 
 # -- figures -------------------------------------------------------------------------------------

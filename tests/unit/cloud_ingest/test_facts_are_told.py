@@ -17,6 +17,7 @@ from cloud_ingest.ingest import set_aside
 from cloud_ingest.ingest.after_commit import FactsTeller
 from cloud_ingest.ingest.facts_notes import BEFORE, OWN, FactsNotes, QueryFacts
 from cloud_ingest.ingest.set_aside import AsideCounts
+from cloud_ingest.tables.delta import TableError
 from cloud_ingest.tables.store import TableStore
 
 NO_ROOM = OSError(errno.ENOSPC, "No space left on device")
@@ -224,3 +225,30 @@ def test_notes_of_earlier_versions_are_read_and_written_in_their_form(
     notes.write("q", noted)
     assert store.read(OWN) == msgspec.msgpack.encode(("q", [BatchFacts(batch_id=1)]))
     assert store.read(BEFORE) is None
+
+
+@pytest.mark.parametrize("name", [OWN, BEFORE])
+def test_damaged_notes_say_what_to_do_and_once_that_is_done_the_job_tells_on(
+    fleet: Fleet, tmp_path: Path, name: str
+) -> None:
+    store = TableStore(str(tmp_path))
+    for damaged in (b"", b"\x00damaged", msgspec.msgpack.encode(["q", 7])):
+        store.write(name, damaged)
+        with pytest.raises(TableError, match=f"{name}: .*: move it away, and the fleet's tables"):
+            FactsNotes(store).read()
+    job = Job(fleet, tmp_path)
+    job.take(0)
+    assert (fleet.told, store.read(name)) == ([], damaged), "it is not written over"
+    (tmp_path / name).rename(tmp_path / "away")
+    job.take(1)
+    assert fleet.told == [("q", 0), ("q", 1)]
+
+
+def test_a_job_says_of_damaged_notes_what_to_do(
+    fleet: Fleet, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    TableStore(str(tmp_path)).write(OWN, b"damaged")
+    job = Job(fleet, tmp_path)
+    assert job.aside.counts[set_aside.FLEET] >= 1
+    assert f"{tmp_path}/{OWN}: " in caplog.text
+    assert "move it away" in caplog.text

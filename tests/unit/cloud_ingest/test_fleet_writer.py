@@ -192,7 +192,8 @@ def test_a_state_that_was_deleted_finds_no_gaps_before_it_and_goes_on_appending(
 
 def test_a_damaged_state_is_named(tmp_path: Path) -> None:
     store_of(str(tmp_path)).replace(b"\x00damaged")
-    with pytest.raises(StateError, match=str(tmp_path / "_fleet" / "state")):
+    said = f"{tmp_path}/_fleet/state: .*: move it away, and the watch begins anew"
+    with pytest.raises(StateError, match=said):
         FleetWriter(str(tmp_path), query="q")
 
 

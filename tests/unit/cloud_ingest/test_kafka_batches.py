@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,6 +86,13 @@ def test_a_key_that_is_text_stands_behind_the_topic() -> None:
     assert topic_of("meters", b"m/7") == "meters/m/7"
     assert topic_of("meters", None) == topic_of("meters", b"\xff") == "meters"
     assert topic_of("meters", b"a+b") == "meters"
+
+
+def test_what_is_damaged_says_what_to_do(tmp_path: Path) -> None:
+    for damaged in (b"", b"\x00", b'{"meters": 7}'):
+        (tmp_path / topic_epochs.FILE_NAME).write_bytes(damaged)
+        with pytest.raises(ValueError, match=f"{tmp_path}/topics: .* move it away"):
+            topic_epochs.read(tmp_path)
 
 
 def test_a_topic_that_was_made_anew_has_another_epoch_and_one_whose_id_is_learnt_the_same() -> None:

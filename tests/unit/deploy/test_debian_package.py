@@ -45,8 +45,12 @@ def test_the_package_needs_the_python_that_its_environment_is_of(root: Path) -> 
 
 def test_the_unit_runs_the_packages_program_where_the_machine_is_a_gateway(root: Path) -> None:
     unit = (root / "usr/lib/systemd/system/hedgerow.service").read_text()
-    program = "/usr/lib/hedgerow/bin/hedgerow run --config /etc/hedgerow/hedgerow.toml"
-    assert f"\nExecStart={program} $HEDGEROW_OPTIONS\n" in unit
+    starter = root / "usr/lib/hedgerow/interpreter/interpreter.sh"
+    assert starter.stat().st_mode & 0o777 == 0o755
+    program = "/usr/lib/hedgerow/interpreter/interpreter.sh run /usr/lib/hedgerow"
+    options = "run --config /etc/hedgerow/hedgerow.toml $HEDGEROW_OPTIONS"
+    assert f"\nExecStart={program} {options}\n" in unit
+    assert "\nExecStartPre=" not in unit, "dpkg keeps the package's Python"
     head, _, rest = unit.partition("[Service]")
     assert "\nConditionPathExists=/etc/hedgerow/hedgerow.toml\n" in head
     assert "\nUser=hedgerow\n" in rest

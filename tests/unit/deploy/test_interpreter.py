@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from gateway import provisioning
+from gateway.commands import new_files
 from gateway.flashing import first_run
+from gateway.provisioning.unit import (
+    OF_RELEASES,
+    STARTER,
+    STARTER_FILES,
+    CloudService,
+    ServicePlan,
+    cloud_unit,
+)
+from gateway.provisioning.unit import unit as made_unit
 
 ROLES = Path(__file__).parents[3] / "deploy/ansible/roles"
-SCRIPTS = (ROLES / "target/files/interpreter.sh", ROLES / "gateway/files/whole_release.sh")
+PROVISIONING = Path(provisioning.__file__).parent
+SCRIPT = PROVISIONING / STARTER
 WANTED = "python3.77"
 
 
@@ -30,8 +44,8 @@ class Installed:
         program(self.release / "bin/hedgerow", 'echo "started with $*"')
         (folder / "venv").symlink_to(self.release)
         (folder / "interpreter").mkdir()
-        for script in SCRIPTS:
-            shutil.copy(script, folder / "interpreter")
+        for name in STARTER_FILES:
+            shutil.copy(PROVISIONING / name, folder / "interpreter")
 
     def step(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [self.folder / "interpreter/interpreter.sh", name, self.folder, *arguments]
@@ -131,25 +145,94 @@ def test_the_copy_of_an_interpreter_runs_by_itself_and_is_made_once(installed: I
     assert installed.step("keep", release).stdout == "kept\n", "a power cut emptied it"
 
 
+@pytest.mark.parametrize("left", ["another one", "nothing"])
+def test_an_environment_by_itself_is_started_so_too(installed: Installed, left: str) -> None:
+    """As the Debian package's, or that of whoever has typed `hedgerow join`."""
+    run = [SCRIPT, "run", installed.release, "--version"]
+    started = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert started.stdout == "started with --version\n"
+    installed.upgrade_debian()
+    if left == "nothing":
+        (installed.python.with_name("python3.78")).unlink()
+    ended = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2, "systemd starts it again and again"
+    (line,) = ended.stderr.splitlines()
+    gone = f"the interpreter of environment {installed.release} is gone: it is for {WANTED}"
+    assert gone in line and "install Hedgerow there" in line
+
+
+def test_an_environment_that_was_brought_over_to_another_python_is_started(
+    installed: Installed,
+) -> None:
+    """`python3 -m venv --upgrade` leaves the older library beside the new one."""
+    installed.upgrade_debian()
+    (installed.release / "lib/python3.78").mkdir()
+    assert installed.step("run", "run").stdout == "started with run\n"
+
+
+# -- one start for all -----------------------------------------------------------------------------
+
+
+def starts(unit: str) -> list[str]:
+    return [line for line in unit.splitlines() if line.startswith(("ExecStart=", "ExecStartPre="))]
+
+
 @pytest.mark.parametrize("role", ["gateway", "cloud"])
 def test_the_unit_of_a_role_starts_its_release_so(role: str) -> None:
     unit = (ROLES / role / "templates/hedgerow.service.j2").read_text()
-    starts = f"{{{{ _{role}_install_dir }}}}/interpreter/interpreter.sh"
-    assert f"\nExecStartPre=-+{starts} carry {{{{ _{role}_install_dir }}}}\n" in unit
-    assert f"\nExecStart={starts} run {{{{ _{role}_install_dir }}}} " in unit
+    folder = f"{{{{ _{role}_install_dir }}}}"
+    starter = f"{folder}/interpreter/interpreter.sh"
+    carry, start = starts(unit)
+    assert carry == f"ExecStartPre=-+{starter} carry {folder}"
+    assert start.startswith(f"ExecStart={starter} run {folder} ")
     assert "\nRestartPreventExitStatus=2\n" in unit
-    of_a_card = unit.partition("{% if _gateway_is_on_card | default(false) %}")[2]
-    assert unit.count("venv/bin") == of_a_card.partition("{% else %}")[0].count("venv/bin")
+    assert "venv" not in unit
 
 
-def test_the_unit_of_a_card_starts_what_its_first_boot_installs() -> None:
-    """No first boot has `interpreter.sh`: a card whose unit started it never served."""
+def test_a_card_and_a_system_image_start_as_the_role_has_it() -> None:
     unit = (ROLES / "gateway/templates/hedgerow.service.j2").read_text()
-    card = (ROLES / "gateway/tasks/card_files.yml").read_text()
+    told = {"_gateway_install_dir": "/opt/hedgerow", "_gateway_config_dir": "/etc/hedgerow"}
+    for name, value in told.items():
+        unit = unit.replace(f"{{{{ {name} }}}}", value)
+    plan = ServicePlan(
+        *("gw", ("/opt/hedgerow/venv/bin/hedgerow",), "hedgerow"),
+        *(Path("/etc/hedgerow"), Path("/var/lib/hedgerow"), OF_RELEASES),
+    )
+    assert starts(made_unit(plan)) == starts(unit)
+
+
+def test_who_joins_or_collects_from_an_environment_of_ones_own_starts_so_too() -> None:
+    own = new_files.machine().environment
+    assert own is not None, "tests run in a virtual environment"
+    assert own.folder == Path(sys.prefix)
+    assert os.access(own.starter, os.X_OK)
+    start = f"ExecStart={own.starter} run {sys.prefix}"
+    of_gateway = ServicePlan("gw", ("x",), "pi", Path("/home/pi/gw"), Path("/home/pi/s"), own)
+    assert starts(made_unit(of_gateway)) == [f"{start} run --config /home/pi/gw/hedgerow.toml"]
+    of_cloud = CloudService(
+        *("ingest", ("x",), ("ingest", "--follow"), "pi", Path("/home/pi/c"), Path("/home/pi/s")),
+        environment=own,
+    )
+    assert starts(cloud_unit(of_cloud)) == [f"{start} ingest --follow"]
+
+
+def test_a_card_brings_what_its_unit_starts_and_its_first_boot_installs_it_before(
+    tmp_path: Path,
+) -> None:
     first_boot = Path(first_run.__file__).with_name("data") / "first-boot.sh"
-    of_a_card = unit.partition("{% if _gateway_is_on_card | default(false) %}")[2]
-    starts = of_a_card.partition("{% else %}")[0]
-    assert "\nExecStart={{ _gateway_install_dir }}/venv/bin/hedgerow run " in starts
-    assert "interpreter" not in starts.replace("finds interpreters", "")
-    assert "\n    _gateway_is_on_card: true\n" in card
-    assert 'mv -T "$opt/venv.new" "$opt/venv"' in first_boot.read_text()
+    text = first_boot.read_text().partition("install_starter() {")[2].partition("\n}\n")[0]
+    kit, opt = tmp_path / "kit", tmp_path / "opt"
+    kit.mkdir()
+    for name in STARTER_FILES:
+        shutil.copy(PROVISIONING / name, kit / name)
+        (kit / name).chmod(0o644)  # a boot partition has no modes
+    installed = Installed(opt)
+    shutil.rmtree(opt / "interpreter")
+    script = (
+        f'set -eu; kit={kit} opt={opt} folder={installed.release}; say() {{ echo "$*"; }}\n{text}'
+    )
+    for _ in range(2):  # a power cut has it done again
+        subprocess.run(["sh", "-c", script], check=True)
+    assert installed.step("run", "run").stdout == "started with run\n"
+    order = first_boot.read_text().partition("\ninstall_release() {")[2].partition("\n}\n")[0]
+    assert order.splitlines()[-1].strip() == "install_starter"

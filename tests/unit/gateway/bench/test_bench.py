@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.bench import coap_load, disk, measured_gateway, mqtt_load, run
+from gateway.bench import coap_load, disk, measured_gateway, mqtt_load
 from gateway.bench.errors import BenchError
 from gateway.bench.figures import (
     CLIENTS_MAX,
@@ -99,16 +99,6 @@ def test_a_disk_that_takes_nothing_is_an_error_and_nothing_is_left(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(OSError, match="No such file"):
         disk.sync_times(tmp_path / "gone")
-
-
-def test_what_the_system_does_not_say_of_its_memory_is_told(tmp_path: Path) -> None:
-    said = tmp_path / "meminfo"
-    said.write_text("MemTotal: 512 kB\nMemAvailable:   256 kB\n")
-    assert run.available_memory(said) == 256 << 10
-    for wrong in ("MemTotal: 512 kB\n", "MemAvailable: much\n", "MemAvailable:\n"):
-        said.write_text(wrong)
-        with pytest.raises(BenchError, match="meminfo"):
-            run.available_memory(said)
 
 
 @contextlib.asynccontextmanager

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.demo import tally as lines
 from gateway.demo.network import ToldLink, ToldNode, network
-from gateway.demo.percentiles import percentile
 from gateway.demo.tally import Tally, tally
 
 LIGHT = "-/-/a/device/light"
@@ -91,11 +88,3 @@ def test_who_does_not_answer_has_no_links_though_its_neighbour_still_tells_of_on
     told = network({"b": status("b", a=True)}, ["a", "b"])
     assert told.nodes[0] == ToldNode("a", "silent", "no answer")
     assert told.links == ()
-
-
-@pytest.mark.parametrize(
-    ("percent", "value"), [(1, 1.0), (50, 2.0), (75, 3.0), (99, 4.0), (100, 4.0)]
-)
-def test_a_percentile_is_one_of_the_values(percent: float, value: float) -> None:
-    assert percentile([4.0, 1.0, 3.0, 2.0], percent) == value
-    assert percentile([7.0], percent) == 7.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import resource
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from coap_engine.option_numbers import BLOCK1, URI_PATH
 from coap_engine.request_bodies import RequestBodies, WholeBody
 from coap_engine.response_bodies import ResponseBodies
 from coap_engine.shares import Shares
+from gateway import machine_memory
 from gateway.broker.limits import Limits
 from gateway.coap.asked_at_once import ANSWER_BYTES, ASKED_AT_ONCE, held_bytes_least
 from gateway.coap.limits import CoapLimits
@@ -29,8 +31,8 @@ from gateway.configuration.config import (
     MemorySection,
     TreeSection,
 )
-from gateway.process import machine_memory, store_limits
-from gateway.process.machine_memory import MemoryBound, bound
+from gateway.machine_memory import MemoryBound, bound
+from gateway.process import store_limits
 from gateway.process.memory_budget import BASE_BYTES, LEAST, StoreLimits, fitting
 from resource_directory.registry import RegistryLimits
 
@@ -105,6 +107,58 @@ def test_limits_of_the_process_count(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert bound(tmp_path) == MemoryBound(3_000 * MIB, "RLIMIT_DATA")
     finally:
         resource.setrlimit(kind, (before, most))
+
+
+# -- what is left of it ----------------------------------------------------------------------------
+
+
+def group(root: Path, folder: str, **said: str) -> None:
+    for name, text in said.items():
+        file(root, f"sys/fs/cgroup/{folder}memory.{name}", text)
+
+
+def test_as_much_is_left_as_the_machine_has_without_other_bounds(tmp_path: Path) -> None:
+    assert machine_memory.left(tmp_path) is None
+    for wrong in ("MemTotal: 512 kB\n", "MemAvailable: much\n", "MemAvailable:\n"):
+        file(tmp_path, "proc/meminfo", wrong)
+        assert machine_memory.left(tmp_path) is None
+    file(tmp_path, "proc/meminfo", "MemTotal: 512 kB\nMemAvailable:   256 kB\n")
+    assert machine_memory.left(tmp_path) == 256 << 10
+
+
+def test_a_group_leaves_its_limit_without_what_its_processes_have(tmp_path: Path) -> None:
+    file(tmp_path, "proc/meminfo", "MemAvailable: 4000000 kB\n")
+    file(tmp_path, "proc/self/cgroup", "0::/user.slice/session.scope\n")
+    group(tmp_path, "user.slice/session.scope/", max="max\n", current=f"{90 * MIB}\n")
+    assert machine_memory.left(tmp_path) == 4_000_000 << 10
+    said = {"current": f"{400 * MIB}\n", "stat": f"anon 1\ninactive_file {100 * MIB}\n"}
+    group(tmp_path, "user.slice/", max=f"{500 * MIB}\n", **said)
+    assert machine_memory.left(tmp_path) == 200 * MIB
+    group(tmp_path, "user.slice/", high=f"{450 * MIB}\n")
+    assert machine_memory.left(tmp_path) == 150 * MIB
+    group(tmp_path, "user.slice/", high=f"{250 * MIB}\n")
+    assert machine_memory.left(tmp_path) == 0
+
+
+def test_a_group_of_version_1_leaves_so_much_too(tmp_path: Path) -> None:
+    file(tmp_path, "proc/meminfo", "MemAvailable: 4000000 kB\n")
+    file(tmp_path, "proc/self/cgroup", "9:memory:/docker/abc\n")
+    said = {"usage_in_bytes": f"{90 * MIB}\n", "stat": f"total_inactive_file {30 * MIB}\n"}
+    group(tmp_path, "memory/docker/abc/", limit_in_bytes=f"{100 * MIB}\n", **said)
+    assert machine_memory.left(tmp_path) == 40 * MIB
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=60))
+def test_whatever_a_group_says_what_is_left_is_a_number(
+    limit: bytes, used: bytes, stat: bytes
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        file(root, "proc/meminfo", "MemAvailable: 4000000 kB\n")
+        file(root, "proc/self/cgroup", "0::/a\n")
+        for name, said in (("max", limit), ("current", used), ("stat", stat)):
+            file(root, f"sys/fs/cgroup/a/memory.{name}", "").write_bytes(said)
+        assert 0 <= (machine_memory.left(root) or 0) <= 4_000_000 << 10
 
 
 # -- what is made of it ----------------------------------------------------------------------------

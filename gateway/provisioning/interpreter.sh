@@ -2,6 +2,7 @@
 # A release's interpreter is Debian's, and an upgrade of Debian to the next one brings another: Debian 12 has Python 3.11, 13 has 3.13.
 # What was installed for the one does not run with the other. So a copy of the interpreter and its library stays beside the releases, for
 # the time until a play brings a release for the new one.
+# DIR is a folder of releases, whose link venv leads to the one that runs; for "run" it may be a virtual environment by itself, too.
 #   interpreter.sh keep DIR RELEASE     copy the interpreter of a release to DIR/interpreters; says "kept" if there was something to do
 #   interpreter.sh carry DIR            before each start, as root: have the release of DIR/venv run with what there is for it
 #   interpreter.sh run DIR ARGUMENT...  start its command; exit code 2, and one line, if there is no interpreter for it
@@ -10,21 +11,23 @@ umask 022
 whole=$(dirname "$(readlink -f "$0")")/whole_release.sh
 step=$1 folder=$2
 shift 2
+venv=$folder/venv
+[ ! -e "$folder/pyvenv.cfg" ] || venv=$folder
 
-wanted_by() { # of a release: such as python3.11
+wanted_by() { # of a release: such as python3.11; empty if it has no library
     for library in "$1"/lib/python3.*; do
         basename "$library"
         return
     done
 }
 
-fits() { # whether the release has the interpreter that it was made for
-    found=$(readlink -f "$1/bin/python") && [ -x "$found" ] || return 1
+fits() { # whether the release has an interpreter that it has a library for
+    found=$(readlink -f "$1/bin/python3") && [ -x "$found" ] || return 1
     case ${found##*/} in
-    "$2") ;;
-    python3.*) return 1 ;;
-    *) [ "$("$found" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')" = "$2" ] ;;
+    python3.*) version=${found##*/} ;;
+    *) version=$("$found" -c 'import sys; print("python%d.%d" % sys.version_info[:2])') || return 1 ;;
     esac
+    [ -d "$1/lib/$version" ]
 }
 
 works() { [ -x "$1" ] && "$1" -I -c 'import asyncio, ctypes, sqlite3, ssl' 2>/dev/null; }
@@ -61,7 +64,7 @@ keep() {
 
 carry() {
     release=$(readlink -f "$folder/venv") && wanted=$(wanted_by "$release") || return 0
-    if fits "$release" "$wanted"; then
+    if fits "$release"; then
         return
     fi
     for candidate in "/usr/bin/$wanted" "$folder/interpreters/${wanted#python}/bin/$wanted"; do
@@ -88,12 +91,15 @@ case $step in
 keep) keep "$1" ;;
 carry) carry ;;
 run)
-    release=$(readlink -f "$folder/venv") || { echo "$folder/venv leads to no release: run site.yml" >&2; exit 2; }
-    wanted=$(wanted_by "$release")
-    if ! fits "$release" "$wanted"; then
-        echo "the interpreter of release ${release##*/} is gone: it is for $wanted, and Debian's is $(debians) now. Run site.yml, which installs one for it" >&2
+    release=$(readlink -f "$venv") || { echo "$venv leads to no release: run site.yml" >&2; exit 2; }
+    if ! fits "$release"; then
+        case $venv in
+        "$folder") what="environment $venv" remedy="Make it anew, and install Hedgerow there" ;;
+        *) what="release ${release##*/}" remedy="Run site.yml, which installs one for it" ;;
+        esac
+        echo "the interpreter of $what is gone: it is for $(wanted_by "$release"), and Debian's is $(debians) now. $remedy" >&2
         exit 2
     fi
-    exec "$folder/venv/bin/hedgerow" "$@"
+    exec "$venv/bin/hedgerow" "$@"
     ;;
 esac
