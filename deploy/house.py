@@ -59,7 +59,7 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LONG_FUNCTIONS, BROKER): 2,
     (LONG_FUNCTIONS, REST): 2,
     (LONG_FUNCTIONS, "tree_handler"): 1,
-    (LATE_ATTRIBUTES, BROKER): 20,
+    (LATE_ATTRIBUTES, BROKER): 1,
     (LATE_ATTRIBUTES, REST): 38,
     (LATE_ATTRIBUTES, "tree_handler"): 1,
 }
