@@ -95,7 +95,7 @@ class DataPlane:
         self.tasks = Tasks(self._failures)
         self._turns = Turns(self._end_turn)
         out, kept, come = owners.make(
-            owners.Ground(
+            owners.BrokerGround(
                 hooks=hooks,
                 limits=self.limits,
                 durability=self._durability,

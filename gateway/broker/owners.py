@@ -50,7 +50,7 @@ from light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class BrokerGround:
     """What all owners of one broker stand on.
 
     Attributes:
@@ -157,7 +157,7 @@ class Inbound:
     upkeep: Upkeep
 
 
-def outbound(ground: Ground) -> Outbound:
+def outbound(ground: BrokerGround) -> Outbound:
     """Make those who bring messages to subscribers."""
     hooks, limits, durability = ground.hooks, ground.limits, ground.durability
     refusals, now = ground.refusals, ground.now
@@ -188,7 +188,7 @@ def outbound(ground: Ground) -> Outbound:
     )
 
 
-def keeping(ground: Ground, out: Outbound) -> Keeping:
+def keeping(ground: BrokerGround, out: Outbound) -> Keeping:
     """Make those who keep sessions, and what waits for the log."""
     hooks, limits, durability, now = ground.hooks, ground.limits, ground.durability, ground.now
     events = (EachListener(hooks.events, ground.failures),)
@@ -222,7 +222,7 @@ def keeping(ground: Ground, out: Outbound) -> Keeping:
     )
 
 
-def inbound(ground: Ground, out: Outbound, kept: Keeping) -> Inbound:
+def inbound(ground: BrokerGround, out: Outbound, kept: Keeping) -> Inbound:
     """Make those who deal with clients."""
     hooks, limits, refusals, now = ground.hooks, ground.limits, ground.refusals, ground.now
     connections = Connections(limits, refusals, now)
@@ -281,7 +281,7 @@ def inbound(ground: Ground, out: Outbound, kept: Keeping) -> Inbound:
     )
 
 
-def make(ground: Ground) -> tuple[Outbound, Keeping, Inbound]:
+def make(ground: BrokerGround) -> tuple[Outbound, Keeping, Inbound]:
     """Make all owners of a broker that stands on this ground."""
     out = outbound(ground)
     kept = keeping(ground, out)
