@@ -55,30 +55,30 @@ async def filled(folder: Path) -> World:
     gateway.coap = f'oscore_file = "{oscore}"'
     world = World(folder, gateway)
     async with world.started():
-        world.epochs.append(gateway.process._life.epoch)
+        world.epochs.append(gateway.process.parts.life.epoch)
     # With another key, so that there is one to be stated.
     gateway._issued = authority.issue("gw", is_gateway=True)
     async with world.started():
         process = gateway.process
-        world.epochs.append(process._life.epoch)
+        world.epochs.append(process.parts.life.epoch)
         reader, writer = await asyncio.open_connection("127.0.0.1", process.mqtt_port)
         peer = Peer(reader, writer, Version.V5)
         away = {"clean_start": True, "properties": {PropertyId.SESSION_EXPIRY_INTERVAL: 3_600}}
         assert await peer.connect("away", **away) == 0
         await peer.subscribe("wanted/#")
         peer.close()
-        process._accept(Entry("kept", b"1", qos=1, retain=True))
-        await until(lambda: list(process._broker.core.retention.match("kept")))
-        await process._readings.add({"type": "switch", "name": "added"})
+        process.parts.broker.accept(Entry("kept", b"1", qos=1, retain=True))
+        await until(lambda: list(process.parts.broker.core.retention.match("kept")))
+        await process.parts.readings.add({"type": "switch", "name": "added"})
         for name in (b"\0one", b"\0two", b"\0three"):
-            await process._site._execution(_named_write(name))
-        directory = process._site.directory
+            await process.parts.site._execution(_named_write(name))
+        directory = process.parts.site.directory
         directory.registry.register("node", [], directory.now(), base="coap://10.0.0.9")
-        own = process._members.known.get("gw")
+        own = process.parts.members.known.get("gw")
         assert own is not None
-        process._members.known.update(dataclasses.replace(own, id="other"))
-        process._members._save()
-        process._groups._save()
+        process.parts.members.known.update(dataclasses.replace(own, id="other"))
+        process.parts.members._save()
+        process.parts.groups._save()
     return world
 
 
@@ -91,19 +91,23 @@ def _named_write(name: bytes) -> ResourceRequest:
 def known(gateway: FleetGateway) -> set[str]:
     """What a started gateway knows of what it knew."""
     process = gateway.process
-    broker, proof, directory = process._broker.core, process._proof, process._site.directory
+    broker, proof, directory = (
+        process.parts.broker.core,
+        process.parts.proof,
+        process.parts.site.directory,
+    )
     assert proof.keys is not None
     statement = proof.keys.statement
     found = {
         "retained": bool(list(broker.retention.match("kept"))),
         "session": [one.client.client_id for one in broker.sessions.values()] == ["away"],
-        "sensor": "added" in {one.sensor.name for one in process._readings._stock.plan.added},
+        "sensor": "added" in {one.sensor.name for one in process.parts.readings._stock.plan.added},
         "endpoint": "node" in {one.endpoint for one in directory.registry.registrations()},
-        "member": process._members.known.get("other") is not None,
+        "member": process.parts.members.known.get("other") is not None,
         "former key": statement is not None and len(statement.keys) == 1,
         "list": bool(proof.revocations.lists),
-        "device": len(process._oscore.contexts) == 1,
-        "name": len(process._site._execution._named._noted.earlier) == 3,
+        "device": len(process.parts.oscore.contexts) == 1,
+        "name": len(process.parts.site._execution._named._noted.earlier) == 3,
     }
     return {name for name, is_known in found.items() if is_known}
 

@@ -53,7 +53,7 @@ class FleetGateway:
     @property
     def links(self) -> set[str]:
         """Whom it is linked to."""
-        return {link.peer_id for link in self.process._node.links.values()}
+        return {link.peer_id for link in self.process.parts.node.links.values()}
 
     @property
     def port(self) -> int:
@@ -62,7 +62,7 @@ class FleetGateway:
 
     def refusals(self, kind: str) -> int:
         """How often it has refused something of this kind."""
-        return self.process._broker.core.refusals.counts[kind]
+        return self.process.parts.broker.core.refusals.counts[kind]
 
     def write(self, **tree: object) -> None:
         """Write its configuration with these fields of [tree]."""

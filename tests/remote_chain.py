@@ -38,7 +38,10 @@ def started(folder: Path, mode: str) -> tuple[subprocess.Popen[str], list[int]]:
 
 def knows_all(gateway: FleetGateway) -> bool:
     process = gateway.process
-    return len(process._members.known) == COUNT and len(process._node.locator.reached) == COUNT - 1
+    return (
+        len(process.parts.members.known) == COUNT
+        and len(process.parts.node.locator.reached) == COUNT - 1
+    )
 
 
 async def main(folder: Path, mode: str) -> None:
@@ -52,7 +55,7 @@ async def main(folder: Path, mode: str) -> None:
             await one.start(neighbours=before, mode=mode)
             before = [f"127.0.0.1:{one.port}"]
         await until(lambda: all(map(knows_all, gateways)))
-        print(json.dumps([one.process._coap.coap_port for one in gateways]), flush=True)  # noqa: T201
+        print(json.dumps([one.process.parts.coap.coap_port for one in gateways]), flush=True)  # noqa: T201
         await asyncio.to_thread(sys.stdin.read)
     finally:
         await fleet.stop()

@@ -55,7 +55,7 @@ class Known:
 
 def look_at_no_signatures(process: GatewayProcess) -> None:
     """Have a gateway take and pass on whatever comes."""
-    process._node.replication._arrivals.seals = None
+    process.parts.node.replication._arrivals.seals = None
 
 
 class Thief:
@@ -102,7 +102,7 @@ class Thief:
             (LIVE, last),
             (b"$hedgerow/behind", Behind(False, {name: NEVER}).encode()),
         ]
-        if self._process._routed is not None:
+        if self._process.parts.routed is not None:
             words.append((ROUTED, Ack((name, NEVER), name, 1).encode()))
         way = number % (len(words) + 1)
         for link in self._links():
@@ -113,14 +113,17 @@ class Thief:
 
     def count_far(self, number: int) -> None:
         """Send each neighbour a batch of its own with numbers that nobody could count to."""
-        name, epoch = self._process._node.replication.origin, self._process._node.replication.epoch
+        name, epoch = (
+            self._process.parts.node.replication.origin,
+            self._process.parts.node.replication.epoch,
+        )
         rows = [Entry("t", b"far", 1).row()]
         first = FAR[number % len(FAR)]
         frame, _ = batch.make(
             name, epoch, first, rows, flags=Flags.LOGGED, origin_time_us=1, seal=self._seal
         )
         self._send(frame)
-        for link in self._links() if self._process._routed is not None else ():
+        for link in self._links() if self._process.parts.routed is not None else ():
             for word in self._words((name, epoch), link.peer_id, first):
                 link.send_batch(ROUTED, word.encode())
 
@@ -134,7 +137,7 @@ class Thief:
         for link in self._links():
             for summary in (Summary(has), gone, over):
                 link.send_batch(SUMMARY, summary.encode())
-            if self._process._routed is not None:
+            if self._process.parts.routed is not None:
                 for word in self._words(streams[0], link.peer_id, far):
                     link.send_batch(ROUTED, word.encode())
 
@@ -150,7 +153,7 @@ class Thief:
             yield Ack(stream, other, far)
 
     def _links(self) -> list[Link]:
-        return list(self._process._node.links.values())
+        return list(self._process.parts.node.links.values())
 
     def _frames(self, origin: str, epoch: int, first: int, flags: int) -> Iterator[bytes]:
         rows = [Entry("t", b"forged", 1).row()] * 3
@@ -177,7 +180,7 @@ class Thief:
         for link in self._links():
             carry = Carry(((link.peer_id, 0),), frame).encode()
             for topic, payload in ((LIVE, frame), (REPAIR, frame), (ROUTED, carry)):
-                is_routed = self._process._routed is not None
+                is_routed = self._process.parts.routed is not None
                 if topic != ROUTED or (is_routed and not frame[FLAGS_AT] & Flags.CONTROL):
                     link.send_batch(topic, payload)
 

@@ -22,6 +22,7 @@ from gateway.broker.listeners.listener import Listener, Listeners
 from gateway.broker.listeners.websocket_rules import WebSocketRules
 from gateway.broker.outbound.message import Message
 from gateway.broker.statistics.sys_topics import SysTopics
+from gateway.event_log.counted_lines import CountedLines
 from gateway.lasting_clock import LastingClock
 from gateway.mqtt import PacketError
 from gateway.policy.origins import OriginRules
@@ -161,6 +162,7 @@ async def open_broker(
     groups: SharedGroups = _EACH,
     memory: Memory | None = None,
     recovered: Callable[[DataPlane], None] = lambda core: None,
+    refusals: CountedLines | None = None,
     now: Callable[[], float] | None = None,
 ) -> GatewayBroker:
     """Recover what outlived the last process, and listen.
@@ -177,6 +179,7 @@ async def open_broker(
         groups: decides which gateway's members of a shared subscription get a message.
         memory: None for a broker that forgets all at its end.
         recovered: called with the data plane that has recovered, before anything is listened on.
+        refusals: counts what is refused or dropped; a new count if not given.
         now: what all that ends with time is measured by; a `steady_clock` if it is not given.
 
     Raises:
@@ -187,7 +190,7 @@ async def open_broker(
     """
     running: asyncio.Future[DataPlane] = asyncio.get_running_loop().create_future()
     plugins = load(settings.plugins, running)
-    refusals = counted_refusals(asyncio.get_running_loop().time)
+    refusals = refusals or counted_refusals(asyncio.get_running_loop().time)
     limits = settings.limits
     guard = Guard(access, plugins, anonymous=settings.anonymous, limits=limits, refusals=refusals)
     told = [each for each in (plugins.events, events, private) if each is not None]

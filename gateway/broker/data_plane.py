@@ -1,14 +1,15 @@
-"""The data plane of one broker: makes its owners, and ends the turns of the event loop for them.
+"""The data plane of one broker: has its owners made, and ends the turns of the event loop for them.
 
-What each owner needs it is given in its constructor; here is the one place that knows them all.
+Who there is, and who needs whom, stands in `owners`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
+from gateway.broker import owners
 from gateway.broker.durability.checkpoints import Checkpoints
 from gateway.broker.durability.durability import Durability
 from gateway.broker.durability.durable import Durable
@@ -20,46 +21,19 @@ from gateway.broker.durability.sessions_again import Restorable
 from gateway.broker.durability.snapshot import Snapshots
 from gateway.broker.durability.sparing import Sparing
 from gateway.broker.durability.store import Store
-from gateway.broker.each_listener import EachListener
 from gateway.broker.hooks import Hooks
-from gateway.broker.inbound.acceptance import Acceptance
-from gateway.broker.inbound.admission import Admission
-from gateway.broker.inbound.arriving import HAD_BEFORE, Arriving
-from gateway.broker.inbound.connection import Service
-from gateway.broker.inbound.connections import Connections
-from gateway.broker.inbound.departures import Departures
-from gateway.broker.inbound.greeting import Greeting
-from gateway.broker.inbound.publishing import Publishing
-from gateway.broker.inbound.reception import Reception
-from gateway.broker.inbound.requests import Requests
+from gateway.broker.inbound.arriving import HAD_BEFORE
 from gateway.broker.left_wills import LeftWills
-from gateway.broker.limits import DROPS, Budget, Limits, counted_refusals
-from gateway.broker.outbound.channel import Channel, Output
-from gateway.broker.outbound.delivery import Delivery
+from gateway.broker.limits import DROPS, Limits, counted_refusals
+from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import Message
-from gateway.broker.outbound.outlet import Outlet
-from gateway.broker.outbound.routes import KnownRoutes, Routes, SubscriberTree
-from gateway.broker.retained.bridged import RetainedByBridges
-from gateway.broker.retained.neighbours import SharedRetention
-from gateway.broker.retained.owing import Owing
-from gateway.broker.retained.retention import Retention
-from gateway.broker.retained.sending import RetainedSending
-from gateway.broker.sessions.inheritance import Inheritance
-from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
-from gateway.broker.sessions.subscriptions import Subscriptions
-from gateway.broker.sessions.wills import Wills
 from gateway.broker.statistics.traffic import Traffic
-from gateway.broker.topics.routes import RouteCache
-from gateway.broker.topics.subscriptions import SubscriptionTree
-from gateway.broker.upkeep import SWEEP_S, TURN_S, Upkeep
+from gateway.broker.upkeep import SWEEP_S, TURN_S
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
 from gateway.mqtt import ReasonCode
 from gateway.repeating import Repeating
-from gateway.shares.log_room import LogRoom
-from gateway.shares.user_rates import UserRates
-from gateway.shares.user_turns import UserTurns
 from gateway.tasks import Tasks
 from gateway.turns import Turns
 
@@ -97,6 +71,7 @@ class DataPlane:
         upkeep: looks after connections and sessions.
         service: serves connections.
         tasks: what runs beside.
+        may_deliver: tells whether a session's client may receive a topic.
         checkpoints: what is saved now and then; None before `recover`, and for one that forgets.
 
     """
@@ -109,185 +84,59 @@ class DataPlane:
         refusals: CountedLines | None = None,
         now: Callable[[], float] | None = None,
     ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._hooks = hooks
-        self.origins = hooks.origins
-        self._durability = durability or Durability()
-        self.checkpoints: Checkpoints | None = None
+        loop = asyncio.get_running_loop()
         self.limits = limits or Limits()
-        self.now = now or self._loop.time
+        self.now = now or loop.time
         self.refusals = refusals or counted_refusals(self.now)
+        self.traffic = Traffic()
+        self._hooks = hooks
+        self._durability = durability or Durability()
         self._failures = Failures(self.refusals)
         self.tasks = Tasks(self._failures)
-        self.traffic = Traffic()
-        self.budget = Budget(self.limits)
         self._turns = Turns(self._end_turn)
-        self._user_turns = UserTurns()
-        self.log_room = LogRoom(self.limits.uncommitted_bytes, self._user_turns)
-        self._output = Output(self._turns, self.limits, self.refusals, self.traffic, self.now)
-        self._make_outbound()
-        self._make_sessions()
-        self.service = self._make_inbound()
-        self.upkeep = Upkeep(
-            self.connections,
-            self.departures,
-            self.sessions,
-            self.wills,
-            self.budget,
-            self.refusals,
-            self.now,
+        out, kept, come = owners.make(
+            owners.BrokerGround(
+                hooks=hooks,
+                limits=self.limits,
+                durability=self._durability,
+                refusals=self.refusals,
+                failures=self._failures,
+                tasks=self.tasks,
+                turns=self._turns,
+                traffic=self.traffic,
+                now=self.now,
+            )
         )
-        again = lambda: SWEEP_S if self.sweep() else TURN_S  # noqa: E731
-        self._sweeping = Repeating(self._loop, "sweep", again, SWEEP_S, self._failures)
+        self.origins = hooks.origins
+        self.may_deliver = out.rights.may_deliver
+        self.known_routes = out.known_routes
+        self.routes = out.routes
+        self.delivery = out.delivery
+        self.retention = out.retention
+        self.shared_retention = out.shared_retention
+        self.arriving = out.arriving
+        self._output = out.output
+        self._owing = out.owing
+        self.budget = kept.budget
+        self.log_room = kept.log_room
+        self.acceptance = kept.acceptance
+        self.subscriptions = kept.subscriptions
+        self.wills = kept.wills
+        self.sessions = kept.sessions
+        self._inheritance = kept.inheritance
+        self.connections = come.connections
+        self.departures = come.departures
+        self.publishing = come.publishing
+        self.service = come.service
+        self.upkeep = come.upkeep
+        self._admission = come.admission
+        self.checkpoints: Checkpoints | None = None
         self._unsafe: list[Channel] = []
         """Channels whose output must wait, for what it stands on could not be looked at."""
-
-    # -- the owners ------------------------------------------------------------------------------
-
-    def _make_outbound(self) -> None:
-        limits, durability, refusals = self.limits, self._durability, self.refusals
-        self._tree: SubscriberTree = SubscriptionTree(limits.topic_levels)
-        self.known_routes: KnownRoutes = RouteCache()
-        self.routes = Routes(
-            self._tree, self.known_routes, limits, self.may_deliver, self._hooks.groups
-        )
-        self.delivery = Delivery(self._hooks.groups)
-        self._owing = Owing()
-        self._bridged = RetainedByBridges(limits.retained_messages)
-        self.retention = Retention(limits, durability, refusals, self.now, self.origins)
-        self.shared_retention = SharedRetention(
-            self.retention,
-            self.routes,
-            self.delivery,
-            self._owing,
-            durability,
-            refusals,
-            self._turns,
-        )
-        self._outlet = Outlet(
-            self.routes,
-            self.delivery,
-            self.retention,
-            self._bridged,
-            self._owing,
-            self._failures,
-        )
-        self.arriving = Arriving(
-            self.routes,
-            self.delivery,
-            self._outlet,
-            self.retention,
-            durability,
-            refusals,
-            self.now,
-        )
-
-    def _make_sessions(self) -> None:
-        durability = self._durability
-        events = (EachListener(self._hooks.events, self._failures),)
-        self.acceptance = Acceptance(
-            self._hooks.tree,
-            self._outlet,
-            self.retention,
-            durability,
-            self._turns,
-            self.log_room,
-            self.now,
-        )
-        may_deliver = None if self._hooks.permissions is None else self.may_deliver
-        self._inheritance = Inheritance(
-            self._tree,
-            self._hooks.groups,
-            may_deliver,
-            durability,
-            self.budget,
-            self.now,
-        )
-        self.subscriptions = Subscriptions(
-            self._tree,
-            self.known_routes,
-            self.delivery,
-            self._inheritance,
-            events,
-            self._hooks.interest,
-            self._hooks.groups,
-        )
-        self.wills = Wills(self.acceptance, durability, self.refusals, self.now)
-        self.sessions = Sessions(
-            self.budget,
-            self.subscriptions,
-            self.wills,
-            self._owing,
-            durability,
-            events,
-            self.now,
-        )
-
-    def _make_inbound(self) -> Service:
-        hooks, limits, refusals = self._hooks, self.limits, self.refusals
-        self.connections = Connections(limits, refusals, self.now)
-        self.departures = Departures(self.sessions, self.acceptance, self._durability)
-        sending = RetainedSending(
-            self.retention,
-            self.delivery,
-            self._bridged,
-            self._owing,
-            self.may_deliver,
-            limits,
-            self.now,
-        )
-        self._admission = Admission(
-            self.sessions, self.wills, self.departures, sending, hooks, limits, refusals
-        )
-        self.publishing = Publishing(
-            self.routes,
-            self.delivery,
-            self.acceptance,
-            hooks.permissions,
-            self.budget,
-            refusals,
-            self.now,
-        )
-        requests = Requests(
-            self.subscriptions, sending, hooks.permissions, limits, refusals, hooks.private
-        )
-        reception = Reception(self.publishing, requests, self.departures, limits, self.traffic)
-        greeting = Greeting(
-            self._admission,
-            hooks.links,
-            self.connections,
-            self.tasks,
-            self.traffic,
-            limits.packet_bytes,
-        )
-        return Service(
-            greeting,
-            reception,
-            self.departures,
-            self.sessions,
-            self.connections,
-            self._output,
-            self._turns,
-            limits,
-            UserRates(limits.received_bytes_per_s_per_user),
-            self._user_turns,
-        )
+        again = lambda: SWEEP_S if self.sweep() else TURN_S  # noqa: E731
+        self._sweeping = Repeating(loop, "sweep", again, SWEEP_S, self._failures)
 
     # -- who may have what -----------------------------------------------------------------------
-
-    def may_deliver(self, session: Session, topic: str) -> bool:
-        """Whether a session's client may receive a topic; not while a decision takes time."""
-        if self._hooks.permissions is None:
-            return True
-        verdict = self._hooks.permissions.may_deliver(session.client, topic)
-        if isinstance(verdict, bool):
-            return verdict
-        self.tasks.start(self._decided_late(verdict, topic))
-        return False
-
-    async def _decided_late(self, verdict: Awaitable[bool], topic: str) -> None:
-        if await verdict:
-            self.known_routes.touched(topic)
 
     def forget_decisions(self) -> None:
         """Rules have changed: decide anew about every topic and client."""

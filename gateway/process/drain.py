@@ -58,7 +58,6 @@ class Drain:
     Args:
         node: the gateway's node.
         core: its broker.
-        begin: stops the sensors and tells the fleet.
         over: called `LINGER_S` after nothing is here alone.
         owed: what gateways are owed where messages are routed; see `Accounts.owed`.
         watched: looks again after a look that failed.
@@ -69,7 +68,6 @@ class Drain:
         self,
         node: TreeNode,
         core: DataPlane,
-        begin: Callable[[], None],
         over: Callable[[], None],
         owed: Callable[[], dict[str, int]],
         watched: WatchedTasks,
@@ -78,18 +76,23 @@ class Drain:
         self._owed = owed
         self._node = node
         self._core = core
-        self._begin = begin
+        self._first: list[Callable[[], None]] = []
         self._over = over
         self._since_s = 0.0
         self._is_over = False
         self._task: asyncio.Task[None] | None = None
+
+    def begins_with(self, call: Callable[[], None]) -> None:
+        """Have this done when a drain begins, after what was named before: one part leaves."""
+        self._first.append(call)
 
     def start(self) -> None:
         """Begin, or go on."""
         if self._task is None:
             self._since_s = time.time()
             self._core.close_to_clients()
-            self._begin()
+            for call in self._first:
+                call()
             self._task = self._watched.start("drain", self._run)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ class GatewayStatus:
     """The parts of a running gateway that have something to tell.
 
     Attributes:
-        own: what the configuration says of it.
+        own: gives what the configuration says of it; its place may move.
         epoch: its boot epoch.
         capability: what it is elected by.
         members: all gateways that it knows.
@@ -52,7 +53,7 @@ class GatewayStatus:
 
     """
 
-    own: GatewaySection
+    own: Callable[[], GatewaySection]
     epoch: int
     capability: float
     members: Membership
@@ -71,11 +72,11 @@ class GatewayStatus:
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it as it is now, ready for JSON."""
-        drained = self.drain.state
+        own, drained = self.own(), self.drain.state
         return {
-            "id": self.own.id,
-            "domain": self.own.domain,
-            "group": self.own.group,
+            "id": own.id,
+            "domain": own.domain,
+            "group": own.group,
             "boot_epoch": self.epoch,
             "capability": self.capability,
             "pid": os.getpid(),
@@ -114,14 +115,14 @@ class GatewayStatus:
     def _free_bytes(self) -> int | None:
         """What the disk of its log still takes; None if it does not say."""
         try:
-            disk = os.statvfs(self.own.state_dir)
+            disk = os.statvfs(self.own().state_dir)
         except OSError:
             return None
         return disk.f_bavail * disk.f_frsize
 
     def _hierarchy(self) -> dict[str, Any]:
         """Where it stands among domains and groups (A1, A2)."""
-        own_id, hierarchy = self.own.id, self.members.hierarchy()
+        own_id, hierarchy = self.own().id, self.members.hierarchy()
         return {
             "root": hierarchy.root,
             "parent": hierarchy.parents[own_id],
@@ -129,3 +130,21 @@ class GatewayStatus:
             "children": hierarchy.children[own_id],
             "suspects": sorted(self.members.suspects),
         }
+
+
+class StatusPage:
+    """What ``/status`` says, which CoAP serves and is itself a part of.
+
+    It says nothing before the gateway has all its parts.
+    """
+
+    def __init__(self) -> None:
+        self._tells: Callable[[], dict[str, Any]] = dict
+
+    def tell(self, status: GatewayStatus) -> None:
+        """Tell of these parts from now on."""
+        self._tells = status.as_json
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what there is to tell now."""
+        return self._tells()

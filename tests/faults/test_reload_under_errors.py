@@ -57,8 +57,8 @@ class Guarded:
 
     def edition(self) -> set[int]:
         """By which editions its parts go."""
-        dialled = self.process._attachment.neighbours.status()["addresses"]
-        keys = self.process._access.files.keystore.identities()
+        dialled = self.process.parts.attachment.neighbours.status()["addresses"]
+        keys = self.process.parts.access.files.keystore.identities()
         return {
             *(int(one["address"].rpartition(":")[2]) for one in dialled),
             *(int(one.rpartition("-")[2]) for one in keys),
@@ -67,8 +67,8 @@ class Guarded:
     def keeps_out(self) -> bool:
         """Whether the revoked certificate is refused on each face, and after a start too."""
         serial = self.stolen.x509.serial_number
-        files = self.process._access.files
-        each = (files.broker.tls.revoked, self.process._proof.revocations.lists)
+        files = self.process.parts.access.files
+        each = (files.broker.tls.revoked, self.process.parts.proof.revocations.lists)
         kept = x509.load_pem_x509_crl((self.gateway.folder / "state" / "revoked.pem").read_bytes())
         return all(
             any(crl.get_revoked_certificate_by_serial_number(serial) for crl in lists)
@@ -85,10 +85,10 @@ async def guarded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     made = Guarded(folder / "fleet")
     await made.gateway.start(neighbours=["127.0.0.1:1"])
     crl = x509.load_pem_x509_crl(made.authority.revoke(made.stolen, number=7))
-    proof = made.process._proof
+    proof = made.process.parts.proof
     assert proof.revocations.take(crls.name_of(made.authority.x509), crl.public_bytes(Encoding.DER))
     proof.revocations.save()
-    made.process._access.revoked("a neighbour")
+    made.process.parts.access.revoked("a neighbour")
     await until(made.keeps_out)
     yield made
     await made.gateway.stop()
@@ -124,7 +124,10 @@ async def test_a_revocation_that_a_neighbour_hands_over_is_gone_by_when_the_disk
     guarded: Guarded, monkeypatch: pytest.MonkeyPatch, fault: Fault, draw: Draw
 ) -> None:
     calls = FailingCalls(guarded.gateway.folder.parent, monkeypatch)
-    name, revocations = crls.name_of(guarded.authority.x509), guarded.process._proof.revocations
+    name, revocations = (
+        crls.name_of(guarded.authority.x509),
+        guarded.process.parts.proof.revocations,
+    )
 
     async def hand_over(number: int, edition: int) -> None:
         guarded.stolen = guarded.authority.issue("stolen", is_gateway=True)
@@ -132,7 +135,7 @@ async def test_a_revocation_that_a_neighbour_hands_over_is_gone_by_when_the_disk
         if number:
             calls.fail(number, fault)
         assert revocations.take(name, crl.public_bytes(Encoding.DER))
-        guarded.process._access.revoked("a neighbour")
+        guarded.process.parts.access.revoked("a neighbour")
         for _ in range(5):
             await asyncio.sleep(0.001)
         calls.mend()
@@ -170,7 +173,7 @@ async def test_a_start_leaves_out_nothing_that_it_could_not_read_for_a_moment(
         where = (number, calls.failed)
         assert guarded.keeps_out(), where
         assert not [one for name in trusted for one in state.glob(f"{name}.damaged*")], where
-        assert len(guarded.process._proof.keys._history._used) == 1, where
+        assert len(guarded.process.parts.proof.keys._history._used) == 1, where
 
 
 def _with_all_sections(folder: Path) -> config.GatewaySettings:

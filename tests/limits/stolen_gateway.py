@@ -92,7 +92,7 @@ class StolenGateway(Attacker):
 
     def _known(self) -> list[Known]:
         """What its own gateway has been told of those that there are."""
-        node = self._gateway.process._node
+        node = self._gateway.process.parts.node
         lives = {name: node.locator.epoch_of(name) for name in self._victims}
         return [
             Known(name, life, node.replication.covered((name, life)).last + 1, self._victims[name])

@@ -234,7 +234,7 @@ async def test_what_is_wrong_stands_on_the_gateways_topic_and_in_home_assistant(
     assert await peer.connect("panel", username="alice", password=b"secret") == 0
     await place.guess()
     await until(lambda: place.process.status()["alerts"]["standing"] == 1)
-    retained = place.process._broker.core.retention.match
+    retained = place.process.parts.broker.core.retention.match
     topic = "campus/-/gw/alerts"
     await until(lambda: any(b'"ON"' in one.payload for _, one in retained(topic)))
     found = [

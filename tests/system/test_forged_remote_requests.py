@@ -42,8 +42,8 @@ async def gateways(fleet: Fleet) -> list[FleetGateway]:
         await one.start(neighbours=before)
         before = [f"127.0.0.1:{one.port}"]
     for one in found:
-        await until(lambda one=one: len(one.process._members.known) == len(found))
-        await until(lambda one=one: len(one.process._proof.keys.ring) == len(found))
+        await until(lambda one=one: len(one.process.parts.members.known) == len(found))
+        await until(lambda one=one: len(one.process.parts.proof.keys.ring) == len(found))
     for asker in (found[0], found[2]):
         await reaches(asker, found[1])
     return found
@@ -53,22 +53,22 @@ async def reaches(asker: FleetGateway, target: FleetGateway) -> None:
     """Wait until the tree carries what they say to each other: some of it is lost before."""
     request = ResourceRequest("GET", ("status",), (), None, None, b"", None, ())
     while True:
-        epoch = target.process._life.epoch
+        epoch = target.process.parts.life.epoch
         with contextlib.suppress(TimeoutError):
-            await asker.process._site._exchange.ask(target.name, epoch, request, 0.5)
+            await asker.process.parts.site._exchange.ask(target.name, epoch, request, 0.5)
             return
 
 
 def queries(gateway: FleetGateway) -> Any:
-    return gateway.process._site._exchange.queries.counters
+    return gateway.process.parts.site._exchange.queries.counters
 
 
 def linked(gateway: FleetGateway) -> set[str]:
-    return {neighbour["id"] for neighbour in gateway.process._node.status()["neighbours"]}
+    return {neighbour["id"] for neighbour in gateway.process.parts.node.status()["neighbours"]}
 
 
 def valve(gateway: FleetGateway) -> float:
-    [switch] = gateway.process._readings.sensors
+    [switch] = gateway.process.parts.readings.sensors
     return switch.read()
 
 
@@ -77,8 +77,8 @@ def put(value: bytes) -> ResourceRequest:
 
 
 async def ask(asker: FleetGateway, target: FleetGateway, value: bytes) -> int:
-    epoch = target.process._life.epoch
-    exchange = asker.process._site._exchange
+    epoch = target.process.parts.life.epoch
+    exchange = asker.process.parts.site._exchange
     return (await exchange.ask(target.name, epoch, put(value), 10.0)).code
 
 
@@ -86,13 +86,13 @@ async def test_what_a_gateway_did_not_ask_is_not_executed_whoever_says_so(
     gateways: list[FleetGateway],
 ) -> None:
     honest, target, thief = gateways
-    lives = honest.process._life.epoch, target.process._life.epoch
+    lives = honest.process.parts.life.epoch, target.process.parts.life.epoch
     executed = queries(target).executed
     query = Query("gw-a", f"{lives[0]}-900", 5_000, put(b"1"), "gw-b", lives[1], 0)
-    seals = thief.process._proof.remote_seals
+    seals = thief.process.parts.proof.remote_seals
     assert seals is not None
     for payload in (query.encode(), seals.seal("query 2", query.encode())):
-        thief.process._node.publish(Entry(TOPIC, payload), control=True)
+        thief.process.parts.node.publish(Entry(TOPIC, payload), control=True)
     await until(lambda: queries(target).unproven == 2)
     assert (valve(target), queries(target).executed) == (0.0, executed)
     assert await ask(honest, target, b"1") == 0x44
@@ -105,7 +105,7 @@ async def test_what_a_gateway_asked_is_executed_once_whoever_says_it_again(
     honest, target, thief = gateways
     executed = queries(target).executed
     overheard: list[bytes] = []
-    direct = thief.process._node.direct._core
+    direct = thief.process.parts.node.direct._core
     passes_on = direct.receive
 
     def overhear(link: int, data: bytes) -> Any:
@@ -120,7 +120,7 @@ async def test_what_a_gateway_asked_is_executed_once_whoever_says_it_again(
     await until(lambda: len(overheard) >= 2)  # more where an answer took its time
     before = queries(target).answered_again
     for payload in overheard:
-        thief.process._node.publish(Entry(TOPIC, payload), control=True)
+        thief.process.parts.node.publish(Entry(TOPIC, payload), control=True)
     await until(lambda: queries(target).answered_again >= before + 2)
     assert (valve(target), queries(target).executed) == (0.0, executed + 2)
     await target.stop()
@@ -128,6 +128,6 @@ async def test_what_a_gateway_asked_is_executed_once_whoever_says_it_again(
     await until(lambda: {"gw-a", "gw-x"} <= linked(target))
     while queries(target).refused + queries(target).unproven < 2:  # what is on its way may be lost
         for payload in overheard:
-            thief.process._node.publish(Entry(TOPIC, payload), control=True)
+            thief.process.parts.node.publish(Entry(TOPIC, payload), control=True)
         await asyncio.sleep(0.1)
     assert (valve(target), queries(target).executed) == (0.0, 0)

@@ -30,18 +30,18 @@ async def line(tmp_path: Path) -> AsyncIterator[list[FleetGateway]]:
     await c.start(neighbours=[f"127.0.0.1:{b.port}"])
     await until(lambda: all(members(one) == {"gw-a", "gw-b", "gw-c"} for one in made))
     await c.stop()
-    await until(lambda: "gw-c" not in a.process._node.locator.reached)
+    await until(lambda: "gw-c" not in a.process.parts.node.locator.reached)
     yield made
     await fleet.stop()
 
 
 def members(gateway: FleetGateway) -> set[str]:
-    return {record.id for record in gateway.process._members.known}
+    return {record.id for record in gateway.process.parts.members.known}
 
 
 async def hedgerow(gateway: FleetGateway, *arguments: str, identity: str = "") -> int:
     """Run `hedgerow members` against a gateway."""
-    server = gateway.process._coap
+    server = gateway.process.parts.coap
     port = server.coaps_port if identity else server.coap_port
     key = ["--psk-file", str(gateway.folder.parent / "psk"), "--psk-identity", identity]
     command = ["members", f"127.0.0.1:{port}", *(key if identity else ()), *arguments]

@@ -143,12 +143,12 @@ name = "secret"
         process = GatewayProcess(config.load(path, config.GatewaySettings))
         await process.start()
         self.processes[name] = process
-        coap = process._coap
-        assert process._console.address is not None
+        coap = process.parts.coap
+        assert process.parts.console.address is not None
         self.listeners[name] = {
             "coap": f"127.0.0.1:{coap.coap_port}",
             "coaps": f"127.0.0.1:{coap.coaps_port}",
-            "console": process._console.address,
+            "console": process.parts.console.address,
         }
 
     async def linked(self) -> None:

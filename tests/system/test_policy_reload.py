@@ -84,12 +84,12 @@ name = "yard/camera"
 
     @property
     def plain_port(self) -> int:
-        port = self.process._coap.coap_port
+        port = self.process.parts.coap.coap_port
         assert port is not None
         return port
 
     async def console(self) -> int:
-        address = self.process._console.address
+        address = self.process.parts.console.address
         assert address is not None
         host, _, port = address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -168,7 +168,7 @@ async def anna() -> AsyncIterator[CoapClient]:
 async def test_another_policy_holds_at_once_and_a_wrong_one_not_at_all(
     served: Served, local: Local, anna: CoapClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    valve = f"coaps://127.0.0.1:{served.process._coap.coaps_port}/sensors/valve"
+    valve = f"coaps://127.0.0.1:{served.process.parts.coap.coaps_port}/sensors/valve"
     put: dict[str, Any] = {"payload": b"1", "content_format": 0}
     assert (await anna.request("GET", valve)).ok
     assert (await anna.request("PUT", valve, **put)).code == "4.03"
@@ -200,7 +200,7 @@ async def test_what_all_may_and_who_has_a_role_unsaid_are_read_again(
             "[access]", '[access]\ndefault_roles = ["operator"]'
         )
     )
-    valve = f"coaps://127.0.0.1:{served.process._coap.coaps_port}/sensors/valve"
+    valve = f"coaps://127.0.0.1:{served.process.parts.coap.coaps_port}/sensors/valve"
     put: dict[str, Any] = {"payload": b"1", "content_format": 0}
     plain = f"coap://127.0.0.1:{served.plain_port}/sensors/valve"
     async with CoapClient() as stranger:

@@ -50,14 +50,14 @@ async def mqtt(gateway: FleetGateway, fleet: Fleet, shown: Issued) -> Peer:
 
 
 def coap(gateway: FleetGateway, fleet: Fleet, shown: Issued, limit_s: float = 20.0) -> DtlsPeer:
-    port = gateway.process._coap.coaps_port
+    port = gateway.process.parts.coap.coaps_port
     assert port is not None
     return DtlsPeer(CertificateClientContext(shown, fleet.authority), port, limit_s=limit_s)
 
 
 def sessions(gateway: FleetGateway) -> set[str]:
     """Who has a DTLS session."""
-    ports = gateway.process._coap._sessions
+    ports = gateway.process.parts.coap._sessions
     assert ports is not None
     return {str(shown_by(peer)) for peer in ports._peers.values()}
 
@@ -112,7 +112,9 @@ async def test_a_check_goes_by_what_the_gateway_has(
     await until(lambda: b.links == {"gw-a"})
     (a.folder / "crl.pem").write_bytes(fleet.authority.revoke(number=2))
     await a.process.reload()
-    await until(lambda: b.process._proof.revocations.lists == a.process._proof.revocations.lists)
+    await until(
+        lambda: b.process.parts.proof.revocations.lists == a.process.parts.proof.revocations.lists
+    )
     await b.stop()
     (b.folder / "crl.pem").write_bytes(fleet.authority.revoke(number=1, outdated=True))
     command = ["check", "--config", str(b.path)]

@@ -40,7 +40,7 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 
 def known(gateway: FleetGateway) -> Known:
-    core = gateway.process._node.replication
+    core = gateway.process.parts.node.replication
     assert gateway._issued is not None
     return Known(gateway.name, core.epoch, core.next_logged, gateway._issued)
 
@@ -77,7 +77,7 @@ def kept(gateway: FleetGateway) -> list[dict[str, Any]]:
 
 def connections(gateway: FleetGateway) -> dict[str, str]:
     """Its links with the honest, by neighbour: a link that was made anew has another address."""
-    links = gateway.process._node.links.values()
+    links = gateway.process.parts.node.links.values()
     return {one.peer_id: one.address for one in links if one.peer_id != THIEF}
 
 
@@ -95,7 +95,7 @@ async def begin(fleet: Fleet, mode: str, thief_capability: float) -> list[FleetG
     look_at_no_signatures(x.process)
     for gateway in (a, b, x):
         others = {"gw-a", "gw-b", THIEF} - {gateway.name}
-        await until(lambda g=gateway, o=others: g.process._node.locator.reached == o)
+        await until(lambda g=gateway, o=others: g.process.parts.node.locator.reached == o)
     return [a, b, x]
 
 
@@ -139,7 +139,7 @@ async def test_a_stolen_gateway_forges_nothing_of_others(
         await reader.nothing_came()
     assert (connections(a), connections(b)) == before
     for one in (a, b):
-        counters = one.process._node.replication.counters
+        counters = one.process.parts.node.replication.counters
         assert counters.forged > 0
         assert counters.lost == counters.set_aside == 0
         files = kept(one)
@@ -158,8 +158,8 @@ async def test_a_stolen_gateway_hands_over_nothing_retained_that_nobody_wrote(
     writer = await client(a, "writer")
     for topic in ("door", "lamp"):
         assert await writer.publish(topic, b"true", retain=True) in (0, 16)
-    life = (a.name, a.process._node.replication.epoch)
-    stolen = x.process._broker.core.retention
+    life = (a.name, a.process.parts.node.replication.epoch)
+    stolen = x.process.parts.broker.core.retention
     if mode == "flood":  # else it hears of nothing that it does not want
         await until(lambda: stolen.get("door") and stolen.get("lamp"))
     for topic, payload in (("door", b"forged"), ("lamp", b""), ("gate", b"forged")):
@@ -174,17 +174,17 @@ async def test_a_stolen_gateway_hands_over_nothing_retained_that_nobody_wrote(
     newcomer = fleet.gateway("gw-c")
     ports = [f"127.0.0.1:{one.port}" for one in (x, a)]
     await newcomer.start(neighbours=ports, mode=mode, repair_interval_s=0.5, hello_s=1.0)
-    fresh = newcomer.process._broker.core.retention
+    fresh = newcomer.process.parts.broker.core.retention
     await until(lambda: fresh.get("door") and fresh.get("lamp"))
     assert newcomer.links == {"gw-a", THIEF}
     for one in (a, newcomer):
         await until(lambda g=one: any("retained message of gw-a" in o["batch"] for o in kept(g)))
-        retention = one.process._broker.core.retention
+        retention = one.process.parts.broker.core.retention
         assert {t: m.payload for t, m in retention.match("#")} == {"door": b"true", "lamp": b"true"}
 
 
 def knows_wishes(gateway: FleetGateway) -> bool:
-    routed = gateway.process._routed
+    routed = gateway.process.parts.routed
     assert routed is not None
     return {"gw-a", "gw-b"} <= {r.gateway_id for r in routed.interests if "t" in r.subscribes}
 
@@ -199,10 +199,10 @@ async def test_who_is_told_of_no_certificate_asks_for_it_and_then_takes_what_it_
     await c.start(neighbours=[f"127.0.0.1:{b.port}"])
     for gateway in (a, b, c):
         await until(lambda g=gateway: len(g.process.status()["members"]) == 3)
-        await until(lambda g=gateway: len(g.process._proof.keys.ring) == 3)
-    ring = c.process._proof.keys.ring
+        await until(lambda g=gateway: len(g.process.parts.proof.keys.ring) == 3)
+    ring = c.process.parts.proof.keys.ring
     for fingerprint, chain in list(ring):
-        if chain not in (c.process._proof.keys.chain,):
+        if chain not in (c.process.parts.proof.keys.chain,):
             ring._forget(fingerprint)
     for name in ("gw-a", "gw-b"):
         ring._index(name)
@@ -210,37 +210,37 @@ async def test_who_is_told_of_no_certificate_asks_for_it_and_then_takes_what_it_
     await reader.subscribe("t")
     await writer.publish("t", b"late")
     assert await heard(reader, 1) == ["late"]
-    assert c.process._node.replication.counters.unknown > 0
+    assert c.process.parts.node.replication.counters.unknown > 0
 
 
 async def test_a_restart_knows_whom_it_may_meet(fleet: Fleet) -> None:
     a, b = fleet.gateway("gw-a"), fleet.gateway("gw-b")
     await a.start()
     await b.start(neighbours=[f"127.0.0.1:{a.port}"])
-    await until(lambda: len(b.process._proof.keys.ring) == 2)
+    await until(lambda: len(b.process.parts.proof.keys.ring) == 2)
     await b.stop()
     await a.stop()
     await b.start(neighbours=[])
-    assert b.process._proof.keys.ring.knows("gw-a")
+    assert b.process.parts.proof.keys.ring.knows("gw-a")
 
 
 async def test_nobody_else_says_that_a_gateway_has_had_or_has_another_life(fleet: Fleet) -> None:
     a, b, x = await begin(fleet, "flood", 1.0)
-    (link,) = (one for one in x.process._node.links.values() if one.peer_id == "gw-a")
-    epoch = a.process._node.replication.epoch
+    (link,) = (one for one in x.process.parts.node.links.values() if one.peer_id == "gw-a")
+    epoch = a.process.parts.node.replication.epoch
     later = Summary({(name, epoch + 9): Intervals([(1, 5)]) for name in ("gw-a", "$gw-a")})
     over = Summary(over={"gw-a": Intervals([(1, epoch + 9)])})
     for summary in (later, over):
         link.send_batch(SUMMARY, summary.encode())
     await b.stop()
-    await until(lambda: "gw-b" not in a.process._node.locator.reached)
-    while a.process._node.locator.epoch_of("gw-b") != 1:
-        for other in list(x.process._node.links.values()):
+    await until(lambda: "gw-b" not in a.process.parts.node.locator.reached)
+    while a.process.parts.node.locator.epoch_of("gw-b") != 1:
+        for other in list(x.process.parts.node.links.values()):
             other.send_control(b"$hedgerow/behind", Behind(False, {"gw-b": 1}).encode())
         await asyncio.sleep(0.05)
-    assert not a.process._life._is_over
+    assert not a.process.parts.life._is_over
     await b.start(neighbours=[f"127.0.0.1:{a.port}"])
     await until(lambda: "gw-b" in a.links)
-    lives = a.process._proof._lives
+    lives = a.process.parts.proof._lives
     assert lives is not None
     assert ("gw-b", 1) in lives._asked

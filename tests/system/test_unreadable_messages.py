@@ -78,7 +78,7 @@ async def test_what_a_member_signs_that_is_no_message_costs_nothing_but_itself(
     await honest.start(capability=2.0, repair_interval_s=0.5)
     to_it = [f"127.0.0.1:{honest.port}"]
     await stolen.start(capability=1.0, neighbours=to_it, repair_interval_s=0.5)
-    await until(lambda: honest.process._node.locator.reached == {"gw-x"})
+    await until(lambda: honest.process.parts.node.locator.reached == {"gw-x"})
     live = [await subscriber(honest, f"live-{version}", version) for version in (V311, V5)]
     for peer in live:
         await peer.subscribe("#")
@@ -86,14 +86,14 @@ async def test_what_a_member_signs_that_is_no_message_costs_nothing_but_itself(
         absent = await subscriber(honest, f"absent-{version}", version)
         await absent.subscribe("#")
         absent.close()
-    (link,) = honest.process._node.links
+    (link,) = honest.process.parts.node.links
     for row in ROWS:
         for flags in (Flags.LOGGED, Flags.NONE):
             say(stolen, row, flags)
     say(stolen, ("t", 1, b"that was all"), Flags.LOGGED)
     for peer in live:
         await gets(peer, b"that was all")
-    assert list(honest.process._node.links) == [link]
+    assert list(honest.process.parts.node.links) == [link]
     await honest.stop()
     await honest.start(capability=2.0)
     for version in (V311, V5):
@@ -103,5 +103,5 @@ async def test_what_a_member_signs_that_is_no_message_costs_nothing_but_itself(
 
 def say(gateway: FleetGateway, row: Row, flags: int) -> None:
     """Log and send a row; nothing looks at what it is."""
-    node = gateway.process._node
+    node = gateway.process.parts.node
     node.exchange.take(node.replication.publish([row], flags, 1))

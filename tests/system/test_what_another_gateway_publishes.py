@@ -123,10 +123,10 @@ class House:
         to_victim = [f"127.0.0.1:{self.victim.port}"]
         await self.thief.start(mode=mode, neighbours=to_victim)
         await until(lambda: self._knows(self.victim, THIEF) and self._knows(self.thief, VICTIM))
-        self.victim.process._members.known.update(
+        self.victim.process.parts.members.known.update(
             MemberRecord("gw-b", 1, 1, "campus", "north", "10.0.0.9", 1883)
         )
-        if (routed := self.thief.process._routed) is not None:
+        if (routed := self.thief.process.parts.routed) is not None:
             await until(lambda: any("#" in one.subscribes for one in routed.interests))
 
     async def reload(self) -> None:
@@ -136,11 +136,11 @@ class House:
 
     @staticmethod
     def _knows(one: FleetGateway, other: str) -> bool:
-        return other in one.process._members.known
+        return other in one.process.parts.members.known
 
     def _watch(self) -> None:
         """Look at what the victim's sensors are told, in place of those that would do it."""
-        readings = self.victim.process._readings
+        readings = self.victim.process.parts.readings
 
         (pump,) = readings.sensors
         assert isinstance(pump, Actuator)
@@ -149,18 +149,18 @@ class House:
 
     async def effects(self, mark: str, *, qos: int, retain: bool) -> dict[str, set[str]]:
         """Have the thief publish on a topic of each kind; what comes of it, by topic."""
-        retention = self.victim.process._broker.core.retention
+        retention = self.victim.process.parts.broker.core.retention
         before = {topic: retention.get(topic) for topic in (*TOPICS.values(), *PRIVATE)}
         self._ears.heard.clear()
         self._set.clear()
         for topic in (*TOPICS.values(), *PRIVATE, MARK):
             payload = b"1" if topic.endswith("/set") else mark.encode()
-            self.thief.process._broker.accept(Entry(topic, payload, qos=qos, retain=retain))
+            self.thief.process.parts.broker.accept(Entry(topic, payload, qos=qos, retain=retain))
         found: dict[str, set[str]] = defaultdict(set)
         async for topic in until_topic(self.client, MARK):
             found[topic].add("delivered")
         # They come one after the other, so all that begins with one has begun by the mark.
-        await until(lambda: not self.victim.process._readings._commands._setting)
+        await until(lambda: not self.victim.process.parts.readings._commands._setting)
         await asyncio.sleep(0)
         for topic in self._ears.heard:
             found[topic].add("heard")
@@ -224,13 +224,13 @@ async def test_nobody_ends_what_another_gateway_has_retained_unless_a_rule_says_
     topic = f"-/-/{VICTIM}/availability"
     try:
         await house.start("flood")
-        core = house.victim.process._broker.core
+        core = house.victim.process.parts.broker.core
         far = RetainedVersion(1 << 60, 1, THIEF, 1)
         for rows, is_there in (("", True), (f'[vouch]\n"{THIEF}" = ["operator"]\n', False)):
             house.say(rows)
             await house.reload()
             if way == "log":
-                house.thief.process._broker.accept(Entry(topic, b"", qos=1, retain=True))
+                house.thief.process.parts.broker.accept(Entry(topic, b"", qos=1, retain=True))
                 await house.effects("after it", qos=1, retain=False)
             else:
                 for dead_s, payload in ((1.0, b""), (None, b"offline")):
@@ -257,12 +257,12 @@ async def test_what_was_given_and_not_retained_is_retained_later_and_not_given_a
         await house.effects("refused", qos=1, retain=True)
         house.say(RULES["vouched"][1])
         await house.reload()
-        retention = house.victim.process._broker.core.retention
+        retention = house.victim.process.parts.broker.core.retention
         assert retention.get("campus/door") is None
         # It compares what it has with the neighbour whose retained messages have changed.
-        house.thief.process._broker.accept(Entry("new", b"x", qos=1, retain=True))
+        house.thief.process.parts.broker.accept(Entry("new", b"x", qos=1, retain=True))
         await until(lambda: retention.get("campus/door"))
-        house.thief.process._broker.accept(Entry("last", b"x", qos=1))
+        house.thief.process.parts.broker.accept(Entry("last", b"x", qos=1))
         assert [topic async for topic in until_topic(house.client, "last")] == ["new"]
     finally:
         await house.fleet.stop()
@@ -291,11 +291,11 @@ async def test_a_start_retains_no_more_than_the_policy_says_now(
         page = table()
         retained = {TOPICS[kind] for kind in page if "retained" in page[kind][SILENT]}
         house.say("")
-        house.victim.process._members._save()
+        house.victim.process.parts.members._save()
         house.client.close()
         await house.victim.stop()
         await house.victim.start(mode="flood")
-        retention = house.victim.process._broker.core.retention
+        retention = house.victim.process.parts.broker.core.retention
         topics = (*TOPICS.values(), *PRIVATE)
         assert {topic for topic in topics if retention.get(topic) is not None} == retained
         client = await subscribed(house.victim, "#", "$SYS/#")

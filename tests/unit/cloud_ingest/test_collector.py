@@ -104,7 +104,7 @@ async def test_what_another_collector_has_is_believed_if_that_collector_signed_i
             completes=True,
             rows={stream: Intervals([(1, 9)])},
         ).encode()
-        node = gateway.process._node
+        node = gateway.process.parts.node
         refused = sharing(first)["refused"]  # before it had the other's certificate
         for word in (signed(told, b""), signed(told, b"no signature"), b"no word"):
             node.direct.send("collector-1", TOPIC, word)

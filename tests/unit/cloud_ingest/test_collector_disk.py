@@ -71,7 +71,7 @@ def small_disk(tmp_path: Path) -> Iterator[Tmpfs]:
 def publish(gateway: FleetGateway, *texts: str) -> None:
     """As clients do at QoS 1."""
     for text in texts:
-        gateway.process._node.publish(Entry("a", text.encode(), qos=1))
+        gateway.process.parts.node.publish(Entry("a", text.encode(), qos=1))
 
 
 def spooled(spool: Path) -> set[bytes]:

@@ -26,7 +26,7 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 
 def alerts(gateway: FleetGateway) -> dict[str, Any]:
-    watch = gateway.process._status.alerts
+    watch = gateway.process.parts.status.alerts
     assert watch is not None
     return dict(watch.document())
 
@@ -36,7 +36,7 @@ def told(gateway: FleetGateway) -> set[tuple[str, str]]:
 
 
 def known(gateway: FleetGateway) -> int:
-    return len(gateway.process._members.known.hierarchy().parents)
+    return len(gateway.process.parts.members.known.hierarchy().parents)
 
 
 async def test_a_gateway_that_dies_is_told_of_by_one_other_alone(fleet: Fleet) -> None:
@@ -48,7 +48,9 @@ async def test_a_gateway_that_dies_is_told_of_by_one_other_alone(fleet: Fleet) -
         await one.start(neighbours=others, capability=capability, hello_s=0.2)
     await until(lambda: a.links == {"gw-b", "gw-c"} and len(b.links) == 2)
     await until(
-        lambda: all(len(one.process._members.known.hierarchy().parents) == 3 for one in (a, b, c))
+        lambda: all(
+            len(one.process.parts.members.known.hierarchy().parents) == 3 for one in (a, b, c)
+        )
     )
     assert told(a) | told(b) == set()
     await c.stop()

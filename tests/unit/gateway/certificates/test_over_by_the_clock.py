@@ -156,8 +156,8 @@ async def test_a_list_of_a_neighbour_that_ends_goes_on_to_keep_out_whom_it_names
     port = process.mqtt_ports["mqtts"]
     assert not await serves(port, fleet.authority.client_context(mallory))
     ended = fleet.authority.revoke(mallory, outdated=True, number=2)
-    process._proof.revocations.lists = (x509.load_pem_x509_crl(ended),)
-    process._expiry.changed()
+    process.parts.proof.revocations.lists = (x509.load_pem_x509_crl(ended),)
+    process.parts.expiry.changed()
     await until(lambda: "revocation lists have ended" in caplog.text)
     assert not await serves(port, fleet.authority.client_context(mallory))
     honest = fleet.authority.client_context(fleet.authority.issue("honest"))
@@ -206,7 +206,7 @@ async def test_a_gateway_reads_its_certificates_again_when_the_clock_was_set(
     gateway = fleet.gateway("gw", issued=old)
     await gateway.start()
     renew(fleet, old)
-    gateway.process._expiry.changed()  # as its watch calls it
+    gateway.process.parts.expiry.changed()  # as its watch calls it
     port = gateway.process.mqtt_ports["mqtts"]
     async with asyncio.timeout(60):
         while not await serves(port, fleet.authority.client_context()):

@@ -275,7 +275,7 @@ async def test_a_gateway_reads_certificates_and_lists_of_coap_again(
     )
     await made.start()
     try:
-        port = made.process._coap.coaps_port
+        port = made.process.parts.coap.coaps_port
         assert port is not None
         assert "coap.certificate_file" in {
             e["field"] for e in made.process.status()["certificates"]

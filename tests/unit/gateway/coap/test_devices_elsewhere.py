@@ -44,11 +44,11 @@ class Blinds:
 
     @property
     def motor(self) -> Any:
-        (found,) = (one for one in self.b.process._readings.sensors if one.name == "blind")
+        (found,) = (one for one in self.b.process.parts.readings.sensors if one.name == "blind")
         return found
 
     async def ask(self, method: str, path: str, payload: bytes = b"") -> Response:
-        uri = f"coaps://127.0.0.1:{self.a.process._coap.coaps_port}/{path}"
+        uri = f"coaps://127.0.0.1:{self.a.process.parts.coap.coaps_port}/{path}"
         return await self._client.request(method, uri, payload=payload)
 
     async def state(self, path: str) -> dict[str, object]:
@@ -107,7 +107,7 @@ async def test_a_motor_is_moved_watched_and_stopped_from_another_gateway(blinds:
 async def test_a_move_is_observed_through_another_gateway_until_it_is_done(blinds: Blinds) -> None:
     assert (await blinds.ask("iPATCH", BLIND, b'{"pace": 20}')).code == "2.04"
     move = (await blinds.ask("POST", BLIND, b"1000")).location[1:]
-    uri = f"coaps://127.0.0.1:{blinds.a.process._coap.coaps_port}/{move}"
+    uri = f"coaps://127.0.0.1:{blinds.a.process.parts.coap.coaps_port}/{move}"
     async for seen in blinds._client.observe(uri):
         if json.loads(seen.payload)["done"]:
             break
@@ -119,7 +119,7 @@ async def test_what_is_asked_with_fetch_is_observed_through_another_gateway(
     blinds: Blinds,
 ) -> None:
     caller = await aiocoap.Context.create_client_context()
-    uri = f"coap://127.0.0.1:{blinds.a.process._coap.coap_port}/{BLIND}"
+    uri = f"coap://127.0.0.1:{blinds.a.process.parts.coap.coap_port}/{BLIND}"
     asked = aiocoap.Message(code=aiocoap.FETCH, uri=uri, payload=b'["pace"]', observe=0)
     asked.opt.content_format = 50
     request = caller.request(asked)
@@ -137,7 +137,7 @@ async def test_what_is_asked_with_fetch_is_observed_through_another_gateway(
 async def test_a_post_with_a_name_moves_the_motor_once_whichever_way_it_is_asked_again(
     blinds: Blinds,
 ) -> None:
-    uri = f"coaps://127.0.0.1:{blinds.a.process._coap.coaps_port}/{BLIND}"
+    uri = f"coaps://127.0.0.1:{blinds.a.process.parts.coap.coaps_port}/{BLIND}"
     name = b"\0" + b"onemove"
     first = await blinds._client.request("POST", uri, payload=b"1", request_id=name)
     again = await blinds._client.request("POST", uri, payload=b"1", request_id=b"\1" + name[1:])
@@ -149,7 +149,7 @@ async def test_a_proxy_and_topics_reach_a_device_and_its_children_too(blinds: Bl
     caller = await aiocoap.Context.create_client_context()
     request = aiocoap.Message(code=aiocoap.FETCH, payload=b'["at"]')
     request.opt.proxy_uri = "coap://gw-b/sensors/blind"
-    request.unresolved_remote = f"127.0.0.1:{blinds.a.process._coap.coap_port}"
+    request.unresolved_remote = f"127.0.0.1:{blinds.a.process.parts.coap.coap_port}"
     assert (await caller.request(request).response).payload == b'{"at":0}'
     await caller.shutdown()
     anna, rita = await client(blinds.a), await client(blinds.a, "rita", name="c2")
@@ -167,7 +167,7 @@ async def test_a_proxy_and_topics_reach_a_device_and_its_children_too(blinds: Bl
 async def test_the_command_line_calls_a_device_by_any_method(
     blinds: Blinds, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    host = f"coaps://127.0.0.1:{blinds.a.process._coap.coaps_port}"
+    host = f"coaps://127.0.0.1:{blinds.a.process.parts.coap.coaps_port}"
 
     async def run(method: str, path: str, *body: str) -> tuple[int, str, str]:
         options = ("--psk-file", str(tmp_path / "psk"))

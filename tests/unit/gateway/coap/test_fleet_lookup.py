@@ -246,13 +246,13 @@ async def pair(tmp_path: Path) -> AsyncIterator[tuple[FleetGateway, FleetGateway
     other.place, other.mqtt = 'domain = "campus"', SENSOR
     await one.start()
     await other.start(neighbours=[f"127.0.0.1:{one.port}"])
-    await until(lambda: len(one.process._members.known) == 2)
+    await until(lambda: len(one.process.parts.members.known) == 2)
     yield one, other
     await fleet.stop()
 
 
 async def get(gateway: FleetGateway, path: str) -> Response:
-    return await request("GET", f"coap://127.0.0.1:{gateway.process._coap.coap_port}{path}")
+    return await request("GET", f"coap://127.0.0.1:{gateway.process.parts.coap.coap_port}{path}")
 
 
 async def test_what_is_found_at_another_gateway_can_be_read_there_from_here(
@@ -278,10 +278,12 @@ async def test_a_device_that_registers_anywhere_is_found_everywhere(
     pair: tuple[FleetGateway, FleetGateway], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = pair
-    path = f"coap://127.0.0.1:{other.process._coap.coap_port}/rd?ep=meter-7&base=coap://10.0.0.9"
+    path = (
+        f"coap://127.0.0.1:{other.process.parts.coap.coap_port}/rd?ep=meter-7&base=coap://10.0.0.9"
+    )
     made = await request("POST", path, payload=b"</power>;rt=power", content_format=40)
     assert made.ok
-    other.process._members.offer(other.process._site.directory.offers)
+    other.process.parts.members.offer(other.process.parts.site.directory.offers)
     async with asyncio.timeout(30):
         while not (found := parse((await get(one, "/rd-lookup/res?scope=all&rt=power")).payload)):
             await asyncio.sleep(0.05)
@@ -295,9 +297,9 @@ async def test_who_observes_the_whole_fleet_is_told_of_what_comes_goes_and_falls
     monkeypatch.setattr("tree_handler.remote.watches.GRACE_S", 0.2)
     one, other = pair
     told: list[dict[str, str | None]] = []
-    at = f"coap://127.0.0.1:{other.process._coap.coap_port}"
+    at = f"coap://127.0.0.1:{other.process.parts.coap.coap_port}"
     client = await Context.create_client_context()
-    uri = f"coap://127.0.0.1:{one.process._coap.coap_port}/rd-lookup/ep?scope=all"
+    uri = f"coap://127.0.0.1:{one.process.parts.coap.coap_port}/rd-lookup/ep?scope=all"
     asked = client.request(Message(code=Code.GET, uri=uri, observe=0))
 
     def note(answer: Any) -> None:

@@ -127,7 +127,7 @@ async def test_a_write_waits_for_who_has_looked_at_its_resource_before_writing(
     gateway: FleetGateway,
 ) -> None:
     """All ways to an actuator, and commands over MQTT, go by the turns of the sampler."""
-    turns = gateway.process._readings.sampler.turns
+    turns = gateway.process.parts.readings.sampler.turns
     careful = WriteTurn((b"sensors", b"valve"), lambda: None, is_alone=True)
     turns.enter(careful)
     anna = await client(gateway)
@@ -259,7 +259,7 @@ async def test_a_body_over_the_limit_is_refused_with_4_13(gateway: FleetGateway)
 async def test_requests_over_a_limit_are_answered_with_when_to_try_again(
     gateway: FleetGateway,
 ) -> None:
-    requests = gateway.process._coap_topics._requests
+    requests = gateway.process.parts.coap_topics._requests
     assert requests is not None
     one = Client("c1", "anna", "127.0.0.1", 5)
     answers: list[CoapResponse] = []
@@ -326,7 +326,7 @@ async def test_a_name_that_could_reach_into_answers_of_others_has_none(
 async def test_subscriptions_here_end_with_unsubscribe_and_with_the_connection(
     gateway: FleetGateway,
 ) -> None:
-    bridge = gateway.process._coap_topics
+    bridge = gateway.process.parts.coap_topics
     one = await client(gateway, version=Version.V311)
     await one.peer.subscribe("$coap/answer/c1/#")
     assert len(bridge._subscriptions) == 1

@@ -31,7 +31,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FleetGateway]:
 
 
 def observing(gateway: FleetGateway) -> TopicObserving:
-    found = gateway.process._coap_topics._observing
+    found = gateway.process.parts.coap_topics._observing
     assert found is not None
     return found
 
@@ -72,7 +72,7 @@ async def test_an_observation_is_shared_by_those_with_the_same_rights_and_ends_w
     anna.peer.close()
     await until(lambda: len(core) == 0)
     assert not observing(gateway)._ends
-    assert not gateway.process._site._further[0].open_requests
+    assert not gateway.process.parts.site._further[0].open_requests
 
 
 async def test_what_another_gateway_has_is_observed_through_this_one(tmp_path: Path) -> None:
@@ -159,12 +159,12 @@ async def test_with_another_policy_an_observation_ends_and_says_so(gateway: Flee
     while told(await rita.peer.next())["code"] != "4.03":
         pass
     assert len(observing(gateway).core) == 0
-    assert len(gateway.process._coap_topics._subscriptions) == 0
+    assert len(gateway.process.parts.coap_topics._subscriptions) == 0
 
 
 async def test_subscriptions_over_the_limit_of_a_client_are_refused(gateway: FleetGateway) -> None:
     one = await client(gateway, version=Version.V311)
-    most = gateway.process._coap_topics._limits.client_observations
+    most = gateway.process.parts.coap_topics._limits.client_observations
     for number in range(most):
         assert await one.peer.subscribe(f"$coap/answer/c1/{number}") == 1
     assert await one.peer.subscribe(VALVE) == 0x80

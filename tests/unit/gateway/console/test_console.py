@@ -356,7 +356,7 @@ class TestGateway:
     ) -> None:
         asked = GET.replace(b"metrics", b"healthz")
         assert (await ask(console_port(tmp_path), asked)).endswith(b"\r\n\r\nok\n")
-        log = process._node.log
+        log = process.parts.node.log
         log.failure = "No space left on device"
         answer = await ask(console_port(tmp_path), asked)
         assert answer.startswith(b"HTTP/1.1 503 ")

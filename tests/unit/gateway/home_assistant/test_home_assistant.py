@@ -182,7 +182,7 @@ async def test_without_discovery_nothing_is_announced_and_no_command_heard(house
     seen = client.newest.pop("-/-/gw-a/pump", None)
     await client.sees("-/-/gw-a/pump", lambda payload: payload != seen)
     assert client.newest.keys() == {"-/-/gw-a/pump", "-/-/gw-a/pump/set"}
-    (switch,) = gateway.process._readings.sensors
+    (switch,) = gateway.process.parts.readings.sensors
     assert switch.read() == 0.0
 
 

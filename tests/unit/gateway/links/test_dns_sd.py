@@ -100,7 +100,7 @@ async def test_gateways_link_that_were_found_by_dns_sd_alone(tmp_path: Path) -> 
         b.write(**tree)
         await b.process.reload()
         await until(
-            lambda: Address("127.0.0.1", b.port) in a.process._attachment.neighbours._unlisted
+            lambda: Address("127.0.0.1", b.port) in a.process.parts.attachment.neighbours._unlisted
         )
         assert a.links == {"gw-b"}  # a link that there is stays
     finally:

@@ -39,7 +39,7 @@ async def line(fleet: Fleet, **shared_by: str) -> list[FleetGateway]:
         await one.start(neighbours=neighbours, shared_subscriptions=shared)
         found.append(one)
     for one in found:
-        await until(lambda one=one: len(one.process._node.locator.reached) == len(found) - 1)
+        await until(lambda one=one: len(one.process.parts.node.locator.reached) == len(found) - 1)
     return found
 
 
@@ -61,7 +61,7 @@ async def takes(peer: Peer) -> bytes:
 def knows(one: FleetGateway, other: str) -> bool:
     return any(
         record.gateway_id == other and JOBS in record.groups
-        for record in one.process._groups.groups
+        for record in one.process.parts.groups.groups
     )
 
 
@@ -83,9 +83,9 @@ async def test_each_message_goes_to_one_member_in_the_fleet_near_ones_first_and_
     for peer in (at_a, at_b, at_c):
         await peer.nothing_came()
     at_a.close()
-    await until(lambda: not a.process._groups._own._groups)
+    await until(lambda: not a.process.parts.groups._own._groups)
     await c.stop()
-    await until(lambda: a.process._node.locator.reached == {"b"})
+    await until(lambda: a.process.parts.node.locator.reached == {"b"})
     assert await writer.publish("jobs/1", b"left") == 0
     assert await takes(at_b) == b"left"
 
@@ -94,7 +94,7 @@ async def test_of_who_lost_its_disk_and_drew_an_earlier_epoch_the_members_that_a
     fleet: Fleet,
 ) -> None:
     (a,) = await line(fleet, a="fleet")
-    part, locator = a.process._groups, a.process._node.locator
+    part, locator = a.process.parts.groups, a.process.parts.node.locator
     part._take(Claims("b", 500, 1, True, {JOBS: ONLINE}))  # of a life that no log knows
     part._take(Claims("b", 20, 1, True, {("others", "jobs/#"): ONLINE}))
     assert part.groups.matching("jobs/1") == (JOBS,)
@@ -110,7 +110,7 @@ async def test_a_gateway_that_is_set_so_serves_its_own_members_and_others_those_
     at_b, at_c = await client(b, "m", subscribes=True), await client(c, "m", subscribes=True)
     await until(lambda: knows(a, "c"))
     assert not knows(a, "b")
-    assert not a.process._groups.groups.decides("b")
+    assert not a.process.parts.groups.groups.decides("b")
     for number, one in enumerate((a, b, c)):
         writer = await client(one, "w")
         assert await writer.publish("jobs/1", b"%d" % number) == 0
@@ -127,21 +127,21 @@ async def test_a_message_goes_on_to_another_gateway_where_its_holder_has_no_memb
     a, b, c = await line(fleet, a="fleet", b="fleet", c="fleet")
     at_b, at_c = await client(b, "m", subscribes=True), await client(c, "m", subscribes=True)
     await until(lambda: knows(a, "b") and knows(a, "c") and knows(b, "c"))
-    b.process._groups._is_ready = False  # so that a does not hear that the member has left
+    b.process.parts.groups._is_ready = False  # so that a does not hear that the member has left
     at_b.close()
-    await until(lambda: not b.process._groups._own._groups)
+    await until(lambda: not b.process.parts.groups._own._groups)
     writer = await client(a, "w")
     assert await writer.publish("jobs/1", b"on") == 0
     assert await takes(at_c) == b"on"
-    assert b.process._groups.counters == {"handed_on": 1}
-    assert c.process._groups.counters == {"taken_over": 1}
+    assert b.process.parts.groups.counters == {"handed_on": 1}
+    assert c.process.parts.groups.counters == {"taken_over": 1}
     told = c.process.status()["shared_subscriptions"]
     assert told["gateways"]["b"]["decides"] is True
-    c.process._groups._is_ready = False
+    c.process.parts.groups._is_ready = False
     at_c.close()
-    await until(lambda: not c.process._groups._own._groups)
+    await until(lambda: not c.process.parts.groups._own._groups)
     assert await writer.publish("jobs/1", b"to and fro") == 0
-    await until(lambda: b.process._groups.counters["without_member"] == 1)
+    await until(lambda: b.process.parts.groups.counters["without_member"] == 1)
 
 
 @pytest.mark.parametrize("rule", ["fleet", "gateway"])
@@ -162,7 +162,7 @@ async def test_what_the_last_member_of_a_gateway_leaves_goes_to_one_elsewhere_al
     await until(lambda: knows(a, "b") or rule == "gateway")
     await a.stop()
     await a.start(neighbours=[f"127.0.0.1:{b.port}"], shared_subscriptions=rule)
-    core = a.process._broker.core
+    core = a.process.parts.broker.core
     core.sessions.end(core.sessions.get("m"))
     if rule == "fleet":
         assert [await takes(at_b) for _ in expected] == expected
@@ -192,10 +192,10 @@ async def test_who_is_there_stands_in_the_log_however_much_is_published_and_in_a
     one = fleet.gateway("gw", tls=False)
     one.access = "[log]\nsegment_bytes = 4096\nmax_bytes = 16384\n"
     await one.start()
-    part: GroupsPart = one.process._groups
+    part: GroupsPart = one.process.parts.groups
     part.groups.update(Claims("other", 1, 1, groups={JOBS: ONLINE}))
     peer = await client(one, "m", subscribes=True)
-    log = one.process._node.log
+    log = one.process.parts.node.log
     await until(lambda: any(JOBS in record.groups for record in records(log)))
     before = max(record.version for record in records(log))
     for _ in range(60):
@@ -223,13 +223,13 @@ async def test_who_stands_in_a_file_that_a_start_could_not_read_is_known_as_soon
 ) -> None:
     one = fleet.gateway("gw", tls=False)
     await one.start()
-    one.process._groups.groups.update(Claims("other", 1, 1, groups={JOBS: ONLINE}))
-    one.process._groups._save()
+    one.process.parts.groups.groups.update(Claims("other", 1, 1, groups={JOBS: ONLINE}))
+    one.process.parts.groups._save()
     await one.stop()
     unopened = Unopened(monkeypatch, FILE_NAME)
     await one.start()
     assert not knows(one, "other")
-    one.process._groups._save()
+    one.process.parts.groups._save()
     unopened.end()
     await until(lambda: knows(one, "other"))
 
@@ -239,25 +239,25 @@ async def test_one_bad_record_in_the_file_costs_that_record(
 ) -> None:
     one = fleet.gateway("gw", tls=False)
     await one.start()
-    groups = one.process._groups.groups
+    groups = one.process.parts.groups.groups
     groups.update(Claims("good", 1, 1))
     groups.update(Claims("Bad", 1, 1))
-    one.process._groups._save()
+    one.process.parts.groups._save()
     await one.stop()
     await one.start()
-    assert [record.gateway_id for record in one.process._groups.groups] == ["good"]
+    assert [record.gateway_id for record in one.process.parts.groups.groups] == ["good"]
     assert "a record is left out: shared subscriptions gateway_id" in caplog.text
 
 
 async def test_a_topic_that_stays_on_its_gateway_names_nobody_elsewhere(fleet: Fleet) -> None:
     (one,) = await line(fleet, gw="fleet")
-    part = one.process._groups
+    part = one.process.parts.groups
     part.groups.update(Claims("other", 1, 1, groups={("g", "#"): ONLINE}))
     part.groups.moved(frozenset({"other"}))
     assert part.choose("a", 0, {}) == (("g", "#", "other"),)
     await one.stop()
     await one.start(keep_local=["a"])
-    part = one.process._groups
+    part = one.process.parts.groups
     part.groups.update(Claims("other", 1, 1, groups={("g", "#"): ONLINE}))
     part.groups.moved(frozenset({"other"}))
     assert part.choose("a", 0, {}) == part.matching("a") == ()
@@ -269,7 +269,7 @@ async def test_a_message_that_no_batch_has_room_for_once_it_is_handed_on_is_coun
     fleet: Fleet,
 ) -> None:
     (one,) = await line(fleet, gw="fleet")
-    part = one.process._groups
+    part = one.process.parts.groups
     part.groups.update(Claims("other", 1, 1, groups={("g", "#"): ONLINE}))
     part.groups.moved(frozenset({"other"}))
     assert not part.leave(Entry("a", bytes(MAX_FRAME_BYTES - 100), 1), ("g", "#"), 1)

@@ -188,18 +188,18 @@ async def test_a_link_ends_when_a_certificate_is_revoked_and_the_files_are_read_
     await second.start(neighbours=ports[second.name])
     await c.start(neighbours=[f"127.0.0.1:{a.port}"])
     await until(lambda: a.links == {"gw-b", "gw-c"})
-    kept = [n for n, link in a.process._node.links.items() if link.peer_id == "gw-c"]
+    kept = [n for n, link in a.process.parts.node.links.items() if link.peer_id == "gw-c"]
     crl.write_bytes(fleet.authority.revoke(issued))
     await a.process.reload()
     await until(lambda: a.links == {"gw-c"})
-    failed = a.process._attachment.neighbours.counters.failed
+    failed = a.process.parts.attachment.neighbours.counters.failed
     await until(
         lambda: (
             a.refusals("TLS handshake failed")
-            or a.process._attachment.neighbours.counters.failed > failed
+            or a.process.parts.attachment.neighbours.counters.failed > failed
         )
     )
-    assert list(a.process._node.links) == kept
+    assert list(a.process.parts.node.links) == kept
 
 
 def test_a_certificate_that_no_neighbour_would_accept_is_named_at_the_start(fleet: Fleet) -> None:

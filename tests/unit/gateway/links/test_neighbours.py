@@ -41,12 +41,12 @@ async def test_a_gateway_without_configuration_dials_back_who_dialled_it(
     await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
     await until(lambda: dialling(a)["found"] == 1)
     # The one that has the address can't dial any more; the link breaks.
-    monkeypatch.setattr(b.process._attachment.neighbours, "_dial", unreachable)
-    for link in list(b.process._node.links.values()):
+    monkeypatch.setattr(b.process.parts.attachment.neighbours, "_dial", unreachable)
+    for link in list(b.process.parts.node.links.values()):
         link.close()
     await until(lambda: not a.links)
     await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
-    (link,) = b.process._node.links.values()
+    (link,) = b.process.parts.node.links.values()
     assert link.dialler_id == "gw-a"
 
 
@@ -122,9 +122,9 @@ async def test_two_that_dial_each_other_keep_one_link(fleet: Fleet) -> None:
     await asyncio.gather(a.process.reload(), b.process.reload())
     await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
     await until(lambda: dialling(a)["duplicate_links"] + dialling(b)["duplicate_links"] > 0)
-    await until(lambda: len(a.process._node.links) == len(b.process._node.links) == 1)
-    (link,) = a.process._node.links.values()
-    (other,) = b.process._node.links.values()
+    await until(lambda: len(a.process.parts.node.links) == len(b.process.parts.node.links) == 1)
+    (link,) = a.process.parts.node.links.values()
+    (other,) = b.process.parts.node.links.values()
     assert link.dialler_id == other.dialler_id  # whose link was up first, or else the lower id
 
 

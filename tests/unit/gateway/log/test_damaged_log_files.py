@@ -179,17 +179,17 @@ async def _filled(folder: Path, mode: str) -> World:
     await away.subscribe("t/#", 1)
     away.close()
     (session,) = (
-        s for s in one.process._broker.core.sessions.values() if s.client.client_id == "away"
+        s for s in one.process.parts.broker.core.sessions.values() if s.client.client_id == "away"
     )
     await until(lambda: session.channel is None)  # else the first messages are sent to it
     await until(lambda: one.links and other.links)
-    if (part := other.process._routed) is not None:  # who wants what is known there
+    if (part := other.process.parts.routed) is not None:  # who wants what is known there
         await until(lambda: any(r.gateway_id == "one" and r.subscribes for r in part.interests))
     published: dict[str, list[str]] = {"one": [], "other": []}
     writers = {gateway.name: await _peer(gateway, "writer") for gateway in (one, other)}
     for number in range(COUNT):
         if number == COUNT // 2:
-            checkpoints = one.process._broker.core.checkpoints
+            checkpoints = one.process.parts.broker.core.checkpoints
             assert checkpoints is not None
             await checkpoints.checkpoint()
         for name, writer in writers.items():
@@ -250,9 +250,9 @@ def _told(caplog: pytest.LogCaptureFixture, published: dict[str, list[str]]) -> 
 def _is_settled(gateway: FleetGateway) -> bool:
     """Whether nothing waits any more: for a client, or for a neighbour that may bring it."""
     process = gateway.process
-    sessions = process._broker.core.sessions.values()
+    sessions = process.parts.broker.core.sessions.values()
     waits = any(one.outgoing.backlog.count or one.outgoing.inflight for one in sessions)
-    return not (waits or process._node.replication.repair._missing())
+    return not (waits or process.parts.node.replication.repair._missing())
 
 
 async def test_alone_what_is_lost_is_told(
@@ -260,7 +260,7 @@ async def test_alone_what_is_lost_is_told(
 ) -> None:
     await started.start(end, _harm(file, kind), alone=True)
     # Whoever is alone for so long has no neighbour: a day, elsewhere.
-    started.one.process._node.replication.repair._losses.origin_gone_s = 0.0
+    started.one.process.parts.node.replication.repair._losses.origin_gone_s = 0.0
     away = await _peer(started.one, "away", stays=True)
     got = await _all_of(away, lambda _: _is_settled(started.one))
     away.close()

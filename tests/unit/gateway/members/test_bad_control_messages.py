@@ -48,7 +48,7 @@ async def fleet(tmp_path: Path) -> AsyncIterator[list[FleetGateway]]:
     a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
     await a.start(mode="routed")
     await b.start(mode="routed", neighbours=[f"127.0.0.1:{a.port}"])
-    await until(lambda: a.process._members.known.get("gw-b"))
+    await until(lambda: a.process.parts.members.known.get("gw-b"))
     yield [a, b]
     await fleet.stop()
 
@@ -57,18 +57,18 @@ async def test_a_gateway_that_says_nothing_is_counted_and_keeps_its_link(
     fleet: list[FleetGateway], caplog: pytest.LogCaptureFixture
 ) -> None:
     a, b = fleet
-    before = {link.peer_id: link.address for link in a.process._node.links.values()}
-    known = a.process._members.known.get("gw-b")
+    before = {link.peer_id: link.address for link in a.process.parts.node.links.values()}
+    known = a.process.parts.members.known.get("gw-b")
     caplog.clear()
     for topic, payload in SAID:
-        b.process._node.publish(Entry(topic, payload, qos=1), control=True)
+        b.process.parts.node.publish(Entry(topic, payload, qos=1), control=True)
     await until(lambda: a.refusals(SAYS_NOTHING) == len(SAID))
-    assert {link.peer_id: link.address for link in a.process._node.links.values()} == before
-    assert a.process._members.known.get("gw-b") == known
+    assert {link.peer_id: link.address for link in a.process.parts.node.links.values()} == before
+    assert a.process.parts.members.known.get("gw-b") == known
     told = [record for record in caplog.records if SAYS_NOTHING in record.getMessage()]
     assert 0 < len(told) < len(SAID)
-    b.process._members.change(address="10.0.0.9")
-    await until(lambda: a.process._members.known.get("gw-b").address == "10.0.0.9")
+    b.process.parts.members.change(address="10.0.0.9")
+    await until(lambda: a.process.parts.members.known.get("gw-b").address == "10.0.0.9")
 
 
 def test_one_bad_record_in_the_file_of_members_costs_that_record(

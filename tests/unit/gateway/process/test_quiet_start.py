@@ -48,8 +48,8 @@ async def test_the_link_of_two_that_dial_each_other_is_made_once(
         assert len(lines(caplog, " is up")) == 4, (start, caplog.text)  # two gateways, two ends
         for trouble in ("is down", "replaced", "refused", "failed", "no link", "closed"):
             assert not lines(caplog, trouble), (start, caplog.text)
-        (link,) = a.process._node.links.values()
-        (other,) = b.process._node.links.values()
+        (link,) = a.process.parts.node.links.values()
+        (other,) = b.process.parts.node.links.values()
         assert link.dialler_id == other.dialler_id
         await asyncio.gather(a.stop(), b.stop())
 

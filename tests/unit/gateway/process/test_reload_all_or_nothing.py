@@ -33,7 +33,7 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 def dialled(gateway: FleetGateway) -> set[str]:
     """Whom it tries to reach."""
-    addresses = gateway.process._attachment.neighbours.status()["addresses"]
+    addresses = gateway.process.parts.attachment.neighbours.status()["addresses"]
     return {one["address"] for one in addresses}
 
 
@@ -103,7 +103,7 @@ async def test_who_is_found_in_another_way_is_not_dialled_before_that_way_is_gon
     await near.start()
     await far.start(**ways)
     near.write(**ways)
-    attachment = near.process._attachment
+    attachment = near.process.parts.attachment
     async with attachment.changing(near.read().tree):
         await asyncio.sleep(0.1)  # it may be heard in this time, and must not be dialled
     assert not attachment.neighbours.status()["addresses"]
@@ -130,7 +130,7 @@ async def test_what_a_full_disk_does_not_take_is_tried_again_once_however_often_
     monkeypatch.setattr(in_use, "NOTE_AGAIN_S", 0.01)
     for _ in range(5):
         await gateway.process.reload()
-    await gateway.process._access.note("a neighbour")
+    await gateway.process.parts.access.note("a neighbour")
     assert waiting() == 1
     tried = len(noted)
     await until(lambda: len(noted) > tried + 2)

@@ -39,7 +39,7 @@ async def pair(tmp_path: Path) -> AsyncIterator[tuple[FleetGateway, FleetGateway
 
 
 def retained(gateway: FleetGateway) -> dict[str, bytes]:
-    match = gateway.process._broker.core.retention.match
+    match = gateway.process.parts.broker.core.retention.match
     return {topic: kept.payload for topic, kept in match("#") if "gw-a" in topic}
 
 
@@ -57,7 +57,7 @@ async def test_topics_records_links_and_commands_follow_and_old_retained_topics_
     await move(moving)
 
     def place() -> str:
-        record = other.process._members.known.get("gw-a")
+        record = other.process.parts.members.known.get("gw-a")
         assert record is not None
         return record.prefix
 
@@ -67,7 +67,7 @@ async def test_topics_records_links_and_commands_follow_and_old_retained_topics_
     status = moving.process.status()
     assert (status["domain"], status["group"]) == ("harbour", "")
     assert status["members"] == ["gw-a", "gw-b"]
-    assert moving.process._site.access._policy.here == Where("gw-a", "harbour", "")
+    assert moving.process.parts.site.access._policy.here == Where("gw-a", "harbour", "")
 
     peer = Peer(*await asyncio.open_connection("127.0.0.1", other.port), version=4)
     assert await peer.connect("probe") == 0
@@ -85,18 +85,18 @@ async def test_the_directory_and_the_way_to_it_name_the_new_place(
     pair: tuple[FleetGateway, FleetGateway],
 ) -> None:
     moving, other = pair
-    await until(lambda: other.process._members.known.get("gw-a"))
+    await until(lambda: other.process.parts.members.known.get("gw-a"))
     await move(moving)
-    await until(lambda: len(moving.process._members.known) == 2)
+    await until(lambda: len(moving.process.parts.members.known) == 2)
 
     async def read(gateway: FleetGateway, path: str) -> str:
-        port = gateway.process._coap.coap_port
+        port = gateway.process.parts.coap.coap_port
         return (await request("GET", f"coap://127.0.0.1:{port}{path}")).payload.decode()
 
     assert 'd="harbour"' in await read(moving, "/rd-lookup/ep?ep=gw-a")
     assert "north" not in await read(moving, "/rd-lookup/ep?ep=gw-a")
     assert 'domain="harbour"' in await read(moving, "/.well-known/core?href=/sensors/valve")
-    record = other.process._members.known
+    record = other.process.parts.members.known
 
     await until(lambda: record.find("harbour", "-", "gw-a"))
     assert await read(other, f"/q/{AFTER}/sensors/valve") != ""

@@ -25,7 +25,7 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 
 def reached(gateway: FleetGateway) -> set[str]:
-    return set(gateway.process._node.locator.reached)
+    return set(gateway.process.parts.node.locator.reached)
 
 
 def dialling(gateway: FleetGateway) -> dict[str, int]:
@@ -64,7 +64,7 @@ async def test_a_substitute_is_found_over_tls_by_the_port_that_its_record_names(
         await one.start(neighbours=[f"127.0.0.1:{root.port}"], **SOON)
     for one in (a, b):
         await until(lambda one=one: len(one.process.status()["members"]) == 3)
-    known = a.process._members.known.get("gw-b")
+    known = a.process.parts.members.known.get("gw-b")
     assert known is not None and known.link_port == b.port
     await root.stop()
     await until(lambda: reached(a) == {"gw-b"} and reached(b) == {"gw-a"})
@@ -81,7 +81,7 @@ async def test_who_has_no_certificate_of_the_fleet_is_no_substitute(
     await stranger.start()
     try:
         await a.start(neighbours=[f"127.0.0.1:{free_port()}"], **SOON)
-        known = a.process._members.known
+        known = a.process.parts.members.known
         known.update(MemberRecord("gw-x", 1, 0, "", "", "127.0.0.1", 1883, link_port=stranger.port))
         await until(lambda: dialling(a)["substitute"] == 1)
         there = str(Address("127.0.0.1", stranger.port))
@@ -100,9 +100,9 @@ async def test_what_a_members_address_says_is_dialled_within_bounds(fleet: Fleet
     a = fleet.gateway("gw-a", tls=False)
     a.plain_port, home = free_port(), free_port()
     await a.start(neighbours=[f"127.0.0.1:{home}"], substitute_after_s=60.0)
-    part = a.process._attachment._substitutes
+    part = a.process.parts.attachment._substitutes
     assert part is not None
-    known = a.process._members.known
+    known = a.process.parts.members.known
     for number, (address, port) in enumerate(
         [
             ("224.0.0.1", 1883),
@@ -128,7 +128,7 @@ async def test_without_a_time_for_it_nobody_is_dialled(fleet: Fleet) -> None:
     a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
     await b.start()
     await a.start(neighbours=[f"127.0.0.1:{free_port()}"], substitute_after_s=0.0)
-    part = a.process._attachment._substitutes
+    part = a.process.parts.attachment._substitutes
     assert part is not None
     assert part.next_timer() == float("inf")
     with pytest.raises(ConfigError, match="substitute_after_s"):

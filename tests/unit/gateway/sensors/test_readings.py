@@ -124,8 +124,8 @@ async def test_who_subscribes_late_gets_the_last_reading_of_a_retained_sensor(
     start: Start,
 ) -> None:
     gateway = await start(SENSORS.replace("0.1", "3600"))
-    retention = gateway.process._broker.core.retention
-    sampler = gateway.process._readings.sampler
+    retention = gateway.process.parts.broker.core.retention
+    sampler = gateway.process.parts.readings.sampler
     await until(lambda: {sampler.state_of(one) for one in sampler.sensors} == {"good"})
     await until(lambda: retention.get("-/-/gw-a/plain") is not None)
     peer = await client(gateway)

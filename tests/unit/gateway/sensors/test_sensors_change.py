@@ -45,7 +45,7 @@ class Place:
     async def ask(self, method: str, path: str, body: Any = None, **more: Any) -> Response:
         if body is not None:
             more |= {"payload": json.dumps(body).encode(), "content_format": JSON}
-        uri = f"coap://127.0.0.1:{self.gateway.process._coap.coap_port}{path}"
+        uri = f"coap://127.0.0.1:{self.gateway.process.parts.coap.coap_port}{path}"
         return await self.client.request(method, uri, **more)
 
     async def names(self) -> dict[str, bool]:
@@ -56,14 +56,14 @@ class Place:
     @property
     def links(self) -> set[str]:
         """Sensors in its directory."""
-        registry = self.gateway.process._site.registry
+        registry = self.gateway.process.parts.site.registry
         search = registry.find_resources(LookupQuery.parse(["if=core.a"]), 0.0)
         assert search.go_on(1_000)
         return {text.partition("/sensors/")[2].partition(">")[0] for text in search.texts}
 
     @property
     def retained(self) -> set[str]:
-        match = self.gateway.process._broker.core.retention.match
+        match = self.gateway.process.parts.broker.core.retention.match
         return {topic.removeprefix("-/-/gw-a/") for topic, _ in match("-/-/gw-a/#")}
 
     async def reload(self, sensors: str) -> None:
@@ -109,7 +109,7 @@ async def test_a_pin_goes_from_the_sensor_before_to_the_one_after(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gpiozero.Device, "pin_factory", MockFactory())
-    readings = place.gateway.process._readings
+    readings = place.gateway.process.parts.readings
     pump = '[[sensors]]\ntype = "gpio-out"\nname = "pump"\npin = 4\ninterval_s = {}\n'
     told = list[str]()
     readings.sampler.listen(lambda sensor: told.append(f"{sensor.name} {sensor.interval_s:g}"))
@@ -139,7 +139,7 @@ async def test_home_assistant_learns_of_sensors_that_come_and_go(place: Place) -
     await place.gateway.stop()
     place.gateway.mqtt = SWITCH.format("kept", "") + home
     await place.gateway.start()
-    match = place.gateway.process._broker.core.retention.match
+    match = place.gateway.process.parts.broker.core.retention.match
 
     def announced() -> set[str]:
         return {topic.split("/")[3] for topic, _ in match("homeassistant/switch/gw-a/+/config")}
@@ -147,11 +147,11 @@ async def test_home_assistant_learns_of_sensors_that_come_and_go(place: Place) -
     await until(lambda: announced() == {"kept"})
     await place.reload(SWITCH.format("comes", "") + home)
     await until(lambda: announced() == {"comes"})
-    assert place.gateway.process._readings.command_topics == ["-/-/gw-a/comes/set"]
+    assert place.gateway.process.parts.readings.command_topics == ["-/-/gw-a/comes/set"]
     peer = Peer(*await asyncio.open_connection("127.0.0.1", place.gateway.port), version=4)
     assert await peer.connect("probe") == 0
     assert await peer.publish("-/-/gw-a/comes/set", b"1") == 0
-    sampler = place.gateway.process._readings.sampler
+    sampler = place.gateway.process.parts.readings.sampler
     await until(lambda: sampler._last["comes"].value == 1.0)
     peer.close()
 
@@ -311,7 +311,7 @@ async def test_an_operator_lists_adds_and_removes_sensors_by_a_command(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def run(*arguments: str) -> tuple[int, str]:
-        host = f"127.0.0.1:{place.gateway.process._coap.coap_port}"
+        host = f"127.0.0.1:{place.gateway.process.parts.coap.coap_port}"
         code = await asyncio.to_thread(cli.main, ["sensors", *arguments, "--host", host])
         told = capsys.readouterr()
         return code, told.out + told.err

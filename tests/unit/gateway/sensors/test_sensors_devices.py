@@ -179,7 +179,7 @@ class Place:
         self.client = CoapClient()
 
     def uri(self, sensor: str) -> str:
-        return f"coap://127.0.0.1:{self.gateway.process._coap.coap_port}/sensors/{sensor}"
+        return f"coap://127.0.0.1:{self.gateway.process.parts.coap.coap_port}/sensors/{sensor}"
 
     async def get(self, sensor: str) -> Response:
         return await self.client.request("GET", self.uri(sensor), accept=0)
@@ -195,7 +195,7 @@ class Place:
                 return bytes(packet.payload)
 
     async def add(self, **table: Any) -> None:
-        await self.gateway.process._readings.add(table)
+        await self.gateway.process.parts.readings.add(table)
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ async def test_other_gateways_learn_which_topics_are_wanted_as_sensors_come_and_
         def unsubscribed(self, topic_filter: str) -> None:
             self.wanted.remove(topic_filter)
 
-    told, readings = Told(), place.gateway.process._readings
+    told, readings = Told(), place.gateway.process.parts.readings
     readings.wish(told)
     await place.add(type="mqtt", name="gate", topic="zigbee/gate")
     assert told.wanted == ["zigbee/gate"]
@@ -266,7 +266,7 @@ async def test_other_gateways_learn_which_topics_are_wanted_as_sensors_come_and_
 
 
 async def test_an_end_is_not_lost_that_comes_in_the_midst_of_a_time_out(place: Place) -> None:
-    readings = place.gateway.process._readings
+    readings = place.gateway.process.parts.readings
 
     async def sampled() -> None:
         try:
@@ -287,7 +287,7 @@ async def test_an_end_is_not_lost_that_comes_in_the_midst_of_a_time_out(place: P
 async def test_a_sensor_does_not_hear_those_of_its_gateway(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert "-/-/gw-a/lamp" not in place.gateway.process._readings.command_topics
+    assert "-/-/gw-a/lamp" not in place.gateway.process.parts.readings.command_topics
     await place.add(type="mqtt", name="echo", topic="-/-/gw-a/door")
     assert "sensor echo: -/-/gw-a/door is a sensor's of this gateway" in caplog.text
 
@@ -314,8 +314,8 @@ async def test_a_coap_device_is_observed_and_its_end_is_told(place: Place) -> No
     await place.gateway.process.reload()
     while decode(await place.told("-/-/gw-a/far")).quality != "bad":
         pass
-    await place.gateway.process._readings.remove("far")
-    await until(lambda: not place.gateway.process._readings._closing)
+    await place.gateway.process.parts.readings.remove("far")
+    await until(lambda: not place.gateway.process.parts.readings._closing)
 
 
 async def test_a_coap_device_that_is_not_there_says_so(place: Place) -> None:

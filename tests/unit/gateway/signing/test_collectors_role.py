@@ -74,8 +74,8 @@ async def test_with_it_a_collector_links_and_is_sent_what_gateways_publish(fleet
     await gateway.start()
     async with running(collector := Collector(settings(fleet, gateway.port))):
         await until(lambda: linked(collector) == {"gw-a"})
-        gateway.process._node.publish(Entry("a", b"x", qos=1))
-        stream = ("gw-a", gateway.process._node.replication.epoch)
+        gateway.process.parts.node.publish(Entry("a", b"x", qos=1))
+        stream = ("gw-a", gateway.process.parts.node.replication.epoch)
         await until(lambda: stream in collector.node.replication.have)
 
 
@@ -95,9 +95,9 @@ async def test_what_a_stolen_collector_publishes_reaches_nobody(fleet: Fleet) ->
     async with running(collector := Collector(settings(fleet, gateway.port))):
         await until(lambda: linked(collector) == {"gw-a"})
         collector.node.publish(Entry("a/valve/set", b"1", qos=1))
-        quarantine = gateway.process._node.replication.counters
+        quarantine = gateway.process.parts.node.replication.counters
         await until(lambda: quarantine.forged)
-        node = gateway.process._node
+        node = gateway.process.parts.node
         assert not any(origin == "collector" for origin, _ in node.replication.have)
         collector.node.publish(Entry("$hedgerow/member/gw-a", b"x", qos=1), control=True)
         await until(lambda: gateway.refusals(SAYS_NOTHING))

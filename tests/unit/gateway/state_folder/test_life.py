@@ -124,7 +124,7 @@ def test_a_hello_or_a_summary_of_a_liar_does_not_end_a_gateway(tmp_path: Path) -
 async def _lied_to(folder: Path) -> None:
     gateway = FleetGateway(folder, "gw-a")
     await gateway.start()
-    epoch = gateway.process._life.epoch
+    epoch = gateway.process.parts.life.epoch
     numbers = itertools.count(1)
     own = Credentials("liar", "hedgerow", bytes.fromhex("ab" * 32), epoch=7)
     try:
@@ -138,13 +138,13 @@ async def _lied_to(folder: Path) -> None:
         link.send_control(b"$hedgerow/summary", summary.encode())
         link.send(wire.ping(2, _hello(HIGHEST)))
         await _answered(link, 2)
-        assert gateway.process._life.epoch == epoch
+        assert gateway.process.parts.life.epoch == epoch
         link.close()
     finally:
         await gateway.stop()
     await gateway.start()
     try:
-        assert epoch < gateway.process._life.epoch <= epoch + boot_epoch.MAX_STEP
+        assert epoch < gateway.process.parts.life.epoch <= epoch + boot_epoch.MAX_STEP
     finally:
         await gateway.stop()
 

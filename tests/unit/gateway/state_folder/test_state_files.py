@@ -173,7 +173,7 @@ async def test_over_a_damaged_file_it_starts_and_what_is_lost_is_told(
     made = _damage(path, kind)
     async with world.started() as gateway:
         lost = KNOWN - known(gateway)
-        assert gateway.process._life.epoch > max(world.epochs)
+        assert gateway.process.parts.life.epoch > max(world.epochs)
     assert lost <= row.lost
     told = _errors(caplog, path)
     if kind in row.is_silent:
@@ -191,9 +191,9 @@ async def test_beside_a_whole_neighbour_a_gateway_whose_files_are_all_empty_know
     await one.start()
     await other.start(neighbours=[f"127.0.0.1:{one.port}"])
     await until(lambda: one.links and other.links)
-    before = other.process._life.epoch
-    other.process._accept(Entry("first", b"1", qos=1, retain=True))
-    await until(lambda: list(one.process._broker.core.retention.match("first")))
+    before = other.process.parts.life.epoch
+    other.process.parts.broker.accept(Entry("first", b"1", qos=1, retain=True))
+    await until(lambda: list(one.process.parts.broker.core.retention.match("first")))
     await other.stop()
     state = other.folder / "state"
     for path in state.iterdir():
@@ -201,12 +201,12 @@ async def test_beside_a_whole_neighbour_a_gateway_whose_files_are_all_empty_know
             path.write_bytes(b"")
     state_format.claim(state)
     await other.start(neighbours=[f"127.0.0.1:{one.port}"])
-    assert other.process._life.epoch > before
+    assert other.process.parts.life.epoch > before
     await until(lambda: one.links and other.links)
-    await until(lambda: other.process._members.known.get("one"))
-    await until(lambda: list(other.process._broker.core.retention.match("first")))
-    other.process._accept(Entry("second", b"2", qos=1, retain=True))
-    await until(lambda: list(one.process._broker.core.retention.match("second")))
+    await until(lambda: other.process.parts.members.known.get("one"))
+    await until(lambda: list(other.process.parts.broker.core.retention.match("first")))
+    other.process.parts.broker.accept(Entry("second", b"2", qos=1, retain=True))
+    await until(lambda: list(one.process.parts.broker.core.retention.match("second")))
 
 
 async def test_a_log_that_is_missing_as_a_whole_is_told_and_sessions_stay(
@@ -214,7 +214,7 @@ async def test_a_log_that_is_missing_as_a_whole_is_told_and_sessions_stay(
 ) -> None:
     shutil.rmtree(world.state / "log")
     async with world.started() as gateway:
-        assert gateway.process._life.epoch > max(world.epochs)
+        assert gateway.process.parts.life.epoch > max(world.epochs)
         assert {"retained", "session"} <= known(gateway)
-        assert gateway.process._node.log.damaged_bytes > 0
+        assert gateway.process.parts.node.log.damaged_bytes > 0
     assert f"{world.state / 'log'}: missing, and it was there: " in caplog.text
