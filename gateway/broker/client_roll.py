@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.broker.data_plane import DataPlane
+from gateway.broker.outbound.channel import Channel
 from gateway.broker.sessions.session import NEVER_EXPIRES_S, Session
 from gateway.mqtt import ReasonCode
 from gateway.mqtt.kinds import V5
@@ -18,6 +19,8 @@ from light_dataclasses import dataclass
 
 PAGE = 200
 """Clients that are told at a time."""
+RANKED_S = 1.0
+"""The busiest are sought by what has passed since they were sought last, but not within so long."""
 _WHY = "by the operator"
 
 
@@ -47,6 +50,7 @@ class ClientRoll:
     def __init__(self, core: DataPlane, wall_clock: Callable[[], float] = time.time) -> None:
         self._core = core
         self._wall_clock = wall_clock
+        self._ranked_at_s = 0.0
 
     def page(self, after: str = "") -> Mapping[str, Any]:
         """The next of them in the order of their identifiers, ready for JSON.
@@ -59,6 +63,30 @@ class ClientRoll:
         found = heapq.nsmallest(PAGE + 1, (one for one, _ in sessions.items() if one > after))
         told = [self._line(session) for one in found[:PAGE] if (session := sessions.get(one))]
         return {"count": len(sessions), "has_more": len(found) > PAGE, "clients": told}
+
+    def busiest(self, count: int) -> Mapping[str, Any]:
+        """Those that are connected and send and get the most, the busiest first, ready for JSON.
+
+        What has passed since somebody asked last decides, then what has since they connected. Two
+        who ask by turns shorten each other's time, and both are still told of the busiest.
+
+        Args:
+            count: how many at most, of which `PAGE` are told.
+
+        """
+        connected = [
+            (channel, session)
+            for session in self._core.sessions.values()
+            if (channel := session.channel) is not None
+        ]
+        found = heapq.nlargest(min(count, PAGE), connected, key=lambda pair: _traffic_of(pair[0]))
+        told = [self._line(session) | _passed(channel) for channel, session in found]
+        now_s = self._core.now()
+        if now_s - self._ranked_at_s >= RANKED_S:
+            self._ranked_at_s = now_s
+            for channel, _ in connected:
+                channel.ranked_bytes = channel.bytes_read + channel.bytes_sent
+        return {"count": len(self._core.sessions), "connected": len(connected), "clients": told}
 
     def one(self, client_id: str) -> Mapping[str, Any] | None:
         """All that is known of one, ready for JSON; None if there is no such session."""
@@ -107,6 +135,22 @@ class ClientRoll:
             "dropped": session.outgoing.backlog.dropped
             + (0 if channel is None else channel.dropped),
         }
+
+
+def _traffic_of(channel: Channel) -> tuple[int, int]:
+    """What has passed since the busiest were sought last, and since it connected."""
+    passed = channel.bytes_read + channel.bytes_sent
+    return passed - channel.ranked_bytes, passed
+
+
+def _passed(channel: Channel) -> dict[str, int]:
+    """What has passed since it connected."""
+    return {
+        "bytes_read": channel.bytes_read,
+        "bytes_sent": channel.bytes_sent,
+        "packets_read": channel.packets_read,
+        "packets_sent": channel.packets_sent,
+    }
 
 
 def _detail(session: Session) -> dict[str, Any]:

@@ -20,10 +20,12 @@ from gateway.home_assistant.commands import Commands, OverheardTree
 from gateway.policy.origins import Voice
 from gateway.printable import said
 from gateway.sensors.catalogue import ConfiguredSensor
+from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor, SensorError, ValueRefusedError
 from gateway.sensors.set_in_turn import set_in_turn
 from gateway.sensors.stock import SensorPlan, SensorStock
+from gateway.sensors.values import as_text, shown
 from gateway.watched_tasks import WatchedTasks
 from tree_handler.batch import Entry, Row
 
@@ -31,6 +33,8 @@ AGAIN_S = 2.0
 """So long after it met another gateway a gateway announces its sensors again: then it knows what
 that one's clients want."""
 
+TOLD_CHARACTERS: Final = 60
+"""So much of a value stands in the list of sensors."""
 UNHEARD: Final = "message that a sensor may not be told"
 
 Announce = Callable[[Sequence[ConfiguredSensor]], Announcements]
@@ -348,6 +352,7 @@ class Readings:
                 "interval_s": each.sensor.interval_s,
                 "is_added": where is plan.added,
                 "state": self.sampler.state_of(each.sensor),
+                "last": _told(self.sampler.at_hand(each.sensor)),
             }
             for where in (plan.configured, plan.added)
             for each in where
@@ -397,3 +402,11 @@ class Readings:
                 self._wishes.subscribed(topic)
             for topic in before - after:
                 self._wishes.unsubscribed(topic)
+
+
+def _told(reading: Reading | None) -> dict[str, Any] | None:
+    """The first value of a reading as a person writes it, and when it was taken."""
+    if reading is None or reading.value is None:
+        return None
+    text = as_text(shown(reading.value, reading.resolution))
+    return {"value": text[:TOLD_CHARACTERS], "time_s": round(reading.time_s, 3)}

@@ -24,6 +24,7 @@ from gateway.broker.outbound.outlet import Outlet
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.due_will import DueWill
 from gateway.broker.sessions.session import Session
+from gateway.broker.statistics.acknowledgement_delays import AcknowledgementDelays
 from gateway.log.errors import PartlyTakenError
 from gateway.mqtt import ReasonCode
 from gateway.shares.log_room import LogRoom
@@ -45,13 +46,15 @@ class _Commit:
         accepted: in their order.
         first: the number of their first message in the log; 0 if it has none.
         size_bytes: of all that was committed.
+        since_s: when the first of them came, on the loop's clock; 0 if nobody wants to know.
 
     """
 
-    def __init__(self, accepted: deque[Accepted], size_bytes: int) -> None:
+    def __init__(self, accepted: deque[Accepted], size_bytes: int, since_s: float) -> None:
         self.accepted = accepted
         self.first = 0
         self.size_bytes = size_bytes
+        self.since_s = since_s
         self.is_told = False
         """Whether the log has answered."""
 
@@ -67,6 +70,9 @@ class Acceptance:
         turns: is told that a turn needs an end.
         room: for what waits for the log.
         now: the loop's clock, in seconds.
+
+    Attributes:
+        delays: of acknowledgements.
 
     """
 
@@ -87,6 +93,9 @@ class Acceptance:
         self._turns = turns
         self._room = room
         self._now = now
+        self.delays = AcknowledgementDelays()
+        self._since_s = 0.0
+        """When the first of `_accepted` came; 0 if nobody wants to know."""
         self._accepted: list[Accepted] = []
         self._rows: list[Row] = []
         """What the log gets: a row for each message of `_accepted`."""
@@ -177,6 +186,7 @@ class Acceptance:
     def _wait(self, accepted: Accepted) -> None:
         if not self._accepted:
             self._turns.need()
+            self._since_s = self._now() if self.delays.is_watched else 0.0
         self._accepted.append(accepted)
         if accepted.message is not None:
             self._rows.append(self.row(accepted.message))
@@ -209,7 +219,7 @@ class Acceptance:
         for row in rows:
             size_bytes += len(row[2])
         self._room.took(size_bytes, (one.publisher for one in accepted if one.publisher))
-        commit = _Commit(accepted, size_bytes)
+        commit = _Commit(accepted, size_bytes, self._since_s)
         try:
             error = self._durability.precede(accepted) if rows else None
             if error is None:
@@ -230,6 +240,7 @@ class Acceptance:
         if error is not None:
             self._durability.was_refused()
             refused, commit.accepted = commit.accepted, deque()
+            commit.since_s = 0.0
             if isinstance(error, PartlyTakenError):
                 commit.accepted = _taken(refused, error.taken)
             self._refuse(refused, error)
@@ -260,6 +271,8 @@ class Acceptance:
                 break
             self._settling.popleft()
             self._room.gave(commit.size_bytes)
+            if commit.since_s:
+                self.delays.took(commit.since_s, self._now())
         if not self._room.used_bytes:
             self._refused.clear()
 

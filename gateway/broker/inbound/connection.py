@@ -124,6 +124,7 @@ class Connection(asyncio.Protocol):
         if peer.channel.is_closing:
             return
         service.output.traffic.bytes_read += len(data)
+        peer.channel.bytes_read += len(data)
         now_s = service.output.now()
         peer.scanner.feed(data)
         publisher = peer.publisher
@@ -202,6 +203,7 @@ class Connection(asyncio.Protocol):
             self._packets = self.peer.scanner.take(1)
         self._at = 0
         self._service.output.traffic.packets_read += len(self._packets)
+        self.peer.channel.packets_read += len(self._packets)
         return bool(self._packets)
 
     def _has_more(self) -> bool:

@@ -98,6 +98,8 @@ class Channel:
 
     Attributes:
         address: the client's, without port.
+        bytes_read: from the client since it connected.
+        bytes_sent: to it.
         version: of the protocol, from CONNECT on.
         is_closing: nothing more is read or sent.
         closing_at_s: since when it is closing, on the loop's clock.
@@ -108,6 +110,9 @@ class Channel:
         heard_at_s: when the client was last heard, on the same.
         dropped: QoS 0 messages that the client did not get.
         held_ticket: the last journal frame that output of it waits for.
+        packets_read: from the client since it connected.
+        packets_sent: to it.
+        ranked_bytes: of both ways, when the busiest clients were last sought.
         packet_bytes_max: the client's Maximum Packet Size.
         unsafe_bytes: output that waits for the journal.
         aliases: topic aliases towards the client, if it allows them.
@@ -124,6 +129,8 @@ class Channel:
         "_transport",
         "address",
         "aliases",
+        "bytes_read",
+        "bytes_sent",
         "closing_at_s",
         "dropped",
         "heard_at_s",
@@ -134,6 +141,9 @@ class Channel:
         "is_paused",
         "opened_s",
         "packet_bytes_max",
+        "packets_read",
+        "packets_sent",
+        "ranked_bytes",
         "unsafe_bytes",
         "version",
     )
@@ -147,6 +157,9 @@ class Channel:
         self.version: int = int(Version.V311)
         self.opened_s = self.heard_at_s = output.now()
         self.dropped = 0
+        self.bytes_read = self.bytes_sent = 0
+        self.packets_read = self.packets_sent = 0
+        self.ranked_bytes = 0
         self.is_closing = False
         self.closing_at_s = 0.0
         self.is_answered = self.is_lingering = self.is_paused = False
@@ -316,10 +329,12 @@ class Channel:
         if transport is not None and (data := self._taken()):
             transport.write(data)
             self._output.traffic.bytes_sent += len(data)
+            self.bytes_sent += len(data)
 
     def _taken(self) -> bytes:
         out = self._out
         self._output.traffic.packets_sent += len(out)
+        self.packets_sent += len(out)
         data = out[0] if len(out) == 1 else b"".join(out)
         out.clear()
         return data
@@ -352,6 +367,7 @@ class Channel:
         if not self.is_closing and self._transport is not None:
             self._transport.write(packets)
             self._output.traffic.bytes_sent += len(packets)
+            self.bytes_sent += len(packets)
         if not self.is_answered:  # it may have waited for its CONNACK before it spoke
             self.is_answered, self.heard_at_s = True, self._output.now()
         if self.unsafe_bytes <= self._output.limits.held_bytes < before:

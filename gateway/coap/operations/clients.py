@@ -1,7 +1,7 @@
 """``/clients``: who is connected to the broker; a POST ends a connection.
 
 ``GET /clients?after=ID`` is a page of the list, ``GET /clients?id=ID`` one client in detail,
-``POST /clients?id=ID`` closes its connection, and with ``&forget=1`` ends its session. An option
+``GET /clients?by=traffic&count=N`` the busiest, ``POST /clients?id=ID`` closes its connection, and with ``&forget=1`` ends its session. An option
 of a request holds at most 255 bytes (RFC 7252, section 5.10) and an identifier may have more:
 several ``id=`` are put together, and so are several ``after=``.
 
@@ -14,17 +14,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from aiocoap import error, resource
 from aiocoap.message import Message
 from aiocoap.numbers.codes import Code
 
-from gateway.broker.client_roll import ClientRoll
+from gateway.broker.client_roll import PAGE, ClientRoll
 from gateway.coap.operations.status import JSON
 
 PATH = ("clients",)
 """Where to add `ClientsResource` to a site."""
+BY_TRAFFIC: Final = "traffic"
+BUSIEST: Final = 20
+"""So many are told unless ``count`` says otherwise."""
 
 
 class ClientsResource(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
@@ -43,13 +46,15 @@ class ClientsResource(resource.Resource):  # type: ignore[misc]  # aiocoap is un
         self._clients = clients
 
     async def render_get(self, request: Any) -> Any:
-        """A page of the list, or one client.
+        """A page of the list, the busiest, or one client.
 
         Raises:
-            aiocoap.error.RenderableError: no such client (4.04).
+            aiocoap.error.RenderableError: no such client (4.04), or no such order (4.00).
 
         """
         asked = _query(request.opt.uri_query)
+        if "by" in asked:
+            return _json(self._clients.busiest(_count(asked)), Code.CONTENT)
         told = self._clients.one(asked["id"]) if "id" in asked else None
         if "id" in asked and told is None:
             raise error.NotFound("no such client")
@@ -78,6 +83,21 @@ def _query(options: Sequence[str]) -> dict[str, str]:
         name, _, value = option.partition("=")
         found[name] = found.get(name, "") + value
     return found
+
+
+def _count(asked: Mapping[str, str]) -> int:
+    """How many of the busiest are asked for.
+
+    Raises:
+        aiocoap.error.RenderableError: of something else, or not a number (4.00).
+
+    """
+    if asked["by"] != BY_TRAFFIC:
+        raise error.BadRequest(f"by: {asked['by']!r:.80} is not {BY_TRAFFIC}")
+    count = asked.get("count", str(BUSIEST))
+    if not (count.isascii() and count.isdigit() and 0 < len(count) <= 4):
+        raise error.BadRequest(f"count: {count!r:.80} is no number up to {PAGE}")
+    return int(count)
 
 
 def _json(told: Mapping[str, Any], code: Any) -> Any:

@@ -18,7 +18,7 @@ from mqtt_peer import Bench
 from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.broker.client_roll import PAGE, ClientRoll
-from gateway.coap.operations.clients import PATH, ClientsResource
+from gateway.coap.operations.clients import BUSIEST, PATH, ClientsResource
 from gateway.coap.requester import plain_requester
 from gateway.commands.clients import as_table, as_text, query
 from gateway.mqtt import Disconnect, PropertyId, ReasonCode, Version, Will
@@ -89,6 +89,33 @@ async def test_pages_together_are_all_clients_each_once(bench: Bench, roll: Clie
     second = roll.page(first["clients"][-1]["id"])
     assert (first["has_more"], second["has_more"]) == (True, False)
     assert [one["id"] for one in (*first["clients"], *second["clients"])] == names
+
+
+async def test_the_busiest_stand_first_by_what_passed_since_they_were_sought(
+    bench: Bench, roll: ClientRoll
+) -> None:
+    loud, other = await bench.connect("loud"), await bench.connect("other")
+    await bench.connect("silent")
+    for _ in range(3):
+        await loud.publish("a/1", b"x" * 500)
+    first = roll.busiest(2)
+    assert (first["count"], first["connected"]) == (3, 3)
+    assert first["clients"][0]["id"] == "loud"
+    assert len(first["clients"]) == 2
+    assert first["clients"][0]["bytes_read"] > 1500
+    assert first["clients"][0]["packets_read"] == 4  # CONNECT and three PUBLISH
+    assert first["clients"][0]["packets_sent"] == 4  # CONNACK and three PUBACK
+    await other.publish("a/1", b"x")
+    assert [one["id"] for one in roll.busiest(1)["clients"]] == ["other"]
+
+
+async def test_of_the_busiest_no_more_are_told_than_of_a_page(
+    bench: Bench, roll: ClientRoll
+) -> None:
+    for number in range(PAGE + 5):
+        await bench.connect(f"c{number}")
+    told = roll.busiest(9999)
+    assert (len(told["clients"]), told["connected"]) == (PAGE, PAGE + 5)
 
 
 async def test_one_client_is_told_with_its_filters(bench: Bench, roll: ClientRoll) -> None:
@@ -186,6 +213,10 @@ class Roll:
         self.asked.append(after)
         return {"count": 0, "has_more": False, "clients": []}
 
+    def busiest(self, count: int) -> dict[str, Any]:
+        self.asked.append(str(count))
+        return {"count": 0, "connected": 0, "clients": []}
+
     def one(self, client_id: str) -> dict[str, Any] | None:
         return {"id": client_id} if client_id != "nobody" else None
 
@@ -250,6 +281,17 @@ async def test_who_is_not_named_or_not_there_is_not_kicked() -> None:
     for text in ("", "id="):
         with pytest.raises(error.BadRequest):
             await resource.render_post(request(Code.POST, Remote(), text))
+
+
+async def test_the_busiest_are_asked_for_by_their_number() -> None:
+    roll = Roll()
+    resource = ClientsResource(cast(ClientRoll, roll))
+    for text in ("by=traffic", "by=traffic&count=7"):
+        await resource.render_get(request(Code.GET, Remote(), text))
+    assert roll.asked == [str(BUSIEST), "7"]
+    for text in ("by=name", "by=traffic&count=", "by=traffic&count=-1", "by=traffic&count=99999"):
+        with pytest.raises(error.BadRequest):
+            await resource.render_get(request(Code.GET, Remote(), text))
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1_024))
