@@ -22,7 +22,7 @@ from cloud_ingest.dashboard.asked import text as _text
 from cloud_ingest.dashboard.browsers import ListeningBrowsers
 from cloud_ingest.dashboard.downloads import Downloads
 from cloud_ingest.dashboard.entrance import THE_INGEST, Entrance
-from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, ApiError, Hardening
+from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, Hardening
 from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.rollups import SensorSeries
@@ -30,6 +30,7 @@ from cloud_ingest.dashboard.sending import sent
 from cloud_ingest.dashboard.shared_answers import AnswerKey, SharedAnswers, TooManyQuestionsError
 from cloud_ingest.dashboard.together import together
 from gateway.policy.action import NOWHERE, Where
+from gateway.web.api_error import ApiError
 from gateway.web.log_in import Token
 from gateway.web.ready_answer import ReadyAnswer
 

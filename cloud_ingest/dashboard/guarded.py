@@ -15,27 +15,13 @@ from cloud_ingest.dashboard.entrance import Entrance
 from cloud_ingest.query.lake import LakeError
 from gateway.policy.principal import Principal
 from gateway.web import browser_rules
+from gateway.web.api_error import ApiError
 from gateway.web.host_field import names_this_machine
 
 COOKIE: Final = "hedgerow_dashboard"
 VISITOR: Final[web.RequestKey[Principal]] = web.RequestKey("visitor", Principal)
 _OPEN: Final = ("/api/login", "/api/me")
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class ApiError(Exception):
-    """A request that is not answered as it wants.
-
-    Args:
-        status: the answer's.
-        why: one line, for people.
-
-    """
-
-    def __init__(self, status: HTTPStatus, why: str) -> None:
-        super().__init__(why)
-        self.status = status
-        self.why = why
 
 
 @dataclass(frozen=True, slots=True)

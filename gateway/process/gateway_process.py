@@ -61,6 +61,7 @@ from gateway.process.console_part import ConsolePart
 from gateway.process.drain import Drain
 from gateway.process.node_settings import node_settings
 from gateway.process.origin_times import OriginTimes
+from gateway.process.page_part import PagePart
 from gateway.process.reloading import ReloadedParts
 from gateway.process.relocation import relocate
 from gateway.process.status_report import GatewayStatus
@@ -107,12 +108,14 @@ class GatewayProcess:
         self._settings = settings
         self._members = Members(settings.gateway.state_dir)
         self._console = ConsolePart()
+        self._page = PagePart(settings)
+        self._stack = AsyncExitStack()
+        self._stack.callback(self._page.close)
         self._coap_topics = CoapBridge(settings.coap.topics.limits)
         self._stores = store_limits.of(settings)
         self.watched = WatchedTasks()
         self._backups = BackupFiles()
         self._saying: publishing.StatusPublishing | None = None
-        self._stack = AsyncExitStack()
         self._read, self._end = read, end
 
     async def start(self) -> None:
@@ -200,7 +203,9 @@ class GatewayProcess:
             backups=self._backups,
             alerts=alerts,
         )
-        await self._console.start(self._settings, files, core, self._node, self._routed, edge)
+        page = self._page.open(files, self._broker, site, sampler)
+        told = (core, self._node, self._routed, edge)
+        await self._console.start(self._settings, files, *told, page)
         self._stack.push_async_callback(self._console.stop)
         self._use(files)
         await self._attachment.start(self._addresses.own, self._link_port())
@@ -216,8 +221,16 @@ class GatewayProcess:
         await self._access.note("start")
 
     def _use(self, files: AccessFiles) -> None:
-        coap = (self._coap, self._oscore)
-        faces = Faces(self._node, self._proof, self._broker, *coap, self._console, self._expiry)
+        faces = Faces(
+            node=self._node,
+            proof=self._proof,
+            broker=self._broker,
+            coap=self._coap,
+            oscore=self._oscore,
+            console=self._console,
+            page=self._page,
+            expiry=self._expiry,
+        )
         self._access = AccessInUse(self._settings, files, faces, self.watched.tell)
         self._expiry.changed = self._access.look_again
         self._stack.callback(self._access.close)
@@ -271,7 +284,9 @@ class GatewayProcess:
             self._control,
             self._deliver,
             reads_unlogged=lambda: (
-                len(self._broker.core.subscriptions) > 0 or bool(self._readings.command_topics)
+                len(self._broker.core.subscriptions) > 0
+                or bool(self._readings.command_topics)
+                or self._page.is_listening
             ),
             outlived=self._life.outlived,
             kept_out=self._copied_card.kept_out,
@@ -312,7 +327,7 @@ class GatewayProcess:
             broker = await open_broker(
                 settings_of_broker(self._settings, self._addresses.listened, self._stores.broker),
                 files.broker,
-                tree=self._readings.overhear(self._node),
+                tree=self._page.overhear(self._readings.overhear(self._node)),
                 links=self._node,
                 memory=self._times.memory(self._node),
                 recovered=self._broker_recovered,
@@ -337,6 +352,7 @@ class GatewayProcess:
             wanted += self._readings.command_topics
             self._routed.begin(wanted, lambda: core.sessions.connected)
             self._readings.wish(self._routed)
+            self._page.wish(self._routed)
 
     async def reload(self) -> None:
         """Read neighbours, sensors and access again; if anything is wrong, all stays."""
@@ -410,6 +426,7 @@ class GatewayProcess:
 
     def _deliver(self, rows: list[Row], header: Header) -> None:
         arrivals.hand_out(rows, header, self._broker.core, self._readings, self._origins)
+        self._page.hear(rows)
 
     def _control(self, entry: Entry, header: Header) -> None:
         with arrivals.heard(entry, header, self._refused):
