@@ -21,16 +21,18 @@ from cloud_ingest.dashboard.asked import number as _number
 from cloud_ingest.dashboard.asked import text as _text
 from cloud_ingest.dashboard.browsers import ListeningBrowsers
 from cloud_ingest.dashboard.downloads import Downloads
-from cloud_ingest.dashboard.entrance import THE_INGEST, Entrance, Token
-from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, ApiError, Hardening
+from cloud_ingest.dashboard.entrance import THE_INGEST, Entrance
+from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, Hardening
 from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.dashboard.models import Models
-from cloud_ingest.dashboard.ready_answer import ReadyAnswer
 from cloud_ingest.dashboard.rollups import SensorSeries
 from cloud_ingest.dashboard.sending import sent
 from cloud_ingest.dashboard.shared_answers import AnswerKey, SharedAnswers, TooManyQuestionsError
 from cloud_ingest.dashboard.together import together
 from gateway.policy.action import NOWHERE, Where
+from gateway.web.api_error import ApiError
+from gateway.web.log_in import Token
+from gateway.web.ready_answer import ReadyAnswer
 
 READY: Final = ("fleet", "alerts", "gaps", "sensors", "moments")
 WORK_MAX: Final = 64
@@ -99,13 +101,13 @@ class Api:
     async def me(self, request: web.Request) -> web.Response:
         """Answer who asks, and what it may do."""
         now_s = asyncio.get_running_loop().time()
-        visitor = self._entrance.visitor(request.cookies.get(COOKIE, ""), now_s)
+        visitor = self._entrance.door.visitor(request.cookies.get(COOKIE, ""), now_s)
         is_in = visitor is not None and self._entrance.may_read(visitor)
         return web.json_response(
             {
                 "user": visitor.name if visitor else None,
                 "is_in": is_in,
-                "asks": self._entrance.asks,
+                "asks": self._entrance.door.asks,
                 "may_acknowledge": visitor is not None and self._entrance.may_acknowledge(visitor),
             }
         )
@@ -232,7 +234,7 @@ class Api:
 
     def _may_read(self, request: web.Request) -> bool:
         now_s = asyncio.get_running_loop().time()
-        visitor = self._entrance.visitor(request.cookies.get(COOKIE, ""), now_s)
+        visitor = self._entrance.door.visitor(request.cookies.get(COOKIE, ""), now_s)
         return visitor is not None and self._entrance.may_read(visitor)
 
     def _asked(self, name: str, table: str, *parts: str | int | None) -> AnswerKey:
@@ -266,9 +268,9 @@ class Api:
             body = await _body(request)
             user, password = _field(body, "user"), _field(body, "password")
         except ApiError:
-            self._entrance.failed(address)
+            self._entrance.door.failed(address)
             raise
-        done = await self._entrance.log_in(user, password.encode(), address)
+        done = await self._entrance.door.log_in(user, password.encode(), address)
         if not isinstance(done, Token):
             raise ApiError(*_NOT_LOGGED_IN[done])
         answer = web.json_response({})
@@ -284,7 +286,7 @@ class Api:
 
     async def logout(self, request: web.Request) -> web.Response:
         """Log out."""
-        self._entrance.log_out(request.cookies.get(COOKIE, ""))
+        self._entrance.door.log_out(request.cookies.get(COOKIE, ""))
         answer = web.json_response({})
         answer.del_cookie(COOKIE, path="/")
         return answer

@@ -8,8 +8,8 @@ from typing import Final
 
 from aiohttp import web
 
-from cloud_ingest.dashboard.guarded import ApiError
 from cloud_ingest.dashboard.rollups import SensorSeries
+from gateway.web.api_error import ApiError
 
 SENSORS_MAX: Final = 50
 """In one question."""

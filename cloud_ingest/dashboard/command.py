@@ -167,7 +167,7 @@ async def _serve(lake: Lake, opening: _Opening) -> int:
 def _read_again(opening: _Opening) -> None:
     """Take the files of access as they are now; if one is wrong, those of before stay."""
     try:
-        opening.entrance.replace(*opening.access.read())
+        opening.entrance.door.replace(*opening.access.read())
     except AccessFileError as error:
         sys.stderr.write(f"{error}; the access and passwords of before stay\n")
         sys.stderr.flush()

@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from cloud_ingest.dashboard import asked, readings_file
-from cloud_ingest.dashboard.guarded import ApiError, Hardening
+from cloud_ingest.dashboard.guarded import Hardening
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.readings_file import (
     CONTENT_TYPES,
@@ -19,6 +19,7 @@ from cloud_ingest.dashboard.readings_file import (
     WantedReadings,
 )
 from cloud_ingest.query.lake import LakeError
+from gateway.web.api_error import ApiError
 
 AT_ONCE: Final = 2
 PIECE_S: Final = 30.0

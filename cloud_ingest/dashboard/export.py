@@ -15,9 +15,10 @@ import msgspec
 
 from cloud_ingest.dashboard import fleet_view, loss_view, sensors_view
 from cloud_ingest.dashboard.models import Models
-from cloud_ingest.dashboard.page_files import SCRIPT, bundled, is_module, static_files, with_scripts
+from cloud_ingest.dashboard.page_files import SCRIPT, static_files
 from cloud_ingest.dashboard.sensors_view import window
 from cloud_ingest.query.lake import Lake
+from gateway.web.page_files import bundled, is_module, with_scripts
 
 TREES_MAX: Final = 200
 PLACES_MAX: Final = 100_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -13,39 +13,15 @@ from aiohttp import web
 from cloud_ingest.dashboard.connections import has_asked
 from cloud_ingest.dashboard.entrance import Entrance
 from cloud_ingest.query.lake import LakeError
-from gateway.console.host_field import names_this_machine
 from gateway.policy.principal import Principal
+from gateway.web import browser_rules
+from gateway.web.api_error import ApiError
+from gateway.web.host_field import names_this_machine
 
 COOKIE: Final = "hedgerow_dashboard"
-_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src {images}; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-_HEADERS: Final[Mapping[str, str]] = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-}
 VISITOR: Final[web.RequestKey[Principal]] = web.RequestKey("visitor", Principal)
 _OPEN: Final = ("/api/login", "/api/me")
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class ApiError(Exception):
-    """A request that is not answered as it wants.
-
-    Args:
-        status: the answer's.
-        why: one line, for people.
-
-    """
-
-    def __init__(self, status: HTTPStatus, why: str) -> None:
-        super().__init__(why)
-        self.status = status
-        self.why = why
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +40,8 @@ class Hardening:
 
     def apply(self, answer: web.StreamResponse) -> None:
         """Set the headers that every answer has."""
-        answer.headers.update(_HEADERS)
-        images = f"'self' {self.images}".rstrip()
-        answer.headers["Content-Security-Policy"] = _POLICY.format(images=images)
+        answer.headers.update(browser_rules.headers(is_secure=self.is_secure, images=self.images))
         answer.headers.setdefault("Cache-Control", "no-store")
-        if self.is_secure:
-            answer.headers["Strict-Transport-Security"] = "max-age=31536000"
 
 
 def guard(entrance: Entrance, hardening: Hardening) -> Callable[..., Awaitable[web.StreamResponse]]:
@@ -86,7 +58,7 @@ def guard(entrance: Entrance, hardening: Hardening) -> Callable[..., Awaitable[w
             _check_origin(request, entrance)
             if request.path.startswith("/api/") and request.path not in _OPEN:
                 request[VISITOR] = _allowed(request, entrance)
-            has_asked(request.transport, is_known=entrance.asks and VISITOR in request)
+            has_asked(request.transport, is_known=entrance.door.asks and VISITOR in request)
             return await handler(request)
         except ApiError as error:
             return web.json_response({"error": error.why}, status=error.status)
@@ -107,7 +79,7 @@ def guard(entrance: Entrance, hardening: Hardening) -> Callable[..., Awaitable[w
 
 def _allowed(request: web.Request, entrance: Entrance) -> Principal:
     now_s = asyncio.get_running_loop().time()
-    visitor = entrance.visitor(request.cookies.get(COOKIE, ""), now_s)
+    visitor = entrance.door.visitor(request.cookies.get(COOKIE, ""), now_s)
     if visitor is None:
         raise ApiError(HTTPStatus.UNAUTHORIZED, "log in first")
     if not entrance.may_read(visitor):
@@ -121,14 +93,14 @@ def _check_origin(request: web.Request, entrance: Entrance) -> None:
     Without log-in a name that another site has made point to this machine (DNS rebinding) would
     do to read all.
     """
-    if not entrance.asks and not names_this_machine(request.host):
+    if not entrance.door.asks and not names_this_machine(request.host):
         raise ApiError(HTTPStatus.FORBIDDEN, "Host: not a name of this machine")
-    if request.method in ("GET", "HEAD"):
-        return
-    site = request.headers.get("Sec-Fetch-Site", "same-origin")
-    origin = request.headers.get("Origin")
-    is_foreign = origin is not None and origin.partition("://")[2] != request.host
-    if site not in ("same-origin", "none") or is_foreign:
-        raise ApiError(HTTPStatus.FORBIDDEN, "the request comes from another site")
-    if request.content_type != "application/json":
-        raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type: not application/json")
+    refused = browser_rules.why_foreign(
+        request.method,
+        request.host,
+        request.headers.get("Origin"),
+        request.headers.get("Sec-Fetch-Site"),
+        request.content_type,
+    )
+    if refused is not None:
+        raise ApiError(*refused)

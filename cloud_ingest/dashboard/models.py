@@ -15,12 +15,12 @@ from deltalake import DeltaTable
 
 from cloud_ingest.dashboard import alerts_view, fleet_view, loss_view, sensors_view, standing
 from cloud_ingest.dashboard.latest_readings import LatestReadings
-from cloud_ingest.dashboard.ready_answer import ReadyAnswer
 from cloud_ingest.dashboard.rollups import Rollups, SensorSeries
 from cloud_ingest.dashboard.status_history import StatusHistory
 from cloud_ingest.dashboard.tree_view import TreeHistory
 from cloud_ingest.query.lake import TABLES, Lake, LakeError
 from cloud_ingest.tables.dataset import dataset
+from gateway.web.ready_answer import ReadyAnswer
 
 SHOWN: Final = tuple(name for name in TABLES if name != "quarantine")
 ROLLED_UP: Final = ("telemetry", "latency")

@@ -1,87 +1,21 @@
-"""What the page consists of: files, and its modules as one script.
-
-A browser asks for one script in place of twenty modules, of which it learns only as it reads those
-that import them.
-"""
+"""What the dashboard's page consists of."""
 
 from __future__ import annotations
 
-import importlib.resources
-import re
-from collections.abc import Mapping
 from typing import Final
 
-FIRST: Final = "app.js"
-"""The module that the page begins with."""
+from gateway.web import page_files
+
+PACKAGE: Final = "cloud_ingest.dashboard"
 SCRIPT: Final = "dashboard.js"
 """All modules as one script."""
-TYPES: Final = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".txt": "text/plain; charset=utf-8",
-}
-_IMPORT: Final = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+\.js)";\n', re.MULTILINE)
-_EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:function|const) (\w+))", re.MULTILINE)
-_OWN: Final = f'<script src="{FIRST}" type="module"></script>'
 
 
 def static_files() -> dict[str, bytes]:
-    """Return what the page consists of, by path."""
-    root = importlib.resources.files("cloud_ingest.dashboard") / "static"
-    found = {each.name: each.read_bytes() for each in root.iterdir() if each.is_file()}
-    vendor = root / "vendor"
-    return found | {f"vendor/{each.name}": each.read_bytes() for each in vendor.iterdir()}
-
-
-def content_type(path: str) -> str:
-    """Return the media type of a static file."""
-    return TYPES.get(path[path.rfind(".") :], "application/octet-stream")
+    """Return the files of the page, by path."""
+    return page_files.page_files(PACKAGE)
 
 
 def served_files() -> dict[str, bytes]:
-    """Return what a server has, by path: the page asks for one script, and modules stay there."""
-    files = static_files()
-    index = with_scripts(files["index.html"].decode(), SCRIPT)
-    return files | {"index.html": index.encode(), SCRIPT: bundled(files).encode()}
-
-
-def with_scripts(index: str, *scripts: str) -> str:
-    """Return the page's first document with scripts, in this order, in place of its modules."""
-    assert _OWN in index
-    return index.replace(
-        _OWN, "\n".join(f'<script src="{name}" defer></script>' for name in scripts)
-    )
-
-
-def is_module(name: str) -> bool:
-    """Return whether a file of the page is a module of its script."""
-    return name.endswith(".js") and "/" not in name and name != "theme.js"
-
-
-def bundled(files: Mapping[str, bytes]) -> str:
-    """Return the page's modules as one script: each runs once, before those that import from it.
-
-    Args:
-        files: of the page, by path; its modules import names, a line each, and export functions
-            and constants. `FIRST` runs last.
-
-    """
-    modules = {name: body.decode() for name, body in files.items() if is_module(name)}
-    done: dict[str, str] = {}
-
-    def add(name: str) -> None:
-        if name in done:
-            return
-        source = modules[name]
-        done[name] = ""
-        for needed in _IMPORT.findall(source):
-            add(needed[1])
-        exported = ", ".join(_EXPORT.findall(source))
-        body = _EXPORT.sub("", _IMPORT.sub(r'const { \1 } = modules["\2"];\n', source))
-        del done[name]
-        done[name] = f'modules["{name}"] = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();\n'
-
-    add(FIRST)
-    return '"use strict";\nconst modules = {};\n' + "\n".join(done.values())
+    """Return what a server has, by path."""
+    return page_files.served_files(PACKAGE, SCRIPT)

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from cloud_ingest.dashboard.ready_answer import ReadyAnswer
+from gateway.web.ready_answer import ReadyAnswer
 
 
 def sent(

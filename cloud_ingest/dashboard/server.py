@@ -18,9 +18,10 @@ from cloud_ingest.dashboard.entrance import Entrance
 from cloud_ingest.dashboard.guarded import Hardening, guard
 from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.dashboard.models import Models
-from cloud_ingest.dashboard.page_files import content_type, served_files
-from cloud_ingest.dashboard.ready_answer import ReadyAnswer
+from cloud_ingest.dashboard.page_files import served_files
 from cloud_ingest.dashboard.sending import sent
+from gateway.web.page_files import content_type
+from gateway.web.ready_answer import ReadyAnswer
 
 BODY_BYTES_MAX: Final = 16 * 1024
 FOLLOW_S: Final = 1.0

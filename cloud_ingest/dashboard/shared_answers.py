@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final
 
-from cloud_ingest.dashboard.ready_answer import ReadyAnswer
+from gateway.web.ready_answer import ReadyAnswer
 
 BYTES_MAX: Final = 32 << 20
 """Of all answers that are kept, and of their questions."""

@@ -240,7 +240,7 @@ CONSOLE_PORT: Final = 9641
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSection:
-    """The HTTP listener for metrics and health.
+    """The HTTP listener for metrics and health, and with ``web`` for the gateway's page.
 
     Port 0 takes a free one, printed at start, and so does `CONSOLE_PORT` where something on this
     machine has that one, such as another gateway.
@@ -252,6 +252,7 @@ class ConsoleSection:
     enabled: bool = True
     host: str = "127.0.0.1"
     port: int = CONSOLE_PORT
+    web: bool = False
     names: list[str] = field(default_factory=list)
     certificate_file: Path | None = None
     key_file: Path | None = None
@@ -263,6 +264,8 @@ class ConsoleSection:
 
     def _faults(self) -> Iterator[Fault]:
         yield from checks.address("host", self.host)
+        if self.web and not self.enabled:
+            yield Fault("web", "of no use while enabled is false")
         yield from checks.port("port", self.port)
         if self.names:
             yield from checks.hosts("names", self.names)
@@ -349,6 +352,9 @@ class GatewaySettings:
         if is_seen and own.certificate_file is None and self.access.password_file is not None:
             why = "passwords of access.password_file would pass in the clear"
             yield Fault("console.certificate_file", f"missing, and at {own.host} {why}")
+        if own.web and is_seen and self.access.password_file is None:
+            why = f"at {own.host} others reach the page: it needs access.password_file"
+            yield Fault("console.web", f"{why}, or a loopback console.host")
 
     @property
     def sensors_dir(self) -> Path | None:

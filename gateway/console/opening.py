@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gateway.configuration.config import CONSOLE_PORT, ConfigError
 from gateway.console import contents, health
-from gateway.console.server import Console
+from gateway.console.server import Console, WebFace
 from gateway.console.visitors import Visitors
 from light_dataclasses import dataclass
 
@@ -50,6 +51,8 @@ async def open_console(
     edge: GatewayEdge,
     visitors: Visitors,
     tls: Tls | None = None,
+    *,
+    web: WebFace | None = None,
 ) -> OpenConsole:
     """Listen.
 
@@ -61,20 +64,19 @@ async def open_console(
         edge: and all else.
         visitors: decide who may see them.
         tls: what it shows and takes; None for HTTP.
+        web: the gateway's page, which answers all other paths; None where there is none.
 
     Raises:
         ConfigError: the address is in use, or not this machine's.
 
     """
-    console = Console(
-        {
-            "/": contents.page,
-            "/metrics": lambda: _metrics(core, node, routed, edge),
-            "/healthz": lambda: health.page(node.log),
-        },
-        visitors,
-        tls,
-    )
+    pages: dict[str, Callable[[], Page]] = {
+        "/metrics": lambda: _metrics(core, node, routed, edge),
+        "/healthz": lambda: health.page(node.log),
+    }
+    if web is None:
+        pages["/"] = contents.page
+    console = Console(pages, visitors, tls, web)
     try:
         port = await _started(console, own.host, own.port)
     except OSError as error:

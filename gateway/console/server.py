@@ -2,7 +2,8 @@
 
 It answers one request a connection, with pages that are made within the call. The size of a
 request and the time for all of it are bounded, and so are connections: one that asks nothing makes
-room for another (`ConnectionRoom`).
+room for another (`ConnectionRoom`). Where the gateway has a page for browsers (`WebFace`), that
+answers all other paths, connections go on behind an answer, and an answer may be waited for.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from gateway import event_loop
 from gateway.console.pages import HttpRequest, Page, RequestError, plain
@@ -22,16 +23,48 @@ from gateway.tls.certificates import CertificateError, PeerCertificate, identify
 from gateway.tls.context import Tls
 from gateway.tls.layer import TlsLayer
 
+if TYPE_CHECKING:
+    from gateway.console.exchange import ExchangeRules
+
 CONNECTIONS_MAX = 16
 CONNECTIONS_PER_ADDRESS = 8
 HEAD_S = 3.0
 """From the connection to the end of the request's head, TLS included."""
 TIME_S = 5.0
 """From the connection to the last byte of the answer."""
+WEB_CONNECTIONS_MAX = 64
+"""With a page: a browser has up to six."""
+BODY_S = 10.0
+"""With a page, from the first byte of a request to its last, TLS included."""
+ANSWER_S = 40.0
+"""With a page, from a request to its answer: some wait for news."""
+READ_S = 20.0
+"""With a page, for the reader of an answer to read it."""
+IDLE_S = 30.0
+"""With a page, from an answer that is read to the next request."""
 
 _log = logging.getLogger(__name__)
 
 PagesByPath = Mapping[str, Callable[[], Page]]
+
+
+class WebFace(Protocol):
+    """A page for browsers, with all that it asks for."""
+
+    rules: ExchangeRules
+    """What a connection may ask."""
+
+    def answer(self, request: HttpRequest, host: str) -> Page | Awaitable[Page]:
+        """Answer a request.
+
+        Args:
+            request: it.
+            host: the address that it comes from.
+
+        """
+
+    def knows(self, request: HttpRequest) -> bool:
+        """Return whether its sender has logged in: then its connection stays."""
 
 
 class Console:
@@ -41,18 +74,29 @@ class Console:
         pages: makes the page of each path.
         visitors: decide who may see which; None where everybody may.
         tls: what it shows, and whose certificates it takes; None for HTTP without TLS.
+        web: answers all other paths; None where nothing does.
+
+    Attributes:
+        web: as given.
 
     """
 
     def __init__(
-        self, pages: PagesByPath, visitors: Visitors | None = None, tls: Tls | None = None
+        self,
+        pages: PagesByPath,
+        visitors: Visitors | None = None,
+        tls: Tls | None = None,
+        web: WebFace | None = None,
     ) -> None:
+        self.web = web
         self._pages = pages
         self._visitors = visitors
         self._tls = tls
         self._open: set[_Connection] = set()
         self._room: ConnectionRoom[_Connection] = ConnectionRoom(
-            CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS, lambda one: one.standing
+            CONNECTIONS_MAX if web is None else WEB_CONNECTIONS_MAX,
+            CONNECTIONS_PER_ADDRESS,
+            lambda one: one.standing,
         )
         self._server: asyncio.Server | None = None
         self.refused = 0
@@ -122,6 +166,10 @@ class Console:
             return None
         return self._visitors.refusal(request, host, certificate)
 
+    def is_for_browsers(self, path: str) -> bool:
+        """Return whether a path is the page's, which decides itself who may see what."""
+        return self.web is not None and path not in self._pages
+
     def page(self, path: str) -> Page:
         """Return the page at a path, or one that says that there is none."""
         make = self._pages.get(path)
@@ -133,8 +181,13 @@ class _Connection(asyncio.Protocol):
         from gateway.console.exchange import HttpExchange  # noqa: PLC0415  # HTTP, for who visits
 
         self._console = console
-        self._exchange = HttpExchange()
+        web = console.web
+        self._exchange = HttpExchange() if web is None else HttpExchange(web.rules)
         self._is_asked = False
+        self._is_known = False
+        self._is_read = True
+        """Whether its reader has read all that was written."""
+        self._early = b""
         self._begun_s = 0.0
         self._answering: asyncio.Task[None] | None = None
         self._raw: asyncio.Transport | None = None
@@ -147,14 +200,15 @@ class _Connection(asyncio.Protocol):
         if not self._console.opened(self):
             transport.abort()
             return False
-        loop = asyncio.get_running_loop()
-        self._begun_s = loop.time()
-        self._deadline = loop.call_at(self._begun_s + HEAD_S, self.abort)
+        self._begun_s = asyncio.get_running_loop().time()
+        self._due(HEAD_S if self._console.web is None else BODY_S)
         return True
 
     @property
     def standing(self) -> Standing:
         """Whether it has asked; one whose answer nobody reads makes room as well."""
+        if self._is_known:
+            return Standing.ACCEPTED
         return Standing.ASKING if self._is_asked else Standing.SILENT
 
     @property
@@ -179,32 +233,72 @@ class _Connection(asyncio.Protocol):
         made = cast(asyncio.Transport, transport)
         if self._raw is not None or self.accepted(made):
             self._transport = made
+            if self._console.web is not None:
+                made.set_write_buffer_limits(0)  # to be told when an answer is read
 
     def data_received(self, data: bytes) -> None:
-        if self._is_asked or self._transport is None:
+        if self._transport is None:
             return
+        if self._is_asked:
+            self._keep_for_later(data)
+            return
+        if not self._exchange.is_begun and self._begun_s == 0.0:
+            self._due(BODY_S)  # behind an answer
+        self._read(lambda: self._exchange.feed(data))
+
+    def _keep_for_later(self, data: bytes) -> None:
+        """Read no more until an answer is there: what is sent ahead of it waits in the kernel."""
+        if self._console.web is not None and self._transport is not None:
+            self._early += data
+            self._transport.pause_reading()
+
+    def _read(self, read: Callable[[], HttpRequest | None]) -> None:
         try:
-            request = self._exchange.feed(data)
+            request = read()
         except RequestError as error:
-            self._answer(plain(error.status))
+            self._answer(plain(error.status), is_last=True)
             return
         if request is not None:
             self._begin_answer()
             self._serve(request, self.host)
 
-    def _begin_answer(self) -> None:
-        self._is_asked = True
+    def _due(self, after_s: float) -> None:
+        """Have the connection end after so many seconds, and not when was said before."""
         if self._deadline is not None:
             self._deadline.cancel()
-            loop = asyncio.get_running_loop()
-            self._deadline = loop.call_at(self._begun_s + TIME_S, self.abort)
+        self._deadline = asyncio.get_running_loop().call_later(after_s, self.abort)
+
+    def _begin_answer(self) -> None:
+        self._is_asked = True
+        if self._console.web is not None:
+            self._due(ANSWER_S)
+        else:
+            left_s = self._begun_s + TIME_S - asyncio.get_running_loop().time()
+            self._due(max(0.0, left_s))
 
     def _serve(self, request: HttpRequest, host: str) -> None:
+        web = self._console.web
+        if web is not None and self._console.is_for_browsers(request.path):
+            self._is_known = self._is_known or web.knows(request)
+            page = web.answer(request, host)
+            if isinstance(page, Page):
+                self._answer(page)
+            else:
+                self._answering = asyncio.ensure_future(self._waited_for(page))
+            return
         refusal = self._console.refusal(request, host, self._certificate)
         if refusal is None or isinstance(refusal, HTTPStatus):
             self._answer(self._page(request, refusal))
         else:
             self._answering = asyncio.ensure_future(self._decided(request, refusal))
+
+    async def _waited_for(self, page: Awaitable[Page]) -> None:
+        try:
+            made = await page
+        except Exception:
+            _log.exception("a page could not be made")
+            made = plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+        self._answer(made)
 
     async def _decided(self, request: HttpRequest, refusal: Awaitable[DenialStatus]) -> None:
         self._answer(self._page(request, await refusal))
@@ -212,12 +306,49 @@ class _Connection(asyncio.Protocol):
     def _page(self, request: HttpRequest, refusal: DenialStatus) -> Page:
         return self._console.page(request.path) if refusal is None else plain(refusal)
 
-    def _answer(self, page: Page) -> None:
+    def _answer(self, page: Page, *, is_last: bool = False) -> None:
         if not self._is_asked:
             self._begin_answer()
-        if self._transport is not None:
-            self._transport.write(self._exchange.answer(page))
+        if self._transport is None:
+            return
+        is_last = is_last or self._console.web is None
+        if not is_last:
+            self._due(READ_S)
+        self._transport.write(self._exchange.answer(page, is_last=is_last))
+        if self._exchange.goes_on:
+            self._go_on()
+        else:
             self._transport.close()
+
+    def _go_on(self) -> None:
+        """Wait for the next request, for as long as such a connection may be idle."""
+        self._is_asked, self._answering, self._begun_s = False, None, 0.0
+        if self._is_read:
+            self._due(IDLE_S)
+        early, self._early = self._early, b""
+        if early and self._transport is not None:
+            self._transport.resume_reading()
+        # In a later turn: who sends many requests at once takes its turns among others.
+        asyncio.get_running_loop().call_soon(self._next, early)
+
+    def _next(self, early: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._read(self._exchange.again)
+        if early:
+            self.data_received(early)
+
+    def pause_writing(self) -> None:
+        self._is_read = False
+
+    def resume_writing(self) -> None:
+        self._is_read = True
+        if self._console.web is not None and not self._is_asked and not self._is_closing:
+            self._due(IDLE_S)
+
+    @property
+    def _is_closing(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._deadline is not None:

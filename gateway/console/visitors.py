@@ -19,7 +19,6 @@ from typing import Final
 
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.limits import Limits
-from gateway.console.host_field import names_this_machine
 from gateway.console.pages import HttpRequest
 from gateway.policy.action import CONSOLE, Action
 from gateway.policy.policy import Policy
@@ -28,6 +27,7 @@ from gateway.policy.principal import CONSOLE as CONSOLE_USER
 from gateway.shares.failed_attempts import FailedAttempts
 from gateway.shares.password_checks import PasswordChecks
 from gateway.tls.certificates import PeerCertificate
+from gateway.web.host_field import names_this_machine
 
 LIVENESS: Final = "/healthz"
 """Anybody is told that the gateway can do its work, and no more."""

@@ -18,6 +18,7 @@ from gateway.configuration.config import ConfigError, GatewaySettings
 from gateway.links.node import TreeNode
 from gateway.process import state
 from gateway.process.console_part import ConsolePart
+from gateway.process.page_part import PagePart
 from gateway.signing.fleet_proof import FleetProof
 from light_dataclasses import dataclass
 
@@ -40,6 +41,7 @@ class Faces:
     coap: CoapServer
     oscore: OscoreDevices
     console: ConsolePart
+    page: PagePart
     expiry: ExpiryWatch
 
 
@@ -85,6 +87,7 @@ class AccessInUse:
         contexts = faces.oscore.contexts
         faces.coap.renew(files.keystore, files.coap_tls, files.policy, contexts)
         faces.console.follow(files)
+        faces.page.follow(files)
         for gateway_id in faces.node.admission.renew(files.links):
             faces.node.drop(gateway_id, "its certificate is no longer accepted")
 

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-from typing import TYPE_CHECKING
 
 from gateway.access import files as access_files
 from gateway.backups.standing import BackupFiles
@@ -50,6 +49,7 @@ from gateway.process.drain import Drain
 from gateway.process.node_settings import node_settings
 from gateway.process.origin_times import OriginTimes
 from gateway.process.own_messages import OwnMessages
+from gateway.process.page_part import PagePart
 from gateway.process.parts import (
     Around,
     BrokerParts,
@@ -71,9 +71,6 @@ from tree_handler.batch import Entry, Header
 from tree_handler.members.member import MemberRecord
 from tree_handler.sharing.rule import EachGateway
 from tree_handler.spanning.spanning_tree import Identity
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger(__name__)
 
@@ -122,7 +119,8 @@ async def build(around: Around) -> GatewayParts:
     )
     page.tell(status)
     console = ConsolePart()
-    await console.start(settings, ground.files, core, tree.node, tree.routed, edge)
+    web = ground.page.open(ground.files, served.broker, coap.site, ground.readings.sampler)
+    await console.start(settings, ground.files, core, tree.node, tree.routed, edge, web)
     stack.push_async_callback(console.stop)
     parts = GatewayParts(
         access=_access(around, ground, tree.node, served.broker, coap, console),
@@ -156,6 +154,8 @@ async def build(around: Around) -> GatewayParts:
 async def _ground(around: Around) -> Ground:
     settings, stack = around.at_start, around.stack
     own, loop = settings.gateway, asyncio.get_running_loop()
+    page = PagePart(settings)
+    stack.callback(page.close)
     messages, refusals = OwnMessages(), counted_refusals(loop.time)
     readings = state.readings(settings, messages.accept, refusals.count, around.watched)
     with state.being_read():
@@ -171,6 +171,7 @@ async def _ground(around: Around) -> Ground:
     life = state.begin_life(own, log, members, around.renewals)
     stack.callback(life.end)
     return Ground(
+        page=page,
         messages=messages,
         refusals=refusals,
         stores=store_limits.of(settings),
@@ -268,7 +269,7 @@ async def _broker(around: Around, ground: Ground, tree: TreeParts) -> BrokerPart
         broker = await open_broker(
             settings_of_broker(settings, ground.addresses.listened, ground.stores.broker),
             ground.files.broker,
-            tree=readings.overhear(node),
+            tree=ground.page.overhear(readings.overhear(node)),
             links=node,
             memory=times.memory(node),
             recovered=lambda core: recovered.append(
@@ -306,6 +307,7 @@ def _share_recovered(
         wanted += readings.command_topics
         routed.begin(wanted, lambda: core.sessions.connected)
         readings.wish(routed)
+        ground.page.wish(routed)
 
     def control(entry: Entry, header: Header) -> None:
         tree.groups.control(entry, header)
@@ -316,6 +318,7 @@ def _share_recovered(
     # Neighbours come to the broker's port: nothing that the first one brings may find nobody.
     tree.arrivals.tell(control)
     tree.arrivals.give(LocalReaders(core, readings, origins))
+    tree.arrivals.give(ground.page)
     return retained
 
 
@@ -409,7 +412,16 @@ def _access(
     coap: CoapParts,
     console: ConsolePart,
 ) -> AccessInUse:
-    faces = Faces(node, ground.proof, broker, coap.server, coap.oscore, console, ground.expiry)
+    faces = Faces(
+        node=node,
+        proof=ground.proof,
+        broker=broker,
+        coap=coap.server,
+        oscore=coap.oscore,
+        console=console,
+        page=ground.page,
+        expiry=ground.expiry,
+    )
     access = AccessInUse(around.at_start, ground.files, faces, around.watched.tell)
     ground.expiry.changed = access.look_again
     around.stack.callback(access.close)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gateway.console.opening import OpenConsole
     from gateway.links.node import TreeNode
     from gateway.links.routed_part import RoutedPart
+    from gateway.page.face import PageFace
     from gateway.status.edge import GatewayEdge
 
 
@@ -58,6 +59,7 @@ class ConsolePart:
         node: TreeNode,
         routed: RoutedPart | None,
         edge: GatewayEdge,
+        web: PageFace | None = None,
     ) -> None:
         """Listen, if the configuration says so.
 
@@ -68,6 +70,7 @@ class ConsolePart:
             node: the node in the tree,
             routed: routed mode, None in mode ``flood``,
             edge: and all else.
+            web: the gateway's page; None where there is none.
 
         Raises:
             ConfigError: the address is in use, or not this machine's.
@@ -82,7 +85,7 @@ class ConsolePart:
         who = files.policy, files.broker.passwords
         visitors = Visitors(*who, settings.limits, own.names)
         console = (visitors, files.console_tls)
-        self._open = await open_console(own, core, node, routed, edge, *console)
+        self._open = await open_console(own, core, node, routed, edge, *console, web=web)
         self.address = join_host_port(own.host, self._open.port)
         self.page = page_for_others(own, self._open.port)
 

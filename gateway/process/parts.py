@@ -30,6 +30,7 @@ from gateway.process.console_part import ConsolePart
 from gateway.process.drain import Drain
 from gateway.process.memory_budget import StoreLimits
 from gateway.process.own_messages import OwnMessages
+from gateway.process.page_part import PagePart
 from gateway.process.readings import Readings
 from gateway.process.settings_in_use import SettingsInUse
 from gateway.process.status_report import GatewayStatus
@@ -71,6 +72,7 @@ class Around:
 class Ground:
     """What all other parts stand on."""
 
+    page: PagePart
     messages: OwnMessages
     refusals: CountedLines
     stores: StoreLimits

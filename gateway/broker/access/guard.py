@@ -91,6 +91,11 @@ class Guard:
         )
         self.has_rules = access.policy is not None or plugins.topics is not None
 
+    @property
+    def asks_plugins(self) -> bool:
+        """Return whether plugins decide on topics besides, which know clients of MQTT alone."""
+        return self._plugins is not None
+
     def follow(self, access: Access, core: DataPlane) -> None:
         """Go by files that were read again: forget every decision, and decide on all sessions anew.
 

@@ -18,7 +18,7 @@ from held_timers import HeldTimers
 from synthetic_tables import ALERTS, NOW, Fleet, put, rows, write_readings
 
 from cloud_ingest.dashboard import api, browsers, connections
-from cloud_ingest.dashboard.web_sessions import (
+from gateway.web.web_sessions import (
     AGE_S,
     IDLE_S,
     PER_USER_MAX,

@@ -8,8 +8,9 @@ from dashboard_server import LIMIT_S, Served, Visitor, complete, dashboard, visi
 from deltalake import DeltaTable
 from synthetic_tables import Fleet, write_readings
 
-from cloud_ingest.dashboard import models, web_sessions
+from cloud_ingest.dashboard import models
 from cloud_ingest.dashboard.browsers import PER_VISITOR_MAX
+from gateway.web import web_sessions
 
 READ = (
     *("fleet", "alerts", "gaps", "sensors", "moments", "tables", "events", "tree?time_ms=1"),

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cloud_ingest.dashboard.ready_answer import ReadyAnswer
 from cloud_ingest.dashboard.shared_answers import SharedAnswers, TooManyQuestionsError
+from gateway.web.ready_answer import ReadyAnswer
 
 
 @pytest.fixture

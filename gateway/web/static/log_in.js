@@ -42,7 +42,7 @@ export function logIn(main, me, done) {
           error,
           send,
         ]
-      : h("p", {}, "The policy lets nobody on this machine see the dashboard."),
+      : h("p", {}, "The policy lets nobody on this machine see this page."),
   );
   main.className = "page-login";
   fill(main, form);

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import msgspec
+
+from light_dataclasses import dataclass
 
 ZIPPED_FROM_BYTES: Final = 1_400
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from light_dataclasses import dataclass
 
 SESSIONS_MAX: Final = 512
 PER_USER_MAX: Final = 8

@@ -1,0 +1,305 @@
+"""What the page asks of resources: status, tree, clients, sensors, devices and alerts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from gateway.page.api_request import ApiRequest, Handlers
+from gateway.page.site_asker import JSON, TEXT, SiteAsker, SiteQuestion
+from gateway.sensors.sensor import Actuator
+from gateway.web.api_error import ApiError
+from resource_directory.link_format import LinkFormatError, WebLink, parse
+
+if TYPE_CHECKING:
+    from gateway.coap_client import Response
+    from gateway.page.reading_history import ReadingHistory
+    from gateway.sensors.reading import Reading
+    from gateway.sensors.sampler import Sampler
+    from gateway.sensors.sensor import Sensor
+
+PAGE_LINKS: Final = 100
+LOOK_S: Final = 5.0
+"""The machine, and the tree for one visitor, are looked at again after so long."""
+TREES_MAX: Final = 16
+_OPTION_CHARACTERS: Final = 60
+"""Of an identifier that an option holds, whatever characters they are."""
+DONE: Final[Mapping[str, Any]] = {}
+
+
+class SiteApi:
+    """Answers by what resources answer.
+
+    Args:
+        asker: asks them.
+        sampler: reads the sensors.
+        history: their last hour.
+        state_dir: the gateway's, on the disk that is looked at.
+
+    """
+
+    def __init__(
+        self, asker: SiteAsker, sampler: Sampler, history: ReadingHistory, state_dir: Path
+    ) -> None:
+        self._asker = asker
+        self._sampler = sampler
+        self._history = history
+        self._state_dir = state_dir
+        self._machine: tuple[float, dict[str, Any]] | None = None
+        self._trees: dict[str, tuple[float, dict[str, Any]]] = {}
+        sampler.listen(self._read)
+
+    @property
+    def handlers(self) -> Handlers:
+        """What answers each operation."""
+        return {
+            "overview": self.overview,
+            "status": self.status,
+            "tree": self.tree,
+            "members": self.members,
+            "forget_member": self.forget_member,
+            "clients": self.clients,
+            "client": self.client,
+            "disconnect": self.disconnect,
+            "sensors": self.sensors,
+            "set_sensor": self.set_sensor,
+            "endpoints": self.endpoints,
+            "resources": self.resources,
+            "remove_registration": self.remove_registration,
+            "alerts": self.alerts,
+            "order": self.order,
+        }
+
+    # -- how it is -------------------------------------------------------------------------------
+
+    async def overview(self, asked: ApiRequest) -> Any:
+        """Tell how it is, and what to do next, as `hedgerow doctor` does."""
+        from gateway.status.doctor import Examined, findings  # noqa: PLC0415  # for who looks
+
+        status = json.loads(await self._asker.good(asked.visitor, SiteQuestion("GET", ("status",))))
+        machine = await self._looked()
+        found = findings(
+            Examined(
+                status=status,
+                clock_is_set=machine["clock_is_set"],
+                free_bytes=machine["disk_free_bytes"],
+                throttled=1 if machine["under_voltage"] else None,
+                temperature_c=machine["temperature_cel"],
+            )
+        )
+        told = [
+            {"weight": str(one.weight), "about": one.about, "what": one.what, "advice": one.advice}
+            for one in found
+        ]
+        return {
+            "now_ms": time.time_ns() // 1_000_000,
+            "status": status,
+            "machine": machine,
+            "findings": told,
+        }
+
+    async def _looked(self) -> dict[str, Any]:
+        now_s = asyncio.get_running_loop().time()
+        if self._machine is None or now_s - self._machine[0] >= LOOK_S:
+            self._machine = now_s, await asyncio.to_thread(_look, self._state_dir)
+        return self._machine[1]
+
+    async def status(self, asked: ApiRequest) -> Any:
+        """Answer `/status`."""
+        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("status",)))
+
+    async def members(self, asked: ApiRequest) -> Any:
+        """Answer `/members`."""
+        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("members",)))
+
+    async def forget_member(self, asked: ApiRequest) -> Any:
+        """Take a gateway out of the fleet's records."""
+        question = SiteQuestion("DELETE", ("members",), [f"id={asked.names['id']}"])
+        await self._asker.good(asked.visitor, question)
+        return DONE
+
+    async def tree(self, asked: ApiRequest) -> Any:
+        """Tell the tree as `hedgerow tree` does, in the visitor's name."""
+        from gateway.coap_client import ClientError, Response  # noqa: PLC0415  # for who looks
+        from gateway.status.tree_view import collect  # noqa: PLC0415  # as above
+
+        who, now_s = str(asked.visitor), asyncio.get_running_loop().time()
+        kept = self._trees.get(who)
+        if kept is not None and now_s - kept[0] < LOOK_S:
+            return kept[1]
+
+        async def ask(path: str) -> Response:
+            question = SiteQuestion("GET", path[1:].split("/"))
+            try:
+                answer = await self._asker.response(asked.visitor, question)
+            except ApiError as error:
+                raise ClientError(error.why) from error
+            return Response(f"{answer.code >> 5}.{answer.code & 31:02}", answer.payload, None)
+
+        try:
+            told = (await collect(ask)).as_json()
+        except ClientError as error:
+            raise ApiError(HTTPStatus.FORBIDDEN, str(error)) from error
+        if len(self._trees) >= TREES_MAX:
+            self._trees.clear()
+        self._trees[who] = now_s, told
+        return told
+
+    # -- clients ---------------------------------------------------------------------------------
+
+    async def clients(self, asked: ApiRequest) -> Any:
+        """Answer a page of `/clients`."""
+        query = _pieces("after", asked.query.get("after", ""))
+        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("clients",), query))
+
+    async def client(self, asked: ApiRequest) -> Any:
+        """Answer one of `/clients`."""
+        query = _pieces("id", asked.names["id"])
+        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("clients",), query))
+
+    async def disconnect(self, asked: ApiRequest) -> Any:
+        """Close a client's connection."""
+        query = _pieces("id", asked.names["id"])
+        if asked.body.get("forget"):
+            query.append("forget=1")
+        return await self._asker.document(asked.visitor, SiteQuestion("POST", ("clients",), query))
+
+    # -- sensors ---------------------------------------------------------------------------------
+
+    def _read(self, sensor: Sensor) -> None:
+        reading = self._sampler.at_hand(sensor)
+        if reading is not None:
+            self._history.add(sensor.name, reading)
+
+    async def sensors(self, asked: ApiRequest) -> Any:
+        """List the sensors that the visitor may read, with what they say and said."""
+        question = SiteQuestion("GET", ("sensors",), accept=JSON)
+        listed = json.loads(await self._asker.good(asked.visitor, question))["sensors"]
+        now_s = time.time()
+        known = {sensor.name: sensor for sensor in self._sampler.sensors}
+        return {
+            "sensors": [
+                {
+                    **one,
+                    "is_actuator": isinstance(sensor, Actuator),
+                    "may_set": isinstance(sensor, Actuator)
+                    and self._asker.may(asked.visitor, "PUT", "sensors", *one["name"].split("/")),
+                    "values": self._values(one["name"], self._sampler.at_hand(sensor), now_s),
+                }
+                for one in listed
+                if (sensor := known.get(one["name"])) is not None
+            ]
+        }
+
+    def _values(self, name: str, reading: Reading | None, now_s: float) -> list[dict[str, Any]]:
+        from gateway.sensors.reading import full_name  # noqa: PLC0415  # loaded long before
+
+        if reading is None:
+            return []
+        return [
+            {
+                "name": full_name(name, part),
+                "value": each.value,
+                "unit": each.unit or "",
+                "quality": each.quality,
+                "time_ms": int(reading.time_s * 1000),
+                "hour": self._history.of(full_name(name, part), now_s),
+            }
+            for part, each in reading.values.items()
+        ]
+
+    async def set_sensor(self, asked: ApiRequest) -> Any:
+        """Set an actuator."""
+        path = ("sensors", *asked.names["name"].split("/"))
+        payload = asked.body["value"].encode()
+        question = SiteQuestion("PUT", path, payload=payload, content_format=TEXT)
+        await self._asker.good(asked.visitor, question)
+        return DONE
+
+    # -- devices ---------------------------------------------------------------------------------
+
+    async def endpoints(self, asked: ApiRequest) -> Any:
+        """Look up endpoints."""
+        return await self._links("ep", asked)
+
+    async def resources(self, asked: ApiRequest) -> Any:
+        """Look up resources."""
+        return await self._links("res", asked)
+
+    async def _links(self, kind: str, asked: ApiRequest) -> dict[str, Any]:
+        criteria = asked.query.get("search", "").split()
+        for one in criteria:
+            if not all(one.partition("=")[::2]):
+                why = f"search: {one!r} is no NAME=VALUE, as rt=temperature is"
+                raise ApiError(HTTPStatus.BAD_REQUEST, why)
+        page = asked.query.get("page", 0)
+        query = [f"count={PAGE_LINKS}", f"page={page}", *criteria]
+        question = SiteQuestion("GET", ("rd-lookup", kind), query)
+        payload = await self._asker.good(asked.visitor, question)
+        try:
+            links = parse(payload)
+        except LinkFormatError as error:
+            raise ApiError(HTTPStatus.BAD_GATEWAY, str(error)) from error
+        return {"links": _told(links), "page": page, "has_more": len(links) == PAGE_LINKS}
+
+    async def remove_registration(self, asked: ApiRequest) -> Any:
+        """Take a registration out."""
+        question = SiteQuestion("DELETE", ("rd", asked.names["id"]))
+        await self._asker.good(asked.visitor, question)
+        return DONE
+
+    # -- alerts ----------------------------------------------------------------------------------
+
+    async def alerts(self, asked: ApiRequest) -> Any:
+        """Answer `/alerts`."""
+        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("alerts",)))
+
+    async def order(self, asked: ApiRequest) -> Any:
+        """Give `/alerts` an order."""
+        question = SiteQuestion("POST", ("alerts",), payload=asked.raw, content_format=JSON)
+        return await self._asker.document(asked.visitor, question)
+
+
+def _pieces(name: str, text: str) -> list[str]:
+    """An identifier in as many parts of a query as it needs."""
+    return [
+        f"{name}={text[at : at + _OPTION_CHARACTERS]}"
+        for at in range(0, max(1, len(text)), _OPTION_CHARACTERS)
+    ]
+
+
+def _told(links: Sequence[WebLink]) -> list[dict[str, Any]]:
+    return [
+        {
+            "href": link.href,
+            "attributes": {name: value or "" for name, value in link.attributes},
+        }
+        for link in links
+    ]
+
+
+def _look(state_dir: Path) -> dict[str, Any]:
+    """Look at the machine; it waits for files."""
+    from gateway.fleet_status.machine import MachineFiles  # noqa: PLC0415  # loaded long before
+    from gateway.fleet_status.own_release import ReleaseFiles  # noqa: PLC0415  # as above
+    from gateway.lasting_clock import KernelClocks  # noqa: PLC0415  # as above
+
+    told: dict[str, Any] = msgspec.to_builtins(
+        {
+            **_fields(MachineFiles(state_dir).read()),
+            **_fields(ReleaseFiles().read()),
+            "clock_is_set": KernelClocks().is_synchronised(),
+        }
+    )
+    return told
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in type(record).__dataclass_fields__}

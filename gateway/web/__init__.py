@@ -1,0 +1,1 @@
+"""What pages in a browser share: their components, log-in, sessions and rules for browsers."""

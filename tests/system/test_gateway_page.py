@@ -1,0 +1,203 @@
+"""A gateway's page in a browser: what people see and do there, by mouse and keyboard.
+
+With HEDGEROW_PICTURES=DIR a picture of each page is left there.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chromium import Page, page
+from page_gateway import PageGateway, page_gateway
+
+pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'&lt;/script><script>alert(2)</script>"
+SIZES = ((1280, 800), (768, 1024), (360, 740))
+READY = {
+    "overview": "document.querySelectorAll('.figures dd').length === 6",
+    "tree": "document.querySelector('.outline-tree .node strong')",
+    "clients": "document.querySelector('.clients-list .vt-inside .vt-row')",
+    "clients/meter-1": "document.querySelector('.facts') && document.querySelector('.plain td')",
+    "topics": "document.querySelectorAll('.columns .card').length === 3",
+    "sensors": "document.querySelectorAll('.sensor .reading-value').length > 3",
+    "directory": "document.querySelector('.plain td')",
+    "alerts": "document.querySelector('.chip')",
+    "log": "document.querySelector('.line')",
+    "policy": "document.querySelectorAll('.role').length > 4",
+}
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[PageGateway]:
+    async with page_gateway(tmp_path / "gateway") as made:
+        yield made
+
+
+@pytest.fixture
+async def browser(tmp_path: Path) -> AsyncIterator[Page]:
+    async with page(tmp_path / "profile") as opened:
+        await opened.look(1280, 800)
+        yield opened
+
+
+async def log_in(browser: Page, gateway: PageGateway, user: str) -> None:
+    await browser.go(f"{gateway.base}/")
+    await browser.until("document.activeElement?.id === 'user'")
+    await browser.write(user)
+    await browser.press("Tab")
+    await browser.write(user)
+    await browser.press("Enter")
+    await browser.until("document.querySelector('nav a')")
+    browser.complaints.clear()
+
+
+async def show(browser: Page, name: str) -> None:
+    await browser.run(f"location.hash = '#/{name}'")
+    await browser.until(READY[name])
+
+
+async def picture(browser: Page, name: str) -> None:
+    folder = os.environ.get("HEDGEROW_PICTURES")
+    if folder:
+        await browser.picture(Path(folder) / f"{name.replace('/', '-')}.png")
+
+
+async def violations(browser: Page) -> list[str]:
+    """What axe-core finds, by rule and element; it is run beside the page's own policy."""
+    pytest.importorskip("axe_core_python", reason="axe-core is not installed")
+    script = (importlib.resources.files("axe_core_python") / "axe.min.js").read_text()
+    await browser.run(f"(() => {{ {script}; window.axe = axe; }})()")
+    found = await browser.run(
+        "axe.run(document, {resultTypes: ['violations']}).then(r => "
+        "r.violations.map(v => [v.id, v.nodes.map(n => n.html.slice(0, 160))]))"
+    )
+    return [json.dumps(one) for one in found]
+
+
+async def test_each_page_fits_each_screen_in_both_themes_and_axe_finds_nothing(
+    browser: Page, gateway: PageGateway
+) -> None:
+    meter = await gateway.client("meter-1")
+    await meter.subscribe("load/#")
+    await meter.publish("hall/temperature", b'{"value": 21.5}', retain=True)
+    await log_in(browser, gateway, "anna")
+    found: dict[str, list[str]] = {}
+    for width, height in SIZES:
+        for theme in ("light", "dark"):
+            await browser.look(width, height, theme)
+            for name in READY:
+                await show(browser, name)
+                is_in_width = "document.documentElement.scrollWidth <= innerWidth"
+                assert await browser.run(is_in_width), (name, width)
+                await picture(browser, f"{name}-{width}-{theme}")
+                if wrong := await violations(browser):
+                    found[f"{name} {width} {theme}"] = wrong
+    assert found == {}
+    assert browser.complaints == []
+
+
+async def test_an_actuator_is_switched_and_a_message_published_and_seen(
+    browser: Page, gateway: PageGateway
+) -> None:
+    await log_in(browser, gateway, "olga")
+    await show(browser, "sensors")
+    switch = "document.querySelector('[data-name=valve] [role=switch]')"
+    await browser.until(f"{switch}?.getAttribute('aria-checked') === 'false'")
+    await browser.run(f"{switch}.focus()")
+    await browser.press("Enter")
+    await browser.until(f"{switch}?.getAttribute('aria-checked') === 'true'")
+    await show(browser, "topics")
+    await browser.run("document.getElementById('topic').focus()")
+    await browser.write("bell/door")
+    await browser.press("Tab")
+    await browser.write("ding dong")
+    await browser.run("document.querySelector('.publish').requestSubmit()")
+    await browser.until(
+        "[...document.querySelectorAll('.payload')].some(e => e.textContent === 'ding dong')"
+    )
+    assert browser.complaints == []
+
+
+async def test_a_client_is_found_and_disconnected(browser: Page, gateway: PageGateway) -> None:
+    clients = [await gateway.client(f"meter-{number}") for number in range(30)]
+    await log_in(browser, gateway, "anna")
+    await show(browser, "clients")
+    await browser.run("document.querySelector('input[type=search]').focus()")
+    await browser.write("meter-7")
+    await browser.until("document.querySelectorAll('.clients-list .c-id a').length === 1")
+    await browser.run("document.querySelector('.clients-list .c-id a').focus()")
+    await browser.press("Enter")
+    await browser.until("document.querySelector('.sure .opener')")
+    await browser.run("document.querySelector('.sure .opener').click()")
+    await browser.until("document.activeElement?.className === 'primary'")
+    await browser.press("Enter")
+    assert await clients[7].next() is not None  # DISCONNECT
+    await browser.until("document.getElementById('said').textContent.includes('disconnected')")
+    assert browser.complaints == []
+
+
+async def test_a_viewer_is_shown_nothing_that_it_may_not_do(
+    browser: Page, gateway: PageGateway
+) -> None:
+    await log_in(browser, gateway, "vera")
+    pages = await browser.run("[...document.querySelectorAll('nav a')].map(a => a.textContent)")
+    assert "Clients" not in pages and "Log" not in pages
+    await show(browser, "sensors")
+    assert (
+        await browser.run("document.querySelectorAll('.sensor button, .sensor input').length") == 0
+    )
+    await browser.run("location.hash = '#/topics'")
+    await browser.until("document.querySelectorAll('.columns .card').length === 2")
+    assert await browser.run("document.querySelector('.publish')") is None
+    assert browser.complaints == []
+
+
+async def test_what_strangers_chose_is_text_wherever_it_is_shown(
+    browser: Page, gateway: PageGateway
+) -> None:
+    client = await gateway.client(HOSTILE)
+    await client.subscribe(f"{HOSTILE}/x")
+    await client.publish(f"evil/{HOSTILE}", HOSTILE.encode(), retain=True)
+    await log_in(browser, gateway, "anna")
+    for name in ("overview", "clients", "topics", "log", "policy", "directory"):
+        await show(browser, name)
+    await show(browser, "clients")
+    shown = "document.querySelector('.clients-list .c-id a').textContent"
+    assert await browser.run(shown) == HOSTILE
+    await browser.run("document.querySelector('.clients-list .c-id a').click()")
+    await browser.until(f"document.querySelector('h1')?.textContent === {json.dumps(HOSTILE)}")
+    assert await browser.run("document.querySelectorAll('main img, main script').length") == 0
+    assert browser.complaints == []
+
+
+async def test_a_wrong_password_is_told_and_a_session_that_ends_asks_again(
+    browser: Page, gateway: PageGateway
+) -> None:
+    await browser.go(f"{gateway.base}/")
+    await browser.until("document.activeElement?.id === 'user'")
+    await browser.write("anna")
+    await browser.press("Tab")
+    await browser.write("wrong")
+    await browser.press("Enter")
+    await browser.until("document.querySelector('.error').textContent.includes('is wrong')")
+    await log_in(browser, gateway, "anna")
+    (gateway.folder / "passwords").write_text("")
+    await gateway.process.reload()
+    await browser.until("document.querySelector('.login')")
+
+
+async def test_the_pages_are_walked_by_keyboard(browser: Page, gateway: PageGateway) -> None:
+    await log_in(browser, gateway, "anna")
+    await browser.run("document.querySelector('nav a[href=\"#/tree\"]').focus()")
+    await browser.press("Enter")
+    await browser.until(READY["tree"])
+    assert await browser.run("document.activeElement.id") == "main"
+    said: Any = await browser.run("document.getElementById('said').textContent")
+    assert said == "Tree · gw"
