@@ -44,6 +44,7 @@ class OpenAlert(msgspec.Struct, kw_only=True):
         quiet_s: since it was told of last.
         hidden_s: since something that hides it was there; None if nothing ever did.
         taken_on: by whom; None if nobody has.
+        above: the gateway above its own, as was last known; None for no one.
 
     """
 
@@ -56,6 +57,7 @@ class OpenAlert(msgspec.Struct, kw_only=True):
     quiet_s: float = 0.0
     hidden_s: float | None = None
     taken_on: TakenOn | None = None
+    above: str | None = None
 
 
 class AlertSilence(msgspec.Struct, kw_only=True):

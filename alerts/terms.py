@@ -23,8 +23,8 @@ class RuleTerms:
         after_s: it has to be wrong for so long.
         clears_after_s: and well for so long.
         what_to_do: the first step, and the page that says more.
-        hides: nothing else is told of the same gateway, and of those below it in the tree, while
-            such an alert stands or is about to.
+        hides: while such an alert stands or is about to, nothing else is told of the same gateway,
+            and no alert that hides as well of those below it in the tree.
 
     """
 

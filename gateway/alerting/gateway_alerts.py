@@ -69,7 +69,7 @@ class GatewayAlerts:
         before = (len(self.state.cleared), len(self.state.silences), self.state.last_us)
         dropped = [queue.pass_time(passed_s) for queue in self._queues.values()]
         self.told = told = self._desk.look(
-            self._judge.look(seen, steady_s), LookTime(wall_us, passed_s)
+            self._judge.look(seen, steady_s, self._desk.subjects), LookTime(wall_us, passed_s)
         )
         self._send(told)
         after = (len(self.state.cleared), len(self.state.silences), self.state.last_us)
@@ -97,6 +97,10 @@ class GatewayAlerts:
     def acknowledge(self, alert_id: str, who: str, note: str) -> OpenAlert:
         """See `AlertDesk.acknowledge`."""
         return self._desk.acknowledge(alert_id, who, note, self._wall_us)
+
+    def close(self, alert_id: str) -> None:
+        """See `AlertDesk.close`; its end leaves."""
+        self._send(self._desk.close(alert_id, self._wall_us))
 
     def silence(
         self, matcher: AlertMatcher, for_s: float, begins_us: int, who: str, note: str

@@ -1,4 +1,4 @@
-"""What people want of alerts: acknowledge one, silence some, try a way out. Pure."""
+"""What people want of alerts: acknowledge or close one, silence some, try a way out. Pure."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ class AckOrder(msgspec.Struct, tag_field="do", tag="ack", forbid_unknown_fields=
 
     alert: str
     note: str = ""
+
+
+class CloseOrder(msgspec.Struct, tag_field="do", tag="close", forbid_unknown_fields=True):
+    """End an alert of which nobody will see the end."""
+
+    alert: str
 
 
 class SilenceOrder(msgspec.Struct, tag_field="do", tag="silence", forbid_unknown_fields=True):
@@ -42,7 +48,7 @@ class TrialOrder(msgspec.Struct, tag_field="do", tag="test", forbid_unknown_fiel
     ways: list[str] = []
 
 
-_Order = AckOrder | SilenceOrder | UnsilenceOrder | TrialOrder
+_Order = AckOrder | CloseOrder | SilenceOrder | UnsilenceOrder | TrialOrder
 _decoder: Final = msgspec.json.Decoder(_Order)
 
 
@@ -79,6 +85,9 @@ def _done(
     match order:
         case AckOrder():
             alerts.acknowledge(order.alert, who, order.note)
+            return {"alert": order.alert}
+        case CloseOrder():
+            alerts.close(order.alert)
             return {"alert": order.alert}
         case SilenceOrder():
             matcher = AlertMatcher.of(order.match)

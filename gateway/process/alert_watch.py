@@ -21,12 +21,13 @@ from alerts import state as states
 from alerts.record import AlertRecord, RecordsRefusedError, WayOut
 from alerts.state import AlertState
 from gateway.alerting.gateway_alerts import GatewayAlerts
+from gateway.alerting.lost_gateways import site_of
 from gateway.alerting.orders import carry_out
 from gateway.alerting.plan import AlertPlan
 from gateway.alerting.problem_topic import ProblemTopic
 from gateway.kept_file import KeptFile
 from gateway.printable import said
-from gateway.process.alert_sources import AlertSources, MachineLook, site_of
+from gateway.process.alert_sources import AlertSources, MachineLook
 from gateway.sensors.threads import DriverBusyError, DriverThreads
 
 STATE_FILE: Final = "alerts.json"

@@ -1,4 +1,4 @@
-"""The alerts of a gateway, if it raises any, as its configuration says."""
+"""The alerts of a gateway, as its configuration says."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def prepare(
     sources: AlertSources,
     accept: Callable[[Entry], None],
     site: GatewaySite,
-) -> AlertWatch | None:
-    """Make the watch over a gateway, and serve it over CoAP; None if it is not to raise alerts.
+) -> AlertWatch:
+    """Make the watch over a gateway, and serve it over CoAP.
 
     Args:
         settings: of the gateway.
@@ -33,8 +33,6 @@ def prepare(
 
     """
     section, own_id = settings.alerts, settings.gateway.id
-    if not section.enabled:
-        return None
     topic = None
     if (mqtt := section.mqtt) is not None:
 

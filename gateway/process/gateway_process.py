@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.access import files as access_files
 from gateway.access.files import AccessFiles
+from gateway.alerting.lost_gateways import LostGateways
 from gateway.backups.standing import BackupFiles
 from gateway.broker.broker import GatewayBroker, open_broker
 from gateway.broker.client_roll import ClientRoll
@@ -32,6 +33,7 @@ from gateway.configuration.broker_settings import faults_of_broker, settings_of_
 from gateway.configuration.config import ConfigError, GatewaySettings
 from gateway.fleet_status import publishing
 from gateway.fleet_status.own_status import OwnStatus
+from gateway.links.elections import Elections
 from gateway.links.link_admission import LinkAdmission
 from gateway.links.link_tls import LinkTls
 from gateway.links.node import TreeNode
@@ -53,7 +55,7 @@ from gateway.process import (
     tree_mode,
 )
 from gateway.process.access_in_use import AccessInUse, Faces
-from gateway.process.alert_sources import AlertSources, FleetAround
+from gateway.process.alert_sources import AlertSources
 from gateway.process.alert_watch import AlertWatch
 from gateway.process.attachment import Attachment
 from gateway.process.client_log import ClientLog
@@ -63,6 +65,7 @@ from gateway.process.node_settings import node_settings
 from gateway.process.origin_times import OriginTimes
 from gateway.process.reloading import ReloadedParts
 from gateway.process.relocation import relocate
+from gateway.process.sensor_watch import SensorWatch
 from gateway.process.status_report import GatewayStatus
 from gateway.signing import receivers
 from gateway.signing.fleet_proof import FleetProof
@@ -244,14 +247,20 @@ class GatewayProcess:
         self._stack.push_async_callback(self._saying.stop)
 
     def _prepare_alerts(self, edge: GatewayEdge) -> AlertWatch | None:
+        if not self._settings.alerts.enabled:
+            return None
+        elections = Elections(self._settings.gateway.id, lambda: self._node.tree.root_id)
+        self._node.add_part(elections)
         sources = AlertSources(
             own=lambda: self._settings.gateway,  # it may move
             node=self._node,
             core=self._broker.core,
-            around=FleetAround(self._settings.gateway.id, self._members.known),
+            fleet=LostGateways(self._members.known),
             attachment=self._attachment,
             edge=edge,
             watched=self.watched,
+            elections=elections,
+            sensors=SensorWatch(self._readings),
             steady_s=steady_clock(),
         )
         return alerts_part.prepare(self._settings, sources, self._accept, self._site)

@@ -95,6 +95,16 @@ class Readings:
         """What is read."""
         return [each.sensor for each in self._stock.plan.all]
 
+    @property
+    def configured(self) -> list[ConfiguredSensor]:
+        """Likewise, with what their tables say beside."""
+        return self._stock.plan.all
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether they are read: not before the start, and not after a drain has begun."""
+        return self._is_reading
+
     # -- what others publish ---------------------------------------------------------------------
 
     @property
