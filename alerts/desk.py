@@ -225,6 +225,8 @@ class AlertDesk:
             return
         alert.quiet_s += passed_s * alert.is_told
         is_quiet = is_hidden or self.silence_of(alert.raised, now.wall_us) is not None
+        if alert.is_told and alert.taken_on is None and not is_quiet:
+            alert.untaken_s += passed_s
         if is_quiet or (alert.hidden_s is not None and alert.hidden_s < UNHIDDEN_AFTER_S):
             return
         at_us = max(now.wall_us, alert.raised.since_us)

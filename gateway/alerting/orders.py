@@ -52,6 +52,34 @@ _Order = AckOrder | CloseOrder | SilenceOrder | UnsilenceOrder | TrialOrder
 _decoder: Final = msgspec.json.Decoder(_Order)
 
 
+class _Acknowledgement(msgspec.Struct, forbid_unknown_fields=True):
+    alert: str
+    note: str = ""
+
+
+_acknowledgement_decoder: Final = msgspec.json.Decoder(_Acknowledgement)
+
+
+def acknowledgement(said: bytes) -> bytes:
+    """Return the order that a message on the gateway's topic means.
+
+    Args:
+        said: an alert's name, or JSON with ``alert`` and, if there is one, ``note``.
+
+    Raises:
+        AlertOrderError: it is neither.
+
+    """
+    try:
+        if said.lstrip().startswith(b"{"):
+            found = _acknowledgement_decoder.decode(said)
+        else:
+            found = _Acknowledgement(said.decode().strip())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise AlertOrderError(f"no name of an alert, and no JSON: {error}") from error
+    return msgspec.json.encode(AckOrder(found.alert, found.note))
+
+
 def carry_out(
     alerts: GatewayAlerts, data: bytes, who: str, gateway: str, site: str
 ) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class _Watched:
     values: dict[str, _Followed] = field(default_factory=dict)
 
 
-class SensorJudge:
+class SensorRuleJudge:
     """Follows the sensors of a gateway."""
 
     def __init__(self) -> None:
@@ -173,10 +173,9 @@ def _stuck(part: str, one: _Followed, now_s: float) -> SensorFinding:
     same_s = now_s - one.since_s
     is_stuck = same_s >= one.rule.stuck_s and one.readings >= LEAST_READINGS
     is_wrong = True if is_stuck else False if one.has_changed else None
-    is_number = isinstance(one.value, int | float)
-    told = f"{one.value:g}" if is_number else repr(one.value)[:_TOLD_CHARACTERS]
-    message = f"it says {told} for {same_s:.0f} s, in {one.readings} readings"
     value = float(one.value) if isinstance(one.value, int | float) else None
+    told = f"{value:g}" if value is not None else repr(one.value)[:_TOLD_CHARACTERS]
+    message = f"it says {told} for {same_s:.0f} s, in {one.readings} readings"
     return SensorFinding(rules.SENSOR_STUCK, part, is_wrong, message, value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from http import HTTPStatus
 
 import h11
@@ -20,9 +21,15 @@ _FOLDED = re.compile(rb"\n[ \t]")
 
 
 class HttpExchange:
-    """Reads one request and writes its answer; the connection closes behind it."""
+    """Reads one request and writes its answer; the connection closes behind it.
 
-    def __init__(self) -> None:
+    Args:
+        takes_post: whether a path takes POST as well; nobody reads a body.
+
+    """
+
+    def __init__(self, takes_post: Callable[[str], bool] = lambda path: False) -> None:
+        self._takes_post = takes_post
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         self._fed_bytes = self._lines = 0
         self._last = b""
@@ -60,12 +67,12 @@ class HttpExchange:
     def _checked(self, event: h11.Request) -> HttpRequest:
         method = event.method.decode()
         self._has_body = method != "HEAD"
-        if method not in METHODS:
+        path = event.target.partition(b"?")[0].decode("latin-1")
+        if method not in METHODS and not (method == "POST" and self._takes_post(path)):
             raise RequestError(HTTPStatus.METHOD_NOT_ALLOWED)
         if event.http_version not in {b"1.0", b"1.1"} or not event.target.startswith(b"/"):
             raise RequestError(HTTPStatus.BAD_REQUEST)
         proof, host = _only(event, _PROOF), _only(event, _HOST)
-        path = event.target.partition(b"?")[0].decode("latin-1")
         return HttpRequest(method, path, proof, host)
 
     def answer(self, page: Page) -> bytes:
@@ -76,6 +83,7 @@ class HttpExchange:
             ("Cache-Control", "no-store"),
             ("X-Content-Type-Options", "nosniff"),
             ("Connection", "close"),
+            *page.headers.items(),
         ]
         if page.status is HTTPStatus.METHOD_NOT_ALLOWED:
             headers.append(("Allow", ", ".join(METHODS)))

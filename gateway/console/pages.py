@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
 from http import HTTPStatus
 
 from light_dataclasses import dataclass
@@ -40,11 +42,20 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An answer."""
+    """An answer.
+
+    Attributes:
+        content_type: of the body.
+        body: as it is sent.
+        status: of the answer.
+        headers: further fields.
+
+    """
 
     content_type: str
     body: bytes
     status: HTTPStatus = HTTPStatus.OK
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def plain(status: HTTPStatus) -> Page:

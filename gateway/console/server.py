@@ -32,6 +32,8 @@ TIME_S = 5.0
 _log = logging.getLogger(__name__)
 
 PagesByPath = Mapping[str, Callable[[], Page]]
+Guest = Callable[[HttpRequest], Awaitable[Page]]
+"""Answers whatever is asked below a path, of whoever asks: it decides itself."""
 
 
 class Console:
@@ -49,6 +51,7 @@ class Console:
     ) -> None:
         self._pages = pages
         self._visitors = visitors
+        self._guests: dict[str, Guest] = {}
         self._tls = tls
         self._open: set[_Connection] = set()
         self._room: ConnectionRoom[_Connection] = ConnectionRoom(
@@ -122,6 +125,17 @@ class Console:
             return None
         return self._visitors.refusal(request, host, certificate)
 
+    def serve_below(self, path: str, guest: Guest) -> None:
+        """Have somebody answer what is asked below a path, by POST as well."""
+        self._guests[path] = guest
+
+    def guest(self, path: str) -> Guest | None:
+        """Return who answers at a path by himself; None where `page` does."""
+        for begin, guest in self._guests.items():
+            if path.startswith(begin):
+                return guest
+        return None
+
     def page(self, path: str) -> Page:
         """Return the page at a path, or one that says that there is none."""
         make = self._pages.get(path)
@@ -133,7 +147,7 @@ class _Connection(asyncio.Protocol):
         from gateway.console.exchange import HttpExchange  # noqa: PLC0415  # HTTP, for who visits
 
         self._console = console
-        self._exchange = HttpExchange()
+        self._exchange = HttpExchange(lambda path: console.guest(path) is not None)
         self._is_asked = False
         self._begun_s = 0.0
         self._answering: asyncio.Task[None] | None = None
@@ -200,11 +214,17 @@ class _Connection(asyncio.Protocol):
             self._deadline = loop.call_at(self._begun_s + TIME_S, self.abort)
 
     def _serve(self, request: HttpRequest, host: str) -> None:
+        if (guest := self._console.guest(request.path)) is not None:
+            self._answering = asyncio.ensure_future(self._hosted(guest(request)))
+            return
         refusal = self._console.refusal(request, host, self._certificate)
         if refusal is None or isinstance(refusal, HTTPStatus):
             self._answer(self._page(request, refusal))
         else:
             self._answering = asyncio.ensure_future(self._decided(request, refusal))
+
+    async def _hosted(self, page: Awaitable[Page]) -> None:
+        self._answer(await page)
 
     async def _decided(self, request: HttpRequest, refusal: Awaitable[DenialStatus]) -> None:
         self._answer(self._page(request, await refusal))

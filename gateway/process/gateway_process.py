@@ -211,6 +211,7 @@ class GatewayProcess:
         self._start_readings()
         self._say_status()
         if alerts is not None:
+            alerts_part.serve(self._settings, alerts, self._console)
             alerts.start()
             self._stack.push_async_callback(alerts.stop)
         self._tell_listeners(own.state_dir)
@@ -263,7 +264,9 @@ class GatewayProcess:
             sensors=SensorWatch(self._readings),
             steady_s=steady_clock(),
         )
-        return alerts_part.prepare(self._settings, sources, self._accept, self._site)
+        watch = alerts_part.prepare(self._settings, sources, self._accept, self._site)
+        alerts_part.obey(self._settings, self._readings, watch, self._refused)
+        return watch
 
     def _make_node(self, key: bytes, log: MessageLog, tls: LinkTls | None) -> TreeNode:
         own, tree, limits = self._settings.gateway, self._settings.tree, self._settings.limits

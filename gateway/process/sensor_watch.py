@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cloud_ingest.record import BAD
-from gateway.alerting.sensor_judging import SensorFinding, SensorJudge
+from gateway.alerting.sensor_judging import SensorFinding, SensorRuleJudge
 from gateway.process.readings import Readings
 from gateway.sensors.reading import full_name
 from gateway.sensors.sensor import Sensor
@@ -22,7 +22,7 @@ class SensorWatch:
     def __init__(self, readings: Readings) -> None:
         self._readings = readings
         self._sampler = readings.sampler
-        self._judge = SensorJudge()
+        self._judge = SensorRuleJudge()
         self._begin(readings.sensors)
         self._sampler.listen(self._took)
         readings.follow(self._changed)

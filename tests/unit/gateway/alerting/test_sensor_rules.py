@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.alerting import rules
-from gateway.alerting.sensor_judging import LEAST_READINGS, SensorFinding, SensorJudge
+from gateway.alerting.sensor_judging import LEAST_READINGS, SensorFinding, SensorRuleJudge
 from gateway.alerting.sensor_rules import SensorRuleError, SensorRules
 
 READ_S = 10.0
@@ -24,7 +24,7 @@ class Bed:
         self.start()
 
     def start(self) -> None:
-        self.judge = SensorJudge()
+        self.judge = SensorRuleJudge()
         self.judge.begin("tank", self.rules, READ_S, self.now_s)
 
     def reads(self, *values: object, part: str = "") -> None:
