@@ -7,6 +7,9 @@ What this module states, and no other:
 - Of what is told as raised it is told once that it is over, silenced or not. Of what never was
   told nothing is told at its end either.
 - What is silenced or hidden when it would be told is told later, if it lasts that long.
+- Something that hides (a lost gateway) hides all that is wrong with the same gateway, and of those
+  below that gateway the alerts that hide as well: they are lost with it. Whoever is there and
+  below a lost one is told of as ever.
 - Durations are counted while somebody looks, with the time that the caller says has passed. The
   wall clock only names times for people, and ends a silence early if it is ahead: it can neither
   raise an alert nor keep one from being told for longer than somebody wanted.
@@ -146,15 +149,20 @@ class AlertDesk:
         passed_s = max(0.0, now.passed_s)
         self._age_silences(now.wall_us, passed_s)
         for sighting in look.wrong:
-            self._see(sighting, now.wall_us, passed_s)
+            self._see(sighting, look.above, now.wall_us, passed_s)
         told = list(self._seen_well(look, now.wall_us, passed_s))
-        hiding = {one.raised.gateway for one in self._alerts.values() if self._hides(one)}
+        hiding = {
+            one.raised.gateway: one.above for one in self._alerts.values() if self._hides(one)
+        }
+        above = hiding | dict(look.above) if hiding else {}
         for alert in self._alerts.values():
-            told += self._tell(alert, self._is_hidden(alert, hiding, look.above), now, passed_s)
+            told += self._tell(alert, self._is_hidden(alert, hiding, above), now, passed_s)
         self._state.alerts = list(self._alerts.values())
         return told
 
-    def _see(self, sighting: Sighting, wall_us: int, passed_s: float) -> None:
+    def _see(
+        self, sighting: Sighting, above: Mapping[str, str | None], wall_us: int, passed_s: float
+    ) -> None:
         terms = self._rules.get(sighting.rule)
         if terms is None:
             return
@@ -166,6 +174,7 @@ class AlertDesk:
         elif not alert.is_open:
             alert.held_s += passed_s
         alert.well_s = None
+        alert.above = above.get(sighting.gateway, alert.above)
         alert.raised = msgspec.structs.replace(
             alert.raised, message=sighting.message[:MAX_MESSAGE], value=sighting.value
         )
@@ -216,6 +225,8 @@ class AlertDesk:
             return
         alert.quiet_s += passed_s * alert.is_told
         is_quiet = is_hidden or self.silence_of(alert.raised, now.wall_us) is not None
+        if alert.is_told and alert.taken_on is None and not is_quiet:
+            alert.untaken_s += passed_s
         if is_quiet or (alert.hidden_s is not None and alert.hidden_s < UNHIDDEN_AFTER_S):
             return
         at_us = max(now.wall_us, alert.raised.since_us)
@@ -234,11 +245,9 @@ class AlertDesk:
     def _is_hidden(
         self, alert: OpenAlert, hiding: Collection[str], above: Mapping[str, str | None]
     ) -> bool:
-        if not hiding:
-            return False
         at: str | None = alert.raised.gateway
-        if not self._hides(alert) and at in hiding:
-            return True
+        if not self._hides(alert):
+            return at in hiding
         for _ in range(MAX_DEPTH):
             at = None if at is None else above.get(at)
             if at is None or at == alert.raised.gateway:
@@ -260,6 +269,26 @@ class AlertDesk:
             if alert.is_open and alert.raised.alert == alert_id:
                 alert.taken_on = TakenOn(who, note[:MAX_MESSAGE], wall_us)
                 return alert
+        raise AlertNotFoundError(f"no alert {alert_id!r} stands")
+
+    def close(self, alert_id: str, wall_us: int) -> list[AlertRecord]:
+        """End an alert of which nobody will see the end, and return what is to be told of that.
+
+        What is wrong still is raised anew.
+
+        Args:
+            alert_id: its name.
+            wall_us: now, microseconds since 1970.
+
+        Raises:
+            AlertNotFoundError: none of that name stands.
+
+        """
+        for subject, alert in list(self._alerts.items()):
+            if alert.is_open and alert.raised.alert == alert_id:
+                told = list(self._end(subject, wall_us))
+                self._state.alerts = list(self._alerts.values())
+                return told
         raise AlertNotFoundError(f"no alert {alert_id!r} stands")
 
     def silence(
@@ -332,6 +361,11 @@ class AlertDesk:
             if one.begins_us <= wall_us and one.matcher.matches(record):
                 return one
         return None
+
+    @property
+    def subjects(self) -> Collection[AlertSubject]:
+        """What alerts stand about, or are about to."""
+        return self._alerts.keys()
 
     @property
     def standing(self) -> list[OpenAlert]:

@@ -2,14 +2,16 @@
 
 A way out gets each record at least once. It may get one again after a kill, and knows it by its
 `AlertRecord.delivery_id`. One that fails is left alone for a while that grows, and everything
-stays in its order meanwhile; the other ways go on.
+stays in its order meanwhile; the other ways go on. What is held (`alerts.holding`) waits beside:
+its day begins when it may leave.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
+from alerts.holding import FREE, HELD_S, RecordHold
 from alerts.record import AlertRecord
 from alerts.state import WaitingRecord, WayState
 
@@ -30,11 +32,18 @@ class WayQueue:
     Args:
         state: what is remembered; it is changed in place.
         gather_s: the first record waits so long for others of its site.
+        holding: says whether a record may leave by now.
 
     """
 
-    def __init__(self, state: WayState, gather_s: float) -> None:
+    def __init__(
+        self,
+        state: WayState,
+        gather_s: float,
+        holding: Callable[[AlertRecord], RecordHold] = lambda record: FREE,
+    ) -> None:
         self._state = state
+        self._holding = holding
         self._gather_s = gather_s
         self._pause_s = 0.0
         """Until it is tried again."""
@@ -54,7 +63,10 @@ class WayQueue:
         """Let time pass; return whether something was dropped since it has waited for too long."""
         self._pause_s = max(0.0, self._pause_s - passed_s)
         for one in self._state.waiting:
-            one.waited_s += passed_s
+            if self._is_held(one):
+                one.held_s += passed_s
+            else:
+                one.waited_s += passed_s
         kept = [one for one in self._state.waiting if one.waited_s < KEPT_S]
         dropped = len(self._state.waiting) - len(kept)
         self._state.waiting = kept
@@ -62,13 +74,25 @@ class WayQueue:
         return dropped > 0
 
     def due(self) -> tuple[AlertRecord, ...]:
-        """Return the records of one site to hand over now, in order; none if it is too early."""
-        waiting = self._state.waiting
+        """Return what to hand over now, in order; nothing if it is too early.
+
+        Those of one site go together, and so do all of a digest.
+        """
+        waiting = [one for one in self._state.waiting if not self._is_held(one)]
         if not waiting or self._pause_s > 0 or waiting[0].waited_s < self._gather_s:
             return ()
-        site = waiting[0].record.site
-        of_site = [one.record for one in waiting if one.record.site == site]
+        first = waiting[0].record
+        if self._holding(first).is_of_digest:
+            return tuple(one.record for one in waiting if self._holding(one.record).is_of_digest)
+        of_site = [
+            one.record
+            for one in waiting
+            if one.record.site == first.site and not self._holding(one.record).is_of_digest
+        ]
         return tuple(of_site[:MAX_BATCH])
+
+    def _is_held(self, one: WaitingRecord) -> bool:
+        return one.held_s < HELD_S and self._holding(one.record).is_held
 
     def taken(self, records: Iterable[AlertRecord]) -> None:
         """Note that the way out has taken records."""

@@ -100,7 +100,7 @@ class WayOut(Protocol):
         """Take records over, all or none; one that it has had, by `delivery_id`, it drops.
 
         Args:
-            records: at least one, in order, all of one site.
+            records: at least one, in order: of one site, or the digest of a day.
 
         Raises:
             OSError: it can't take them now; these and all later ones come again.

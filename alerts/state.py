@@ -44,6 +44,8 @@ class OpenAlert(msgspec.Struct, kw_only=True):
         quiet_s: since it was told of last.
         hidden_s: since something that hides it was there; None if nothing ever did.
         taken_on: by whom; None if nobody has.
+        above: the gateway above its own, as was last known; None for no one.
+        untaken_s: for so long it was told, and neither taken on nor silenced or hidden.
 
     """
 
@@ -56,6 +58,8 @@ class OpenAlert(msgspec.Struct, kw_only=True):
     quiet_s: float = 0.0
     hidden_s: float | None = None
     taken_on: TakenOn | None = None
+    above: str | None = None
+    untaken_s: float = 0.0
 
 
 class AlertSilence(msgspec.Struct, kw_only=True):
@@ -86,12 +90,14 @@ class WaitingRecord(msgspec.Struct):
 
     Attributes:
         record: it.
-        waited_s: so far.
+        waited_s: so far, since it may leave.
+        held_s: and before that, in quiet hours or for a digest.
 
     """
 
     record: AlertRecord
     waited_s: float = 0.0
+    held_s: float = 0.0
 
 
 class WayState(msgspec.Struct):
@@ -123,6 +129,7 @@ class AlertState(msgspec.Struct):
         last_us: the latest `since_us` of any alert: no two have the same name.
         next_silence: the number of the next one.
         left_out: so many were not raised since too many stood.
+        sent: on which ways alerts that stand were told, by name.
 
     """
 
@@ -134,6 +141,7 @@ class AlertState(msgspec.Struct):
     last_us: int = 0
     next_silence: int = 1
     left_out: int = 0
+    sent: dict[str, list[str]] = {}
 
     def encode(self) -> bytes:
         """Return it as JSON."""

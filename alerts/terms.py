@@ -23,8 +23,8 @@ class RuleTerms:
         after_s: it has to be wrong for so long.
         clears_after_s: and well for so long.
         what_to_do: the first step, and the page that says more.
-        hides: nothing else is told of the same gateway, and of those below it in the tree, while
-            such an alert stands or is about to.
+        hides: while such an alert stands or is about to, nothing else is told of the same gateway,
+            and no alert that hides as well of those below it in the tree.
 
     """
 
@@ -42,23 +42,36 @@ class AlertRoute:
     Attributes:
         matcher: which.
         ways: their names.
+        after_s: only those that nobody has taken on so long after they were told; 0 for all.
+        quiet_min: from and to which minute of the day they wait; None for never.
+        digest_min: at which minute of the day all of a day leave together; None for at once.
 
     """
 
     matcher: AlertMatcher
     ways: tuple[str, ...]
+    after_s: float = 0.0
+    quiet_min: tuple[int, int] | None = None
+    digest_min: int | None = None
 
 
-def ways_of(record: AlertRecord, routes: Sequence[AlertRoute], ways: Sequence[str]) -> list[str]:
+def ways_of(
+    record: AlertRecord,
+    routes: Sequence[AlertRoute],
+    ways: Sequence[str],
+    untaken_s: float = 0.0,
+) -> list[str]:
     """Return on which ways a record leaves.
 
     Args:
         record: it.
         routes: each that matches counts; without any route all alerts go all ways.
         ways: that there are.
+        untaken_s: since the alert was told, if nobody has taken it on.
 
     """
     if not routes:
         return list(ways)
-    meant = {way for one in routes if one.matcher.matches(record) for way in one.ways}
+    due = [one for one in routes if one.after_s <= untaken_s and one.matcher.matches(record)]
+    meant = {way for one in due for way in one.ways}
     return [way for way in ways if way in meant]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from alerts.record import AlertRecord
@@ -21,13 +21,24 @@ def title(records: Sequence[AlertRecord]) -> str:
         return plain(f"{one.change}: {one.rule} ({one.severity}): {about}")[:_MAX_TITLE]
     counts = Counter(one.change for one in records)
     told = ", ".join(f"{count} {change}" for change, count in counts.items())
-    at = f" at {records[0].site.strip('/')}" if records[0].site.strip("/") else ""
+    sites = {one.site.strip("/") for one in records}
+    at = (
+        f" at {len(sites)} sites"
+        if len(sites) > 1
+        else "".join(f" at {one}" for one in sites if one)
+    )
     return plain(f"{len(records)} alerts{at}: {told}")[:_MAX_TITLE]
 
 
-def body(records: Sequence[AlertRecord]) -> str:
-    """Return a paragraph for each record."""
-    return "\n\n".join(map(_paragraph, records)) + "\n"
+def body(records: Sequence[AlertRecord], link: Callable[[AlertRecord], str] | None = None) -> str:
+    """Return a paragraph for each record.
+
+    Args:
+        records: some.
+        link: gives that by which an alert is taken on; None where there is none.
+
+    """
+    return "\n\n".join(_paragraph(one, link) for one in records) + "\n"
 
 
 def batch_id(records: Sequence[AlertRecord]) -> str:
@@ -55,7 +66,7 @@ def is_urgent(records: Sequence[AlertRecord]) -> bool:
     return any(one.severity == "critical" and one.change != "cleared" for one in records)
 
 
-def _paragraph(one: AlertRecord) -> str:
+def _paragraph(one: AlertRecord, link: Callable[[AlertRecord], str] | None) -> str:
     about = f"{one.gateway}, {one.part}" if one.part else one.gateway
     lines = [
         plain(f"{one.change.upper()}  {one.rule} ({one.severity}): {about}"),
@@ -65,5 +76,7 @@ def _paragraph(one: AlertRecord) -> str:
     ]
     if one.change != "cleared":
         lines.append(plain(f"  what to do: {one.what_to_do}"))
+        if link is not None:
+            lines.append(f"  take it on: {link(one)}")
         lines.append(plain(f"  take it on: hedgerow alerts ack '{one.alert}'"))
     return "\n".join(lines)

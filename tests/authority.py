@@ -84,11 +84,12 @@ class Authority:
         password: bytes | None = None,
         ed25519: bool = False,
         later_days: int = 0,
+        ends_in_s: float | None = None,
     ) -> Issued:
         """A certificate with these common names; of a gateway or collector it is for both ends.
 
         One that is early is not valid yet; one without usage has no extended key usage. It begins
-        and ends so many days later.
+        and ends so many days later, or it ends in so many seconds.
         """
         key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey
         key = Ed25519PrivateKey.generate() if ed25519 else ec.generate_private_key(ec.SECP256R1())
@@ -113,6 +114,7 @@ class Authority:
                 key.public_key(),
                 self._key.public_key(),
                 -2 if expired else 2 if is_early else later_days,
+                ends_in_s,
             )
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)
@@ -168,8 +170,10 @@ def _builder(
     key: ec.EllipticCurvePublicKey | Ed25519PublicKey,
     issuer_key: ec.EllipticCurvePublicKey,
     shifted_days: int,
+    ends_in_s: float | None = None,
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC) + shifted_days * DAY
+    lives = DAY if ends_in_s is None else datetime.timedelta(seconds=ends_in_s)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -177,7 +181,7 @@ def _builder(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - DAY)
-        .not_valid_after(now + DAY)
+        .not_valid_after(now + lives)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), critical=False

@@ -53,6 +53,7 @@ async def filled(folder: Path) -> World:
     )
     gateway.mqtt = f'client_crl_file = "{folder}/revoked.pem"'
     gateway.coap = f'oscore_file = "{oscore}"'
+    gateway.access = '[alerts]\nack_url = "http://127.0.0.1:9641"'
     world = World(folder, gateway)
     async with world.started():
         world.epochs.append(gateway.process.parts.life.epoch)

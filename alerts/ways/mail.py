@@ -7,7 +7,7 @@ import email.policy
 import smtplib
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from email.message import EmailMessage
 from email.utils import formatdate
 
@@ -49,14 +49,23 @@ class MailWay:
         own_name: how this machine calls itself to the server.
         sender: in ``From``.
         to: who gets them.
+        link: gives that by which an alert is taken on; None where there is none.
 
     """
 
-    def __init__(self, server: MailServer, own_name: str, sender: str, to: Sequence[str]) -> None:
+    def __init__(
+        self,
+        server: MailServer,
+        own_name: str,
+        sender: str,
+        to: Sequence[str],
+        link: Callable[[AlertRecord], str] | None = None,
+    ) -> None:
         self._server = server
         self._own_name = own_name
         self._sender = sender
         self._to = list(to)
+        self._link = link
 
     def take(self, records: Sequence[AlertRecord]) -> None:
         """See `alerts.record.WayOut`."""
@@ -95,5 +104,5 @@ class MailWay:
         mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody is out of office to it
         if is_urgent(records):
             mail["Importance"] = "high"
-        mail.set_content(body(records), charset="utf-8")
+        mail.set_content(body(records, self._link), charset="utf-8")
         return mail

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -23,13 +23,21 @@ class NtfyWay:
         server: the root of an ntfy server.
         topic: of it.
         token: lets in; None where nobody asks for one.
+        link: gives that by which an alert is taken on; None where there is none.
 
     """
 
-    def __init__(self, server: HttpServer, topic: str, token: str | None) -> None:
+    def __init__(
+        self,
+        server: HttpServer,
+        topic: str,
+        token: str | None,
+        link: Callable[[AlertRecord], str] | None = None,
+    ) -> None:
         self._server = server
         self._topic = topic
         self._token = token
+        self._link = link
 
     def take(self, records: Sequence[AlertRecord]) -> None:
         """See `alerts.record.WayOut`."""
@@ -37,7 +45,7 @@ class NtfyWay:
         message = {
             "topic": self._topic,
             "title": title(records),
-            "message": body(records).encode()[:_MESSAGE_BYTES].decode(errors="ignore"),
+            "message": body(records, self._link).encode()[:_MESSAGE_BYTES].decode(errors="ignore"),
             "priority": _URGENT if is_urgent(records) else _LOW if is_over else _NORMAL,
             "tags": ["white_check_mark" if is_over else "warning"],
         }

@@ -37,7 +37,7 @@ class WebhookWay:
         body = msgspec.json.encode(
             {
                 "title": title(records),
-                "site": records[0].site,
+                "site": records[0].site if len({one.site for one in records}) == 1 else "",
                 "alerts": [
                     {"delivery_id": one.delivery_id, **msgspec.to_builtins(one)} for one in records
                 ],

@@ -7,11 +7,14 @@ keeps it (`state.encode`) keeps all of it at one moment.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from alerts.desk import AlertDesk, LookTime, trial
+from alerts.ack_link import AckLinks, is_of
+from alerts.desk import TEST_RULE, AlertDesk, AlertNotFoundError, LookTime, trial
+from alerts.holding import FREE, LocalTime, RecordHold, holding_of
 from alerts.matcher import AlertMatcher
 from alerts.outgoing import WayQueue
 from alerts.record import AlertRecord
@@ -20,6 +23,8 @@ from alerts.terms import ways_of
 from gateway.alerting.judging import GatewayJudge, SeenByGateway
 from gateway.alerting.plan import AlertPlan
 
+KEPT_EACH_S: Final = 60.0
+"""How long nobody has taken something on is kept so often: a kill delays an escalation by this."""
 MAX_TOLD: Final = 20
 """Alerts in the message on the gateway's topic."""
 _LONGEST_STEP_S: Final = 60.0
@@ -47,33 +52,40 @@ class GatewayAlerts:
         self._judge = GatewayJudge(plan.limits)
         self._desk = AlertDesk(state, plan.terms, plan.remind_s)
         state.ways = {way: state.ways.get(way, WayState()) for way in plan.ways}
-        self._queues = {way: WayQueue(one, plan.gather_s) for way, one in state.ways.items()}
         self._routes = plan.routes
+        self._queues = {
+            way: WayQueue(one, plan.gather_s, partial(self._holding, way))
+            for way, one in state.ways.items()
+        }
+        self._escalates = any(one.after_s > 0 for one in plan.routes)
+        self._unkept_s = 0.0
         self._steady_s = steady_s
-        self._wall_us = 0
+        self._now = LocalTime(0)
 
     # -- as time passes --------------------------------------------------------------------------
 
-    def look(self, seen: SeenByGateway, wall_us: int, steady_s: float) -> bool:
+    def look(self, seen: SeenByGateway, wall_us: int, steady_s: float, offset_s: int = 0) -> bool:
         """Take what was seen; return whether there is something to be kept.
 
         Args:
             seen: it.
             wall_us: now, microseconds since 1970, by a clock that may jump.
             steady_s: now, by one that does not.
+            offset_s: local time less UTC.
 
         """
         longest_s = max(_LONGEST_STEP_S, 3 * self._plan.look_s)
         passed_s = min(max(0.0, steady_s - self._steady_s), longest_s)
-        self._steady_s, self._wall_us = steady_s, wall_us
+        self._steady_s, self._now = steady_s, LocalTime(wall_us, offset_s)
         before = (len(self.state.cleared), len(self.state.silences), self.state.last_us)
         dropped = [queue.pass_time(passed_s) for queue in self._queues.values()]
         self.told = told = self._desk.look(
-            self._judge.look(seen, steady_s), LookTime(wall_us, passed_s)
+            self._judge.look(seen, steady_s, self._desk.subjects), LookTime(wall_us, passed_s)
         )
         self._send(told)
+        is_escalated = self._escalates and self._escalate(passed_s)
         after = (len(self.state.cleared), len(self.state.silences), self.state.last_us)
-        return bool(self.told) or any(dropped) or before != after
+        return bool(self.told) or any(dropped) or is_escalated or before != after
 
     def due(self) -> list[tuple[str, tuple[AlertRecord, ...]]]:
         """Return what each way out is to be handed now; ways that get nothing are left out."""
@@ -96,14 +108,32 @@ class GatewayAlerts:
 
     def acknowledge(self, alert_id: str, who: str, note: str) -> OpenAlert:
         """See `AlertDesk.acknowledge`."""
-        return self._desk.acknowledge(alert_id, who, note, self._wall_us)
+        return self._desk.acknowledge(alert_id, who, note, self._now.wall_us)
+
+    def of_link(self, links: AckLinks, token: str) -> OpenAlert:
+        """Return the alert that a link is of.
+
+        Raises:
+            AckLinkError: the link is none of this gateway's, or too old.
+            AlertNotFoundError: its alert does not stand any more.
+
+        """
+        mark = links.mark(token, self._now.wall_us)
+        for alert in self._desk.standing:
+            if is_of(mark, alert.raised.alert):
+                return alert
+        raise AlertNotFoundError("the alert of this link is over")
+
+    def close(self, alert_id: str) -> None:
+        """See `AlertDesk.close`; its end leaves."""
+        self._send(self._desk.close(alert_id, self._now.wall_us))
 
     def silence(
         self, matcher: AlertMatcher, for_s: float, begins_us: int, who: str, note: str
     ) -> AlertSilence:
         """See `AlertDesk.silence`."""
         return self._desk.silence(
-            matcher, for_s, self._wall_us, begins_us=begins_us, who=who, note=note
+            matcher, for_s, self._now.wall_us, begins_us=begins_us, who=who, note=note
         )
 
     def end_silence(self, number: int) -> None:
@@ -119,7 +149,7 @@ class GatewayAlerts:
             ways: on which; none for all.
 
         """
-        self.state.last_us = at_us = max(self._wall_us, self.state.last_us + 1)
+        self.state.last_us = at_us = max(self._now.wall_us, self.state.last_us + 1)
         meant = [way for way in self._queues if not ways or way in ways]
         for way in meant:
             self._queues[way].add(trial(gateway, site, at_us))
@@ -178,8 +208,40 @@ class GatewayAlerts:
 
     def _send(self, records: Sequence[AlertRecord]) -> None:
         for record in records:
-            for way in ways_of(record, self._routes, list(self._queues)):
-                self._queues[way].add([record])
+            ways = ways_of(record, self._routes, list(self._queues))
+            if record.change == "raised":
+                self.state.sent[record.alert] = ways
+            else:  # who was told of it is told of the rest, by whichever route
+                ways = self.state.sent.get(record.alert, ways)
+            if record.change == "cleared":
+                self.state.sent.pop(record.alert, None)
+            for way in ways:
+                if way in self._queues:
+                    self._queues[way].add([record])
+
+    def _escalate(self, passed_s: float) -> bool:
+        """Tell further ways of what nobody takes on; return whether that is to be kept."""
+        self._unkept_s += passed_s
+        told, waits = False, False
+        for alert in self._desk.standing:
+            sent = self.state.sent.get(alert.raised.alert)
+            if sent is None or not alert.untaken_s:
+                continue
+            waits = True
+            for way in ways_of(alert.raised, self._routes, list(self._queues), alert.untaken_s):
+                if way not in sent:
+                    sent.append(way)
+                    self._queues[way].add([alert.raised])
+                    told = True
+        if told or (waits and self._unkept_s >= KEPT_EACH_S):
+            self._unkept_s = 0.0
+            return True
+        return False
+
+    def _holding(self, way: str, record: AlertRecord) -> RecordHold:
+        if record.rule == TEST_RULE:
+            return FREE
+        return holding_of(record, way, self._routes, self._now)
 
     def _ways(self) -> dict[str, Mapping[str, Any]]:
         return {
@@ -193,7 +255,7 @@ class GatewayAlerts:
         }
 
     def _alert(self, one: OpenAlert) -> dict[str, Any]:
-        silence = self._desk.silence_of(one.raised, self._wall_us)
+        silence = self._desk.silence_of(one.raised, self._now.wall_us)
         return {
             **msgspec.to_builtins(one.raised),
             "is_told": one.is_told,

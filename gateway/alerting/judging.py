@@ -7,7 +7,7 @@ neither begins nor ends because nobody could look.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
 
@@ -15,10 +15,14 @@ from alerts import thresholds
 from alerts.desk import AlertLook, AlertSubject, Sighting
 from alerts.wear import Wear
 from gateway.alerting import rules
+from gateway.alerting.sensor_judging import SensorFinding
 from light_dataclasses import dataclass
 
 COUNTED_S: Final = 300.0
 """What is counted is counted over so long."""
+ELECTIONS: Final = 4
+FLAPPING_S: Final = 600.0
+"""Whoever became root so often within so long goes off and on."""
 JUMP_S: Final = 60.0
 """A wall clock that moved by so much against one that nobody sets has been set."""
 _NEARLY: Final = 0.8
@@ -68,11 +72,14 @@ class SeenByGateway:
         links: to neighbours.
         dialled: each address, as ``/status`` has it.
         away: gateways that the tree has lost, and of which this one is to tell.
+        missing: all that it has lost.
         sites: where gateways stand.
         above: of each gateway, the one above it.
         failing: parts of the process that do not run, and why.
         returned: the release that was sent back, and why; None if the last one was not.
         is_release_known: whether that could be looked at.
+        elections: so often it has become root, since the start.
+        sensors: what rules make of them; None while none is read.
 
     """
 
@@ -95,11 +102,14 @@ class SeenByGateway:
     links: int = 0
     dialled: Sequence[Mapping[str, Any]] = ()
     away: Sequence[str] = ()
+    missing: Collection[str] = ()
     sites: Mapping[str, str] = field(default_factory=dict)
     above: Mapping[str, str | None] = field(default_factory=dict)
     failing: Mapping[str, str] = field(default_factory=dict)
     returned: tuple[str, str] | None = None
     is_release_known: bool = False
+    elections: int = 0
+    sensors: Sequence[SensorFinding] | None = None
 
 
 class GatewayJudge:
@@ -115,13 +125,17 @@ class GatewayJudge:
         self._wear = Wear()
         self._ahead_s: float | None = None
         self._dropped, self._lost, self._logins = _Recent(), _Recent(), _Recent()
+        self._elections = _Recent(FLAPPING_S)
 
-    def look(self, seen: SeenByGateway, steady_s: float) -> AlertLook:
+    def look(
+        self, seen: SeenByGateway, steady_s: float, held: Collection[AlertSubject] = ()
+    ) -> AlertLook:
         """Judge what was seen.
 
         Args:
             seen: it.
             steady_s: when, by a clock that nobody sets.
+            held: what alerts stand about, or are about to.
 
         """
         verdict = _Verdict(seen)
@@ -129,7 +143,12 @@ class GatewayJudge:
         self._clock(verdict, seen)
         _certificates(verdict, seen)
         self._broker(verdict, seen, steady_s)
-        _neighbours(verdict, seen)
+        _neighbours(verdict, seen, held)
+        elections = self._elections.count(seen.elections, steady_s)
+        is_wrong = True if elections >= ELECTIONS else None if elections > 1 else False
+        message = f"it became root {elections} times in {FLAPPING_S / 60:.0f} minutes"
+        verdict.is_wrong(rules.ROOT_FLAPPING, is_wrong, message, value=elections)
+        _sensors(verdict, seen)
         _process(verdict, seen)
         return AlertLook(verdict.judged, verdict.wrong, verdict.unsure, seen.above)
 
@@ -232,13 +251,19 @@ class _Verdict:
 
 
 class _Recent:
-    """Counts what came of late, of a number that only grows."""
+    """Counts what came of late, of a number that only grows.
 
-    def __init__(self) -> None:
+    Args:
+        within_s: what is of late.
+
+    """
+
+    def __init__(self, within_s: float = COUNTED_S) -> None:
+        self._within_s = within_s
         self._marks: deque[tuple[float, int]] = deque([(float("-inf"), 0)])
 
     def count(self, total: int, now_s: float) -> int:
-        """Return by how much it grew in the last `COUNTED_S`.
+        """Return by how much it grew of late.
 
         Args:
             total: what it is now.
@@ -247,7 +272,7 @@ class _Recent:
         """
         if total != self._marks[-1][1]:
             self._marks.append((now_s, total))
-        while len(self._marks) > 1 and self._marks[1][0] <= now_s - COUNTED_S:
+        while len(self._marks) > 1 and self._marks[1][0] <= now_s - self._within_s:
             self._marks.popleft()
         return max(0, total - self._marks[0][1])
 
@@ -266,23 +291,45 @@ def _certificates(verdict: _Verdict, seen: SeenByGateway) -> None:
             verdict.is_wrong(rules.CERTIFICATE_ENDING, True, message, part, days)
 
 
-def _neighbours(verdict: _Verdict, seen: SeenByGateway) -> None:
-    knows_others = len(seen.sites) > 1
-    others = sorted(set(seen.sites) - {seen.gateway})
-    named = ", ".join(others[:_MAX_NAMES]) + (" and more" if len(others) > _MAX_NAMES else "")
-    message = f"it has no link to any gateway, and knows {named}"
-    verdict.is_wrong(rules.NO_LINK, knows_others and not seen.links, message)
+def _neighbours(verdict: _Verdict, seen: SeenByGateway, held: Collection[AlertSubject]) -> None:
+    verdict.judge(rules.NO_LINK)
+    if not seen.links:  # that says all: of others an alert neither begins nor ends meanwhile
+        _cut_off(verdict, seen, held)
+        return
     verdict.judge(rules.NEIGHBOUR_AWAY)
-    for one in seen.dialled if seen.links else ():  # without any link one alert says all
+    for one in seen.dialled:
         if not one["linked"] and one["fails_since_s"] is not None:
             who = str(one["id"] or "")
             message = f"no link to {one['address']} ({who or one['source']}): {one['why']}"
-            verdict.is_wrong(rules.NEIGHBOUR_AWAY, True, message, str(one["address"]), gateway=who)
-    if seen.links or not knows_others:  # who is alone has lost all others, and says that alone
-        verdict.judge(rules.GATEWAY_AWAY)
-        for who in seen.away:
-            message = f"the tree has lost {who}"
-            verdict.is_wrong(rules.GATEWAY_AWAY, True, message, gateway=who)
+            # Of one that the tree has lost its alert says all, wherever that is raised.
+            is_wrong = None if who in seen.missing else True
+            address = str(one["address"])
+            verdict.is_wrong(rules.NEIGHBOUR_AWAY, is_wrong, message, address, gateway=who)
+    verdict.judge(rules.GATEWAY_AWAY)
+    # Whoever tells of a lost gateway does so until it is back, also when another one is to tell
+    # of such by now, and when its record is no more.
+    missed = {who for rule, who, _ in held if rule == rules.GATEWAY_AWAY}
+    still = {who for who in missed if who not in seen.sites or who in seen.missing}
+    for who in sorted({*seen.away, *still}):
+        verdict.is_wrong(rules.GATEWAY_AWAY, True, f"the tree has lost {who}", gateway=who)
+
+
+def _cut_off(verdict: _Verdict, seen: SeenByGateway, held: Collection[AlertSubject]) -> None:
+    others = sorted(set(seen.sites) - {seen.gateway})
+    # Who is cut off takes all others out of its records after a while, and is cut off still.
+    knows_others = bool(others) or (rules.NO_LINK, seen.gateway, "") in held
+    named = ", ".join(others[:_MAX_NAMES]) + (" and more" if len(others) > _MAX_NAMES else "")
+    message = "it has no link to any gateway" + (f", and knows {named}" if others else "")
+    verdict.is_wrong(rules.NO_LINK, knows_others, message)
+
+
+def _sensors(verdict: _Verdict, seen: SeenByGateway) -> None:
+    if seen.sensors is None:
+        return
+    for rule in (rules.SENSOR_SILENT, rules.SENSOR_STUCK, rules.SENSOR_RANGE):
+        verdict.judge(rule)
+    for one in seen.sensors:
+        verdict.is_wrong(one.rule, one.is_wrong, one.message, one.part, one.value)
 
 
 def _process(verdict: _Verdict, seen: SeenByGateway) -> None:

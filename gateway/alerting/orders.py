@@ -1,4 +1,4 @@
-"""What people want of alerts: acknowledge one, silence some, try a way out. Pure."""
+"""What people want of alerts: acknowledge or close one, silence some, try a way out. Pure."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ class AckOrder(msgspec.Struct, tag_field="do", tag="ack", forbid_unknown_fields=
 
     alert: str
     note: str = ""
+
+
+class CloseOrder(msgspec.Struct, tag_field="do", tag="close", forbid_unknown_fields=True):
+    """End an alert of which nobody will see the end."""
+
+    alert: str
 
 
 class SilenceOrder(msgspec.Struct, tag_field="do", tag="silence", forbid_unknown_fields=True):
@@ -42,8 +48,36 @@ class TrialOrder(msgspec.Struct, tag_field="do", tag="test", forbid_unknown_fiel
     ways: list[str] = []
 
 
-_Order = AckOrder | SilenceOrder | UnsilenceOrder | TrialOrder
+_Order = AckOrder | CloseOrder | SilenceOrder | UnsilenceOrder | TrialOrder
 _decoder: Final = msgspec.json.Decoder(_Order)
+
+
+class _Acknowledgement(msgspec.Struct, forbid_unknown_fields=True):
+    alert: str
+    note: str = ""
+
+
+_acknowledgement_decoder: Final = msgspec.json.Decoder(_Acknowledgement)
+
+
+def acknowledgement(said: bytes) -> bytes:
+    """Return the order that a message on the gateway's topic means.
+
+    Args:
+        said: an alert's name, or JSON with ``alert`` and, if there is one, ``note``.
+
+    Raises:
+        AlertOrderError: it is neither.
+
+    """
+    try:
+        if said.lstrip().startswith(b"{"):
+            found = _acknowledgement_decoder.decode(said)
+        else:
+            found = _Acknowledgement(said.decode().strip())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise AlertOrderError(f"no name of an alert, and no JSON: {error}") from error
+    return msgspec.json.encode(AckOrder(found.alert, found.note))
 
 
 def carry_out(
@@ -79,6 +113,9 @@ def _done(
     match order:
         case AckOrder():
             alerts.acknowledge(order.alert, who, order.note)
+            return {"alert": order.alert}
+        case CloseOrder():
+            alerts.close(order.alert)
             return {"alert": order.alert}
         case SilenceOrder():
             matcher = AlertMatcher.of(order.match)

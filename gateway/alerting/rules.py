@@ -53,6 +53,10 @@ GATEWAY_AWAY: Final = "gateway-away"
 REFUSED_LOGINS: Final = "refused-logins"
 PART_FAILING: Final = "part-failing"
 RELEASE_RETURNED: Final = "release-returned"
+ROOT_FLAPPING: Final = "root-flapping"
+SENSOR_SILENT: Final = "sensor-silent"
+SENSOR_STUCK: Final = "sensor-stuck"
+SENSOR_RANGE: Final = "sensor-range"
 
 RULES: Final[Mapping[str, RuleTerms]] = {
     DISK_READ_ONLY: _critical(0, 60, f"copy what is readable, and take a new card: {_DISK}"),
@@ -73,6 +77,10 @@ RULES: Final[Mapping[str, RuleTerms]] = {
     UNDER_VOLTAGE: _warning(0, 600, f"take a better supply and a shorter cable: {_ALERT}"),
     HOT: _warning(60, 60, f"give it air, or a heat sink: {_ALERT}"),
     DISK_WEARING: _warning(0, 60, f"find what writes so much on that machine: {_DISK}"),
+    ROOT_FLAPPING: _warning(0, 600, f"what takes its links, or its power? {_LINK}"),
+    SENSOR_SILENT: _warning(0, 0, f"hedgerow sensors, and the log, say why: {_ALERT}"),
+    SENSOR_STUCK: _warning(0, 0, f"is it where it should be, and connected? {_ALERT}"),
+    SENSOR_RANGE: _warning(0, 30, f"see to what it measures: {_ALERT}"),
     RELEASE_RETURNED: _warning(0, 0, f"mend it before the next upgrade: {_ALERT}"),
 }
 """Their terms, the worst first."""

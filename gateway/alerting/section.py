@@ -24,6 +24,7 @@ WAYS: Final = ("mail", "webhook", "ntfy", "alertmanager", "syslog")
 MOST_S: Final = 31 * 86_400.0
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}(/[A-Za-z0-9_-]{1,64}){0,7}")
 _NTFY_TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 _ADDRESS = re.compile(r"[^@\s<>,;:\"]{1,64}@[^@\s<>,;:\"]{1,255}")
 
 
@@ -147,10 +148,18 @@ class AlertTopicSection:
 
 @dataclass(frozen=True, slots=True)
 class RouteSection:
-    """Alerts that fit to all patterns of ``match`` go all ways of ``to``."""
+    """Alerts that fit to all patterns of ``match`` go all ways of ``to``.
+
+    With ``after_s`` only those that stand for so long after they were told, and that nobody has
+    acknowledged. In ``quiet`` hours, such as "22:00-07:00", they wait for their end; with
+    ``digest``, a time such as "08:00", all of a day leave together then. Times are local.
+    """
 
     to: list[str]
     match: dict[str, Any] = field(default_factory=dict)
+    after_s: float = checks.ranged(0.0, 0, MOST_S)
+    quiet: str = ""
+    digest: str = ""
 
     def __post_init__(self) -> None:
         hold(self._faults())
@@ -162,6 +171,27 @@ class RouteSection:
             AlertMatcher.of(self.match)
         except MatcherError as error:
             yield Fault("match", str(error))
+        yield from checks.marked(self)
+        begins, dash, ends = self.quiet.partition("-")
+        if self.quiet and (not dash or None in map(_minute, (begins, ends)) or begins == ends):
+            yield Fault("quiet", f"{self.quiet!r} are no hours such as '22:00-07:00'")
+        if self.digest and _minute(self.digest) is None:
+            yield Fault("digest", f"{self.digest!r} is no time such as '08:00'")
+        if bool(self.quiet) + bool(self.digest) + (self.after_s > 0) > 1:
+            yield Fault("quiet", "stands beside digest or after_s: a route has one of them")
+
+    @property
+    def route(self) -> AlertRoute:
+        """The route."""
+        begins, _, ends = self.quiet.partition("-")
+        first, last = _minute(begins), _minute(ends)
+        return AlertRoute(
+            AlertMatcher.of(self.match),
+            tuple(self.to),
+            after_s=self.after_s,
+            quiet_min=None if first is None or last is None else (first, last),
+            digest_min=_minute(self.digest),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +201,8 @@ class AlertsSection:
     It looks every ``look_s``. What stands is told again every ``remind_s`` (0: never) until it is
     acknowledged; the first record waits ``gather_s`` for others of its site. ``off`` names rules
     that raise nothing, ``after_s`` for how long something has to be wrong, by rule.
-    Without ``routes`` all alerts go all ways.
+    Without ``routes`` all alerts go all ways. With ``ack_url``, at which the console is reached,
+    mails and messages to ntfy have a link by which an alert is acknowledged.
     """
 
     enabled: bool = True
@@ -185,6 +216,7 @@ class AlertsSection:
     off: list[str] = field(default_factory=list)
     after_s: dict[str, Any] = field(default_factory=dict)
     routes: list[RouteSection] = field(default_factory=list)
+    ack_url: str = ""
     mail: MailSection | None = None
     webhook: WebhookSection | None = None
     ntfy: NtfySection | None = None
@@ -197,6 +229,10 @@ class AlertsSection:
 
     def _faults(self) -> Iterator[Fault]:
         yield from checks.marked(self)
+        if self.ack_url:
+            yield from _url_faults("ack_url", self.ack_url)
+            if urlsplit(self.ack_url).query or urlsplit(self.ack_url).path.strip("/"):
+                yield Fault("ack_url", f"{self.ack_url!r} is more than https://HOST[:PORT]")
         for rule in self.off:
             yield from checks.one_of("off", rule, tuple(RULES))
         for rule, seconds in self.after_s.items():
@@ -233,11 +269,17 @@ class AlertsSection:
             terms=terms,
             limits=limits,
             ways=self.ways,
-            routes=tuple(AlertRoute(AlertMatcher.of(r.match), tuple(r.to)) for r in self.routes),
+            routes=tuple(one.route for one in self.routes),
             look_s=self.look_s,
             gather_s=self.gather_s,
             remind_s=self.remind_s,
         )
+
+
+def _minute(text: str) -> int | None:
+    """Return a time such as ``22:00`` as a minute of the day; None if it is none."""
+    found = _TIME.fullmatch(text)
+    return None if found is None else 60 * int(found[1]) + int(found[2])
 
 
 def _url_faults(where: str, url: str, *, with_secret: bool = False) -> Iterator[Fault]:

@@ -2,37 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from alerts.record import WayOut
+from alerts.ack_link import AckLinks
+from alerts.record import AlertRecord, WayOut
 from dtls import private_file
 from gateway.alerting.section import AlertsSection, MailSection
 from gateway.toml.toml_file import ConfigError
 
+LinkOf = Callable[[AlertRecord], str]
+"""Gives that by which an alert is taken on."""
 
-def open_ways(section: AlertsSection, own_id: str) -> dict[str, WayOut]:
+
+def open_ways(
+    section: AlertsSection, own_id: str, links: AckLinks | None = None
+) -> dict[str, WayOut]:
     """Return the ways out by name; nothing is connected yet.
 
     Args:
         section: of the configuration.
         own_id: how the gateway calls itself.
+        links: by which an alert is taken on; None where there are none.
 
     Raises:
         ConfigError: a secret or an authority can't be read.
 
     """
     found: dict[str, WayOut] = {}
+    link = None if links is None else _link(links)
     if section.mail is not None:
-        found["mail"] = _mail(section.mail, own_id)
+        found["mail"] = _mail(section.mail, own_id, link)
     if section.syslog is not None:
         from alerts.ways.syslog import SyslogWay  # noqa: PLC0415  # only where it is used
 
         found["syslog"] = SyslogWay(section.syslog.to, own_id)
-    found |= _over_http(section)
+    found |= _over_http(section, link)
     return {way: found[way] for way in section.ways}
 
 
-def _over_http(section: AlertsSection) -> dict[str, WayOut]:
+def _link(links: AckLinks) -> LinkOf:
+    return lambda record: links.link(record.alert, record.at_us)
+
+
+def _over_http(section: AlertsSection, link: LinkOf | None) -> dict[str, WayOut]:
     found: dict[str, WayOut] = {}
     webhook, ntfy, alertmanager = section.webhook, section.ntfy, section.alertmanager
     if webhook is None and ntfy is None and alertmanager is None:
@@ -56,7 +69,7 @@ def _over_http(section: AlertsSection) -> dict[str, WayOut]:
         from alerts.ways.ntfy import NtfyWay  # noqa: PLC0415
 
         token = _secret("alerts.ntfy.token_file", ntfy.token_file)
-        found["ntfy"] = NtfyWay(at("ntfy", ntfy.url, ntfy.ca_file), ntfy.topic, token or None)
+        found["ntfy"] = NtfyWay(at("ntfy", ntfy.url, ntfy.ca_file), ntfy.topic, token or None, link)
     if alertmanager is not None:
         from alerts.ways.alertmanager import AlertmanagerWay  # noqa: PLC0415
 
@@ -66,7 +79,7 @@ def _over_http(section: AlertsSection) -> dict[str, WayOut]:
     return found
 
 
-def _mail(own: MailSection, own_id: str) -> WayOut:
+def _mail(own: MailSection, own_id: str, link: LinkOf | None) -> WayOut:
     from alerts.ways.mail import MailServer, MailWay  # noqa: PLC0415
     from alerts.ways.trust import tls_context  # noqa: PLC0415  # only where it is used
 
@@ -82,7 +95,7 @@ def _mail(own: MailSection, own_id: str) -> WayOut:
         user=own.user,
         password=_secret("alerts.mail.password_file", own.password_file),
     )
-    return MailWay(server, own_id, own.sender, own.to)
+    return MailWay(server, own_id, own.sender, own.to, link)
 
 
 def _secret(field: str, file: Path | None) -> str:

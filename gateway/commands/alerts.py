@@ -14,7 +14,7 @@ from gateway.commands.clients import add_watch
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.printable import printable
 
-ACTIONS: Final = ("list", "show", "ack", "silence", "unsilence", "test", "rules")
+ACTIONS: Final = ("list", "show", "ack", "close", "silence", "unsilence", "test", "rules")
 _COLUMNS = ("severity", "rule", "gateway", "part", "since", "state", "alert")
 _RULE_COLUMNS = ("rule", "severity", "after", "clears after", "what to do")
 _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
@@ -34,7 +34,8 @@ def add(commands: Any, add_host: Callable[[argparse.ArgumentParser], None], comm
         "alerts",
         help="show what is wrong with a gateway and its neighbours, and say who sees to it",
         description="List the alerts of a running gateway; show one; acknowledge one (`ack`: it "
-        "is not reminded of any more); let nobody be told of some for a time (`silence`, "
+        "is not reminded of any more); end one of a gateway that will not come back (`close`); "
+        "let nobody be told of some for a time (`silence`, "
         "`unsilence`); send a trial alert on the ways out (`test`); list the rules. All but "
         "`list`, `show` and `rules` need the operator's right (--psk-file). Exits with 1 where "
         "`list` finds a critical alert that nobody has acknowledged.",
@@ -44,8 +45,9 @@ def add(commands: Any, add_host: Callable[[argparse.ArgumentParser], None], comm
         "what",
         nargs="*",
         metavar="ALERT|FIELD=PATTERN|NUMBER|WAY",
-        help="with show and ack: the alert, or the beginning of its name; with silence: as in "
-        "rule=disk-* domain=campus; with unsilence: its number; with test: ways out (default: all)",
+        help="with show, ack and close: the alert, or the beginning of its name; with silence: as "
+        "in rule=disk-* domain=campus; with unsilence: its number; with test: ways out (default: "
+        "all)",
     )
     alerts.add_argument(
         "--for",
@@ -103,6 +105,8 @@ def order(options: argparse.Namespace, document: Mapping[str, Any] | None) -> di
     if options.action == "ack":
         alert = one_of(document or {}, what, options.action)["alert"]
         return {"do": "ack", "alert": alert, "note": options.note}
+    if options.action == "close":
+        return {"do": "close", "alert": one_of(document or {}, what, options.action)["alert"]}
     if options.action == "silence":
         if not what:
             raise WrongUseError("silence: which alerts, as in rule=hot gateway=gw-*, is needed")
@@ -205,6 +209,8 @@ def done(action: str, told: Mapping[str, Any]) -> str:
     match action:
         case "ack":
             return f"{told['alert']} is acknowledged"
+        case "close":
+            return f"{told['alert']} is closed"
         case "silence":
             until = _time(told["ends_us"])
             return f"silence {told['number']}: {told['match']}, until {until}"

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 def _order(options: argparse.Namespace) -> int:
     document = None
     with_own_key(options)
-    if options.action == "ack":
+    if options.action in ("ack", "close"):
         document = _document(options)
     body = json.dumps(form.order(options, document)).encode()
     uri = gateway_uri(options) + "/alerts"

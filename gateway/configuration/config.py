@@ -338,6 +338,8 @@ class GatewaySettings:
             yield Fault("tree.tls", why)
 
         yield from self._console_faults()
+        if self.alerts.ack_url and not self.console.enabled:
+            yield Fault("alerts.ack_url", "needs the console, which console.enabled switches off")
         if self.keys.service is not None and not self.mqtt.has_link_files:
             yield Fault("keys.service", "needs mqtt.certificate_file and mqtt.client_ca_file")
         if self.keys.service is not None:

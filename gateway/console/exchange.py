@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
@@ -51,11 +52,17 @@ class HttpExchange:
 
     Args:
         rules: what may be asked.
+        takes_post: whether a path takes POST as well.
 
     """
 
-    def __init__(self, rules: ExchangeRules = ONE_LOOK) -> None:
+    def __init__(
+        self,
+        rules: ExchangeRules = ONE_LOOK,
+        takes_post: Callable[[str], bool] = lambda path: False,
+    ) -> None:
         self._rules = rules
+        self._takes_post = takes_post
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         self._head: bytearray | None = bytearray()
         """What has come of a head; None behind its end."""
@@ -146,7 +153,8 @@ class HttpExchange:
     def _check(self, event: h11.Request) -> None:
         method = event.method.decode()
         self._has_body = method != "HEAD"
-        if method not in self._rules.methods:
+        path = event.target.partition(b"?")[0].decode("latin-1")
+        if method not in self._rules.methods and not (method == "POST" and self._takes_post(path)):
             raise RequestError(HTTPStatus.METHOD_NOT_ALLOWED)
         if event.http_version not in {b"1.0", b"1.1"} or not event.target.startswith(b"/"):
             raise RequestError(HTTPStatus.BAD_REQUEST)

@@ -46,6 +46,8 @@ IDLE_S = 30.0
 _log = logging.getLogger(__name__)
 
 PagesByPath = Mapping[str, Callable[[], Page]]
+Guest = Callable[[HttpRequest], Awaitable[Page]]
+"""Answers whatever is asked below a path, of whoever asks: it decides itself."""
 
 
 class WebFace(Protocol):
@@ -91,6 +93,7 @@ class Console:
         self.web = web
         self._pages = pages
         self._visitors = visitors
+        self._guests: dict[str, Guest] = {}
         self._tls = tls
         self._open: set[_Connection] = set()
         self._room: ConnectionRoom[_Connection] = ConnectionRoom(
@@ -166,6 +169,17 @@ class Console:
             return None
         return self._visitors.refusal(request, host, certificate)
 
+    def serve_below(self, path: str, guest: Guest) -> None:
+        """Have somebody answer what is asked below a path, by POST as well."""
+        self._guests[path] = guest
+
+    def guest(self, path: str) -> Guest | None:
+        """Return who answers at a path by himself; None where `page` or the web face does."""
+        for begin, guest in self._guests.items():
+            if path.startswith(begin):
+                return guest
+        return None
+
     def is_for_browsers(self, path: str) -> bool:
         """Return whether a path is the page's, which decides itself who may see what."""
         return self.web is not None and path not in self._pages
@@ -178,11 +192,12 @@ class Console:
 
 class _Connection(asyncio.Protocol):
     def __init__(self, console: Console) -> None:
-        from gateway.console.exchange import HttpExchange  # noqa: PLC0415  # HTTP, for who visits
+        from gateway.console.exchange import ONE_LOOK, HttpExchange  # noqa: PLC0415  # HTTP, for who visits
 
         self._console = console
         web = console.web
-        self._exchange = HttpExchange() if web is None else HttpExchange(web.rules)
+        rules = ONE_LOOK if web is None else web.rules
+        self._exchange = HttpExchange(rules, lambda path: console.guest(path) is not None)
         self._is_asked = False
         self._is_known = False
         self._is_read = True
@@ -277,6 +292,9 @@ class _Connection(asyncio.Protocol):
             self._due(max(0.0, left_s))
 
     def _serve(self, request: HttpRequest, host: str) -> None:
+        if (guest := self._console.guest(request.path)) is not None:
+            self._answering = asyncio.ensure_future(self._waited_for(guest(request)))
+            return
         web = self._console.web
         if web is not None and self._console.is_for_browsers(request.path):
             self._is_known = self._is_known or web.knows(request)

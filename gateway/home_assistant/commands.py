@@ -73,8 +73,7 @@ class Commands:
                 if voice is None or voice.may_command(row[0]):
                     self._take(row[0], row[2])
                 else:
-                    why = f"{voice.origin} may not command that: [vouch] of access.policy_file"
-                    self._refused(REFUSED, f"{row[0]}: {why}")
+                    self._refused(REFUSED, not_vouched(row[0], voice))
 
     async def stop(self) -> None:
         """Set nothing more."""
@@ -111,6 +110,11 @@ class Commands:
                     self._refused(REFUSED, f"{topic}: {why}")
         finally:
             del self._setting[topic]
+
+
+def not_vouched(topic: str, voice: Voice) -> str:
+    """Return why a message of another gateway commands nothing."""
+    return f"{topic}: {voice.origin} may not command that: [vouch] of access.policy_file"
 
 
 class OverheardTree:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from gateway.alerting.judging import SeenByGateway
+from gateway.alerting.lost_gateways import LostGateways, site_of
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.inbound.admission import refused_for
 from gateway.broker.statistics import report
@@ -16,14 +17,14 @@ from gateway.configuration.config import GatewaySection
 from gateway.fleet_status.machine import MachineFiles, MachineReading
 from gateway.fleet_status.own_release import ReleaseFiles, ReleaseReading
 from gateway.lasting_clock import KernelClocks
+from gateway.links.elections import Elections
 from gateway.links.node import TreeNode
 from gateway.mqtt import ReasonCode
 from gateway.process.attachment import Attachment
+from gateway.process.sensor_watch import SensorWatch
 from gateway.status.edge import GatewayEdge
 from gateway.watched_tasks import WatchedTasks
 from light_dataclasses import dataclass
-from tree_handler.members.hierarchy import Hierarchy, Membership
-from tree_handler.members.place import Place
 
 RETURNED: Final = "returned"
 """How a trial of a release ended that was sent back."""
@@ -81,44 +82,6 @@ class MachineEyes:
         return MachineLook(self._machine.read(), self._release.read(), is_read_only, kept)
 
 
-class FleetAround:
-    """Where the gateways of the fleet stand, and of which lost ones this gateway is to tell.
-
-    A lost gateway is told of by the one that would be its parent now, so by one alone. What hides
-    an alert is another question: which gateway is above when all are there.
-
-    Args:
-        own_id: of this gateway.
-        members: all that it knows.
-
-    """
-
-    def __init__(self, own_id: str, members: Membership) -> None:
-        self._own_id = own_id
-        self._members = members
-        self._sites: Mapping[str, str] | None = None
-        self._above: Mapping[str, str | None] = {}
-        members.listen(self._changed)
-
-    def _changed(self) -> None:
-        self._sites = None
-
-    def look(self) -> tuple[Mapping[str, str], Mapping[str, str | None], list[str]]:
-        """Return where each stands, who is above each, and of whom this gateway is to tell."""
-        if self._sites is None:
-            self._sites = {one.id: site_of(one.place) for one in self._members}
-            self._above = Hierarchy.of(self._members).parents
-        parents = self._members.hierarchy().parents
-        away = [
-            one.id
-            for one in self._members
-            if one.id in self._members.suspects
-            and not one.draining
-            and parents.get(one.id) == self._own_id
-        ]
-        return self._sites, self._above, away
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertSources:
     """The parts of a running gateway that are looked at.
@@ -127,10 +90,12 @@ class AlertSources:
         own: gives what the configuration says of it; its place may move.
         node: its node in the tree.
         core: its broker.
-        around: the fleet.
+        fleet: which gateways it has lost.
         attachment: its way into the tree.
         edge: CoAP and certificates.
         watched: what runs beside.
+        elections: how often it has become root.
+        sensors: what rules make of them.
         steady_s: gives the time, by a clock that nobody sets.
 
     """
@@ -138,10 +103,12 @@ class AlertSources:
     own: Callable[[], GatewaySection]
     node: TreeNode
     core: DataPlane
-    around: FleetAround
+    fleet: LostGateways
     attachment: Attachment
     edge: GatewayEdge
     watched: WatchedTasks
+    elections: Elections
+    sensors: SensorWatch
     steady_s: Callable[[], float]
 
     def seen(self, look: MachineLook) -> SeenByGateway:
@@ -152,7 +119,7 @@ class AlertSources:
 
         """
         own, core, machine = self.own(), self.core, look.machine
-        sites, above, away = self.around.look()
+        fleet = self.fleet.look()
         limits = {
             name: (used, int(getattr(core.limits, name)))
             for name, used in report.use_of_limits(core).items()
@@ -177,19 +144,17 @@ class AlertSources:
             failed_logins=self._failed_logins(),
             links=len(self.node.links),
             dialled=self.attachment.neighbours.status()["addresses"],
-            away=away,
-            sites=sites,
-            above=above,
+            away=[missed for missed, by in fleet.told_by.items() if by == own.id],
+            missing=fleet.lost,
+            sites=fleet.sites,
+            above=fleet.above,
             failing=self.watched.failing,
             returned=returned if look.release.trial == RETURNED else None,
             is_release_known=bool(look.release.release),
+            elections=self.elections.count,
+            sensors=self.sensors.look(),
         )
 
     def _failed_logins(self) -> int:
         over_dtls = self.edge.coap_counts().dtls.get(HANDSHAKES_FAILED, 0)
         return self.core.refusals.counts[WRONG_PASSWORD] + over_dtls
-
-
-def site_of(place: Place) -> str:
-    """Return a place as alerts have it."""
-    return f"{place.domain}/{place.group}" if place.domain else ""

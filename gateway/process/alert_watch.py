@@ -18,15 +18,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from alerts import state as states
+from alerts.ack_link import AckLinks
+from alerts.desk import AlertNotFoundError
 from alerts.record import AlertRecord, RecordsRefusedError, WayOut
-from alerts.state import AlertState
+from alerts.state import AlertState, OpenAlert
 from gateway.alerting.gateway_alerts import GatewayAlerts
-from gateway.alerting.orders import carry_out
+from gateway.alerting.lost_gateways import site_of
+from gateway.alerting.orders import AlertOrderError, acknowledgement, carry_out
 from gateway.alerting.plan import AlertPlan
 from gateway.alerting.problem_topic import ProblemTopic
 from gateway.kept_file import KeptFile
 from gateway.printable import said
-from gateway.process.alert_sources import AlertSources, MachineLook, site_of
+from gateway.process.alert_sources import AlertSources, MachineLook
 from gateway.sensors.threads import DriverBusyError, DriverThreads
 
 STATE_FILE: Final = "alerts.json"
@@ -34,6 +37,10 @@ LOOK_TIMEOUT_S: Final = 2.0
 WRITE_TIMEOUT_S: Final = 2.0
 TAKE_TIMEOUT_S: Final = 120.0
 """A way out has time limits of its own; this one is for what those do not see."""
+ASKED_AT_ONCE: Final = 16
+"""Messages that take alerts on; more at one time are left alone."""
+BY_TOPIC: Final = "mqtt"
+"""Takes an alert on by a message: the broker has decided that who published it may."""
 _WITHOUT: Final = "alerts that stand are raised once more, and silences have ended"
 
 _log = logging.getLogger(__name__)
@@ -70,6 +77,7 @@ class AlertWatch:
         self._threads = DriverThreads(2 + len(ways))
         self._watched = sources.watched.of_part()
         self._wake = asyncio.Event()
+        self._asked: set[asyncio.Task[None]] = set()
         self._handing: dict[str, asyncio.Task[None]] = {}
         self._is_kept = True
         self._alerts = GatewayAlerts(plan, self._recalled(), sources.steady_s())
@@ -81,7 +89,7 @@ class AlertWatch:
     async def stop(self) -> None:
         """Look no more, and let what is being handed over be."""
         await self._watched.stop()
-        handing = list(self._handing.values())
+        handing = [*self._handing.values(), *self._asked]
         for task in handing:
             task.cancel()
         await asyncio.gather(*handing, return_exceptions=True)
@@ -98,6 +106,10 @@ class AlertWatch:
         """See `gateway.coap.operations.alerts.AlertBoard`."""
         return self._alerts.document()
 
+    def of_link(self, links: AckLinks, token: str) -> OpenAlert:
+        """See `GatewayAlerts.of_link`."""
+        return self._alerts.of_link(links, token)
+
     async def order(self, data: bytes, who: str) -> Mapping[str, Any]:
         """See `gateway.coap.operations.alerts.AlertBoard`."""
         own = self._sources.own()
@@ -107,6 +119,25 @@ class AlertWatch:
         await self._keep()
         self._wake.set()
         return done
+
+    def acknowledge_soon(self, said: bytes, refused: Callable[[str], None]) -> None:
+        """Take an alert on as a message on the gateway's topic says.
+
+        Args:
+            said: the alert's name, or ``{"alert": NAME, "note": TEXT}``.
+            refused: is told why that can't be.
+
+        """
+        if said and len(self._asked) < ASKED_AT_ONCE:  # nothing ends a retained message
+            task = asyncio.create_task(self._acknowledge(said, refused), name="alert taken on")
+            self._asked.add(task)
+            task.add_done_callback(self._asked.discard)
+
+    async def _acknowledge(self, said: bytes, refused: Callable[[str], None]) -> None:
+        try:
+            await self.order(acknowledgement(said), BY_TOPIC)
+        except (AlertNotFoundError, AlertOrderError) as error:
+            refused(str(error))
 
     # -- what goes on ----------------------------------------------------------------------------
 
@@ -127,7 +158,8 @@ class AlertWatch:
     async def _see(self) -> None:
         seen = self._sources.seen(await self._machine())
         steady_s = self._sources.steady_s()
-        if self._alerts.look(seen, time.time_ns() // 1_000, steady_s):
+        offset_s = time.localtime().tm_gmtoff
+        if self._alerts.look(seen, time.time_ns() // 1_000, steady_s, offset_s):
             self._is_kept = False
         for record in self._alerts.told:
             level = logging.INFO if record.change == "cleared" else logging.WARNING

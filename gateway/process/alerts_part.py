@@ -1,17 +1,86 @@
-"""The alerts of a gateway, if it raises any, as its configuration says."""
+"""The alerts of a gateway, as its configuration says."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from alerts.ack_link import PATH, AckLinks
+from gateway.alerting.link_key import link_key
 from gateway.alerting.problem_topic import ProblemTopic
 from gateway.alerting.ways import open_ways
 from gateway.coap.operations import alerts as alerts_resource
 from gateway.coap.site import GatewaySite
-from gateway.configuration.config import GatewaySettings
+from gateway.configuration.config import ConfigError, GatewaySettings
+from gateway.home_assistant.commands import REFUSED
 from gateway.process.alert_sources import AlertSources, MachineEyes
 from gateway.process.alert_watch import AlertWatch
+from gateway.process.console_part import ConsolePart
+from gateway.process.readings import Readings
 from tree_handler.batch import Entry
+
+
+def links_of(settings: GatewaySettings) -> AckLinks | None:
+    """Return what makes the links in mails; None where the configuration has none.
+
+    Raises:
+        ConfigError: their key can't be read or written.
+
+    """
+    if not settings.alerts.ack_url:
+        return None
+    try:
+        key = link_key(settings.gateway.state_dir)
+    except OSError as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error
+    return AckLinks(key, settings.alerts.ack_url)
+
+
+def serve(settings: GatewaySettings, watch: AlertWatch, console: ConsolePart) -> None:
+    """Serve links, where there are any and a console.
+
+    Args:
+        settings: of the gateway.
+        watch: has the alerts.
+        console: that is open.
+
+    Raises:
+        ConfigError: their key can't be read or written.
+
+    """
+    if (links := links_of(settings)) is not None:
+        from gateway.process.ack_pages import AckPages  # noqa: PLC0415  # only where it is used
+
+        console.serve_below(PATH, AckPages(links, watch).page)
+
+
+def obey(
+    settings: GatewaySettings,
+    readings: Readings,
+    watch: AlertWatch,
+    refused: Callable[[str, str], None],
+) -> None:
+    """Have alerts acknowledged by messages on a topic, where the gateway has one for them.
+
+    Args:
+        settings: of the gateway.
+        readings: hear what is published.
+        watch: has the alerts.
+        refused: is told of a message that can't be obeyed: its kind, and topic with reason.
+
+    """
+    mqtt = settings.alerts.mqtt
+    if mqtt is None:
+        return
+
+    def take(topic: str, payload: bytes) -> None:
+        watch.acknowledge_soon(payload, partial(_not_obeyed, refused, topic))
+
+    readings.obey(f"{mqtt.topic}/ack", take)
+
+
+def _not_obeyed(refused: Callable[[str, str], None], topic: str, why: str) -> None:
+    refused(REFUSED, f"{topic}: {why}")
 
 
 def prepare(
@@ -19,8 +88,8 @@ def prepare(
     sources: AlertSources,
     accept: Callable[[Entry], None],
     site: GatewaySite,
-) -> AlertWatch | None:
-    """Make the watch over a gateway, and serve it over CoAP; None if it is not to raise alerts.
+) -> AlertWatch:
+    """Make the watch over a gateway, and serve it over CoAP.
 
     Args:
         settings: of the gateway.
@@ -33,8 +102,6 @@ def prepare(
 
     """
     section, own_id = settings.alerts, settings.gateway.id
-    if not section.enabled:
-        return None
     topic = None
     if (mqtt := section.mqtt) is not None:
 
@@ -47,7 +114,7 @@ def prepare(
         section.plan,
         sources,
         MachineEyes(settings.gateway.state_dir).look,
-        open_ways(section, own_id),
+        open_ways(section, own_id, links_of(settings)),
         topic,
         settings.gateway.state_dir,
     )

@@ -13,6 +13,7 @@ import dataclasses
 import logging
 
 from gateway.access import files as access_files
+from gateway.alerting.lost_gateways import LostGateways
 from gateway.backups.standing import BackupFiles
 from gateway.broker.broker import GatewayBroker, open_broker
 from gateway.broker.client_roll import ClientRoll
@@ -28,6 +29,7 @@ from gateway.configuration.broker_settings import faults_of_broker, settings_of_
 from gateway.configuration.config import GatewaySettings
 from gateway.fleet_status import publishing
 from gateway.fleet_status.own_status import OwnStatus
+from gateway.links.elections import Elections
 from gateway.links.link_admission import LinkAdmission
 from gateway.links.node import TreeNode
 from gateway.links.retained_part import RetainedPart
@@ -39,7 +41,7 @@ from gateway.members.watch import MemberWatch
 from gateway.policy.origins import OriginRules
 from gateway.process import alerts_part, coap_part, state, store_limits, tree_mode
 from gateway.process.access_in_use import AccessInUse, Faces
-from gateway.process.alert_sources import AlertSources, FleetAround
+from gateway.process.alert_sources import AlertSources
 from gateway.process.alert_watch import AlertWatch
 from gateway.process.arrivals import LocalReaders, NodeArrivals
 from gateway.process.attachment import Attachment
@@ -58,6 +60,7 @@ from gateway.process.parts import (
     Ground,
     TreeParts,
 )
+from gateway.process.sensor_watch import SensorWatch
 from gateway.process.status_report import GatewayStatus, StatusPage
 from gateway.signing import receivers
 from gateway.signing.fleet_proof import FleetProof
@@ -390,18 +393,26 @@ def _alerts(
     edge: GatewayEdge,
     site: GatewaySite,
 ) -> AlertWatch | None:
-    settings = around.at_start
+    settings, node, readings = around.at_start, tree.node, ground.readings
+    if not settings.alerts.enabled:
+        return None
+    elections = Elections(settings.gateway.id, lambda: node.tree.root_id)
+    node.add_part(elections)
     sources = AlertSources(
         own=around.settings.own,
-        node=tree.node,
+        node=node,
         core=core,
-        around=FleetAround(settings.gateway.id, ground.members.known),
+        fleet=LostGateways(ground.members.known),
         attachment=attachment,
         edge=edge,
         watched=around.watched,
+        elections=elections,
+        sensors=SensorWatch(readings),
         steady_s=steady_clock(),
     )
-    return alerts_part.prepare(settings, sources, ground.messages.accept, site)
+    watch = alerts_part.prepare(settings, sources, ground.messages.accept, site)
+    alerts_part.obey(settings, readings, watch, ground.refusals.count)
+    return watch
 
 
 def _access(
@@ -441,6 +452,7 @@ async def _go_public(around: Around, ground: Ground, parts: GatewayParts) -> Non
     stack.push_async_callback(parts.readings.stop)
     _say_status(around, ground, parts)
     if parts.alerts is not None:
+        alerts_part.serve(settings, parts.alerts, parts.console)
         parts.alerts.start()
         stack.push_async_callback(parts.alerts.stop)
     own = settings.gateway

@@ -12,6 +12,7 @@ from gateway.toml.checks import is_loopback
 if TYPE_CHECKING:
     from gateway.broker.data_plane import DataPlane
     from gateway.console.opening import OpenConsole
+    from gateway.console.server import Guest
     from gateway.links.node import TreeNode
     from gateway.links.routed_part import RoutedPart
     from gateway.page.face import PageFace
@@ -88,6 +89,11 @@ class ConsolePart:
         self._open = await open_console(own, core, node, routed, edge, *console, web=web)
         self.address = join_host_port(own.host, self._open.port)
         self.page = page_for_others(own, self._open.port)
+
+    def serve_below(self, path: str, guest: Guest) -> None:
+        """See `gateway.console.server.Console`; nothing where nobody listens."""
+        if self._open is not None:
+            self._open.console.serve_below(path, guest)
 
     @property
     def listeners(self) -> dict[str, list[str]]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from cloud_ingest.record import Record
 from gateway.broker.hooks import Demand, Tree
 from gateway.home_assistant.announcements import Announcements
-from gateway.home_assistant.commands import Commands, OverheardTree
+from gateway.home_assistant.commands import REFUSED, Commands, OverheardTree, not_vouched
 from gateway.policy.origins import Voice
 from gateway.printable import said
 from gateway.sensors.catalogue import ConfiguredSensor
@@ -91,6 +91,8 @@ class Readings:
         self._closing: set[asyncio.Future[None]] = set()
         self.sampler = Sampler(self._publish)
         write = partial(set_in_turn, self.sampler)
+        self._orders: dict[str, Callable[[str, bytes], None]] = {}
+        self._order_topics: dict[str, Callable[[str, bytes], None]] = {}
         self._commands = Commands(self._announcements.actuators, self._base_name, write, refused)
         self._hearing = self._listeners()
 
@@ -99,12 +101,38 @@ class Readings:
         """What is read."""
         return [each.sensor for each in self._stock.plan.all]
 
+    @property
+    def configured(self) -> list[ConfiguredSensor]:
+        """Likewise, with what their tables say beside."""
+        return self._stock.plan.all
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether they are read: not before the start, and not after a drain has begun."""
+        return self._is_reading
+
     # -- what others publish ---------------------------------------------------------------------
 
     @property
     def command_topics(self) -> list[str]:
         """The topics that this gateway itself listens to."""
-        return [*self._commands.topics, *self._hearing]
+        return [*self._commands.topics, *self._order_topics, *self._hearing]
+
+    def obey(self, suffix: str, take: Callable[[str, bytes], None]) -> None:
+        """Have orders carried out that come on a topic below the gateway's own.
+
+        Args:
+            suffix: of the topic.
+            take: is given the topic and what was published, of those who may command that.
+
+        """
+        before = set(self.command_topics)
+        self._orders[suffix] = take
+        self._follow_orders()
+        self._tell_wishes(before, set(self.command_topics))
+
+    def _follow_orders(self) -> None:
+        self._order_topics = {f"{self._prefix}/{end}": take for end, take in self._orders.items()}
 
     def overhear(self, tree: Tree) -> Tree:
         """The tree that the broker is to publish through, so that commands are heard."""
@@ -113,7 +141,7 @@ class Readings:
     @property
     def is_listening(self) -> bool:
         """Return whether any sensor, or who takes commands, listens to messages."""
-        return bool(self._commands.topics or self._hearing)
+        return bool(self._commands.topics or self._order_topics or self._hearing)
 
     def hear(self, rows: Iterable[Row], voice: Voice | None = None) -> None:
         """Take what was published anywhere; what nobody here listens to is left alone.
@@ -125,6 +153,12 @@ class Readings:
         """
         if self._commands.topics:
             self._commands.hear(rows, voice)
+        for row in rows if self._order_topics else ():
+            if (take := self._order_topics.get(row[0])) is not None:
+                if voice is None or voice.may_command(row[0]):
+                    take(row[0], row[2])
+                else:
+                    self._refused(REFUSED, not_vouched(row[0], voice))
         if not self._hearing:
             return
         for row in rows:
@@ -393,6 +427,7 @@ class Readings:
         before = set(self.command_topics)
         self._announcements = announcements
         self._commands.follow(announcements.actuators)
+        self._follow_orders()
         self._hearing = self._listeners()
         self._tell_wishes(before, set(self.command_topics))
 

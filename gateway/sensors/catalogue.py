@@ -5,7 +5,7 @@ series, ``{"type": "switch"}`` an actuator in memory. ``{"type": "package.module
 developer's own subclass of ``Sensor``, and so is any other word that an installed package has as an
 entry point (`gateway.sensors.drivers` says where they are found); keys beyond those of ``Sensor``
 go to its constructor. ``format``, ``retain`` and ``home_assistant``, which every kind has, say how
-its readings are published and shown.
+its readings are published and shown, ``alerts`` when they are wrong.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+from gateway.alerting.sensor_rules import SensorRuleError, SensorRules
 from gateway.printable import said, told
 from gateway.sensors import drivers, mqtt_form
 from gateway.sensors.device_resource import ChildResources, check_served
@@ -43,6 +44,7 @@ class ConfiguredSensor:
         form: how its readings look on MQTT.
         where: what to call its table in an error, as ``sensors[1]``.
         home_assistant: what Home Assistant is told of it, beside what the gateway knows.
+        rules: when it is wrong.
         table: all of its table.
 
     """
@@ -52,6 +54,7 @@ class ConfiguredSensor:
     where: str = "sensors"
     home_assistant: Mapping[str, Any] = field(default_factory=dict)
     table: Mapping[str, Any] = field(default_factory=dict)
+    rules: SensorRules = field(default_factory=SensorRules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,7 @@ class Workshop:
             options.choice("format", mqtt_form.FORMATS, self.default_format), options.flag("retain")
         )
         shown = options.table("home_assistant")
+        rules = _rules(options)
         kinds: Mapping[str, BuildSensors] = {
             **KINDS,
             "replay": lambda options: _replay(options, self.clock),
@@ -140,9 +144,16 @@ class Workshop:
                 sensor.resolution = resolution
         options.done()
         return [
-            ConfiguredSensor(_checked(one, kind, options), form, options.where, shown, table)
+            ConfiguredSensor(_checked(one, kind, options), form, options.where, shown, table, rules)
             for one in sensors
         ]
+
+
+def _rules(options: SensorOptions) -> SensorRules:
+    try:
+        return SensorRules.of(options.table("alerts"))
+    except SensorRuleError as error:
+        raise options.error(f"alerts.{error.key}", error.why) from error
 
 
 def _checked(sensor: Sensor, kind: str, options: SensorOptions) -> Sensor:

@@ -168,6 +168,10 @@ class Sampler:
         """The steady clock that ``Reading.taken_at`` is in."""
         return self._clock()
 
+    def last(self, sensor: Sensor) -> Reading | None:
+        """Return the last reading, however old it is; None before there is one."""
+        return self._last.get(sensor.name)
+
     def at_hand(self, sensor: Sensor) -> Reading | None:
         """The last reading while its interval lasts; None if ``current`` has to ask the sensor.
 

@@ -1,8 +1,8 @@
 """``/alerts``: what is wrong with this gateway and its neighbours, and what people do about it.
 
 ``GET /alerts`` is a document of alerts, silences and ways out. ``POST /alerts`` takes an order as
-JSON: ``{"do": "ack", "alert": ID}``, ``silence``, ``unsilence`` or ``test``. Who may do either the
-policy has decided before (`access`), as of any path.
+JSON: ``{"do": "ack", "alert": ID}``, ``close``, ``silence``, ``unsilence`` or ``test``. Who may do
+either the policy has decided before (`access`), as of any path.
 """
 
 from __future__ import annotations

@@ -175,6 +175,37 @@ def test_what_is_still_wrong_when_its_head_is_back_is_told() -> None:
     ]
 
 
+def test_what_is_below_a_lost_gateway_and_there_is_told_of_as_ever() -> None:
+    watched = Watched()
+    above: dict[str, str | None] = {"gw-a": "gw-head"}
+    watched.look(wrong("gateway-away", "gw-head"), above=above)
+    told = watched.look(wrong("gateway-away", "gw-head"), wrong("hot"), above=above)
+    assert told == [("raised", "hot", "gw-a")]
+
+
+def test_who_is_above_a_lost_gateway_is_remembered_when_nobody_knows_it_any_more() -> None:
+    watched = Watched()
+    above: dict[str, str | None] = {"gw-a": "gw-head"}
+    lost = wrong("gateway-away", "gw-a"), wrong("gateway-away", "gw-head")
+    watched.look(*lost, above=above)
+    watched.restart()
+    assert watched.looks(20, *lost) == [("raised", "gateway-away", "gw-head")]
+
+
+def test_what_is_closed_is_told_to_be_over_and_raised_anew_if_it_is_wrong_still() -> None:
+    watched = Watched()
+    watched.look(wrong("hot"))
+    (alert,) = watched.desk.standing
+    (over,) = watched.desk.close(alert.raised.alert, watched.wall_us)
+    assert (over.change, over.alert) == ("cleared", alert.raised.alert)
+    assert watched.state.alerts == []
+    with pytest.raises(AlertNotFoundError, match="hot:gw-a"):
+        watched.desk.close(alert.raised.alert, watched.wall_us)
+    assert watched.look(wrong("hot")) == [("raised", "hot", "gw-a")]
+    (again,) = watched.desk.standing
+    assert again.raised.alert != alert.raised.alert
+
+
 def test_a_circle_above_a_gateway_hides_nothing_for_ever() -> None:
     watched = Watched()
     above: dict[str, str | None] = {"gw-a": "gw-b", "gw-b": "gw-c", "gw-c": "gw-b"}

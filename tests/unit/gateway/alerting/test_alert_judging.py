@@ -9,7 +9,8 @@ import pytest
 
 from alerts.desk import AlertLook
 from gateway.alerting import rules
-from gateway.alerting.judging import COUNTED_S, GatewayJudge, SeenByGateway
+from gateway.alerting.judging import COUNTED_S, ELECTIONS, GatewayJudge, SeenByGateway
+from gateway.alerting.sensor_judging import SensorFinding
 
 WELL = SeenByGateway(
     gateway="gw-a",
@@ -28,6 +29,7 @@ WELL = SeenByGateway(
     dialled=[{"address": "10.0.0.2:8883", "linked": True, "fails_since_s": None, "id": "gw-b"}],
     sites={"gw-a": "campus/north", "gw-b": "campus/south"},
     is_release_known=True,
+    sensors=(),
 )
 
 
@@ -56,6 +58,12 @@ def test_a_gateway_that_is_well_has_no_alert_and_each_rule_is_judged() -> None:
     [
         ({"free_bytes": 1_000_000_000}, rules.DISK_FULL, ""),
         ({"is_read_only": True}, rules.DISK_READ_ONLY, ""),
+        ({"elections": ELECTIONS}, rules.ROOT_FLAPPING, ""),
+        (
+            {"sensors": [SensorFinding(rules.SENSOR_STUCK, "tank", True, "it says 4", 4.0)]},
+            rules.SENSOR_STUCK,
+            "tank",
+        ),
         ({"log_failure": "No space left on device"}, rules.LOG_REFUSES, ""),
         ({"temperature_cel": 80.0}, rules.HOT, ""),
         ({"under_voltage": True}, rules.UNDER_VOLTAGE, ""),
@@ -156,3 +164,29 @@ def test_a_disk_that_wears_is_told_of_after_the_window() -> None:
         for one in judge.look(replace(WELL, written_bytes=hour * 10**9), hour * 3600.0).wrong
     ]
     assert told == [rules.DISK_WEARING] * 3
+
+
+def test_who_is_cut_off_is_so_until_it_has_a_link_though_it_has_forgotten_the_others() -> None:
+    alone = replace(WELL, links=0, sites={"gw-a": "campus/north"})
+    held = [(rules.NO_LINK, "gw-a", "")]
+    assert [one.subject for one in GatewayJudge().look(alone, 1000.0, held).wrong] == held
+    assert GatewayJudge().look(alone, 1000.0).wrong == [], "it has never known another one"
+    assert GatewayJudge().look(replace(alone, links=1), 1000.0, held).wrong == []
+
+
+def test_who_tells_of_a_lost_gateway_does_so_until_it_is_back() -> None:
+    held = [(rules.GATEWAY_AWAY, "gw-z", ""), (rules.GATEWAY_AWAY, "gw-b", "")]
+
+    def told(**seen: Any) -> list[str]:
+        wrong = GatewayJudge().look(replace(WELL, **seen), 1000.0, held).wrong
+        return [one.gateway for one in wrong]
+
+    assert told() == ["gw-z"], "of the one there is no record, the other one is there"
+    assert told(missing={"gw-b"}) == ["gw-b", "gw-z"], "though another one is to tell of it now"
+    assert rules.GATEWAY_AWAY not in GatewayJudge().look(replace(WELL, links=0), 1.0, held).judged
+
+
+def test_of_a_neighbour_that_the_tree_has_lost_its_neighbours_say_nothing() -> None:
+    away = look(dialled=[lost("10.0.0.2:8883", "gw-b")], missing={"gw-b"})
+    assert away.wrong == []
+    assert away.unsure == {(rules.NEIGHBOUR_AWAY, "gw-b", "10.0.0.2:8883")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import pytest
 from fleet_gateway import Fleet, FleetGateway, until
 from ports import free_port
 
+from alerts.desk import AlertNotFoundError
+
 ALERTS = """
 [alerts]
 look_s = 0.1
-after_s = {gateway-away = 0.5, neighbour-away = 0.5, no-link = 0.5}
+after_s = {gateway-away = 0.5, neighbour-away = 6, no-link = 0.5}
 off = ["clock-not-kept", "disk-full", "hot"]
 """
 
@@ -40,24 +43,45 @@ def known(gateway: FleetGateway) -> int:
 
 
 async def test_a_gateway_that_dies_is_told_of_by_one_other_alone(fleet: Fleet) -> None:
-    a, b, c = (fleet.gateway(name, tls=False) for name in ("gw-a", "gw-b", "gw-c"))
-    for one in (a, b, c):
+    a, b, c, d = (fleet.gateway(f"gw-{name}", tls=False) for name in "abcd")
+    for one in (a, b, c, d):
         one.access, one.plain_port, one.place = ALERTS, free_port(), 'domain = "campus"'
-    for one, capability in ((a, 30.0), (b, 20.0), (c, 10.0)):
+    for one, capability in ((a, 30.0), (b, 20.0), (c, 10.0), (d, 10.0)):
         others = [f"127.0.0.1:{other.plain_port}" for other in (a, b) if other is not one]
-        await one.start(neighbours=others, capability=capability, hello_s=0.2)
-    await until(lambda: a.links == {"gw-b", "gw-c"} and len(b.links) == 2)
-    await until(
-        lambda: all(
-            len(one.process.parts.members.known.hierarchy().parents) == 3 for one in (a, b, c)
-        )
-    )
+        await one.start(neighbours=others, capability=capability, hello_s=0.2, member_timeout_s=3.0)
+    await until(lambda: a.links == {"gw-b", "gw-c", "gw-d"} == b.links - {"gw-a"} | {"gw-b"})
+    await until(lambda: all(known(one) == 4 for one in (a, b, c, d)))
     assert told(a) | told(b) == set()
     await c.stop()
     await until(lambda: ("gateway-away", "gw-c") in told(a))
     assert ("gateway-away", "gw-c") not in told(b), "it is not its parent"
-    await c.start(neighbours=[f"127.0.0.1:{a.plain_port}"], capability=10.0, hello_s=0.2)
-    await until(lambda: a.links == {"gw-b", "gw-c"})
+    await until(lambda: known(a) == known(b) == 3)  # it is taken out of the records
+    assert ("gateway-away", "gw-c") in told(a), "and is not back by that"
+    await a.stop()  # the next one is the parent now, and the alert of its head hides the other
+    await until(lambda: ("gateway-away", "gw-a") in told(b))
+    assert told(b) == {("gateway-away", "gw-a")}
+    assert told(d) == set()
+
+
+async def test_the_alert_of_a_gateway_that_will_not_come_back_is_closed(fleet: Fleet) -> None:
+    a, b = (fleet.gateway(name, tls=False) for name in ("gw-a", "gw-b"))
+    c = fleet.gateway("gw-c", tls=False)
+    for one in (a, b, c):
+        one.access, one.plain_port = ALERTS, free_port()
+    for one, capability in ((a, 30.0), (b, 10.0), (c, 10.0)):
+        others = [] if one is a else [f"127.0.0.1:{a.plain_port}"]
+        await one.start(neighbours=others, capability=capability, hello_s=0.2, member_timeout_s=3.0)
+    await until(lambda: known(a) == 3)
+    await b.stop()
+    await until(lambda: ("gateway-away", "gw-b") in told(a) and known(a) == 2)
+    (alert,) = [one["alert"] for one in alerts(a)["alerts"] if one["rule"] == "gateway-away"]
+    watch = a.process._status.alerts
+    assert watch is not None
+    await watch.order(json.dumps({"do": "close", "alert": alert}).encode(), "key:alice")
+    assert [one["alert"] for one in alerts(a)["cleared"]] == [alert]
+    assert told(a) == set()
+    with pytest.raises(AlertNotFoundError, match="gw-b"):
+        await watch.order(json.dumps({"do": "close", "alert": alert}).encode(), "key:alice")
 
 
 async def test_who_has_no_link_says_that_alone(fleet: Fleet) -> None:

@@ -97,8 +97,9 @@ def test_what_the_page_says_is_a_configuration_with_and_without_what_is_optional
     tmp_path: Path,
 ) -> None:
     blocks = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 2
-    text = "\n".join(blocks).replace("/etc/hedgerow", str(tmp_path))
+    assert len(blocks) == 4
+    blocks.sort(key=lambda block: not block.startswith("[alerts]\n"))
+    text = "\n".join(blocks).removeprefix("[alerts]\n").replace("/etc/hedgerow", str(tmp_path))
     for name in ("mail", "mail-ca.pem", "ntfy", "hook", "alertmanager"):
         (tmp_path / name).write_text("secret")
     assert faults(tmp_path, text) == []

@@ -118,6 +118,66 @@ def test_routes_say_what_goes_where() -> None:
     assert gateway.taken == [("mail", "raised", rules.DISK_READ_ONLY)]
 
 
+MINUTE = 6
+"""Looks of ten seconds."""
+AT_ONCE = AlertRoute(AlertMatcher(), ("ntfy",))
+ESCALATED = AlertRoute(AlertMatcher.of({"severity": "critical"}), ("mail",), after_s=300)
+
+
+def wrong_for(gateway: OneGateway, looks: int, **seen: Any) -> list[tuple[str, str, str]]:
+    for _ in range(looks):
+        gateway.look(well(**seen))
+        gateway.hand_over()
+    taken, gateway.taken = gateway.taken, []
+    return taken
+
+
+def test_what_nobody_takes_on_is_told_to_others_and_so_is_its_end() -> None:
+    gateway = OneGateway(replace(PLAN, routes=(AT_ONCE, ESCALATED)))
+    alert = ("raised", rules.DISK_READ_ONLY)
+    assert wrong_for(gateway, 5 * MINUTE, is_read_only=True) == [("ntfy", *alert)]
+    assert wrong_for(gateway, 2, is_read_only=True) == [("mail", *alert)]
+    assert wrong_for(gateway, 60 * MINUTE, is_read_only=True) == [], "once"
+    assert {way for way, *_ in wrong_for(gateway, 8, is_read_only=False)} == {"mail", "ntfy"}
+    assert gateway.alerts.state.sent == {}
+
+
+def test_what_somebody_takes_on_is_told_to_nobody_else_nor_is_its_end() -> None:
+    gateway = OneGateway(replace(PLAN, routes=(AT_ONCE, ESCALATED)))
+    wrong_for(gateway, MINUTE, is_read_only=True)
+    (alert,) = gateway.alerts.document()["alerts"]
+    gateway.alerts.acknowledge(alert["alert"], "key:alice", "")
+    assert wrong_for(gateway, 60 * MINUTE, is_read_only=True) == []
+    assert [way for way, *_ in wrong_for(gateway, 8, is_read_only=False)] == ["ntfy"]
+
+
+def test_a_silence_and_a_warning_escalate_nothing() -> None:
+    gateway = OneGateway(replace(PLAN, routes=(AT_ONCE, ESCALATED)))
+    wrong_for(gateway, 1, is_read_only=True, under_voltage=True)
+    gateway.alerts.silence(AlertMatcher(), 3_600, 0, "key:alice", "")
+    assert wrong_for(gateway, 50 * MINUTE, is_read_only=True, under_voltage=True) == []
+    told = wrong_for(gateway, 30 * MINUTE, is_read_only=True, under_voltage=True)
+    assert told == [("mail", "raised", rules.DISK_READ_ONLY)]
+
+
+def test_kills_delay_an_escalation_and_neither_lose_nor_double_it() -> None:
+    gateway = OneGateway(replace(PLAN, routes=(AT_ONCE, ESCALATED)))
+    told = []
+    for _ in range(30):
+        told += wrong_for(gateway, 2 * MINUTE, is_read_only=True)
+        gateway.start()
+    assert sorted(told) == [(way, "raised", rules.DISK_READ_ONLY) for way in ("mail", "ntfy")]
+
+
+def test_a_state_of_before_tells_the_end_of_its_alerts_as_before() -> None:
+    gateway = OneGateway()
+    wrong_for(gateway, 1, is_read_only=True)
+    gateway.alerts.state.sent = {}
+    gateway.kept = gateway.alerts.state.encode()
+    gateway.start()
+    assert {way for way, *_ in wrong_for(gateway, 8, is_read_only=False)} == {"mail", "ntfy"}
+
+
 def test_a_way_that_is_configured_no_more_is_owed_nothing() -> None:
     gateway = OneGateway()
     gateway.look(well(is_read_only=True))

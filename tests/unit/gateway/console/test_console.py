@@ -333,7 +333,9 @@ class TestGateway:
         await made.start()
         try:
             assert made.parts.routed is not None
-            made.parts.routed.core.update(Interest("gw-away", 1, 0, frozenset({"#"}), frozenset()), 0.0)
+            made.parts.routed.core.update(
+                Interest("gw-away", 1, 0, frozenset({"#"}), frozenset()), 0.0
+            )
             for payload in (b"1", b"2"):
                 kept = made._node.publish(Entry("t", payload, qos=1))
                 assert kept is not None

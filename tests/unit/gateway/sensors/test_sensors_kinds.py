@@ -155,6 +155,8 @@ def test_a_developers_own_class_is_built_by_its_path(monkeypatch: pytest.MonkeyP
         ({"type": "switch", "name": "a", "attributes": {"x": "\n"}}, "sensors[0]: attributes.x"),
         ({"type": "os:getcwd", "name": "a"}, "sensors[0].type: 'os:getcwd' is no subclass"),
         ({"type": "no.such:Thing", "name": "a"}, "sensors[0].type: 'no.such:Thing'"),
+        ({"type": "host", "alerts": 5}, "sensors[0].alerts: 5 is not a table"),
+        ({"type": "host", "alerts": {"lo": 5}}, "sensors[0].alerts.lo: is none of silent_s"),
     ],
 )
 def test_a_wrong_configuration_is_refused_with_its_key(
@@ -168,3 +170,15 @@ def test_a_wrong_configuration_is_refused_with_its_key(
 def test_two_sensors_of_one_name_are_refused_with_the_second_ones_key() -> None:
     with pytest.raises(SensorConfigError, match=r"sensors\[1\].name: a second sensor named 'a'"):
         build_sensors([{"type": "switch", "name": "a"}, {"type": "switch", "name": "a"}])
+
+
+def test_a_table_says_when_its_sensor_is_wrong() -> None:
+    alerts = {"silent_s": 600, "stuck_s": 3600, "load1": {"low": 0, "high": 35}}
+    built = build_sensors([{"type": "host", "alerts": alerts}])
+    for each in built:
+        rule = each.rules.of_value(each.sensor.name)
+        assert rule.stuck_s == 3600
+        assert rule.high == (35 if each.sensor.name == "host/load1" else None)
+        assert each.rules.silent_after_s(10) == 600
+    (switch,) = build_sensors([{"type": "switch", "name": "a"}])
+    assert switch.rules.silent_after_s(300) == 900

@@ -64,6 +64,7 @@ class Row:
 ALL = frozenset((*DAMAGE, OTHER))
 LOGGED = frozenset({"retained", "session"})
 ROWS = {
+    "alert_links": Row(other=b"\x01" * 64),
     "alerts.json": Row(),
     "audit.jsonl": Row(
         # A line that is cut or wrong is left out by who reads it.

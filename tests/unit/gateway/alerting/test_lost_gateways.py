@@ -1,0 +1,93 @@
+"""Who is lost is so until it is back, and one gateway alone is to tell of it, whoever dies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.alerting.lost_gateways import LostGateways
+from tree_handler.members.absence import AbsenceNotice
+from tree_handler.members.hierarchy import Membership
+from tree_handler.members.member import MemberRecord
+
+
+def record(name: str, capability: float, group: str = "north", epoch: int = 1) -> MemberRecord:
+    domain = "campus" if group else ""
+    address = {"address": "10.0.0.1", "mqtt_port": 1883}
+    return MemberRecord(
+        name,
+        epoch,
+        0,
+        domain,
+        group,
+        capability=capability,
+        **address,  # type: ignore[arg-type]
+    )
+
+
+class Seen:
+    """A fleet of a root and a group of three, as all who are there see it."""
+
+    def __init__(self) -> None:
+        self.members = Membership()
+        self.records = [
+            record("gw-root", 9, ""),
+            record("gw-head", 8),
+            record("gw-next", 7),
+            record("gw-leaf", 1),
+        ]
+        for one in self.records:
+            self.members.update(one)
+        self.lost = LostGateways(self.members)
+
+    def loses(self, *names: str) -> None:
+        self.members.suspect(frozenset(names))
+
+    def takes_out(self, name: str) -> None:
+        self.members.is_absent(AbsenceNotice(name, 1, 0))
+        self.members.suspect(self.members.suspects - {name})
+
+    @property
+    def told_by(self) -> dict[str, str | None]:
+        return dict(self.lost.look().told_by)
+
+
+def test_the_head_of_a_group_tells_of_its_members_and_its_substitute_of_the_head() -> None:
+    seen = Seen()
+    assert seen.told_by == {}
+    seen.loses("gw-leaf")
+    assert seen.told_by == {"gw-leaf": "gw-head"}
+    seen.loses("gw-leaf", "gw-head")
+    assert seen.told_by == {"gw-leaf": "gw-next", "gw-head": "gw-next"}
+    assert seen.lost.look().above["gw-leaf"] == "gw-head", "so one alert hides the other"
+
+
+def test_of_a_group_that_is_lost_as_a_whole_the_root_tells() -> None:
+    seen = Seen()
+    seen.loses("gw-leaf", "gw-head", "gw-next")
+    assert set(seen.told_by.values()) == {"gw-root"}
+
+
+def test_who_is_taken_out_of_the_records_is_lost_until_it_is_back() -> None:
+    seen = Seen()
+    seen.loses("gw-leaf")
+    seen.takes_out("gw-leaf")
+    look = seen.lost.look()
+    assert (look.lost, look.told_by) == ({"gw-leaf"}, {"gw-leaf": "gw-head"})
+    assert look.sites["gw-leaf"] == "campus/north"
+    assert look.above["gw-leaf"] == "gw-head"
+    seen.members.update(record("gw-leaf", 1, epoch=2))
+    assert seen.lost.look().lost == frozenset()
+
+
+def test_of_a_gateway_that_left_by_a_drain_nobody_tells() -> None:
+    seen = Seen()
+    seen.members.update(replace(seen.records[3], draining=True, version=1))
+    seen.loses("gw-leaf")
+    assert seen.told_by == {}
+    assert seen.lost.look().lost == {"gw-leaf"}, "its neighbours need not be told of either"
+
+
+def test_while_nothing_changes_nothing_is_computed_anew() -> None:
+    seen = Seen()
+    seen.loses("gw-leaf")
+    assert seen.lost.look() is seen.lost.look()
