@@ -75,7 +75,7 @@ async def test_the_alert_of_a_gateway_that_will_not_come_back_is_closed(fleet: F
     await b.stop()
     await until(lambda: ("gateway-away", "gw-b") in told(a) and known(a) == 2)
     (alert,) = [one["alert"] for one in alerts(a)["alerts"] if one["rule"] == "gateway-away"]
-    watch = a.process._status.alerts
+    watch = a.process.parts.alerts
     assert watch is not None
     await watch.order(json.dumps({"do": "close", "alert": alert}).encode(), "key:alice")
     assert [one["alert"] for one in alerts(a)["cleared"]] == [alert]

@@ -337,7 +337,7 @@ class TestGateway:
                 Interest("gw-away", 1, 0, frozenset({"#"}), frozenset()), 0.0
             )
             for payload in (b"1", b"2"):
-                kept = made._node.publish(Entry("t", payload, qos=1))
+                kept = made.parts.node.publish(Entry("t", payload, qos=1))
                 assert kept is not None
                 await kept
             text = await scraped(tmp_path)

@@ -36,7 +36,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FleetGateway]:
 
 
 def told(gateway: FleetGateway) -> dict[str, str]:
-    watch = gateway.process._status.alerts
+    watch = gateway.process.parts.alerts
     assert watch is not None
     document: Any = watch.document()
     return {one["rule"]: one["part"] for one in document["alerts"] if one["rule"] in RULES}
@@ -59,7 +59,7 @@ async def test_a_value_out_of_range_is_told_and_its_removal_ends_it(gateway: Fle
     gateway.access = gateway.access.partition("[[sensors]]")[0]
     gateway.write()
     await gateway.process.reload()
-    await until(lambda: not gateway.process._readings.sensors)
+    await until(lambda: not gateway.process.parts.readings.sensors)
 
 
 async def test_a_sensor_that_says_nothing_is_told_until_it_speaks(gateway: FleetGateway) -> None:
