@@ -338,8 +338,13 @@ class GatewayProcess:
             self._routed.begin(wanted, lambda: core.sessions.connected)
             self._readings.wish(self._routed)
 
-    async def reload(self) -> None:
-        """Read neighbours, sensors and access again; if anything is wrong, all stays."""
+    async def reload(self) -> str:
+        """Read neighbours, sensors and access again; if anything is wrong, all stays.
+
+        Returns:
+            What is wrong; empty if nothing is.
+
+        """
         parts = ReloadedParts(
             access=self._access,
             attachment=self._attachment,
@@ -353,7 +358,7 @@ class GatewayProcess:
         except (ConfigError, OSError) as error:
             _log.error("nothing is read again: %s", error)
             self.watched.tell("reload", str(error))
-            return
+            return str(error)
         self.watched.tell("reload", "")
         moved_from, self._settings = self._settings.gateway, settings
         if settings.gateway.place != moved_from.place:
@@ -364,6 +369,7 @@ class GatewayProcess:
             _log.warning("%s has changed: that takes a restart", field)
         _log.info("neighbours, sensors, certificates, passwords, keys and policy are read again")
         await self._access.note("reload")
+        return ""
 
     async def _start_coap(self, files: AccessFiles) -> CoapServer:
         own, coap = self._settings.gateway, self._settings.coap
