@@ -6,14 +6,9 @@ import os
 import signal
 from pathlib import Path
 
-import psutil
-
 from gateway.commands.errors import FailedError
 from gateway.state_folder import listeners_file
 from light_dataclasses import dataclass
-
-_CLOCK_S = 2.0
-"""The kernel tells when a process began in hundredths, by a clock that may have been set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +26,8 @@ class RunningGateway:
     def find(cls, state_dir: Path) -> RunningGateway | None:
         """Find the gateway of a state folder; None if none runs.
 
-        What was killed leaves its number behind, which another process may have by now: one that
-        began after it was written, or is no gateway, is not meant.
+        What was killed leaves its number behind, which another process may have by now. A gateway
+        has files of its state folder open: a process without any is not meant.
 
         Args:
             state_dir: the folder.
@@ -41,17 +36,15 @@ class RunningGateway:
             FailedError: the folder can't be looked into.
 
         """
-        file = state_dir / listeners_file.NAME
         try:
             pid = listeners_file.read(state_dir).get("pid")
-            written_s = file.stat().st_mtime
+            is_running = type(pid) is int and pid > 0 and _has_open(pid, state_dir.resolve())
         except PermissionError as error:
             why = "permission denied to see whether the gateway runs"
-            raise FailedError(f"{file}: {why}") from error
+            raise FailedError(f"{error.filename or state_dir}: {why}") from error
         except (OSError, ValueError):
             return None
-        is_number = type(pid) is int and pid > 0  # one of a container may be the first
-        return cls(pid) if is_number and _is_gateway(pid, written_s) else None
+        return cls(pid) if is_running else None
 
     def reload(self) -> None:
         """Have it read again what it takes over while it runs."""
@@ -71,10 +64,18 @@ class RunningGateway:
             raise FailedError(f"the gateway (process {self.pid}) takes no signal: {why}") from error
 
 
-def _is_gateway(pid: int, written_s: float) -> bool:
-    try:
-        process = psutil.Process(pid)
-        began_s, words = process.create_time(), process.cmdline()
-    except psutil.Error:
-        return False
-    return "run" in words and began_s <= written_s + _CLOCK_S
+def _has_open(pid: int, folder: Path) -> bool:
+    """Return whether a process has a file below a folder open (proc_pid_fd(5)).
+
+    Raises:
+        FileNotFoundError: there is no such process.
+        PermissionError: it is another user's.
+
+    """
+    for descriptor in Path("/proc", str(pid), "fd").iterdir():
+        try:
+            if descriptor.readlink().is_relative_to(folder):
+                return True
+        except FileNotFoundError:  # closed meanwhile
+            continue
+    return False
