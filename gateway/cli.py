@@ -81,8 +81,9 @@ def _run(options: argparse.Namespace) -> int:
     # These report every connection, packet and refused request; our own lines say what matters.
     for noisy in ("amqtt", "transitions", "websockets", "coap-server"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
+    from gateway.config_trials.judge import ConfigJudge  # noqa: PLC0415  # as above
     from gateway.process import restart  # noqa: PLC0415  # as above
-    from gateway.process.trial_watch import ConfigJudge, TrialWatch  # noqa: PLC0415  # as above
+    from gateway.process.trial_watch import TrialWatch  # noqa: PLC0415  # as above
 
     trial = TrialWatch(
         ConfigJudge(file, lambda path: config.load(path, config.GatewaySettings)), restart.in_place
@@ -113,6 +114,16 @@ def _check(options: argparse.Namespace) -> int:
 
 def _doctor(options: argparse.Namespace) -> int:
     return doctor.run(options, _config_file(options))
+
+
+def _about_sensors(options: argparse.Namespace) -> int:
+    if options.action not in sensors.HERE and not options.in_file:
+        return _asks("sensors")(options)
+    from gateway.commands import sensing  # noqa: PLC0415  # drivers, and what is configured
+
+    if options.action in sensors.HERE:
+        return sensing.here(options, options.config or config_place.find_readable())
+    return sensing.in_file(options, _config_file(options))
 
 
 def _about_configuration(name: str) -> Command:
@@ -245,7 +256,7 @@ def command_line() -> argparse.ArgumentParser:
     resource_arguments.add(commands, add_host, _about_resources)
     members.add(commands, add_gateway, _asks("members"))
     directory.add(commands, add_host, _asks("rd"))
-    sensors.add(commands, add_host, _asks("sensors"))
+    sensors.add(commands, add_host, _about_sensors)
     messages.add(commands)
     keys.add(commands)
     shell.add(commands)

@@ -38,13 +38,14 @@ class RunningGateway:
         """
         try:
             pid = listeners_file.read(state_dir).get("pid")
-            is_running = type(pid) is int and pid > 0 and _has_open(pid, state_dir.resolve())
+            if not isinstance(pid, int) or pid <= 0 or not _has_open(pid, state_dir.resolve()):
+                return None
         except PermissionError as error:
             why = "permission denied to see whether the gateway runs"
             raise FailedError(f"{error.filename or state_dir}: {why}") from error
         except (OSError, ValueError):
             return None
-        return cls(pid) if is_running else None
+        return cls(pid)
 
     def reload(self) -> None:
         """Have it read again what it takes over while it runs."""
