@@ -5,8 +5,8 @@
 
 Each key of a gateway's configuration (gateway/configuration/config.py) is a variable of the role
 `gateway`: its type, choices, range and default are those of the key, and its description is the
-comment that stands beside it in docs/configuration.md. `OWN` says where the role knows better.
-The table of all roles' variables is made of their argument specifications.
+comment that stands beside it in gateway/configuration/reference.toml. `OWN` says where the role
+knows better. The table of all roles' variables is made of their argument specifications.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ import argparse
 import dataclasses
 import re
 import sys
-import types
 import typing
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +25,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from gateway.broker import limits  # noqa: E402
-from gateway.configuration.config import GatewaySettings  # noqa: E402
-from gateway.toml import checks as config_checks  # noqa: E402  # run as a program, its folder is deploy
-from gateway.toml.toml_file import IS_THE_FILE  # noqa: E402
+from gateway.configuration import keys as config_keys  # noqa: E402
+from gateway.configuration.keys import ConfigKey  # noqa: E402  # run as a program, its folder is deploy
 
 ROLES = ROOT / "deploy/ansible/roles"
 ROLE = ROLES / "gateway"
@@ -81,53 +77,13 @@ OWN: Mapping[str, Any] = {
 """Defaults of the role that are not those of the configuration."""
 
 
-@dataclass(frozen=True)
-class Key:
-    """A key of the configuration.
-
-    Attributes:
-        table: its table, as ``coap.limits``; empty for a list of tables.
-        name: its name there.
-        hint: the type of its field.
-        default: of its field; `dataclasses.MISSING` where it has none.
-        bounds: the least and the most that it may be.
-        choices: the words that it may be.
-
-    """
-
-    table: str
-    name: str
-    hint: Any
-    default: Any
-    bounds: tuple[float, float] | None
-    choices: tuple[str, ...] | None
-
-    @property
-    def path(self) -> str:
-        """``tree.hello_s``, or ``sensors``."""
-        return f"{self.table}.{self.name}" if self.table else self.name
+class RoleKey(ConfigKey):
+    """A key of the configuration, as a variable of the role."""
 
     @property
     def variable(self) -> str:
         """``gateway_tree_hello_s`` of ``tree.hello_s``; ``gateway_id`` of ``gateway.id``."""
         return f"gateway_{self.path.removeprefix('gateway.').replace('.', '_')}"
-
-    @property
-    def is_optional(self) -> bool:
-        """Whether it may be left out for nothing to be in its place."""
-        return isinstance(self.hint, types.UnionType)
-
-    @property
-    def kind(self) -> Any:
-        """The type without None."""
-        if not self.is_optional:
-            return self.hint
-        return next(one for one in typing.get_args(self.hint) if one is not type(None))
-
-    @property
-    def is_port(self) -> bool:
-        """Whether it is a port, or "off" (see gateway/toml/toml_file.py)."""
-        return self.is_optional and self.kind is int
 
     @property
     def is_required(self) -> bool:
@@ -179,44 +135,12 @@ class Key:
         return row
 
 
-def keys() -> list[Key]:
+def keys() -> list[RoleKey]:
     """All keys of a gateway's configuration, in its order."""
-    return list(_keys(GatewaySettings, ""))
-
-
-def _keys(cls: type[Any], table: str) -> Iterator[Key]:
-    hints = typing.get_type_hints(cls)
-    for spec in dataclasses.fields(cls):
-        hint = hints[spec.name]
-        if spec.metadata == IS_THE_FILE:
-            continue
-        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-            yield from _keys(hint, f"{table}.{spec.name}".removeprefix("."))
-            continue
-        default = spec.default
-        if spec.default_factory is not dataclasses.MISSING:
-            default = spec.default_factory()
-        bounds = spec.metadata.get(config_checks.RANGE)
-        if cls is limits.Limits:
-            bounds = limits.RANGES.get(spec.name)
-        choices = spec.metadata.get(config_checks.CHOICES)
-        yield Key(table, spec.name, hint, default, bounds, choices)
-
-
-def comments(page: str) -> dict[str, str]:
-    """What stands beside each key in the first TOML block that has a section, by its path."""
-    block = re.search(r"```toml\n(\[gateway\].*?)```", page, re.DOTALL)
-    assert block, "docs/configuration.md has no block of all keys"
-    found, table = dict[str, str](), ""
-    for line in block[1].splitlines():
-        if section := re.match(r"\[([a-z_.]+)\]", line):
-            table = section[1]
-        elif key := re.match(r"(?:# )?([a-z_]+) += (?:\"[^\"]*\"|[^\"#])*(?:# *(.*))?$", line):
-            found[f"{table}.{key[1]}"] = (key[2] or "").strip().removeprefix("required: ")
-        elif line.startswith("[[sensors]]"):
-            break
-    found["sensors"] = "what it reads itself (docs/sensors.md)"
-    return found
+    names = [spec.name for spec in dataclasses.fields(ConfigKey)]
+    return [
+        RoleKey(**{name: getattr(key, name) for name in names}) for key in config_keys.all_keys()
+    ]
 
 
 def _line(name: str, value: Any) -> str:
@@ -252,7 +176,7 @@ def _specifications() -> str:
     kept, mark, _ = SPECIFICATIONS.read_text().partition(MARK)
     if not mark:
         raise LookupError(f"{SPECIFICATIONS}: {MARK.strip()} is missing")
-    told = comments((ROOT / "docs/configuration.md").read_text())
+    told = config_keys.texts()
     options = {key.variable: key.specification(told[key.path]) for key in keys()}
     lines = list[str]()
     for name, option in options.items():

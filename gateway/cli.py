@@ -7,7 +7,6 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -19,6 +18,7 @@ from gateway.commands import (
     clients,
     cloud,
     completion,
+    configuration,
     directory,
     doctor,
     flash,
@@ -81,13 +81,22 @@ def _run(options: argparse.Namespace) -> int:
     # These report every connection, packet and refused request; our own lines say what matters.
     for noisy in ("amqtt", "transitions", "websockets", "coap-server"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
+    from gateway.config_trials.judge import ConfigJudge  # noqa: PLC0415  # as above
+    from gateway.process import restart  # noqa: PLC0415  # as above
+    from gateway.process.trial_watch import TrialWatch  # noqa: PLC0415  # as above
+
+    trial = TrialWatch(
+        ConfigJudge(file, lambda path: config.load(path, config.GatewaySettings)), restart.in_place
+    )
     try:
-        read = partial(config.load, file, config.GatewaySettings)
-        settings = read()
+        settings = trial.at_start()
         from gateway.process import service  # noqa: PLC0415  # what is wrong is told before
 
-        event_loop.run(service.serve(settings, read))
+        if event_loop.run(service.serve(settings, trial)):
+            restart.in_place()
     except config.ConfigError as error:
+        if trial.fails(str(error)):
+            restart.in_place()
         more = f" (`hedgerow check` tells {len(error.more)} more)" if error.more else ""
         if may_pass(error):
             raise FailedError(f"{error}{more}", exit_codes.FAILED) from error
@@ -105,6 +114,26 @@ def _check(options: argparse.Namespace) -> int:
 
 def _doctor(options: argparse.Namespace) -> int:
     return doctor.run(options, _config_file(options))
+
+
+def _about_sensors(options: argparse.Namespace) -> int:
+    if options.action not in sensors.HERE and not options.in_file:
+        return _asks("sensors")(options)
+    from gateway.commands import sensing  # noqa: PLC0415  # drivers, and what is configured
+
+    if options.action in sensors.HERE:
+        return sensing.here(options, options.config or config_place.find_readable())
+    return sensing.in_file(options, _config_file(options))
+
+
+def _about_configuration(name: str) -> Command:
+    def command(options: argparse.Namespace) -> int:
+        from gateway.commands import configuring  # noqa: PLC0415  # checks all that is configured
+
+        does: Callable[[argparse.Namespace, Path], int] = getattr(configuring, name)
+        return does(options, _config_file(options))
+
+    return command
 
 
 def _config_file(options: argparse.Namespace) -> Path:
@@ -218,6 +247,7 @@ def command_line() -> argparse.ArgumentParser:
         add_config,
         lambda options: place.run(options, _config_file(options)),
     )
+    configuration.add(commands, add_config, _about_configuration)
     policy_arguments.add(commands, add_config)
     doctor.add(commands, add_own_gateway, _doctor)
     bench.add(commands, add_config)
@@ -226,7 +256,7 @@ def command_line() -> argparse.ArgumentParser:
     resource_arguments.add(commands, add_host, _about_resources)
     members.add(commands, add_gateway, _asks("members"))
     directory.add(commands, add_host, _asks("rd"))
-    sensors.add(commands, add_host, _asks("sensors"))
+    sensors.add(commands, add_host, _about_sensors)
     messages.add(commands)
     keys.add(commands)
     shell.add(commands)

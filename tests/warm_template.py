@@ -104,6 +104,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who is at the keyboard means the tests
     arguments = serve(socket.socket(fileno=int(sys.argv[1])))
     sys.argv = [str(cli.__file__), *arguments]
+    sys.orig_argv = [sys.executable, "-m", "gateway.cli", *arguments]  # what starts it anew
     sys.exit(cli.main())
 
 

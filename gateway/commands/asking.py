@@ -230,7 +230,7 @@ async def _links(options: argparse.Namespace, kind: str, query: str) -> list[Web
 
 
 def sensors(options: argparse.Namespace) -> int:
-    """List a gateway's sensors, add one, or remove one."""
+    """List a gateway's sensors, add one, change one, or remove one."""
     from gateway.commands import sensors as form  # noqa: PLC0415  # as above
 
     if options.action != "list":
@@ -244,9 +244,15 @@ def sensors(options: argparse.Namespace) -> int:
         else:
             sys.stdout.write(form.as_table(told) + "\n")
         return 0
-    if options.action == "add":
-        body = json.dumps(form.table(options.what)).encode()
-        asking = ask_once(options, "POST", uri, payload=body, content_format=_JSON)
+    if options.action in ("add", "change"):
+        query = ""
+        if options.action == "add":
+            table = form.table(options.what)
+        else:
+            name, pairs = form.named(options.what, "change")
+            query, table = f"?change={quote(name, safe='/')}", form.changes(pairs)
+        body = json.dumps(table).encode()
+        asking = ask_once(options, "POST", uri + query, payload=body, content_format=_JSON)
     else:
         asking = ask_once(options, "DELETE", gateway_uri(options) + form.path(options.what))
     answer = run(asking, options)
@@ -256,7 +262,7 @@ def sensors(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"names": names})
     else:
-        done = "added" if options.action == "add" else "removed"
+        done = {"add": "added", "change": "changed", "remove": "removed"}[options.action]
         sys.stdout.write("".join(f"{printable(name)} is {done}\n" for name in names))
     return 0
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway import replaced_file
 from gateway.commands.errors import WrongUseError
-from gateway.provisioning.lone_change import alone
+from gateway.lone_change import alone
 from gateway.toml.toml_lines import KeyLines
 
 if TYPE_CHECKING:

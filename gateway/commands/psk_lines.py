@@ -10,7 +10,7 @@ from pathlib import Path
 from dtls import keystore
 from dtls.errors import KeystoreError
 from gateway import replaced_file
-from gateway.provisioning.lone_change import alone
+from gateway.lone_change import alone
 
 KEY_BYTES = 32
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from gateway.columns import columns
+from gateway.commands.configuration import add_trial
 from gateway.commands.errors import WrongUseError
 from gateway.printable import printable
+from gateway.toml import written_value
 
 WHY = {"4.01": "this needs --psk-file", "4.04": "no such sensor"}
 """What an answer's code means that says no more."""
 
-_ACTIONS = ("list", "add", "remove")
+HERE = ("drivers", "try")
+"""Actions that ask no gateway."""
+_ACTIONS = ("list", "add", "change", "remove", *HERE)
 _COLUMNS = ("sensor", "type", "kind", "unit", "every", "from", "state")
 
 
@@ -32,22 +35,53 @@ def add(
     """
     sensors = commands.add_parser(
         "sensors",
-        help="list a gateway's sensors, add one, or remove one that was added",
-        description="List the sensors of a running gateway, add one, or remove one that was "
-        "added. `add` takes the keys of a [[sensors]] table as KEY=VALUE, `remove` the sensor's "
-        "name; both need the operator's right (--psk-file), hold at once, and survive a restart. "
-        "What stands in the configuration is changed there, and read again at a reload.",
+        help="list a gateway's sensors, add, change, remove or try one",
+        description="List the sensors of a running gateway, add one, and change or remove one that "
+        "was added. `add` takes the keys of a [[sensors]] table as KEY=VALUE, `change` the "
+        "sensor's name and keys, `remove` its name; all need the operator's right (--psk-file), "
+        "hold at once, and survive a restart. With --in-file they change the configuration "
+        "itself, on trial. `drivers` says which types there are, or all keys of those that are "
+        "named; `try` takes a type and keys, and reads once here, before anything is saved.",
     )
     sensors.add_argument("action", choices=_ACTIONS, help="what to do")
     sensors.add_argument(
         "what",
         nargs="*",
-        metavar="KEY=VALUE|NAME",
+        metavar="KEY=VALUE|NAME|TYPE",
         help='with add: as in type=switch name=pump interval_s=5 attributes.position="roof"; '
-        "with remove: the sensor's name",
+        "with change: the sensor's name, and keys (KEY= takes one out); with remove: its name; "
+        "with drivers: types; with try: a type, and keys",
     )
+    sensors.add_argument(
+        "--in-file",
+        action="store_true",
+        help="add, change or remove the table of the configuration, as `config set` does",
+    )
+    add_trial(sensors)
     add_gateway(sensors)
     sensors.set_defaults(command=command)
+
+
+def named(words: Sequence[str], action: str) -> tuple[str, Sequence[str]]:
+    """The first of an action's words, and the others.
+
+    Raises:
+        WrongUseError: there is none, or it is KEY=VALUE.
+
+    """
+    what = {"try": "a type, as in switch", "change": "the name of one sensor"}[action]
+    if not words or "=" in words[0] or not words[0]:
+        raise WrongUseError(f"{action}: {what}, is needed first, then KEY=VALUE")
+    return words[0], words[1:]
+
+
+def changes(pairs: Sequence[str]) -> dict[str, Any]:
+    """What changes in a sensor's table: as `table`, and None for ``KEY=``."""
+    if not pairs:
+        raise WrongUseError("change: which key, as in interval_s=5, is needed")
+    taken_out = [pair[:-1] for pair in pairs if pair.endswith("=") and len(pair) > 1]
+    given = [pair for pair in pairs if not (pair.endswith("=") and len(pair) > 1)]
+    return (table(given) if given else {}) | dict.fromkeys(taken_out)
 
 
 def table(pairs: Sequence[str]) -> dict[str, Any]:
@@ -66,7 +100,7 @@ def table(pairs: Sequence[str]) -> dict[str, Any]:
         within = made.setdefault(outer, {}) if inner else made
         if not isinstance(within, dict):
             raise WrongUseError(f"add: {outer} is given as a value and as a table")
-        within[inner or outer] = _value(text)
+        within[inner or outer] = written_value.value(text)
     if not made:
         raise WrongUseError("add: which sensor, as in type=switch name=pump, is needed")
     return made
@@ -100,10 +134,3 @@ def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
         "added" if one["is_added"] else "configuration",
         one["state"],
     )
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError):
-        return text

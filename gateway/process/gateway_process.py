@@ -106,8 +106,13 @@ class GatewayProcess:
         """Return what this gateway is and does, ready for JSON."""
         return self.parts.status.as_json()
 
-    async def reload(self) -> None:
-        """Read neighbours, sensors and access again; if anything is wrong, all stays."""
+    async def reload(self) -> str:
+        """Read neighbours, sensors and access again; if anything is wrong, all stays.
+
+        Returns:
+            What is wrong; empty if nothing is.
+
+        """
         parts, before = self.parts, self._settings.now
         reloaded = ReloadedParts(
             access=parts.access,
@@ -122,7 +127,7 @@ class GatewayProcess:
         except (ConfigError, OSError) as error:
             _log.error("nothing is read again: %s", error)
             self.watched.tell("reload", str(error))
-            return
+            return str(error)
         self.watched.tell("reload", "")
         self._settings.follow(settings)
         if settings.gateway.place != before.gateway.place:
@@ -132,3 +137,4 @@ class GatewayProcess:
             _log.warning("%s has changed: that takes a restart", field)
         _log.info("neighbours, sensors, certificates, passwords, keys and policy are read again")
         await parts.access.note("reload")
+        return ""

@@ -354,6 +354,32 @@ class Readings:
             self.change(plan, announcements)
         return [each.sensor.name for each in plan.added if each.sensor.name not in before]
 
+    async def change_table(self, name: str, changes: Mapping[str, Any]) -> list[str]:
+        """Have a sensor that was added by another table, after a restart too.
+
+        Args:
+            name: the sensor's.
+            changes: values of keys of its table; None takes a key out.
+
+        Returns:
+            The names of the sensors that the table makes now.
+
+        Raises:
+            KeyError: there is none of this name.
+            SensorConfigError: the table is wrong then.
+            SensorConflictError: it stands in the configuration, or another one has its name.
+            ConfigError: it can't be announced.
+            StockError: it can't be kept.
+
+        """
+        async with self._changing:
+            before = {id(each.sensor) for each in self._stock.plan.all}
+            plan = self._stock.with_changed(name, changes)
+            announcements = self._announce(plan.all)
+            await asyncio.to_thread(self._stock.write, plan)
+            self.change(plan, announcements)
+        return [each.sensor.name for each in plan.added if id(each.sensor) not in before]
+
     async def remove(self, name: str) -> list[str]:
         """Have a sensor no more that was added, nor what else its table made.
 

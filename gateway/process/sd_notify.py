@@ -23,6 +23,13 @@ def notify(state: str) -> None:
             return
 
 
+def tell_ready() -> None:
+    """Tell that the gateway serves; the watchdog has the service's own patience from then on."""
+    patience_us = os.environ.get("WATCHDOG_USEC", "")
+    has_watchdog = watchdog_interval_s() is not None
+    notify(f"READY=1\nWATCHDOG_USEC={patience_us}" if has_watchdog else "READY=1")
+
+
 def watchdog_interval_s() -> float | None:
     """How often systemd wants to hear that the process is alive: half of its patience."""
     patience_us = os.environ.get("WATCHDOG_USEC", "")

@@ -14,6 +14,7 @@ from gateway.configuration.config import GatewaySettings
 from gateway.printable import said
 from gateway.process import allocator, garbage, sd_notify
 from gateway.process.gateway_process import GatewayProcess
+from gateway.process.trial_watch import TrialWatch
 from gateway.state_folder import state_format
 from gateway.state_folder.life import Renewals
 from gateway.watched_tasks import WatchedTasks
@@ -24,14 +25,15 @@ PRIVATE = 0o077
 """The umask of a gateway: messages, sessions and keys that it writes are nobody else's to read."""
 
 
-async def serve(
-    settings: GatewaySettings, read: Callable[[], GatewaySettings] | None = None
-) -> None:
+async def serve(settings: GatewaySettings, trial: TrialWatch) -> bool:
     """Run a gateway until SIGTERM or SIGINT; SIGHUP reads neighbours and access again.
 
     Args:
         settings: a checked configuration.
-        read: reads it again.
+        trial: reads it again, and hears whether the gateway comes up by it.
+
+    Returns:
+        Whether the program is to start anew, as SIGUSR2 asks for.
 
     Raises:
         ConfigError: it can't start.
@@ -43,23 +45,24 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    hung_up = asyncio.Event()
+    hung_up, anew = asyncio.Event(), asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, hung_up.set)
+    loop.add_signal_handler(signal.SIGUSR2, anew.set)
     garbage.spare_the_loop()
     allocator.keep_what_is_freed()
     renewals = Renewals(again.set)
     beside = WatchedTasks()
     beside.start("watchdog", _beat)
     try:
-        while not stopping.is_set():
+        while not stopping.is_set() and not anew.is_set():
             again.clear()
-            process = GatewayProcess(settings, stopping.set, read, renewals)
+            process = GatewayProcess(settings, stopping.set, trial.at_reload, renewals)
             await process.start()
-            sd_notify.notify("READY=1")
-            process.watched.start("reload", partial(_reload, process, hung_up))
+            sd_notify.tell_ready()
+            process.watched.start("reload", partial(_reload, process, hung_up, trial))
             process.watched.start("certificates", partial(_follow, settings, hung_up.set))
             try:
-                await _until_any(stopping, again)
+                await _until_any(stopping, again, anew)
             finally:
                 if stopping.is_set():
                     sd_notify.notify("STOPPING=1")
@@ -67,6 +70,7 @@ async def serve(
                 await process.stop()
     finally:
         await beside.stop()
+    return anew.is_set() and not stopping.is_set()
 
 
 async def _follow(settings: GatewaySettings, changed: Callable[[], None]) -> None:
@@ -104,12 +108,17 @@ async def _beat() -> None:
         await asyncio.sleep(interval_s)
 
 
-async def _reload(process: GatewayProcess, hung_up: asyncio.Event) -> None:
+async def _reload(process: GatewayProcess, hung_up: asyncio.Event, trial: TrialWatch) -> None:
     """Read again at each SIGHUP: whatever comes of one, the next is served."""
+    await trial.come_up()
     while True:
         await hung_up.wait()
         hung_up.clear()
-        (error,) = await asyncio.gather(process.reload(), return_exceptions=True)
-        if error is not None:
-            process.watched.tell("reload", said(error))
-            _log.error("the reload failed, the next is served: %r", error, exc_info=error)
+        (came,) = await asyncio.gather(process.reload(), return_exceptions=True)
+        if isinstance(came, BaseException):
+            process.watched.tell("reload", said(came))
+            _log.error("the reload failed, the next is served: %r", came, exc_info=came)
+            came = said(came)
+        if came:
+            trial.fails(came)
+        await trial.come_up()

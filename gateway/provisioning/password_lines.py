@@ -8,8 +8,8 @@ from argon2 import PasswordHasher
 
 from gateway import replaced_file
 from gateway.broker.access.passwords import Passwords
+from gateway.lone_change import alone
 from gateway.policy.faults import read_access_file
-from gateway.provisioning.lone_change import alone
 
 PASSWORD_BYTES_MAX = 65_535
 """No CONNECT can carry more (section 1.5.6)."""

@@ -10,12 +10,14 @@ import struct
 from typing import Final
 
 from gateway.sensors.extras import needed
-from gateway.sensors.i2c import exchange, place
+from gateway.sensors.i2c import BUS, exchange, place
 from gateway.sensors.options import SensorOptions
+from gateway.sensors.parameters import INTERVAL, NAME, DriverParameter, driver
 from gateway.sensors.sensor import Sensor, SensorPart
 from gateway.sensors.values import Outcome
 from light_dataclasses import dataclass
 
+ADDRESS: Final = DriverParameter("address", "whole", "0x76, or 0x77 where SDO is high", 0x76)
 CHIP_ID: Final = 0x60
 """What register 0xD0 of a BME280 says; a BMP280, which has no humidity, says 0x58 (5.4.1)."""
 _MEASURE: Final = (0xF2, 0b001, 0xF4, 0b001_001_01)
@@ -149,6 +151,7 @@ class Bme280(Sensor):
         return values(calibration, exchange(self._at, (0xF7,), 8))
 
 
+@driver("temperature, humidity and pressure of a Bosch BME280", BUS, ADDRESS)
 def build(options: SensorOptions) -> list[Sensor]:
     """The sensor of a table with ``bus`` and ``address``.
 
@@ -157,5 +160,5 @@ def build(options: SensorOptions) -> list[Sensor]:
 
     """
     needed(options, "smbus2", "i2c")
-    at = place(options, 0x76)
-    return [Bme280(options.text("name"), at, interval_s=options.number("interval_s", 10.0))]
+    at = place(options, ADDRESS)
+    return [Bme280(options.take(NAME), at, interval_s=options.take(INTERVAL))]

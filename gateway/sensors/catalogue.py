@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gateway.alerting.sensor_rules import SensorRuleError, SensorRules
 from gateway.printable import said, told
@@ -25,14 +25,53 @@ from gateway.sensors.host import host_sensors
 from gateway.sensors.link_texts import DescriptionError, checked_attributes
 from gateway.sensors.mqtt_form import MqttForm
 from gateway.sensors.options import SensorConfigError, SensorOptions
+from gateway.sensors.parameters import (
+    ALERTS,
+    ATTRIBUTES,
+    HOME_ASSISTANT,
+    INTERVAL,
+    NAME,
+    RESOLUTION,
+    RESOURCE_TYPE,
+    RETAIN,
+    DescribedDriver,
+    DriverParameter,
+    SensorDriver,
+    driver,
+    of_class,
+)
 from gateway.sensors.reading import names_of
 from gateway.sensors.sensor import Sensor, check_sensor
 from gateway.sensors.switch import Switch
 from light_dataclasses import dataclass
 
-BuildSensors = Callable[[SensorOptions], Sequence[Sensor]]
-
-DEFAULT_INTERVAL_S = 10.0
+FORMAT: Final = DriverParameter(
+    "format",
+    "choice",
+    'of its readings on MQTT; else "msgpack", or "json" with home_assistant.discovery',
+    choices=mqtt_form.FORMATS,
+)
+COMMON: Final = (
+    NAME,
+    INTERVAL,
+    ATTRIBUTES,
+    RESOURCE_TYPE,
+    RESOLUTION,
+    FORMAT,
+    RETAIN,
+    HOME_ASSISTANT,
+    ALERTS,
+)
+"""What the table of any sensor may say beside ``type``."""
+DISK: Final = DriverParameter(
+    "disk", "text", "a path on the file system whose use is read", "/", is_near=True
+)
+SERIES: Final = DriverParameter(
+    "series", "text", "a recorded series, or the path of a .csv file", is_needed=True
+)
+SPEED: Final = DriverParameter("speed", "number", "so many times as fast as it was recorded", 1.0)
+OFFSET: Final = DriverParameter("offset_s", "number", "where it begins", 0.0, unit="s")
+PLAYED: Final = DriverParameter("name", "text", "of the sensor; else the series' own")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,39 +144,35 @@ class Workshop:
             built += made
         return built
 
-    def _made(self, table: Mapping[str, Any], options: SensorOptions) -> list[ConfiguredSensor]:
-        kind = options.text("type")
-        form = MqttForm(
-            options.choice("format", mqtt_form.FORMATS, self.default_format), options.flag("retain")
-        )
-        shown = options.table("home_assistant")
-        rules = _rules(options)
-        kinds: Mapping[str, BuildSensors] = {
-            **KINDS,
-            "replay": lambda options: _replay(options, self.clock),
-        }
+    def _driven(self, kind: str, options: SensorOptions) -> Sequence[Sensor]:
+        """Have the driver of a type build what it reads in the table."""
         try:
-            if kind in kinds:
-                sensors = kinds[kind](options)
-            elif ":" in kind or kind in drivers.installed():
-                sensors = [_own(kind, self.folder, options)]
-            else:
-                known = sorted({*kinds, *drivers.installed()})
-                raise options.error("type", f"{kind!r} is none of {', '.join(known)}")
+            if kind == "replay":
+                return _replay(options, self.clock)
+            if kind in KINDS:
+                return driver_of(kind)(options)
+            if ":" in kind or kind in drivers.installed():
+                return [_own(kind, self.folder, options)]
         except (ValueError, OSError) as error:
             if isinstance(error, SensorConfigError):
                 raise
             raise options.error("", told(error)) from error
+        raise options.error("type", f"{kind!r} is none of {', '.join(all_types())}")
+
+    def _made(self, table: Mapping[str, Any], options: SensorOptions) -> list[ConfiguredSensor]:
+        kind = options.text("type")
+        form = MqttForm(options.take(FORMAT) or self.default_format, options.take(RETAIN))
+        shown = options.take(HOME_ASSISTANT)
+        rules = _rules(options)
+        sensors = self._driven(kind, options)
         if options.has("attributes"):
-            more = checked_attributes(options.table("attributes"))
+            more = checked_attributes(options.take(ATTRIBUTES))
             for sensor in sensors:
                 sensor.attributes = more
-        if options.has("resource_type"):
-            resource_type = options.text("resource_type")
+        if (resource_type := options.take(RESOURCE_TYPE)) is not None:
             for sensor in sensors:
                 sensor.resource_type = resource_type
-        if options.has("resolution"):
-            resolution = options.number("resolution", 0.0)
+        if (resolution := options.take(RESOLUTION)) is not None:
             if resolution <= 0:
                 raise options.error("resolution", f"{resolution:g} is not greater than 0")
             for sensor in sensors:
@@ -151,7 +186,7 @@ class Workshop:
 
 def _rules(options: SensorOptions) -> SensorRules:
     try:
-        return SensorRules.of(options.table("alerts"))
+        return SensorRules.of(options.take(ALERTS))
     except SensorRuleError as error:
         raise options.error(f"alerts.{error.key}", error.why) from error
 
@@ -177,40 +212,40 @@ def build_sensors(
     return Workshop(folder, default_format, clock).build(tables)
 
 
+@driver("load, temperature, memory, disk and network of the machine", DISK, names_itself=True)
 def _host(options: SensorOptions) -> Sequence[Sensor]:
-    return host_sensors(options.number("interval_s", DEFAULT_INTERVAL_S), options.near("disk", "/"))
+    return host_sensors(options.take(INTERVAL), options.take(DISK))
 
 
 def _replay(options: SensorOptions, clock: Callable[[], float]) -> Sequence[Sensor]:
     from gateway.sensors import recorded  # noqa: PLC0415  # few sensors are recordings
     from gateway.sensors.replay import Playback, Replay  # noqa: PLC0415  # as above
 
-    series = options.text("series")
+    series = options.take(SERIES)
     if options.is_afar and series not in recorded.names():
         raise options.error("series", "only the configuration may name a file")
     own_name = series.rpartition("/")[2].removesuffix(".csv")
     return [
         Replay(
-            options.text("name", own_name),
+            options.take(PLAYED) or own_name,
             Playback(
-                recorded.load(series),
-                speed=options.number("speed", 1.0),
-                offset_s=options.number("offset_s", 0.0),
+                recorded.load(series), speed=options.take(SPEED), offset_s=options.take(OFFSET)
             ),
             clock=clock,
-            interval_s=options.number("interval_s", DEFAULT_INTERVAL_S),
-            resource_type=options.text("resource_type", own_name),
-            attributes=options.table("attributes"),
+            interval_s=options.take(INTERVAL),
+            resource_type=options.take(RESOURCE_TYPE) or own_name,
+            attributes=options.take(ATTRIBUTES),
         )
     ]
 
 
+@driver("an actuator in memory, 1 or 0")
 def _switch(options: SensorOptions) -> Sequence[Sensor]:
     return [
         Switch(
-            options.text("name"),
-            interval_s=options.number("interval_s", DEFAULT_INTERVAL_S),
-            attributes=options.table("attributes"),
+            options.take(NAME),
+            interval_s=options.take(INTERVAL),
+            attributes=options.take(ATTRIBUTES),
         )
     ]
 
@@ -222,10 +257,10 @@ def _own(kind: str, folder: Path | None, options: SensorOptions) -> Sensor:
         found = drivers.find(kind, folder) if ":" in kind else drivers.load(kind)
     except drivers.DriverError as error:
         raise options.error("type", str(error)) from error
-    name = options.text("name")
+    name = options.take(NAME)
     keywords: dict[str, Any] = {
-        "interval_s": options.number("interval_s", DEFAULT_INTERVAL_S),
-        "attributes": options.table("attributes"),
+        "interval_s": options.take(INTERVAL),
+        "attributes": options.take(ATTRIBUTES),
         **options.rest(),
     }
     try:
@@ -243,26 +278,65 @@ def _own(kind: str, folder: Path | None, options: SensorOptions) -> Sensor:
     return made
 
 
-def _later(module: str, name: str = "build") -> BuildSensors:
-    """Builds with a driver that is loaded only where a table needs it."""
-
-    def build(options: SensorOptions) -> Sequence[Sensor]:
-        found: BuildSensors = getattr(importlib.import_module(f"gateway.sensors.{module}"), name)
-        return found(options)
-
-    return build
+@driver("a recorded series", SERIES, SPEED, OFFSET, PLAYED)
+def _played(options: SensorOptions) -> Sequence[Sensor]:
+    return _replay(options, time.monotonic)
 
 
-KINDS: Mapping[str, BuildSensors] = {
-    "bme280": _later("bme280"),
-    "coap": _later("coap_device"),
-    "gpio-in": _later("gpio", "build_input"),
-    "gpio-out": _later("gpio", "build_output"),
+KINDS: Final[Mapping[str, SensorDriver | tuple[str, str]]] = {
+    "bme280": ("bme280", "build"),
+    "coap": ("coap_device", "build"),
+    "gpio-in": ("gpio", "build_input"),
+    "gpio-out": ("gpio", "build_output"),
     "host": _host,
-    "i2c": _later("i2c", "build_register"),
-    "mqtt": _later("mqtt_device"),
-    "onewire": _later("onewire"),
-    "sht3x": _later("i2c", "build_sht3x"),
+    "i2c": ("i2c", "build_register"),
+    "mqtt": ("mqtt_device", "build"),
+    "onewire": ("onewire", "build"),
+    "replay": _played,
+    "sht3x": ("i2c", "build_sht3x"),
     "switch": _switch,
 }
-"""By type, but for those that need more than their table."""
+"""By type: a driver, or the module and name of one that is loaded where a table needs it."""
+
+
+def driver_of(kind: str) -> SensorDriver:
+    """Return a driver that ships.
+
+    Args:
+        kind: its type, one of `KINDS`.
+
+    """
+    found = KINDS[kind]
+    if isinstance(found, SensorDriver):
+        return found
+    module, name = found
+    made: SensorDriver = getattr(importlib.import_module(f"gateway.sensors.{module}"), name)
+    return made
+
+
+def described(kind: str, folder: Path | None = None) -> DescribedDriver:
+    """Return what a driver is, and all keys that its table may have.
+
+    Args:
+        kind: its type, as a table has it.
+        folder: where a developer's own classes are looked for first.
+
+    Raises:
+        DriverError: there is no such type, or its class can't be had.
+
+    """
+    if kind in KINDS:
+        shipped = driver_of(kind)
+        text, own, names_itself = shipped.text, shipped.parameters, shipped.names_itself
+    elif ":" in kind or kind in drivers.installed():
+        found = drivers.find(kind, folder) if ":" in kind else drivers.load(kind)
+        (text, own), names_itself = of_class(found), False
+    else:
+        raise drivers.DriverError(f"{kind!r} is none of {', '.join(all_types())}")
+    said = {one.name for one in own} | ({NAME.name} if names_itself else set())
+    return DescribedDriver(kind, text, [*own, *(one for one in COMMON if one.name not in said)])
+
+
+def all_types() -> list[str]:
+    """Return the types that ship or that installed packages have; a class of one's own is none."""
+    return sorted({*KINDS, *drivers.installed()})

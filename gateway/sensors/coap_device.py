@@ -15,8 +15,9 @@ from dtls import keystore
 from dtls.errors import KeystoreError
 from gateway.coap_client import BadUriError, ClientError, CoapClient, Response, check_uri
 from gateway.sensors import senml
-from gateway.sensors.mqtt_device import HOLDS_S, MessageForm, message_form
+from gateway.sensors.mqtt_device import FORM, HOLDS_S, UNIT, MessageForm, message_form
 from gateway.sensors.options import SensorOptions
+from gateway.sensors.parameters import NAME, DriverParameter, driver
 from gateway.sensors.schedule import back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, ValueRefusedError
 from gateway.sensors.values import Outcome, fitting
@@ -24,6 +25,27 @@ from gateway.sensors.values import Outcome, fitting
 TEXT: Final = 0
 OCTETS: Final = 42
 """Content formats text/plain and application/octet-stream (RFC 7252, section 12.3)."""
+OF_URI: Final = DriverParameter(
+    "uri", "text", "of the device's resource: coap:// or coaps://", is_needed=True
+)
+OBSERVE: Final = DriverParameter(
+    "observe", "flag", "whether it is observed (RFC 7641), and not asked", default=False
+)
+WRITABLE: Final = DriverParameter(
+    "writable", "flag", "whether it is an actuator, set by PUT", default=False
+)
+PERIOD: Final = DriverParameter(
+    "interval_s",
+    "number",
+    f"how often it is asked (10); of one that is observed, how long a value holds ({HOLDS_S:g})",
+    unit="s",
+)
+PSK_FILE: Final = DriverParameter(
+    "psk_file", "text", "IDENTITY:HEXKEY lines, needed for coaps", is_near=True
+)
+PSK_IDENTITY: Final = DriverParameter(
+    "psk_identity", "text", "which of the file; else its first one"
+)
 _BAD_REQUEST: Final = "4.00"
 AGAIN_S: Final = 1.0
 """An observation that ended is begun anew after so long, and then less and less often."""
@@ -183,6 +205,10 @@ def _diagnostic(response: Response) -> str:
     return response.payload[:80].decode(errors="replace")
 
 
+@driver(
+    "a device's CoAP resource, asked or observed; an actuator if writable",
+    *(OF_URI, OBSERVE, WRITABLE, *FORM, UNIT, PERIOD, PSK_FILE, PSK_IDENTITY),
+)
 def build(options: SensorOptions) -> list[Sensor]:
     """The sensor of a table with a ``uri``, or the actuator, if it is ``writable``.
 
@@ -190,28 +216,33 @@ def build(options: SensorOptions) -> list[Sensor]:
         SensorConfigError: a key is wrong.
 
     """
-    uri = options.text("uri")
+    uri = options.take(OF_URI)
     try:
         scheme = check_uri(uri).scheme
     except BadUriError as error:
         raise options.error("uri", str(error)) from error
     keys = _keys(options) if scheme == "coaps" else None
-    is_observed = options.flag("observe")
+    is_observed = options.take(OBSERVE)
     device = CoapDevice(uri, message_form(options), is_observed=is_observed, keys=keys)
-    made = CoapActuator if options.flag("writable") else CoapSensor
-    interval_s = options.number("interval_s", HOLDS_S if is_observed else 10.0)
-    unit = options.text("unit") if options.has("unit") else ""
-    return [made(options.text("name"), device, interval_s=interval_s, unit=unit)]
+    made = CoapActuator if options.take(WRITABLE) else CoapSensor
+    given: float | None = options.take(PERIOD)
+    interval_s = (HOLDS_S if is_observed else 10.0) if given is None else given
+    unit = options.take(UNIT)
+    return [made(options.take(NAME), device, interval_s=interval_s, unit=unit)]
 
 
 def _keys(options: SensorOptions) -> tuple[str, bytes]:
-    file = options.near("psk_file")
+    file = options.take(PSK_FILE)
+    if file is None:
+        raise options.error("psk_file", "missing")
     try:
         keys = keystore.load(Path(file))
     except KeystoreError as error:
         raise options.error("psk_file", str(error)) from error
     known = next(iter(keys.identities()), "")
-    identity = options.text("psk_identity", known or None)
+    identity = options.take(PSK_IDENTITY) or known
+    if not identity:
+        raise options.error("psk_identity", "missing")
     key = keys.key_of(identity.encode())
     if key is None:
         raise options.error("psk_identity", f"{identity!r} is not in {file}")

@@ -12,13 +12,32 @@ from typing import Any, Final
 
 from cloud_ingest.record import Value
 from gateway.sensors.extras import needed
-from gateway.sensors.options import SensorConfigError, SensorOptions
+from gateway.sensors.options import SensorOptions
+from gateway.sensors.parameters import INTERVAL, NAME, DriverParameter, driver
 from gateway.sensors.sensor import Actuator, Sensor
 from gateway.sensors.values import BOOLEAN, ValueKind
 
 PULLS: Final = {"up": True, "down": False, "none": None}
 LAST_PIN: Final = 27
 """Of the 40-pin header, by the processor's numbers (BCM)."""
+
+
+PIN: Final = DriverParameter(
+    "pin", "whole", "its number (BCM)", is_needed=True, least=0, most=LAST_PIN
+)
+PULL: Final = DriverParameter(
+    "pull", "choice", "what holds it while nothing drives it", "down", choices=tuple(PULLS)
+)
+INPUT_LOW: Final = DriverParameter(
+    "active_low", "flag", 'whether low is active; with pull = "up" it is'
+)
+BOUNCE: Final = DriverParameter(
+    "bounce_s", "number", "a change within so long of the last one is not told", 0.0, unit="s"
+)
+OUTPUT_LOW: Final = DriverParameter("active_low", "flag", "whether low is active", default=False)
+INITIAL: Final = DriverParameter(
+    "initial", "flag", "whether it is active at the start", default=False
+)
 
 
 class _Pin:
@@ -136,6 +155,7 @@ class OutputPin(Actuator):
         self._pin.close()
 
 
+@driver("a pin as a boolean; a change is told at once", PIN, PULL, INPUT_LOW, BOUNCE)
 def build_input(options: SensorOptions) -> list[Sensor]:
     """The sensor of a table with a ``pin``, ``pull``, ``active_low`` and ``bounce_s``.
 
@@ -144,20 +164,21 @@ def build_input(options: SensorOptions) -> list[Sensor]:
 
     """
     needed(options, "gpiozero", "gpio")
-    pull = PULLS[options.choice("pull", tuple(PULLS), "down")]
-    active_low = options.flag("active_low", default=pull is True)
+    pull = PULLS[options.take(PULL)]
+    given: bool | None = options.take(INPUT_LOW)
+    active_low = pull is True if given is None else given
     more: dict[str, Any] = {"pull_up": pull}
     if pull is None:
         more["active_state"] = not active_low
     elif active_low is not pull:
         raise options.error("active_low", "with a pull, active is the other level")
-    if bounce_s := options.number("bounce_s", 0.0):
+    if bounce_s := options.take(BOUNCE):
         more["bounce_time"] = bounce_s
-    pin = _Pin("DigitalInputDevice", _pin_of(options), more)
-    name = options.text("name")
-    return [InputPin(name, pin, interval_s=options.number("interval_s", 10.0))]
+    pin = _Pin("DigitalInputDevice", options.take(PIN), more)
+    return [InputPin(options.take(NAME), pin, interval_s=options.take(INTERVAL))]
 
 
+@driver("a pin as a boolean actuator", PIN, OUTPUT_LOW, INITIAL)
 def build_output(options: SensorOptions) -> list[Sensor]:
     """The actuator of a table with a ``pin``, ``active_low`` and ``initial``.
 
@@ -167,16 +188,8 @@ def build_output(options: SensorOptions) -> list[Sensor]:
     """
     needed(options, "gpiozero", "gpio")
     more = {
-        "active_high": not options.flag("active_low"),
-        "initial_value": options.flag("initial"),
+        "active_high": not options.take(OUTPUT_LOW),
+        "initial_value": options.take(INITIAL),
     }
-    pin = _Pin("DigitalOutputDevice", _pin_of(options), more)
-    name = options.text("name")
-    return [OutputPin(name, pin, interval_s=options.number("interval_s", 10.0))]
-
-
-def _pin_of(options: SensorOptions) -> int:
-    pin = options.whole("pin")
-    if not 0 <= pin <= LAST_PIN:
-        raise SensorConfigError(f"{options.where}.pin", f"{pin} is not 0 to {LAST_PIN}")
-    return pin
+    pin = _Pin("DigitalOutputDevice", options.take(PIN), more)
+    return [OutputPin(options.take(NAME), pin, interval_s=options.take(INTERVAL))]

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from gateway.sensors.extras import needed
 from gateway.sensors.options import SensorOptions
+from gateway.sensors.parameters import INTERVAL, NAME, DriverParameter, driver
 from gateway.sensors.sensor import Sensor, SensorPart
 from gateway.sensors.values import Outcome
 from light_dataclasses import dataclass
@@ -23,6 +24,29 @@ SHT3X_MEASURE: Final = (0x24, 0x00)
 """A single shot of high repeatability, without clock stretching (Sensirion, SHT3x-DIS, table 9)."""
 SHT3X_TAKES_S: Final = 0.016
 """15.5 ms at most (table 4)."""
+
+
+BUS: Final = DriverParameter("bus", "whole", "the number of the I2C bus", 1, least=0, most=255)
+_ADDRESS: Final = "the device's address on the bus, such as 0x44"
+ADDRESS: Final = DriverParameter("address", "whole", _ADDRESS, is_needed=True)
+SHT3X_ADDRESS: Final = DriverParameter("address", "whole", _ADDRESS, 0x44)
+REGISTER: Final = DriverParameter(
+    "register", "whole", "the number of the register", is_needed=True, least=0, most=0xFF
+)
+WIDTH: Final = DriverParameter(
+    "width", "whole", "how many bytes it has", 1, unit="bytes", least=1, most=MAX_WIDTH
+)
+ORDER: Final = DriverParameter(
+    "order",
+    "choice",
+    "which byte comes first: the most or least significant",
+    "big",
+    choices=("big", "little"),
+)
+SIGNED: Final = DriverParameter("signed", "flag", "two's complement", default=False)
+SCALE: Final = DriverParameter("scale", "number", "the value is the number times this, ...", 1.0)
+OFFSET: Final = DriverParameter("offset", "number", "... plus this", 0.0)
+UNIT: Final = DriverParameter("unit", "text", "of the value, of the SenML registry", "")
 
 
 def bus(number: int) -> Any:
@@ -172,6 +196,7 @@ def crc8(data: bytes) -> int:
     return crc
 
 
+@driver("a register of any chip", BUS, ADDRESS, REGISTER, WIDTH, ORDER, SIGNED, SCALE, OFFSET, UNIT)
 def build_register(options: SensorOptions) -> list[Sensor]:
     """The sensor of a table with ``address``, ``register`` and how to read it.
 
@@ -180,26 +205,20 @@ def build_register(options: SensorOptions) -> list[Sensor]:
 
     """
     needed(options, "smbus2", "i2c")
-    at = place(options, None)
-    number, width = options.whole("register"), options.whole("width", 1)
-    if not 0 <= number <= 0xFF:
-        raise options.error("register", f"{number} is not 0 to 255")
-    if not 1 <= width <= MAX_WIDTH:
-        raise options.error("width", f"{width} is not 1 to {MAX_WIDTH} bytes")
-    is_little = options.choice("order", ("big", "little"), "big") == "little"
+    at = place(options, ADDRESS)
     register = Register(
-        number,
-        width,
-        "little" if is_little else "big",
-        options.flag("signed"),
-        options.number("scale", 1.0),
-        options.number("offset", 0.0),
+        options.take(REGISTER),
+        options.take(WIDTH),
+        options.take(ORDER),
+        options.take(SIGNED),
+        options.take(SCALE),
+        options.take(OFFSET),
     )
-    unit = options.text("unit") if options.has("unit") else ""
-    interval_s = options.number("interval_s", 10.0)
-    return [I2cRegister(options.text("name"), at, register, unit=unit, interval_s=interval_s)]
+    unit, interval_s = options.take(UNIT), options.take(INTERVAL)
+    return [I2cRegister(options.take(NAME), at, register, unit=unit, interval_s=interval_s)]
 
 
+@driver("temperature and humidity of a Sensirion SHT30, 31 or 35", BUS, SHT3X_ADDRESS)
 def build_sht3x(options: SensorOptions) -> list[Sensor]:
     """The sensor of a table with ``bus`` and ``address``.
 
@@ -208,20 +227,22 @@ def build_sht3x(options: SensorOptions) -> list[Sensor]:
 
     """
     needed(options, "smbus2", "i2c")
-    at = place(options, 0x44)
-    return [Sht3x(options.text("name"), at, interval_s=options.number("interval_s", 10.0))]
+    at = place(options, SHT3X_ADDRESS)
+    return [Sht3x(options.take(NAME), at, interval_s=options.take(INTERVAL))]
 
 
-def place(options: SensorOptions, default: int | None) -> tuple[int, int]:
+def place(options: SensorOptions, of_address: DriverParameter) -> tuple[int, int]:
     """Bus and address of a table.
+
+    Args:
+        options: of the table.
+        of_address: the driver's parameter.
 
     Raises:
         SensorConfigError: one of them is wrong, or the address is missing and has no default.
 
     """
-    number, address = options.whole("bus", 1), options.whole("address", default)
-    if not 0 <= number <= 255:
-        raise options.error("bus", f"{number} is not 0 to 255")
+    number, address = options.take(BUS), options.take(of_address)
     if address not in ADDRESSES:
         raise options.error("address", f"{address:#04x} is not 0x08 to 0x77")
     return number, address

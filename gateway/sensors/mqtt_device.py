@@ -14,6 +14,7 @@ from cloud_ingest.record import UNCERTAIN, Value
 from gateway.mqtt.topic_rules import check_topic_name
 from gateway.sensors import senml
 from gateway.sensors.options import SensorOptions
+from gateway.sensors.parameters import NAME, DriverParameter, driver
 from gateway.sensors.sensor import Actuator, Sensor
 from gateway.sensors.values import (
     BOOLEAN,
@@ -34,6 +35,28 @@ HOLDS_S: Final = 300.0
 """So long a message is the device's state unless its table says otherwise."""
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 PAYLOADS: Final = ("text", "json", "senml")
+TOPIC: Final = DriverParameter("topic", "text", "where the device publishes", is_needed=True)
+COMMAND_TOPIC: Final = DriverParameter(
+    "command_topic", "text", "where it is told what to do, if it is an actuator"
+)
+HOLDS: Final = DriverParameter(
+    "interval_s", "number", "how long a message is its state", HOLDS_S, unit="s"
+)
+PAYLOAD: Final = DriverParameter(
+    "payload",
+    "choice",
+    'what its messages are; with a pointer "json", else "text"',
+    choices=PAYLOADS,
+)
+POINTER: Final = DriverParameter(
+    "pointer", "text", "where the value stands: in JSON as /state (RFC 6901), in SenML its name", ""
+)
+KIND: Final = DriverParameter("kind", "choice", "of the value", NUMBER, choices=KINDS)
+ON: Final = DriverParameter("on", "text", "what says a boolean's true", "")
+OFF: Final = DriverParameter("off", "text", "and its false", "")
+UNIT: Final = DriverParameter("unit", "text", "of the value, of the SenML registry", "")
+FORM: Final = (PAYLOAD, POINTER, KIND, ON, OFF)
+"""What messages look like."""
 
 
 class MessageError(ValueError):
@@ -183,6 +206,10 @@ class MqttActuator(MqttSensor, Actuator):
         return Measured(self._told, quality=UNCERTAIN, tags={"why": "not confirmed"})
 
 
+@driver(
+    "a device that publishes over MQTT; an actuator with command_topic",
+    *(TOPIC, COMMAND_TOPIC, *FORM, UNIT, HOLDS),
+)
 def build(options: SensorOptions) -> list[Sensor]:
     """The sensor of a table with a ``topic``, or the actuator, if it has a ``command_topic``.
 
@@ -190,14 +217,14 @@ def build(options: SensorOptions) -> list[Sensor]:
         SensorConfigError: a key is wrong.
 
     """
-    name, topic = options.text("name"), _topic(options, "topic")
+    name, topic = options.take(NAME), _topic(options, TOPIC)
     form = message_form(options)
-    interval_s = options.number("interval_s", HOLDS_S)
-    unit = options.text("unit") if options.has("unit") else ""
-    if not options.has("command_topic"):
+    interval_s, unit = options.take(HOLDS), options.take(UNIT)
+    command_topic = _topic(options, COMMAND_TOPIC)
+    if command_topic is None:
         return [MqttSensor(name, topic, form, interval_s=interval_s, unit=unit)]
     actuator = MqttActuator(name, topic, form, interval_s=interval_s, unit=unit)
-    actuator.command_topic = _topic(options, "command_topic")
+    actuator.command_topic = command_topic
     if actuator.command_topic == topic:
         raise options.error("command_topic", "is the device's own topic")
     return [actuator]
@@ -210,23 +237,23 @@ def message_form(options: SensorOptions) -> MessageForm:
         SensorConfigError: a key is wrong.
 
     """
-    pointer = options.text("pointer") if options.has("pointer") else ""
-    payload = options.choice("payload", PAYLOADS, "json" if pointer else "text")
+    pointer = options.take(POINTER)
+    payload = options.take(PAYLOAD) or ("json" if pointer else "text")
     if payload == "text" and pointer:
         raise options.error("pointer", "text has no places")
     if payload == "json" and pointer and not pointer.startswith("/"):
         raise options.error("pointer", f"{pointer!r} does not begin with '/' (RFC 6901)")
-    chosen = options.choice("kind", KINDS, NUMBER)
-    kind = next(kind for kind in KINDS if kind == chosen)
-    on = options.text("on") if options.has("on") else ""
-    off = options.text("off") if options.has("off") else ""
+    kind: ValueKind = options.take(KIND)
+    on, off = options.take(ON), options.take(OFF)
     if bool(on) != bool(off) or (on and (kind != BOOLEAN or on == off)):
         raise options.error("on", 'needs another `off`, and kind = "boolean"')
     return MessageForm(payload, kind, pointer, on, off)
 
 
-def _topic(options: SensorOptions, key: str) -> str:
-    topic = options.text(key)
+def _topic(options: SensorOptions, parameter: DriverParameter) -> Any:
+    key, topic = parameter.name, options.take(parameter)
+    if topic is None:
+        return None
     try:
         check_topic_name(topic)
     except ValueError as error:

@@ -12,6 +12,7 @@ from typing import Final
 
 from cloud_ingest.record import UNCERTAIN
 from gateway.sensors.options import SensorOptions
+from gateway.sensors.parameters import INTERVAL, DriverParameter, driver
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.values import Measured, Outcome
 
@@ -20,6 +21,17 @@ FAMILIES: Final = ("10", "22", "28", "3b", "42")
 """Of thermometers: DS18S20, DS1822, DS18B20, DS1825 and MAX31850, DS28EA00."""
 AFTER_POWER_ON: Final = 85_000
 """What a DS18B20 says before its first conversion, and at 85 degrees."""
+
+DEVICE: Final = DriverParameter(
+    "device",
+    "text",
+    'which one, as 28-0316a2797b1e; "all": those that there are at the start',
+    "all",
+)
+NAME: Final = DriverParameter("name", "text", "of it; of all, what their names begin with")
+OF_FOLDER: Final = DriverParameter(
+    "folder", "text", "where the kernel shows the bus", FOLDER, is_near=True
+)
 
 _DEVICE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{12}")
 _TEMPERATURE = re.compile(r"t=(-?[0-9]+)")
@@ -59,6 +71,7 @@ class OneWireThermometer(Sensor):
         return thousandths / 1000
 
 
+@driver("a DS18B20 or its kin on the 1-Wire bus", DEVICE, OF_FOLDER, NAME)
 def build(options: SensorOptions) -> list[Sensor]:
     """The thermometers of a table: the one that ``device`` names, or all that there are now.
 
@@ -66,11 +79,11 @@ def build(options: SensorOptions) -> list[Sensor]:
         SensorConfigError: a key is wrong, or there is none.
 
     """
-    folder = Path(options.near("folder", FOLDER))
-    interval_s = options.number("interval_s", 10.0)
-    device = options.text("device", "all")
+    folder = Path(options.take(OF_FOLDER))
+    interval_s = options.take(INTERVAL)
+    device, given = options.take(DEVICE), options.take(NAME)
     if device == "all":
-        prefix = options.text("name", "onewire")
+        prefix = given or "onewire"
         found = sorted(path for path in folder.glob("??-????????????") if path.name[:2] in FAMILIES)
         if not found:
             raise options.error("folder", f"{folder}: no thermometer; name one with `device`")
@@ -80,5 +93,5 @@ def build(options: SensorOptions) -> list[Sensor]:
         ]
     if not _DEVICE.fullmatch(device):
         raise options.error("device", f"{device!r} is not of the form 28-0316a2797b1e")
-    name = options.text("name", f"onewire/{device}")
+    name = given or f"onewire/{device}"
     return [OneWireThermometer(name, folder / device / "w1_slave", interval_s=interval_s)]

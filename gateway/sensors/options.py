@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.printable import printable
+from gateway.sensors.parameters import DriverParameter
 
 
 class SensorConfigError(ValueError):
@@ -43,6 +44,42 @@ class SensorOptions:
         """An error that names ``key`` of this table."""
         return SensorConfigError(f"{self._where}.{key}" if key else self._where, why)
 
+    def take(self, parameter: DriverParameter) -> Any:
+        """Take what the table says of a parameter, or else its default.
+
+        Raises:
+            SensorConfigError: it is missing and needed, or its value is not of its kind, range or
+                choices, or was sent here and may not be.
+
+        """
+        key = parameter.name
+        if parameter.is_near and self._is_afar and key in self._left:
+            raise self.error(key, "only the configuration may say this")
+        if key not in self._left:
+            if parameter.is_needed:
+                raise self.error(key, "missing")
+            return parameter.default
+        value = self._of_kind(parameter)
+        least, most = parameter.least, parameter.most
+        if least is not None and most is not None and not least <= value <= most:
+            unit = f" {parameter.unit}" if parameter.unit else ""
+            raise self.error(key, f"{value:g} is not {least:g} to {most:g}{unit}")
+        return value
+
+    def _of_kind(self, parameter: DriverParameter) -> Any:
+        key = parameter.name
+        if parameter.kind == "choice":
+            return self.choice(key, parameter.choices, "")
+        if parameter.kind == "number":
+            return self.number(key, 0.0)
+        read: Mapping[str, Callable[[str], Any]] = {
+            "text": self.text,
+            "whole": self.whole,
+            "flag": self.flag,
+            "table": self.table,
+        }
+        return read.get(parameter.kind, self._left.pop)(key)
+
     def has(self, key: str) -> bool:
         """Whether the key is there and not taken yet."""
         return key in self._left
@@ -60,17 +97,6 @@ class SensorOptions:
         if not isinstance(value, str) or not value:
             raise self.error(key, f"{value!r} is not a text")
         return value
-
-    def near(self, key: str, default: str | None = None) -> str:
-        """A text that names a file or code of this machine; only the configuration may.
-
-        Raises:
-            SensorConfigError: as `text`; or it was sent here.
-
-        """
-        if self._is_afar and key in self._left:
-            raise self.error(key, "only the configuration may say this")
-        return self.text(key, default)
 
     def whole(self, key: str, default: int | None = None) -> int:
         """A whole number; ``default`` if the key is missing.

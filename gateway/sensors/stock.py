@@ -119,6 +119,27 @@ class SensorStock:
         added = [*self.plan.added, *built]
         return SensorPlan(self.plan.configured, added, [*self.plan.tables, dict(table)])
 
+    def with_changed(self, name: str, changes: _Table) -> SensorPlan:
+        """A plan with another table for a sensor that was added, in place of its own.
+
+        Args:
+            name: the sensor's.
+            changes: values of keys of its table; None takes a key out.
+
+        Raises:
+            KeyError: there is no such sensor.
+            SensorConfigError: the table is wrong then.
+            SensorConflictError: it stands in the configuration, or another one has its name.
+
+        """
+        left, table = self.without(name), self._added(name).table
+        changed = {key: value for key, value in {**table, **changes}.items() if value is not None}
+        built = self._build([changed], known=(), is_afar=True)
+        if clash := _names(built) & _names(left.all):
+            raise SensorConflictError(f"there is a sensor named {min(clash)!r}")
+        tables = [changed if each == table else each for each in self.plan.tables]
+        return SensorPlan(self.plan.configured, [*left.added, *built], tables)
+
     def without(self, name: str) -> SensorPlan:
         """A plan without one that was added, and without what else its table made.
 
@@ -127,15 +148,18 @@ class SensorStock:
             SensorConflictError: it stands in the configuration.
 
         """
-        found = [each for each in self.plan.added if each.sensor.name == name]
-        if not found:
-            if name in {each.sensor.name for each in self.plan.configured}:
-                raise SensorConflictError(f"{name!r} stands in the configuration")
-            raise KeyError(name)
-        table = found[0].table
+        table = self._added(name).table
         left = [each for each in self.plan.added if each.table != table]
         tables = [each for each in self.plan.tables if each != table]
         return SensorPlan(self.plan.configured, left, tables)
+
+    def _added(self, name: str) -> ConfiguredSensor:
+        for each in self.plan.added:
+            if each.sensor.name == name:
+                return each
+        if name in {each.sensor.name for each in self.plan.configured}:
+            raise SensorConflictError(f"{name!r} stands in the configuration")
+        raise KeyError(name)
 
     def write(self, plan: SensorPlan) -> None:
         """Write what was added, so that it is there after a power cut.

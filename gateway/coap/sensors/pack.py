@@ -14,7 +14,7 @@ from aiocoap import Message, error, resource
 
 from gateway.coap.operations.status import JSON
 from gateway.coap.sensors.answers import Served
-from gateway.coap.sensors.roll import SensorRoll, added, listed
+from gateway.coap.sensors.roll import SensorRoll, listed, posted
 from gateway.sensors import senml
 from gateway.sensors.reading import Reading, full_name
 from gateway.sensors.sampler import Sampler
@@ -67,10 +67,10 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         return await self._pack(request, names)
 
     async def render_post(self, request: Message) -> Message:
-        """Have one more sensor."""
+        """Have one more sensor, or one by another table."""
         if self.roll is None:
             raise error.UnallowedMethod("sensors can't be added here")
-        return await added(self.roll, request)
+        return await posted(self.roll, request)
 
     async def render_fetch(self, request: Message) -> Message:
         """Those that are named; 4.04 if one of them is not here, 4.03 if it may not be read."""

@@ -1,8 +1,9 @@
 """Sensors are listed, added and removed over CoAP: ``/sensors`` as JSON, and ``/sensors/NAME``.
 
 ``GET /sensors`` with Accept 50 lists them, ``POST /sensors`` adds one, whose table is the JSON
-body, and ``DELETE /sensors/NAME`` removes one that was added. Who may, the policy has decided
-before (`access`): the built-in role operator may. What is sent here names no file and no code.
+body, ``POST /sensors?change=NAME`` gives one that was added the keys of the body, and ``DELETE
+/sensors/NAME`` removes one that was added. Who may, the policy has decided before (`access`): the
+built-in role operator may. What is sent here names no file and no code.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from gateway.sensors.stock import SensorConflictError, StockError
 from gateway.toml.toml_file import ConfigError
 
 MAX_TABLE_BYTES = 8192
+_CHANGE = "change="
 
 
 class SensorRoll(Protocol):
@@ -41,6 +43,9 @@ class SensorRoll(Protocol):
     async def add(self, table: Mapping[str, Any]) -> Sequence[str]:
         """Have one more."""
 
+    async def change_table(self, name: str, changes: Mapping[str, Any]) -> Sequence[str]:
+        """Have one by another table."""
+
     async def remove(self, name: str) -> Sequence[str]:
         """Have one less."""
 
@@ -57,16 +62,38 @@ def listed(roll: SensorRoll, may_read: Callable[[str], bool]) -> Message:
     return _json({"sensors": told}, Code.CONTENT)
 
 
-async def added(roll: SensorRoll, request: Message) -> Message:
+async def posted(roll: SensorRoll, request: Message) -> Message:
     """Add the sensor of a request's body: 2.01 with the names that it made.
 
-    Location-Path leads to the first of them (RFC 7252, section 5.8.2).
+    Location-Path leads to the first of them (RFC 7252, section 5.8.2). With the query ``change``
+    the sensor of that name, which was added, is given the keys of the body: 2.04.
 
     Raises:
-        aiocoap.error.RenderableError: the body is no table of a sensor (4.00, 4.15), or there is
-            one of its name (4.09).
+        aiocoap.error.RenderableError: the body is no table of a sensor (4.00, 4.15), there is one
+            of its name or it is configured (4.09), or none to change (4.04).
 
     """
+    table, name = _table(request), _to_change(request)
+    try:
+        names = await (roll.add(table) if name is None else roll.change_table(name, table))
+    except KeyError as missing:
+        raise error.NotFound(f"no sensor {name!r}") from missing
+    except SensorConflictError as conflict:
+        raise error.Conflict(str(conflict)) from conflict
+    except SensorConfigError as wrong:
+        raise error.BadRequest(f"{wrong.key.partition('.')[2] or 'sensor'}: {wrong.why}") from wrong
+    except StockError as failed:
+        raise error.InternalServerError(str(failed)) from failed
+    except (ConfigError, ValueError) as wrong:
+        raise error.BadRequest(str(wrong)) from wrong
+    if name is not None:
+        return _json({"names": list(names)}, Code.CHANGED)
+    created = _json({"names": list(names)}, Code.CREATED)
+    created.opt.location_path = (PATH, *names[0].split("/"))
+    return created
+
+
+def _table(request: Message) -> Mapping[str, Any]:
     if request.opt.content_format not in (None, JSON):
         raise error.UnsupportedContentFormat("json (50)")
     if len(request.payload) > MAX_TABLE_BYTES:
@@ -77,19 +104,17 @@ async def added(roll: SensorRoll, request: Message) -> Message:
         raise error.BadRequest(f"not JSON: {wrong}") from wrong
     if not isinstance(table, dict):
         raise error.BadRequest("not a JSON object")
-    try:
-        names = await roll.add(table)
-    except SensorConflictError as conflict:
-        raise error.Conflict(str(conflict)) from conflict
-    except SensorConfigError as wrong:
-        raise error.BadRequest(f"{wrong.key.partition('.')[2] or 'sensor'}: {wrong.why}") from wrong
-    except (ConfigError, ValueError) as wrong:
-        if isinstance(wrong, StockError):
-            raise error.InternalServerError(str(wrong)) from wrong
-        raise error.BadRequest(str(wrong)) from wrong
-    created = _json({"names": list(names)}, Code.CREATED)
-    created.opt.location_path = (PATH, *names[0].split("/"))
-    return created
+    return table
+
+
+def _to_change(request: Message) -> str | None:
+    match request.opt.uri_query:
+        case ():
+            return None
+        case (one,) if one.startswith(_CHANGE):
+            return str(one.removeprefix(_CHANGE))
+        case _:
+            raise error.BadOption(f"only {_CHANGE}NAME, once")
 
 
 async def removed(roll: SensorRoll, name: str) -> Message:

@@ -18,6 +18,8 @@ import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from loaded_file import loaded
 
+from gateway.configuration import keys as config_keys
+
 PROJECT = Path(__file__).resolve().parents[3]
 ROLES = PROJECT / "deploy/ansible/roles"
 
@@ -146,14 +148,13 @@ def test_each_variable_reaches_its_key_of_the_configuration(tmp_path: Path) -> N
 
 
 def test_the_comment_beside_a_key_is_its_description() -> None:
-    page = """```toml
-[gateway]
+    text = """[gateway]
 [tree]
 key_file = "#/x"   # with # in it
 # hello_s = 0.5
 replicate = ["#"] # all
-```"""
-    told = variables.comments(page)
+"""
+    told = config_keys.comments(text)
     assert told == {
         "tree.key_file": "with # in it",
         "tree.hello_s": "",

@@ -201,6 +201,45 @@ async def test_what_can_not_be_added_or_removed_is_refused_with_the_reason(place
     assert (await place.names()).keys() == {"kept", "goes"}
 
 
+async def test_what_was_added_is_changed_over_coap_and_stays_so_after_a_restart(
+    place: Place,
+) -> None:
+    await place.ask("POST", "/sensors", {"type": "switch", "name": "pump", "interval_s": 5})
+    await place.ask("POST", "/sensors", {"type": "switch", "name": "fan"})
+    change = {"interval_s": 7, "resource_type": "water"}
+    answer = await place.ask("POST", "/sensors?change=pump", change)
+    assert (answer.code, json.loads(answer.payload)) == ("2.04", {"names": ["pump"]})
+    answer = await place.ask(
+        "POST", "/sensors?change=pump", {"resource_type": None, "name": "well"}
+    )
+    assert json.loads(answer.payload) == {"names": ["well"]}
+    await place.gateway.stop()
+    await place.gateway.start()
+    told = json.loads((await place.ask("GET", "/sensors", accept=JSON)).payload)["sensors"]
+    found = {one["name"]: one["interval_s"] for one in told if one["is_added"]}
+    assert found == {"well": 7.0, "fan": 10.0}
+
+
+async def test_what_can_not_be_changed_is_refused_and_stays(place: Place) -> None:
+    await place.ask("POST", "/sensors", {"type": "switch", "name": "pump", "interval_s": 5})
+    before = await place.names()
+    (configured,) = [name for name, is_added in before.items() if not is_added][:1]
+    for query, change, code in (
+        ("change=none", {"interval_s": 7}, "4.04"),
+        (f"change={configured}", {"interval_s": 7}, "4.09"),
+        ("change=pump", {"name": configured}, "4.09"),
+        ("change=pump", {"interval_s": -1}, "4.00"),
+        ("change=pump", {"type": None}, "4.00"),
+        ("change=pump", {"type": "own:Own"}, "4.00"),
+        ("change=pump", [], "4.00"),
+        ("change=pump&change=fan", {}, "4.02"),
+        ("chance=pump", {}, "4.02"),
+    ):
+        answer = await place.ask("POST", f"/sensors?{query}", change)
+        assert answer.code == code, (query, change, answer)
+    assert await place.names() == before
+
+
 def test_who_has_the_operators_right_changes_sensors_and_nobody_else() -> None:
     access = access_of({"psk:operator": "operator", "psk:reader": "reader"})
     at = PeerAddress(("192.0.2.1", 40_000))
