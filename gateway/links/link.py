@@ -110,6 +110,7 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
+        self._transport = None  # to abort one that has gone would end it a second time
         self._end(reason(exc) if exc else f"closed by {self.peer_id or self.address}")
         if not self._closed.done():
             self._closed.set_result(None)
