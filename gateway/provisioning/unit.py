@@ -94,7 +94,8 @@ StartLimitIntervalSec=0
 [Service]
 Type=notify
 NotifyAccess=main
-{_start(service, arguments)}{_RELOAD}Restart=on-failure
+{_start(service, arguments)}SyslogIdentifier=hedgerow
+{_RELOAD}Restart=on-failure
 RestartSec=2
 # A wrong configuration stays wrong; a full disk or an address in use ends with another code.
 RestartPreventExitStatus={exit_codes.WRONG_USE}
@@ -147,7 +148,8 @@ After=network.target
 StartLimitIntervalSec=0
 
 [Service]
-{_start(service, service.arguments)}{_RELOAD if service.reloads else ""}Restart=on-failure
+{_start(service, service.arguments)}SyslogIdentifier=hedgerow-{_escaped(service.name)}
+{_RELOAD if service.reloads else ""}Restart=on-failure
 RestartSec=5
 # A wrong configuration stays wrong; a full disk or an address in use ends with another code.
 RestartPreventExitStatus={exit_codes.WRONG_USE}
