@@ -17,8 +17,6 @@ from light_dataclasses import dataclass
 _RELOAD = "ExecReload=/bin/sh -c 'kill -HUP $MAINPID'\n"
 HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
 """What ProtectHome= hides."""
-
-
 STARTER = "interpreter.sh"
 """In this package: what starts a program whose interpreter may be gone, as after an upgrade of
 Debian, and says so in one line then."""
@@ -45,16 +43,16 @@ class Environment:
     is_carried: bool = False
 
 
+OF_RELEASES = Environment(INSTALLED, INSTALLED / "interpreter" / STARTER, is_carried=True)
+"""That of the release that runs."""
+
+
 def environment_here() -> Environment | None:
     """Return the environment that this program is of; None if it is of none."""
     if sys.prefix == sys.base_prefix:
         return None
     starter = Path(str(resources.files(__package__))) / STARTER
     return Environment(Path(sys.prefix), starter)
-
-
-OF_RELEASES = Environment(INSTALLED, INSTALLED / "interpreter" / STARTER, is_carried=True)
-"""That of the release that runs."""
 
 
 @dataclass(frozen=True, slots=True)
