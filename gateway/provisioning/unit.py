@@ -17,8 +17,6 @@ from light_dataclasses import dataclass
 _RELOAD = "ExecReload=/bin/sh -c 'kill -HUP $MAINPID'\n"
 HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
 """What ProtectHome= hides."""
-
-
 STARTER = "interpreter.sh"
 """In this package: what starts a program whose interpreter may be gone, as after an upgrade of
 Debian, and says so in one line then."""
@@ -45,16 +43,16 @@ class Environment:
     is_carried: bool = False
 
 
+OF_RELEASES = Environment(INSTALLED, INSTALLED / "interpreter" / STARTER, is_carried=True)
+"""That of the release that runs."""
+
+
 def environment_here() -> Environment | None:
     """Return the environment that this program is of; None if it is of none."""
     if sys.prefix == sys.base_prefix:
         return None
     starter = Path(str(resources.files(__package__))) / STARTER
     return Environment(Path(sys.prefix), starter)
-
-
-OF_RELEASES = Environment(INSTALLED, INSTALLED / "interpreter" / STARTER, is_carried=True)
-"""That of the release that runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,8 @@ StartLimitIntervalSec=0
 [Service]
 Type=notify
 NotifyAccess=main
-{_start(service, arguments)}{_RELOAD}Restart=on-failure
+{_start(service, arguments)}SyslogIdentifier=hedgerow
+{_RELOAD}Restart=on-failure
 RestartSec=2
 # A wrong configuration stays wrong; a full disk or an address in use ends with another code.
 RestartPreventExitStatus={exit_codes.WRONG_USE}
@@ -147,7 +146,8 @@ After=network.target
 StartLimitIntervalSec=0
 
 [Service]
-{_start(service, service.arguments)}{_RELOAD if service.reloads else ""}Restart=on-failure
+{_start(service, service.arguments)}SyslogIdentifier=hedgerow-{_escaped(service.name)}
+{_RELOAD if service.reloads else ""}Restart=on-failure
 RestartSec=5
 # A wrong configuration stays wrong; a full disk or an address in use ends with another code.
 RestartPreventExitStatus={exit_codes.WRONG_USE}

@@ -295,6 +295,10 @@ def test_a_pi_whose_power_is_cut_in_its_first_boot_comes_up_as_a_member_by_itsel
             f"three boots, two cut off: {time.monotonic() - begun_s:.0f} s\n{pi.log()}"
         )
         assert booted.run("systemctl", "is-active", "hedgerow") == "active"
+        # What an upgrade of Debian would take away is kept, whole.
+        (kept,) = booted.run("find", "/opt/hedgerow/interpreters", "-name", "installed").split()
+        check = f"/opt/hedgerow/interpreter/whole_release.sh check {Path(kept).parent}"
+        assert booted.run("sh", "-c", f"{check} && echo whole") == "whole"
         assert booted.run("hostname") == "gw-north"
         assert booted.run("readlink", "/etc/localtime").endswith("Europe/Berlin")
         assert booted.run("cat", "/home/anna/.ssh/authorized_keys").endswith(KEY)

@@ -186,6 +186,7 @@ def test_the_unit_of_a_role_starts_its_release_so(role: str) -> None:
     assert carry == f"ExecStartPre=-+{starter} carry {folder}"
     assert start.startswith(f"ExecStart={starter} run {folder} ")
     assert "\nRestartPreventExitStatus=2\n" in unit
+    assert "\nSyslogIdentifier=hedgerow" in unit
     assert "venv" not in unit
 
 
@@ -199,6 +200,7 @@ def test_a_card_and_a_system_image_start_as_the_role_has_it() -> None:
         *(Path("/etc/hedgerow"), Path("/var/lib/hedgerow"), OF_RELEASES),
     )
     assert starts(made_unit(plan)) == starts(unit)
+    assert "\nSyslogIdentifier=hedgerow\n" in made_unit(plan)
 
 
 def test_who_joins_or_collects_from_an_environment_of_ones_own_starts_so_too() -> None:
@@ -214,6 +216,7 @@ def test_who_joins_or_collects_from_an_environment_of_ones_own_starts_so_too() -
         environment=own,
     )
     assert starts(cloud_unit(of_cloud)) == [f"{start} ingest --follow"]
+    assert "\nSyslogIdentifier=hedgerow-ingest\n" in cloud_unit(of_cloud)
 
 
 def test_a_card_brings_what_its_unit_starts_and_its_first_boot_installs_it_before(
