@@ -191,7 +191,7 @@ class SiteApi:
                     "is_actuator": isinstance(sensor, Actuator),
                     "may_set": isinstance(sensor, Actuator)
                     and self._asker.may(asked.visitor, "PUT", "sensors", *one["name"].split("/")),
-                    "values": self._values(one["name"], self._sampler.at_hand(sensor), now_s),
+                    "values": self._values(one["name"], self._history.last(one["name"]), now_s),
                 }
                 for one in listed
                 if (sensor := known.get(one["name"])) is not None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import logging
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,7 +30,7 @@ READY = {
     "sensors": "document.querySelectorAll('.sensor .reading-value').length > 3",
     "directory": "document.querySelector('.plain td')",
     "alerts": "document.querySelector('.chip')",
-    "log": "document.querySelector('.line')",
+    "log": "document.querySelector('.lines')",
     "policy": "document.querySelectorAll('.role').length > 4",
 }
 
@@ -82,8 +83,10 @@ async def violations(browser: Page) -> list[str]:
 
 
 async def test_each_page_fits_each_screen_in_both_themes_and_axe_finds_nothing(
-    browser: Page, gateway: PageGateway
+    browser: Page, gateway: PageGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
+    logging.getLogger("gateway.test").warning("the card writes slowly")
     meter = await gateway.client("meter-1")
     await meter.subscribe("load/#")
     await meter.publish("hall/temperature", b'{"value": 21.5}', retain=True)

@@ -4,7 +4,7 @@ import { path, source } from "./data.js";
 import { T } from "./texts.js";
 import { repeated } from "./live.js";
 import { sparkline } from "./sparkline.js";
-import { measured, timeElement } from "./words.js";
+import { bytes, measured, timeElement } from "./words.js";
 
 const EVERY_MS = 3_000;
 const t = T.sensors;
@@ -17,7 +17,7 @@ function stateMark(state) {
 
 function shownValue(value, unit) {
   if (value === null || value === undefined) return "–";
-  if (typeof value === "number") return measured(value, unit);
+  if (typeof value === "number") return unit === "B" ? bytes(value) : measured(value, unit);
   if (typeof value === "boolean") return value ? t.on : t.off;
   return String(value);
 }
