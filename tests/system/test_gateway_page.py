@@ -142,7 +142,9 @@ async def test_a_client_is_found_and_disconnected(browser: Page, gateway: PageGa
     await browser.until("document.activeElement?.className === 'primary'")
     await browser.press("Enter")
     assert await clients[7].next() is not None  # DISCONNECT
-    await browser.until("document.getElementById('said').textContent.includes('disconnected')")
+    await browser.until("location.hash === '#/clients'")
+    told = [one for one in gateway.audit if one["what"] == "client disconnected"]
+    assert [(one["who"], one["id"]) for one in told] == [("console:anna", "meter-7")]
     assert browser.complaints == []
 
 
