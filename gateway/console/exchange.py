@@ -159,6 +159,8 @@ class HttpExchange:
         if event.http_version not in {b"1.0", b"1.1"} or not event.target.startswith(b"/"):
             raise RequestError(HTTPStatus.BAD_REQUEST)
         length = _only(event, "content-length")
+        if length and _only(event, "transfer-encoding"):  # two lengths (RFC 9112, section 6.1)
+            raise RequestError(HTTPStatus.BAD_REQUEST)
         if self._rules.body_bytes and length.isdecimal() and int(length) > self._rules.body_bytes:
             raise RequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 

@@ -339,19 +339,24 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
     def _go_on(self) -> None:
-        """Wait for the next request, for as long as such a connection may be idle."""
-        self._is_asked, self._answering, self._begun_s = False, None, 0.0
+        """Wait for the next request, for as long as such a connection may be idle.
+
+        It is not looked at before the answer to this one has been read: who asks and does not read
+        has one answer waiting.
+        """
+        self._answering, self._begun_s = None, 0.0
         if self._is_read:
             self._due(IDLE_S)
-        early, self._early = self._early, b""
-        if early and self._transport is not None:
-            self._transport.resume_reading()
-        # In a later turn: who sends many requests at once takes its turns among others.
-        asyncio.get_running_loop().call_soon(self._next, early)
+            # In a later turn: who sends many requests at once takes its turns among others.
+            asyncio.get_running_loop().call_soon(self._next)
 
-    def _next(self, early: bytes) -> None:
-        if self._transport is None or self._transport.is_closing():
+    def _next(self) -> None:
+        if self._transport is None or self._is_closing:
             return
+        self._is_asked = False
+        early, self._early = self._early, b""
+        if early:
+            self._transport.resume_reading()
         self._read(self._exchange.again)
         if early:
             self.data_received(early)
@@ -361,8 +366,8 @@ class _Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._is_read = True
-        if self._console.web is not None and not self._is_asked and not self._is_closing:
-            self._due(IDLE_S)
+        if self._console.web is not None and self._exchange.goes_on:
+            self._go_on()
 
     @property
     def _is_closing(self) -> bool:

@@ -173,7 +173,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
                 may_set=_FLAG,
                 values=_list(
                     _object(
-                        "name value unit quality time_ms hour",
+                        "name value unit quality time_ms",
                         name=_TEXT,
                         value=_ANY,
                         unit=_TEXT,

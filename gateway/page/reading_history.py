@@ -13,9 +13,10 @@ SERIES_MAX: Final = 2_000
 
 
 class ReadingHistory:
-    """What sensors said in the last hour."""
+    """What sensors said last, and in the last hour."""
 
     def __init__(self) -> None:
+        self._last: dict[str, Reading] = {}
         self._kept: dict[str, deque[tuple[int, float]]] = {}
 
     def __len__(self) -> int:
@@ -25,6 +26,8 @@ class ReadingHistory:
     def add(self, sensor: str, reading: Reading) -> None:
         """Take a reading: of each minute the last one counts."""
         minute = int(reading.time_s // 60)
+        if sensor in self._last or len(self._last) < SERIES_MAX:
+            self._last[sensor] = reading
         for part, each in reading.values.items():
             value = each.value
             if not isinstance(value, (int, float)):
@@ -42,6 +45,10 @@ class ReadingHistory:
                 series.append((minute_before, float(value)))
             else:
                 series.append((minute, float(value)))
+
+    def last(self, sensor: str) -> Reading | None:
+        """Return what a sensor said last, however old that is; None if it has said nothing."""
+        return self._last.get(sensor)
 
     def of(self, name: str, now_s: float) -> list[float | None]:
         """Return the values of the last hour, a minute each, None where there is none.
@@ -64,3 +71,7 @@ class ReadingHistory:
         old = [name for name, kept in self._kept.items() if kept[-1][0] < minute - MINUTES]
         for name in old:
             del self._kept[name]
+        for name in [
+            one for one, said in self._last.items() if said.time_s // 60 < minute - MINUTES
+        ]:
+            del self._last[name]

@@ -173,7 +173,14 @@ ROUTES: Final = (
         ),
         change="message published",
     ),
-    ApiRoute("sensors", "GET", "/sensors", "Sensors, their values, their last hour.", "Sensors"),
+    ApiRoute(
+        "sensors",
+        "GET",
+        "/sensors",
+        "Sensors, their values, their last hour.",
+        "Sensors",
+        query=(Field("hour", COUNT, "0 leaves the last hour out.", least=0, most=1),),
+    ),
     ApiRoute(
         "set_sensor",
         "PUT",

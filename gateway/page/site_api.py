@@ -14,6 +14,7 @@ import msgspec
 
 from gateway.page.api_request import ApiRequest, Handlers
 from gateway.page.site_asker import JSON, TEXT, SiteAsker, SiteQuestion
+from gateway.sensors.reading import full_name
 from gateway.sensors.sensor import Actuator
 from gateway.web.api_error import ApiError
 from resource_directory.link_format import LinkFormatError, WebLink, parse
@@ -29,6 +30,8 @@ PAGE_LINKS: Final = 100
 LOOK_S: Final = 5.0
 """The machine, and the tree for one visitor, are looked at again after so long."""
 TREES_MAX: Final = 16
+SENSORS_PER_TURN: Final = 50
+"""Then others have a turn: a gateway may have hundreds."""
 _OPTION_CHARACTERS: Final = 60
 """Of an identifier that an option holds, whatever characters they are."""
 DONE: Final[Mapping[str, Any]] = {}
@@ -182,38 +185,42 @@ class SiteApi:
         """List the sensors that the visitor may read, with what they say and said."""
         question = SiteQuestion("GET", ("sensors",), accept=JSON)
         listed = json.loads(await self._asker.good(asked.visitor, question))["sensors"]
-        now_s = time.time()
+        now_s = time.time() if asked.query.get("hour", 1) else None
         known = {sensor.name: sensor for sensor in self._sampler.sensors}
-        return {
-            "sensors": [
-                {
-                    **one,
-                    "is_actuator": isinstance(sensor, Actuator),
-                    "may_set": isinstance(sensor, Actuator)
-                    and self._asker.may(asked.visitor, "PUT", "sensors", *one["name"].split("/")),
-                    "values": self._values(one["name"], self._sampler.at_hand(sensor), now_s),
-                }
-                for one in listed
-                if (sensor := known.get(one["name"])) is not None
-            ]
-        }
+        told: list[dict[str, Any]] = []
+        for number, one in enumerate(listed, 1):
+            if number % SENSORS_PER_TURN == 0:
+                await asyncio.sleep(0)
+            name = one["name"]
+            sensor = known.get(name)
+            if sensor is None:  # removed meanwhile
+                continue
+            is_actuator = isinstance(sensor, Actuator)
+            may_set = is_actuator and self._asker.may(
+                asked.visitor, "PUT", "sensors", *name.split("/")
+            )
+            values = self._values(name, self._history.last(name), now_s)
+            told.append({**one, "is_actuator": is_actuator, "may_set": may_set, "values": values})
+        return {"sensors": told}
 
-    def _values(self, name: str, reading: Reading | None, now_s: float) -> list[dict[str, Any]]:
-        from gateway.sensors.reading import full_name  # noqa: PLC0415  # loaded long before
-
+    def _values(
+        self, name: str, reading: Reading | None, now_s: float | None
+    ) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
         if reading is None:
             return []
-        return [
-            {
+        for part, each in reading.values.items():
+            value: dict[str, Any] = {
                 "name": full_name(name, part),
                 "value": each.value,
                 "unit": each.unit or "",
                 "quality": each.quality,
                 "time_ms": int(reading.time_s * 1000),
-                "hour": self._history.of(full_name(name, part), now_s),
             }
-            for part, each in reading.values.items()
-        ]
+            if now_s is not None:
+                value["hour"] = self._history.of(full_name(name, part), now_s)
+            found.append(value)
+        return found
 
     async def set_sensor(self, asked: ApiRequest) -> Any:
         """Set an actuator."""

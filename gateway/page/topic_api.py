@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 SHOWN_MAX: Final = 200
 """Retained messages that are shown."""
 LOOKED_AT_MAX: Final = 1_000
-"""Of those that match: so long nobody else has a turn."""
+"""Of those that match."""
+TOPICS_PER_TURN: Final = 100
+"""Then others have a turn."""
 PUBLISHES_PER_S: Final = 5.0
 PUBLISHES_AT_ONCE: Final = 20
 _RETAIN: Final = 4
@@ -80,11 +82,12 @@ class TopicApi:
         looked_at = list(
             itertools.islice(self._core.retention.match(topic_filter), LOOKED_AT_MAX + 1)
         )
-        found = [
-            shown(topic, message.qos | _RETAIN, message.payload)
-            for topic, message in looked_at[:LOOKED_AT_MAX]
-            if may_receive(topic)
-        ]
+        found: list[dict[str, Any]] = []
+        for number, (topic, message) in enumerate(looked_at[:LOOKED_AT_MAX], 1):
+            if number % TOPICS_PER_TURN == 0:
+                await asyncio.sleep(0)
+            if may_receive(topic):
+                found.append(shown(topic, message.qos | _RETAIN, message.payload))
         found.sort(key=lambda one: str(one["topic"]))
         has_more = len(looked_at) > LOOKED_AT_MAX or len(found) > SHOWN_MAX
         return {"messages": found[:SHOWN_MAX], "has_more": has_more}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import logging
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,7 +30,7 @@ READY = {
     "sensors": "document.querySelectorAll('.sensor .reading-value').length > 3",
     "directory": "document.querySelector('.plain td')",
     "alerts": "document.querySelector('.chip')",
-    "log": "document.querySelector('.line')",
+    "log": "document.querySelector('.lines')",
     "policy": "document.querySelectorAll('.role').length > 4",
 }
 
@@ -82,8 +83,10 @@ async def violations(browser: Page) -> list[str]:
 
 
 async def test_each_page_fits_each_screen_in_both_themes_and_axe_finds_nothing(
-    browser: Page, gateway: PageGateway
+    browser: Page, gateway: PageGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
+    logging.getLogger("gateway.test").warning("the card writes slowly")
     meter = await gateway.client("meter-1")
     await meter.subscribe("load/#")
     await meter.publish("hall/temperature", b'{"value": 21.5}', retain=True)
@@ -139,7 +142,9 @@ async def test_a_client_is_found_and_disconnected(browser: Page, gateway: PageGa
     await browser.until("document.activeElement?.className === 'primary'")
     await browser.press("Enter")
     assert await clients[7].next() is not None  # DISCONNECT
-    await browser.until("document.getElementById('said').textContent.includes('disconnected')")
+    await browser.until("location.hash === '#/clients'")
+    told = [one for one in gateway.audit if one["what"] == "client disconnected"]
+    assert [(one["who"], one["id"]) for one in told] == [("console:anna", "meter-7")]
     assert browser.complaints == []
 
 

@@ -125,33 +125,24 @@ async function showOne(main, id, me) {
     );
   }
   await load();
-  if (me.may.disconnect) {
-    put(tools, forget, load, id);
-  }
+  if (me.may.disconnect) fill(tools, disconnecting(forget, id));
   fill(main, h("p", { class: "crumbs" }, h("a", { href: "#/clients" }, t.back)), h("h1", {}, id), tools, body);
   return { close: repeated(load, EVERY_MS) };
 }
 
-function put(tools, forget, load, id) {
-  fill(
-    tools,
-    sureButton({
-      label: t.disconnect,
-      question: t.sure(id),
-      extra: h("label", { class: "check" }, forget, t.forget),
-      work: async () => {
-        await source.post(`${path("clients", id)}/disconnect`, { forget: forget.checked });
-        return t.disconnected(id);
-      },
-      done: async () => {
-        if (forget.checked) location.hash = "#/clients";
-        else {
-          await load();
-          put(tools, forget, load, id);
-        }
-      },
-    }),
-  );
+function disconnecting(forget, id) {
+  return sureButton({
+    label: t.disconnect,
+    question: t.sure(id),
+    extra: h("label", { class: "check" }, forget, t.forget),
+    work: async () => {
+      await source.post(`${path("clients", id)}/disconnect`, { forget: forget.checked });
+      return t.disconnected(id);
+    },
+    done: () => {
+      location.hash = "#/clients"; // where its session lasts it stands there as away
+    },
+  });
 }
 
 export async function showClients(main, names, me) {

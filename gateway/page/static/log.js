@@ -14,7 +14,7 @@ const state = { tab: "tail", level: "INFO", text: "" };
 
 function lineOf(one) {
   return h(
-    "li",
+    "div",
     { class: `line ${one.level.toLowerCase()}` },
     h("span", { class: "soft" }, time(one.time_ms).slice(11)),
     h("span", { class: "level" }, one.level),
@@ -26,7 +26,7 @@ function lineOf(one) {
 function tail(body, error) {
   let end = () => {};
   let isPaused = false;
-  const list = h("ol", { class: "lines", tabindex: "0", role: "log", "aria-label": t.lines, "aria-live": "off" });
+  const list = h("div", { class: "lines", tabindex: "0", role: "log", "aria-label": t.lines, "aria-live": "off" });
   function follow() {
     end();
     fill(list);

@@ -4,9 +4,10 @@ import { path, source } from "./data.js";
 import { T } from "./texts.js";
 import { repeated } from "./live.js";
 import { sparkline } from "./sparkline.js";
-import { measured, timeElement } from "./words.js";
+import { bytes, measured, timeElement } from "./words.js";
 
 const EVERY_MS = 3_000;
+const CHARTS_MS = 60_000;
 const t = T.sensors;
 const STATES = { good: ["good", "●", t.good], bad: ["silent", "■", t.bad] };
 
@@ -17,7 +18,7 @@ function stateMark(state) {
 
 function shownValue(value, unit) {
   if (value === null || value === undefined) return "–";
-  if (typeof value === "number") return measured(value, unit);
+  if (typeof value === "number") return unit === "B" ? bytes(value) : measured(value, unit);
   if (typeof value === "boolean") return value ? t.on : t.off;
   return String(value);
 }
@@ -85,8 +86,16 @@ function item(sensor, changed) {
 export async function showSensors(main) {
   const list = h("ul", { class: "sensors" });
   const none = h("p", { class: "soft" });
+  const hours = new Map();
+  let drawn_ms = 0;
   async function load() {
-    const told = await source.get("sensors");
+    const isHour = Date.now() - drawn_ms >= CHARTS_MS;
+    const told = await source.get("sensors", { hour: isHour ? 1 : 0 });
+    if (isHour) drawn_ms = Date.now();
+    for (const one of told.sensors.flatMap((sensor) => sensor.values)) {
+      if (one.hour) hours.set(one.name, one.hour);
+      else one.hour = hours.get(one.name) || [];
+    }
     const isBusy = list.contains(document.activeElement);
     const name = isBusy ? document.activeElement.closest("[data-name]")?.dataset.name : null;
     if (isBusy && document.activeElement.tagName === "INPUT") return;
