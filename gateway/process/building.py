@@ -49,6 +49,7 @@ from gateway.process.console_part import ConsolePart
 from gateway.process.drain import Drain
 from gateway.process.node_settings import node_settings
 from gateway.process.origin_times import OriginTimes
+from gateway.process.overheard_tree import OverheardTree
 from gateway.process.own_messages import OwnMessages
 from gateway.process.parts import (
     Around,
@@ -268,7 +269,7 @@ async def _broker(around: Around, ground: Ground, tree: TreeParts) -> BrokerPart
         broker = await open_broker(
             settings_of_broker(settings, ground.addresses.listened, ground.stores.broker),
             ground.files.broker,
-            tree=readings.overhear(node),
+            tree=OverheardTree(node.origin, readings),
             links=node,
             memory=times.memory(node),
             recovered=lambda core: recovered.append(

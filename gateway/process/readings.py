@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any, Final
 
 from cloud_ingest.record import Record
-from gateway.broker.hooks import Demand, Tree
+from gateway.broker.hooks import Demand
 from gateway.home_assistant.announcements import Announcements
-from gateway.home_assistant.commands import Commands, OverheardTree
+from gateway.home_assistant.commands import Commands
 from gateway.policy.origins import Voice
 from gateway.printable import said
 from gateway.sensors.catalogue import ConfiguredSensor
@@ -89,6 +89,7 @@ class Readings:
         write = partial(set_in_turn, self.sampler)
         self._commands = Commands(self._announcements.actuators, self._base_name, write, refused)
         self._hearing = self._listeners()
+        self.is_listening = bool(self.command_topics)
 
     @property
     def sensors(self) -> list[Sensor]:
@@ -101,15 +102,6 @@ class Readings:
     def command_topics(self) -> list[str]:
         """The topics that this gateway itself listens to."""
         return [*self._commands.topics, *self._hearing]
-
-    def overhear(self, tree: Tree) -> Tree:
-        """The tree that the broker is to publish through, so that commands are heard."""
-        return OverheardTree(tree, self.hear, lambda: bool(self.command_topics))
-
-    @property
-    def is_listening(self) -> bool:
-        """Return whether any sensor, or who takes commands, listens to messages."""
-        return bool(self._commands.topics or self._hearing)
 
     def hear(self, rows: Iterable[Row], voice: Voice | None = None) -> None:
         """Take what was published anywhere; what nobody here listens to is left alone.
@@ -389,7 +381,9 @@ class Readings:
         self._announcements = announcements
         self._commands.follow(announcements.actuators)
         self._hearing = self._listeners()
-        self._tell_wishes(before, set(self.command_topics))
+        after = set(self.command_topics)
+        self.is_listening = bool(after)
+        self._tell_wishes(before, after)
 
     def _tell_wishes(self, before: set[str], after: set[str]) -> None:
         if self._wishes is not None:
