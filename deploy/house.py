@@ -59,9 +59,7 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LONG_FUNCTIONS, BROKER): 2,
     (LONG_FUNCTIONS, REST): 1,
     (LONG_FUNCTIONS, "tree_handler"): 1,
-    (LATE_ATTRIBUTES, BROKER): 1,
-    (LATE_ATTRIBUTES, REST): 15,
-    (LATE_ATTRIBUTES, "tree_handler"): 1,
+    (LATE_ATTRIBUTES, REST): 9,
 }
 """What stands above its goal today, by measure and part."""
 

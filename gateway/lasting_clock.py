@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -105,11 +106,15 @@ class LastingClock:
         clocks: of the machine.
         epoch: the gateway's boot epoch.
 
+    Attributes:
+        wall_ahead_s: the clocks' own: it changes when the wall clock is set.
+
     """
 
     def __init__(self, clocks: Clocks, epoch: int) -> None:
         self._clocks = clocks
         self._epoch = epoch
+        self.wall_ahead_s: Callable[[], float] = clocks.wall_ahead_s
         wall_us = clocks.wall_us()
         start_us = wall_us if is_plausible(wall_us) else EARLIEST_US
         self._ahead_us = start_us - clocks.boot_us()
@@ -151,10 +156,6 @@ class LastingClock:
             clocks.wall_us(),
             is_synchronised=clocks.is_synchronised(),
         )
-
-    def wall_ahead_s(self) -> float:
-        """The wall clock less one that nobody sets: it changes when the wall clock is set."""
-        return self._clocks.wall_ahead_s()
 
 
 class Dating:

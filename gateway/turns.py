@@ -63,8 +63,9 @@ class Turns:
         self._is_needed = False
 
     def _ended(self) -> None:
-        self._reads_alone = READS_ALONE if self._reads == 1 else 0
-        self._reads = 0
+        if self._reads:  # a turn without any says nothing of how they come
+            self._reads_alone = READS_ALONE if self._reads == 1 else 0
+            self._reads = 0
         self._finish()
 
     def _finish(self) -> None:

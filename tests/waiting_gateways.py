@@ -177,7 +177,7 @@ class Gateway:
         durable = Durable(history, clock, self.now, origins)
         around = Hooks(
             Authenticator(lambda client, password: True),
-            self.node,
+            self.node.origin,
             Links(no_links),
             interest=self.routed,
         )

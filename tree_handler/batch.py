@@ -82,6 +82,8 @@ class Header:
         end: where the frame ends (its length in bytes).
         seal_bytes: how long its seal is, which stands last; 0 without one.
         last: sequence number of the last message.
+        control: whether the messages are between gateways.
+        local: whether it stays in this gateway's log.
         numbered: whether its numbers count in its stream: of logged messages, or of a statement.
         stream: the sequence that the numbers of a logged message are of, and apart those of others:
             ``(origin, epoch)`` for clients' messages; ``("$" + origin, epoch)`` for those between
@@ -100,29 +102,23 @@ class Header:
     seal_bytes: int = 0
     # Asked for many times on the way of each batch, so they are made once.
     last: int = field(init=False, repr=False, compare=False)
+    control: bool = field(init=False, repr=False, compare=False)
+    local: bool = field(init=False, repr=False, compare=False)
     numbered: bool = field(init=False, repr=False, compare=False)
     stream: Epoch = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         flags, origin = self.flags, self.origin
         self.last = self.first + self.count - 1
+        self.control = flags & Flags.CONTROL != 0
+        self.local = flags & Flags.LOCAL != 0
         self.numbered = flags & Flags.NUMBERED != 0
-        self.stream = (CONTROL_PREFIX + origin if flags & Flags.CONTROL else origin, self.epoch)
+        self.stream = (CONTROL_PREFIX + origin if self.control else origin, self.epoch)
 
     @property
     def logged(self) -> bool:
         """Whether the messages are in the origin's log and numbered without gaps."""
         return bool(self.flags & Flags.LOGGED)
-
-    @property
-    def control(self) -> bool:
-        """Whether the messages are between gateways."""
-        return bool(self.flags & Flags.CONTROL)
-
-    @property
-    def local(self) -> bool:
-        """Whether it stays in this gateway's log."""
-        return bool(self.flags & Flags.LOCAL)
 
     @property
     def passed(self) -> bool:
@@ -179,7 +175,9 @@ def make(
     name = origin.encode()
     count = len(rows)
     rest = _HEAD.pack(epoch, first, count, origin_time_us, len(name)) + name + _pack(rows)
-    flags, rest, seal_bytes = _sealed(flags, rest, seal, address)
+    seal_bytes = 0
+    if seal is not None:
+        flags, rest, seal_bytes = _sealed(flags, rest, seal, address)
     if FRAME.size + len(rest) > MAX_FRAME_BYTES:
         raise BatchError("batch too large, bytes", len(rest))
     body_at = FRAME.size + _HEAD.size + len(name)
@@ -188,8 +186,8 @@ def make(
     return _framed(flags, rest), header
 
 
-def _sealed(flags: int, rest: bytes, seal: Seal | None, address: bytes) -> tuple[int, bytes, int]:
-    if seal is None or flags & Flags.LOCAL:
+def _sealed(flags: int, rest: bytes, seal: Seal, address: bytes) -> tuple[int, bytes, int]:
+    if flags & Flags.LOCAL:
         return flags, rest, 0
     flags |= Flags.SEALED | Flags.ADDRESSED if address else Flags.SEALED
     proof = address + seal(flags, rest + address)
@@ -222,7 +220,9 @@ def passed(
         flags |= Flags.CONTROL
     name = origin.encode()
     rest = _HEAD.pack(epoch, first, count, 0, len(name)) + name
-    flags, rest, seal_bytes = _sealed(flags, rest, seal, b"")
+    seal_bytes = 0
+    if seal is not None:
+        flags, rest, seal_bytes = _sealed(flags, rest, seal, b"")
     frame = _framed(flags, rest)
     end = len(frame)
     return frame, Header(origin, epoch, first, count, flags, 0, end - seal_bytes, end, seal_bytes)

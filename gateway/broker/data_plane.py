@@ -269,13 +269,16 @@ class DataPlane:
             except Exception as error:  # the others have their turn all the same
                 self._failures.failed("write to a connection", error, str(channel))
                 channel.abort()
+        output, is_due = self._output, False
         try:
-            self.acceptance.hand_on()
-            if self._output.take_unread():
+            is_due = self.acceptance.hand_on()
+            if output.is_unread:
+                output.is_unread = False
                 self.upkeep.clients_do_not_read(self.now())
         except Exception as error:  # as above
             self._failures.failed("end of a turn", error)
-        return self.acceptance.is_due or self._output.is_due
+            is_due = self.acceptance.is_due
+        return is_due or bool(output.dirty)
 
     def start(self) -> None:
         """Look at what is due with time from now on, again and again."""

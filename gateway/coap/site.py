@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from aiocoap import resource
 
@@ -16,7 +16,6 @@ from gateway.coap.answers import Answers
 from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.fleet_lookup import DEADLINE_S, SCOPES, FleetLookUps
-from gateway.coap.directory.fleet_observing import OnObserved
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.directory.own import GatewayDirectory
 from gateway.coap.operations import clients as clients_resource
@@ -27,17 +26,19 @@ from gateway.coap.operations.hierarchy import HierarchyAnswers, HierarchyResourc
 from gateway.coap.operations.status import PATH as STATUS_PATH
 from gateway.coap.operations.status import StatusResource, StatusSummary
 from gateway.coap.remote.answers import RemoteAnswers
-from gateway.coap.remote.exchange import RemoteExchange, SendQuery
+from gateway.coap.remote.exchange import RemoteExchange
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.remote.forward_proxy import ForwardProxy
 from gateway.coap.remote.named_answers import NamedAnswers
 from gateway.coap.remote.noted_names import NAME as NAMES_FILE
 from gateway.coap.remote.noted_names import NotedNames
-from gateway.coap.remote.parts import Reach, RemoteParts
+from gateway.coap.remote.parts import RemoteParts
+from gateway.coap.remote.reply import OnReply, RemoteReply
 from gateway.coap.sensors.answers import PATH as SENSORS_PATH
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.sensors.roll import SensorRoll
 from gateway.coap.well_known import CountedSite, WellKnownCore
+from gateway.links.direct_part import DirectPart
 from gateway.members.roll import MemberRoll
 from gateway.policy.principal import NAMELESS
 from gateway.sensors.sampler import Sampler
@@ -53,17 +54,6 @@ from tree_handler.remote.query import RemoteQueries
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.remote.seals import RemoteSeals
 from tree_handler.remote.watches import WatchKey
-
-
-class Carrier(Reach, Protocol):
-    """Brings messages between gateways."""
-
-    @property
-    def send(self) -> SendQuery:
-        """Takes a message for one gateway: its id, the topic and what it says."""
-
-    def hand_to(self, receive: Callable[[str, bytes, int], None]) -> None:
-        """From now on give messages for this gateway to somebody; see `GatewaySite.receive`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +111,7 @@ class GatewaySite:
         members: MemberRoll,
         sampler: Sampler,
         *,
-        carrier: Carrier,
+        carrier: DirectPart,
         status: Callable[[], Mapping[str, Any]],
         drain: Callable[[], None],
         clients: ClientRoll,
@@ -174,6 +164,8 @@ class GatewaySite:
         asked = (self._asked, self._lookups, self)
         self._fleet = FleetLookUps(gateway_id, known, owner.access, *asked)
         self._further: list[Answers] = []
+        self._base = ""
+        """URI of this gateway's CoAP server; empty before `start`."""
         carrier.hand_to(self.receive)
 
     async def _asked(self, record: MemberRecord, request: ResourceRequest) -> ResourceResponse:
@@ -182,7 +174,7 @@ class GatewaySite:
         return await self._exchange.ask(record.id, record.epoch, request, DEADLINE_S)
 
     def subscribe(
-        self, record: MemberRecord, request: ResourceRequest, told: OnObserved
+        self, record: MemberRecord, request: ResourceRequest, told: OnReply
     ) -> Callable[[], None]:
         """See `gateway.coap.directory.fleet_lookup.Follows`."""
         if record.id != self._gateway_id:
@@ -190,7 +182,7 @@ class GatewaySite:
         soon = asyncio.get_running_loop().call_soon
 
         def tell(response: ResourceResponse, goes_on: bool) -> None:
-            soon(told, response, not goes_on)
+            soon(told, RemoteReply(response, goes_on))
 
         return self._execution.begin(request, "", tell, observes=True)
 

@@ -8,11 +8,9 @@ values that come while an actuator is being set, the newest counts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from cloud_ingest.record import Value
-from gateway.broker.hooks import Tree
-from gateway.log.commits import Committed
 from gateway.policy.origins import Voice
 from gateway.printable import said, told
 from gateway.sensors import senml
@@ -115,44 +113,3 @@ class Commands:
 def not_vouched(topic: str, voice: Voice) -> str:
     """Return why a message of another gateway commands nothing."""
     return f"{topic}: {voice.origin} may not command that: [vouch] of access.policy_file"
-
-
-class OverheardTree:
-    """The tree as the broker sees it, with what the broker's own clients publish overheard.
-
-    Args:
-        tree: takes the messages.
-        hear: is told of them: of those that the log is to have when it has them.
-        is_heard: whether anything is of interest now.
-
-    """
-
-    def __init__(
-        self, tree: Tree, hear: Callable[[Iterable[Row]], None], is_heard: Callable[[], bool]
-    ) -> None:
-        self._tree = tree
-        self._hear = hear
-        self._is_heard = is_heard
-
-    @property
-    def carries_unlogged(self) -> bool:
-        """Whether somebody wants them: a command may be of QoS 0."""
-        return self._is_heard() or self._tree.carries_unlogged
-
-    def publish_all(
-        self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
-    ) -> None:
-        """See `Tree`."""
-        passed_on = unlogged if self._tree.carries_unlogged else ()
-        if not self._is_heard():
-            self._tree.publish_all(logged, passed_on, done)
-            return
-
-        def told(first: int, error: OSError | None) -> None:
-            if error is None:
-                self._hear(logged)
-            if done is not None:
-                done(first, error)
-
-        self._hear(unlogged)
-        self._tree.publish_all(logged, passed_on, told if logged else done)

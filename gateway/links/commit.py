@@ -94,7 +94,7 @@ class GroupCommit:
             self._tell(waiting, None)
             return
         self._waiting.extend(waiting)
-        self.soon()
+        self._start()
 
     def refuse(self, waiting: list[AfterSync], error: OSError) -> None:
         """Let these messages go unacknowledged: the log did not take them."""

@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -33,11 +33,10 @@ from gateway.links.schedule import LinkTimers
 from gateway.links.scope import Scope
 from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.links.wire import LinkPacket, Type
-from gateway.log.commits import Committed
 from gateway.log.message_log import MessageLog
 from gateway.mqtt import Connect
 from gateway.tls.certificates import PeerCertificate
-from tree_handler.batch import CONTROL_PREFIX, Entry, Row
+from tree_handler.batch import CONTROL_PREFIX, Entry
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.replication import Replication
@@ -65,7 +64,7 @@ class TreeNode:
         direct: carries messages for one gateway alone.
         failures: are told of what was set aside.
         commit: through which alone the log is written.
-        origin: makes batches of what is published here.
+        origin: makes batches of what is published here: the broker's `hooks.Tree`.
         pairing: decides which of several links to a gateway there is.
 
     Args:
@@ -125,7 +124,12 @@ class TreeNode:
             self.replication, self.commit, self.links, receiver, spool_unlogged=self._spool_unlogged
         )
         self.origin = Origin(
-            self.replication, self.commit, self.exchange.carry_out, scope or Scope()
+            self.replication,
+            self.commit,
+            self.exchange.carry_out,
+            scope or Scope(),
+            self.links,
+            spool_unlogged=self._spool_unlogged,
         )
         self.last_change: tuple[float, str] = (time.time(), "started")
         self._stopped = False
@@ -144,25 +148,11 @@ class TreeNode:
         """
         return self.origin.publish(entry, control=control)
 
-    def publish_all(
-        self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
-    ) -> None:
-        """Accept the messages that local clients handed in during one turn: `hooks.Tree`.
-
-        What was published by `publish` before is a batch of its own, and an earlier one.
-        """
-        self.origin.publish_all(logged, unlogged, done)
-
     @property
     def next_control(self) -> int:
         """The number that this gateway's next message to other gateways gets at least."""
         core = self.replication
         return core.covered((CONTROL_PREFIX + core.origin, core.epoch)).last + 1
-
-    @property
-    def carries_unlogged(self) -> bool:
-        """Whether QoS 0 messages are wanted: there is someone to send them to."""
-        return bool(self.links) or self._spool_unlogged
 
     # -- other protocols on the links ----------------------------------------------------------
 

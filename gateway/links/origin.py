@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from gateway.links.commit import GroupCommit
 from gateway.links.gathering import Gathering
+from gateway.links.link import Link
 from gateway.links.outbox import Outbox
 from gateway.links.scope import Scope
 from gateway.log.commits import Committed
@@ -44,6 +46,8 @@ class Origin:
         commit: appends them to the log, and tells who waits when it has them.
         replicate: carries out what replication decides.
         scope: which messages of clients leave this gateway.
+        links: to neighbours, as they come and go.
+        spool_unlogged: whether QoS 0 messages are wanted without any, too.
 
     """
 
@@ -53,7 +57,12 @@ class Origin:
         commit: GroupCommit,
         replicate: Callable[[Iterable[ReplicationAction]], None],
         scope: Scope,
+        links: Mapping[int, Link],
+        *,
+        spool_unlogged: bool,
     ) -> None:
+        self._links = links
+        self._spool_unlogged = spool_unlogged
         self._replication = replication
         self._commit = commit
         self._replicate = replicate
@@ -89,21 +98,36 @@ class Origin:
         """See `TreeNode.publish`."""
         return self._outbox.add(entry, control=control)
 
+    @property
+    def carries_unlogged(self) -> bool:
+        """Whether QoS 0 messages are wanted: there is someone to send them to."""
+        return bool(self._links) or self._spool_unlogged
+
     def publish_all(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
     ) -> None:
-        """See `TreeNode.publish_all`."""
-        self.flush()
+        """Accept the messages that local clients handed in during one turn: `hooks.Tree`.
+
+        What was published by `publish` before is a batch of its own, and an earlier one.
+        """
+        if self._outbox.rows:
+            self.flush()
         if self._gathering is not None and unlogged:
             unlogged = self._gathering.add(unlogged)
-        first = self._replication.next_logged if logged else 0
-        waiting: list[AfterSync] = [] if done is None else [_Waiting(done, first).told]
-        gathered = ((Flags.LOGGED, logged), (Flags.NONE, unlogged))
-        self._accept([one for one in gathered if one[1]], waiting)
+        gathered: list[tuple[int, Sequence[Row]]] = []
+        waiting: list[AfterSync] = []
+        if logged:
+            gathered.append((Flags.LOGGED, logged))
+        if unlogged:
+            gathered.append((Flags.NONE, unlogged))
+        if done is not None:
+            first = self._replication.next_logged if logged else 0
+            waiting.append(partial(_tell_number, done, first))
+        self._accept(gathered, waiting)
 
     def flush(self) -> None:
         """Make batches of what `publish` has gathered."""
-        if not self._outbox.is_empty:
+        if self._outbox.rows:
             gathered, waiting = self._outbox.take()
             self._accept(gathered.items(), waiting)
 
@@ -135,7 +159,7 @@ class Origin:
         sends: list[Any] = []
         refused: LogError | None = None
         taken = 0
-        for flags, rows in self._cut_by_scope(gathered):
+        for flags, rows in gathered if self._scope.is_everything else self._by_scope(gathered):
             is_routed = router is not None and not flags & (Flags.CONTROL | Flags.LOCAL)
             for part in batch.cut(rows):
                 for run in router.runs(part) if router and is_routed else (Run(part),):
@@ -160,12 +184,12 @@ class Origin:
             return (action,)
         return self._router.accepted(action.frame, action.header, run)
 
-    def _cut_by_scope(
+    def _by_scope(
         self, gathered: Iterable[tuple[int, Sequence[Row]]]
     ) -> Iterator[tuple[int, Sequence[Row]]]:
         """Cut so that a batch stays here as a whole or leaves as a whole."""
         for flags, rows in gathered:
-            if flags & Flags.CONTROL or self._scope.is_everything:
+            if flags & Flags.CONTROL:
                 yield flags, rows
                 continue
             for stays, run in self._scope.runs(rows):
@@ -175,19 +199,10 @@ class Origin:
                     yield flags | Flags.LOCAL, run
 
 
-class _Waiting:
-    """Who waits for the log to have messages from a number on."""
-
-    __slots__ = ("_done", "_first")
-
-    def __init__(self, done: Committed, first: int) -> None:
-        self._done = done
-        self._first = first
-
-    def told(self, error: OSError | None) -> None:
-        """The log has them, or has not: an `AfterSync`."""
-        has_some = error is None or isinstance(error, PartlyTakenError)
-        self._done(self._first if has_some else 0, error)
+def _tell_number(done: Committed, first: int, error: OSError | None) -> None:
+    """Tell who waits that the log has messages from a number on, or has not."""
+    has_some = error is None or isinstance(error, PartlyTakenError)
+    done(first if has_some else 0, error)
 
 
 def _told_partly(done: AfterSync, partly: PartlyTakenError) -> AfterSync:

@@ -17,13 +17,18 @@ class Outbox:
     Args:
         flush: takes what was gathered; called when the loop's turn ends or a batch is full.
 
+    Attributes:
+        rows: what was gathered, by what it becomes.
+
     """
 
     def __init__(self, flush: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._flush = flush
         self._scheduled = False
-        self._clear()
+        self.rows: dict[int, list[Row]] = {}
+        self._done: list[AfterSync] = []
+        self._size = 0
 
     def add(self, entry: Entry, *, control: bool) -> asyncio.Future[None] | None:
         """Take a message; the future, for one that is to be logged, is its acknowledgement."""
@@ -33,7 +38,7 @@ class Outbox:
             flags |= Flags.LOGGED
             acknowledgement = self._loop.create_future()
             self._done.append(_completes(acknowledgement))
-        self._rows.setdefault(flags, []).append(entry.row())
+        self.rows.setdefault(flags, []).append(entry.row())
         self._size += len(entry.payload)
         if self._size >= MAX_BODY_BYTES:
             self._flush()
@@ -42,25 +47,15 @@ class Outbox:
             self._loop.call_soon(self._turn_ended)
         return acknowledgement
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was gathered."""
-        return not self._rows
-
     def take(self) -> tuple[dict[int, list[Row]], list[AfterSync]]:
         """All that was gathered, by what it becomes, and who is to be told of it."""
-        taken = self._rows, self._done
-        self._clear()
+        taken = self.rows, self._done
+        self.rows, self._done, self._size = {}, [], 0
         return taken
 
     def _turn_ended(self) -> None:
         self._scheduled = False
         self._flush()
-
-    def _clear(self) -> None:
-        self._rows: dict[int, list[Row]] = {}
-        self._done: list[AfterSync] = []
-        self._size = 0
 
 
 def _completes(future: asyncio.Future[None]) -> AfterSync:

@@ -67,6 +67,8 @@ class RoutedPart:
         self._now = clock or self._loop.time
         self._file = RoutedFile(folder)
         self._saved_at = 0
+        self._before: tuple[int, list[Any]] = (0, [])
+        """What the file said at the start: the place in the log, and the accounts there."""
         self._is_ready = False
         self._is_whole = True
         """Whether file and log could be read, so that what is known may replace the file."""

@@ -141,7 +141,7 @@ class MessageLog(ReadableLog):
         self._damage.lost(lost)
         self._segments = [one.segment for one in found if not one.is_gone]
         if goes_on:
-            self._fd = os.open(self._newest.path, os.O_WRONLY | os.O_APPEND)
+            self._fd = os.open(self._segments[-1].path, os.O_WRONLY | os.O_APPEND)
         else:
             ends = (one.segment.start + one.segment.length for one in found)
             self._seal_at_start(max(ends, default=self._trimmed.before))
@@ -161,7 +161,7 @@ class MessageLog(ReadableLog):
     def _seal_at_start(self, position: int) -> None:
         """Begin a segment; the one before is not appended to any more."""
         if self._segments:
-            newest = self._newest
+            newest = self._segments[-1]
             fd = os.open(newest.path, os.O_WRONLY | os.O_APPEND)
             self._sealing.add(newest, fd, newest.index(self.have))
         self._fd = self._start_segment(position)
@@ -172,7 +172,7 @@ class MessageLog(ReadableLog):
             if self._fd >= 0:
                 self.sync()
         except OSError as error:
-            _log.error("%s: not synced at the end: %s", self._newest.path, error.strerror)
+            _log.error("%s: not synced at the end: %s", self._segments[-1].path, error.strerror)
         finally:
             self._let_go()
 
@@ -194,7 +194,7 @@ class MessageLog(ReadableLog):
             LogError: disk full or failing; the log is as it was before.
 
         """
-        segment = self._newest
+        segment = self._segments[-1]
         is_noted = False
         try:
             if self._is_torn:  # what is appended behind a torn frame would be cut with it
@@ -240,12 +240,13 @@ class MessageLog(ReadableLog):
 
         The call raises OSError if the disk fails.
         """
-        if self._newest.is_suspect:
+        segment = self._segments[-1]
+        if segment.is_suspect:
             try:
-                self._roll()
+                segment = self._roll()
             except OSError as error:
                 return _failing(error)
-        segment, length = self._newest, self._newest.length
+        length = segment.length
         fd = os.dup(self._fd)  # the segment may be sealed, and its own one closed, meanwhile
 
         def finish() -> None:
@@ -351,7 +352,7 @@ class MessageLog(ReadableLog):
 
     def _roll(self) -> Segment:
         """Seal the newest segment and start the next; if that fails, nothing has changed."""
-        newest = self._newest
+        newest = self._segments[-1]
         if not newest.length:  # there is nothing in it that the disk may lack
             newest.is_suspect = False
             return newest
@@ -360,7 +361,7 @@ class MessageLog(ReadableLog):
         fd, index = self._fd, newest.index(self.have)
         self._fd = self._start_segment(newest.start + newest.length)
         self._sealing.add(newest, fd, index)
-        return self._newest
+        return self._segments[-1]
 
     def _keep_within_limit(self, header: Header) -> None:
         limit = self._limit_bytes
@@ -369,10 +370,10 @@ class MessageLog(ReadableLog):
 
     def _complete(self) -> None:
         with self._syncing:
-            self._sealing.complete(self._lock_fd, self._newest)
+            self._sealing.complete(self._lock_fd, self._segments[-1])
 
     def _cut_torn(self) -> None:
-        os.ftruncate(self._fd, self._newest.length)
+        os.ftruncate(self._fd, self._segments[-1].length)
         self._is_torn = False
 
 

@@ -40,7 +40,8 @@ class ReadableLog:
     @property
     def position(self) -> int:
         """Where the next batch will stand, over all segments that ever were."""
-        return self._newest.start + self._newest.length
+        newest = self._segments[-1]
+        return newest.start + newest.length
 
     def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
         """All batches from a position on, oldest first.
@@ -75,7 +76,7 @@ class ReadableLog:
         The call raises LogError if the segment can't be read.
         """
         segment = next(
-            s for s in self._segments if position < s.start + s.length or s is self._newest
+            s for s in self._segments if position < s.start + s.length or s is self._segments[-1]
         )
         path, start, end = segment.path, segment.start, segment.length
         at = max(position, start) - start
@@ -214,7 +215,7 @@ class ReadableLog:
 
     def ends_early(self, missing_bytes: int) -> None:
         """Somebody knows that the log went on for so much more: it is told and counted."""
-        newest = self._newest
+        newest = self._segments[-1]
         why = f"the log went on for {missing_bytes} bytes more"
         self._damage.missed(newest.path, newest.length, missing_bytes, why)
 
@@ -227,10 +228,6 @@ class ReadableLog:
     def lost_messages(self) -> int:
         """Messages of which this process found that damage has cost the log them."""
         return self._damage.messages
-
-    @property
-    def _newest(self) -> Segment:
-        return self._segments[-1]
 
 
 def only_in(going: Iterable[Segment], kept: Iterable[Segment]) -> dict[Epoch, Intervals]:

@@ -25,6 +25,9 @@ class Scanner:
         packet_bytes_max: greatest packet, its fixed header included, as Maximum Packet Size counts
             (MQTT 5.0, section 3.1.2.11.4).
 
+    Attributes:
+        buffered_bytes: what was fed and not taken.
+
     """
 
     __slots__ = (
@@ -37,23 +40,20 @@ class Scanner:
         "_pieces",
         "_version",
         "_was_long",
+        "buffered_bytes",
     )
 
     def __init__(self, packet_bytes_max: int) -> None:
         self._packet_bytes_max = packet_bytes_max
         self._version = 0
         self._was_long = False
+        self.buffered_bytes = 0
         self._data = b""
         self._at = 0
         self._pieces: list[bytes] = []  # what came behind _data
         self._piece_bytes = 0
         self._loose = 0
         self._missing_bytes = 0  # of the packet that begins at _at; 0 where nobody has looked
-
-    @property
-    def buffered_bytes(self) -> int:
-        """What was fed and not taken."""
-        return len(self._data) - self._at + self._piece_bytes
 
     @property
     def first_byte(self) -> int:
@@ -88,6 +88,7 @@ class Scanner:
             if self._loose == _LOOSE_MAX:
                 self._loose = 0
                 self._pieces[-_LOOSE_MAX:] = [b"".join(self._pieces[-_LOOSE_MAX:])]
+        self.buffered_bytes += len(data)
 
     def take(self, count_max: int) -> list[bytes]:
         """The next packets, whole and in their order; none while more has to come first.
@@ -112,7 +113,7 @@ class Scanner:
         rest = b"".join((self._data[self._at :], *self._pieces))
         self._data, self._at = b"", 0
         self._pieces.clear()
-        self._piece_bytes = self._loose = 0
+        self._piece_bytes = self._loose = self.buffered_bytes = 0
         return rest
 
     def _cut(self, count_max: int) -> list[bytes]:
@@ -144,6 +145,7 @@ class Scanner:
             if not packets:
                 raise
         self._missing_bytes = missing_bytes
+        self.buffered_bytes -= at - self._at
         if at < size:
             self._at = at
         else:

@@ -30,6 +30,34 @@ class BatchReader(Protocol):
         """Return whether a message of QoS 0 would be handed to anybody now."""
 
 
+class LocalReaders:
+    """The clients and sensors of this gateway.
+
+    Args:
+        core: has the clients.
+        readings: has sensors that listen, and actuators that must not act on what has expired.
+        origins: decides what another gateway may tell them.
+
+    """
+
+    def __init__(self, core: DataPlane, readings: Readings, origins: OriginRules) -> None:
+        self._core = core
+        self._readings = readings
+        self._origins = origins
+
+    def take(self, rows: list[Row], header: Header) -> None:
+        """Give the messages to all who are to have them."""
+        stream, arriving = header.stream, self._core.arriving
+        new = arriving.publish_batch(rows, stream, header.last if header.logged else 0)
+        if self._readings.is_listening:  # nothing is carried out again because the log had lost it
+            voice = Voice(header.origin, self._origins)
+            self._readings.hear(arriving.in_time(new, stream), voice)
+
+    def reads_unlogged(self) -> bool:
+        """Return whether anybody has a subscription."""
+        return len(self._core.subscriptions) > 0 or self._readings.is_listening
+
+
 class NodeArrivals:
     """Hands on what a node takes from its links.
 
@@ -74,31 +102,3 @@ class NodeArrivals:
     def reads_unlogged(self) -> bool:
         """Return whether a message of QoS 0 would be handed to anybody now."""
         return any(reader.reads_unlogged() for reader in self._readers)
-
-
-class LocalReaders:
-    """The clients and sensors of this gateway.
-
-    Args:
-        core: has the clients.
-        readings: has sensors that listen, and actuators that must not act on what has expired.
-        origins: decides what another gateway may tell them.
-
-    """
-
-    def __init__(self, core: DataPlane, readings: Readings, origins: OriginRules) -> None:
-        self._core = core
-        self._readings = readings
-        self._origins = origins
-
-    def take(self, rows: list[Row], header: Header) -> None:
-        """Give the messages to all who are to have them."""
-        stream, arriving = header.stream, self._core.arriving
-        new = arriving.publish_batch(rows, stream, header.last if header.logged else 0)
-        if self._readings.is_listening:  # nothing is carried out again because the log had lost it
-            voice = Voice(header.origin, self._origins)
-            self._readings.hear(arriving.in_time(new, stream), voice)
-
-    def reads_unlogged(self) -> bool:
-        """Return whether anybody has a subscription."""
-        return len(self._core.subscriptions) > 0 or self._readings.is_listening

@@ -50,6 +50,7 @@ from gateway.process.console_part import ConsolePart
 from gateway.process.drain import Drain
 from gateway.process.node_settings import node_settings
 from gateway.process.origin_times import OriginTimes
+from gateway.process.overheard_tree import OverheardTree
 from gateway.process.own_messages import OwnMessages
 from gateway.process.page_part import PagePart
 from gateway.process.parts import (
@@ -272,7 +273,7 @@ async def _broker(around: Around, ground: Ground, tree: TreeParts) -> BrokerPart
         broker = await open_broker(
             settings_of_broker(settings, ground.addresses.listened, ground.stores.broker),
             ground.files.broker,
-            tree=ground.page.overhear(readings.overhear(node)),
+            tree=ground.page.overhear(OverheardTree(node.origin, readings)),
             links=node,
             memory=times.memory(node),
             recovered=lambda core: recovered.append(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.configuration.config import GatewaySettings
 from gateway.event_log.audit import FILE_NAME, AuditTrail
-from gateway.home_assistant.commands import OverheardTree
+from gateway.process.overheard_tree import OverheardTree
 from tree_handler.batch import Header, Row
 
 if TYPE_CHECKING:
@@ -48,9 +48,14 @@ class PagePart:
 
     # -- messages ----------------------------------------------------------------------------------
 
-    def reads_unlogged(self) -> bool:
-        """Return whether somebody looks at messages; see `BatchReader`."""
+    @property
+    def is_listening(self) -> bool:
+        """Return whether somebody looks at messages."""
         return self._tap is not None and len(self._tap) > 0
+
+    def reads_unlogged(self) -> bool:
+        """See `BatchReader`."""
+        return self.is_listening
 
     def take(self, rows: list[Row], header: Header) -> None:
         """See `BatchReader`; the page shows messages whoever they are of."""
@@ -59,9 +64,7 @@ class PagePart:
 
     def overhear(self, tree: Tree) -> Tree:
         """Return the tree that the broker is to publish through, so that messages are heard."""
-        if self._tap is None:
-            return tree
-        return OverheardTree(tree, self.hear, self.reads_unlogged)
+        return tree if self._tap is None else OverheardTree(tree, self)
 
     def hear(self, rows: Iterable[Any]) -> None:
         """Take messages that came from anywhere."""

@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any, Final
 
 from cloud_ingest.record import Record
-from gateway.broker.hooks import Demand, Tree
+from gateway.broker.hooks import Demand
 from gateway.home_assistant.announcements import Announcements
-from gateway.home_assistant.commands import REFUSED, Commands, OverheardTree, not_vouched
+from gateway.home_assistant.commands import REFUSED, Commands, not_vouched
 from gateway.policy.origins import Voice
 from gateway.printable import said
 from gateway.sensors.catalogue import ConfiguredSensor
@@ -95,6 +95,7 @@ class Readings:
         self._order_topics: dict[str, Callable[[str, bytes], None]] = {}
         self._commands = Commands(self._announcements.actuators, self._base_name, write, refused)
         self._hearing = self._listeners()
+        self.is_listening = bool(self.command_topics)
 
     @property
     def sensors(self) -> list[Sensor]:
@@ -129,19 +130,12 @@ class Readings:
         before = set(self.command_topics)
         self._orders[suffix] = take
         self._follow_orders()
-        self._tell_wishes(before, set(self.command_topics))
+        after = set(self.command_topics)
+        self.is_listening = bool(after)
+        self._tell_wishes(before, after)
 
     def _follow_orders(self) -> None:
         self._order_topics = {f"{self._prefix}/{end}": take for end, take in self._orders.items()}
-
-    def overhear(self, tree: Tree) -> Tree:
-        """The tree that the broker is to publish through, so that commands are heard."""
-        return OverheardTree(tree, self.hear, lambda: bool(self.command_topics))
-
-    @property
-    def is_listening(self) -> bool:
-        """Return whether any sensor, or who takes commands, listens to messages."""
-        return bool(self._commands.topics or self._order_topics or self._hearing)
 
     def hear(self, rows: Iterable[Row], voice: Voice | None = None) -> None:
         """Take what was published anywhere; what nobody here listens to is left alone.
@@ -455,7 +449,9 @@ class Readings:
         self._commands.follow(announcements.actuators)
         self._follow_orders()
         self._hearing = self._listeners()
-        self._tell_wishes(before, set(self.command_topics))
+        after = set(self.command_topics)
+        self.is_listening = bool(after)
+        self._tell_wishes(before, after)
 
     def _tell_wishes(self, before: set[str], after: set[str]) -> None:
         if self._wishes is not None:

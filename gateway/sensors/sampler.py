@@ -80,7 +80,8 @@ class Sampler:
         self._threads = threads or DriverThreads()
         self._calls = DeviceCalls(self._threads, timeout_s)
         self._wall_clock = wall_clock
-        self._clock = clock
+        self.now: Callable[[], float] = clock
+        """The steady clock that ``Reading.taken_at`` is in."""
         self._report = report
         self._timeout_s = timeout_s
         self._schedule = Schedule()
@@ -124,7 +125,7 @@ class Sampler:
             raise ValueError(f"{sensor.name!r} would be over {MAX_SENSORS} sensors")
         self._sensors[sensor.name] = sensor
         first_s = sensor.interval_s if sensor.is_pushed else 0.0
-        self._schedule.add(sensor.name, sensor.interval_s, self._clock() + first_s)
+        self._schedule.add(sensor.name, sensor.interval_s, self.now() + first_s)
         self._changed.set()
 
     def add_all(self, sensors: Iterable[Sensor]) -> None:
@@ -164,10 +165,6 @@ class Sampler:
         self._calls.stop()
         self._threads.close()
 
-    def now(self) -> float:
-        """The steady clock that ``Reading.taken_at`` is in."""
-        return self._clock()
-
     def last(self, sensor: Sensor) -> Reading | None:
         """Return the last reading, however old it is; None before there is one."""
         return self._last.get(sensor.name)
@@ -183,7 +180,7 @@ class Sampler:
         limit_s = sensor.interval_s
         if isinstance(sensor, Actuator) and not sensor.is_pushed:
             limit_s = min(limit_s, ACTUATOR_S)
-        fresh = self._clock() - last.taken_at <= limit_s
+        fresh = self.now() - last.taken_at <= limit_s
         # A GET does not queue behind a slow device, nor does each one ask it.
         return last if fresh or self._reads.is_under_way(sensor) else None
 
@@ -271,7 +268,7 @@ class Sampler:
         if sensor in self._waiting:
             return False
         if self.reads(sensor) and not sensor.is_pushed:
-            self._schedule.add(sensor.name, sensor.interval_s, self._clock())
+            self._schedule.add(sensor.name, sensor.interval_s, self.now())
             self._changed.set()
         return True
 
@@ -315,7 +312,7 @@ class Sampler:
                     self._changed.clear()
                     await self._sample_due(reads)
                     next_at = self._schedule.next_timer()
-                    wait_s = None if next_at is None else max(0.0, next_at - self._clock())
+                    wait_s = None if next_at is None else max(0.0, next_at - self.now())
                     with suppress(TimeoutError):
                         async with asyncio.timeout(wait_s):
                             await self._changed.wait()
@@ -323,7 +320,7 @@ class Sampler:
             self._calls.stop(only_own=True)
 
     async def _sample_due(self, reads: asyncio.TaskGroup) -> None:
-        for count, name in enumerate(self._schedule.due(self._clock()), 1):
+        for count, name in enumerate(self._schedule.due(self.now()), 1):
             if count % READS_PER_TURN == 0:
                 await asyncio.sleep(0)
             sensor = self._sensors.get(name)
@@ -350,7 +347,7 @@ class Sampler:
     def _expect(self, sensor: Sensor) -> None:
         """A reading that comes by itself is late if there was none for an interval."""
         last = self._last.get(sensor.name)
-        if last is None or self._clock() - last.taken_at > sensor.interval_s:
+        if last is None or self.now() - last.taken_at > sensor.interval_s:
             self._failed(sensor, SensorError(sensor.name, f"nothing for {sensor.interval_s:g} s"))
 
     async def _sample(self, sensor: Sensor) -> None:
@@ -392,7 +389,7 @@ class Sampler:
         self.failed += 1
         failures = self._failing[sensor.name] = self._failing.get(sensor.name, 0) + 1
         again_s = back_off_s(sensor.interval_s, failures)
-        self._schedule.add(sensor.name, sensor.interval_s, self._clock() + again_s)
+        self._schedule.add(sensor.name, sensor.interval_s, self.now() + again_s)
         self._changed.set()
         if failures > 1:  # one line, and one bad reading, for a failure that lasts
             return

@@ -56,17 +56,23 @@ class LogRoom:
         self._stalled: set[Sender] = set()
         self.used_bytes = 0
 
-    def took(self, size_bytes: int, senders: Iterable[Sender]) -> None:
-        """Messages of so many bytes begin to wait; the log has not been asked yet."""
+    def took(self, size_bytes: int) -> bool:
+        """Messages of so many bytes begin to wait; the log has not been asked yet.
+
+        Returns:
+            Whether those who brought them are to be told to `hold`.
+
+        """
         self.used_bytes += size_bytes
-        is_full = self.used_bytes > self._limit_bytes
         is_crowded = self.used_bytes > SHARED_BYTES and self._user_turns.are_shared
-        if not (is_full or is_crowded):
-            return
+        return is_crowded or self.used_bytes > self._limit_bytes
+
+    def hold(self, senders: Iterable[Sender]) -> None:
+        """Have those wait who brought what was taken last, as far as there is too much."""
         brought_by = set(senders)
-        if is_crowded:
+        if self.used_bytes > SHARED_BYTES and self._user_turns.are_shared:
             self._user_turns.hold({one.owner for one in brought_by})
-        if is_full:
+        if self.used_bytes > self._limit_bytes:
             for one in brought_by - self._stalled:
                 self._stalled.add(one)
                 one.channel.stall()
@@ -74,7 +80,7 @@ class LogRoom:
     def gave(self, size_bytes: int) -> None:
         """They have been dealt with."""
         self.used_bytes -= size_bytes
-        if self.used_bytes <= SHARED_BYTES // 2:
+        if self._user_turns.held and self.used_bytes <= SHARED_BYTES // 2:
             self._user_turns.release()
         if self._stalled and self.used_bytes <= self._limit_bytes // 2:
             stalled, self._stalled = self._stalled, set()

@@ -31,6 +31,7 @@ class UserTurns:
 
     Attributes:
         part_s: how long packets of one user are handled in a round.
+        held: those of whose messages much waits for the log.
 
     """
 
@@ -39,7 +40,7 @@ class UserTurns:
         self._used_s: dict[Hashable, float] = {}
         """In this round, by user."""
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
-        self._held: set[Hashable] = set()
+        self.held: set[Hashable] = set()
         self._is_round_open = False
         self._last: Hashable = None
         self._several_until_s = 0.0
@@ -61,7 +62,7 @@ class UserTurns:
             self.part_s = PART_S
         if size_bytes <= LITTLE_BYTES:
             return False
-        return user in self._held or self._used_s.get(user, 0.0) >= self.part_s
+        return user in self.held or self._used_s.get(user, 0.0) >= self.part_s
 
     def took(self, user: Hashable, seconds: float) -> None:
         """Packets of a user have been handled for so long."""
@@ -83,12 +84,12 @@ class UserTurns:
 
     def hold(self, users: Iterable[Hashable]) -> None:
         """Much of theirs waits for the log: their rows wait for `release`."""
-        self._held.update(users)
+        self.held.update(users)
 
     def release(self) -> None:
         """Little waits for the log: all rows go on."""
-        if self._held:
-            self._held.clear()
+        if self.held:
+            self.held.clear()
             if self._waiting:
                 self._open_round()
 
@@ -100,12 +101,12 @@ class UserTurns:
     def _round_ended(self) -> None:
         self._is_round_open = False
         self._used_s.clear()
-        for user, row in [one for one in self._waiting.items() if one[0] not in self._held]:
+        for user, row in [one for one in self._waiting.items() if one[0] not in self.held]:
             while row and row[0].done():  # its connection is gone
                 row.popleft()
             if row:
                 row.popleft().set_result(None)
             if not row:
                 del self._waiting[user]
-        if not self._held.issuperset(self._waiting):
+        if not self.held.issuperset(self._waiting):
             self._open_round()

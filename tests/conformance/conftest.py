@@ -24,6 +24,8 @@ from gateway.configuration import config
 from gateway.process.gateway_process import GatewayProcess
 
 START_S = 30.0
+VERSIONS = {4: "3.1.1", 5: "5.0"}
+"""Of the protocol, by the level that a CONNECT says."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,16 +41,36 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "departs(broker, how): a broker that is known not to pass, and what it does"
     )
+    for version in VERSIONS.values():
+        name = version.replace(".", "_")
+        config.addinivalue_line("markers", f"statement_{name}(id, ...): those of {version}")
+        config.addinivalue_line("markers", f"departs_{name}(broker, how): the same, in {version}")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what both versions ask in the same words once for each of them."""
+    levels = getattr(metafunc.module, "LEVELS", None)
+    if levels is not None and "spoken" in metafunc.fixturenames:
+        ids = [VERSIONS[one] for one in levels]
+        metafunc.parametrize("spoken", levels, ids=ids, indirect=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Expect the named broker's known departures to fail, each for as long as it does."""
     name = config.getoption("broker_name", None)
     for item in items:
-        for marker in item.iter_markers("departs"):
+        for marker in [*item.iter_markers("departs"), *_of_its_version(item)]:
             broker, how = marker.args
             if broker == name:
                 item.add_marker(pytest.mark.xfail(reason=how, strict=True))
+
+
+def _of_its_version(item: pytest.Item) -> Iterator[pytest.Mark]:
+    """What the item's version alone is marked with."""
+    called = getattr(item, "callspec", None)
+    level = None if called is None else called.params.get("spoken")
+    if level is not None:
+        yield from item.iter_markers(f"departs_{VERSIONS[level].replace('.', '_')}")
 
 
 @pytest.fixture(scope="session")
@@ -91,10 +113,18 @@ def gateway_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatewa
 
 
 @pytest.fixture
-def broker(broker_address: Address, request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """The broker, spoken to at the protocol level that the test's module names."""
+def spoken(request: pytest.FixtureRequest) -> int:
+    """The protocol level that the test speaks: one of its module's `LEVELS`, or its `LEVEL`."""
+    return int(getattr(request, "param", None) or request.module.LEVEL)
+
+
+@pytest.fixture
+def broker(
+    broker_address: Address, spoken: int, request: pytest.FixtureRequest
+) -> Iterator[Broker]:
+    """The broker, spoken to at a protocol level."""
     is_another = request.config.getoption("broker", None) is not None
-    seen = Broker(broker_address, request.module.LEVEL, refuses_silently=is_another)
+    seen = Broker(broker_address, spoken, refuses_silently=is_another)
     yield seen
     seen.close()
 

@@ -12,10 +12,13 @@ import uuid
 from collections import deque
 from typing import Any
 
-from raw_packets import V5, Filter, Kind, Packets, Props, Received, Text, parse
+from raw_packets import V5, Filter, Kind, Packets, Property, Props, Received, Text, parse
 
 TIMEOUT_S = 30.0
 """How long an answer may take; a test that passes never waits for it."""
+
+FOR_EVER = (Property.SESSION_EXPIRY_INTERVAL, 0xFFFFFFFF)
+"""A session of 5.0 that does not end by itself."""
 
 Address = tuple[str, int]
 
@@ -268,9 +271,18 @@ class Broker:
         self._clients.append(client)
         return client
 
-    def connect(self, client_id: Text | None = None, **options: Any) -> Client:
-        """A client that is connected."""
+    def connect(
+        self, client_id: Text | None = None, *, lasting: bool = False, **options: Any
+    ) -> Client:
+        """A client that is connected; if it is lasting, its session outlives the connection.
+
+        A lasting one of 3.1.1 takes up a session that is there, one of 5.0 only if it is not clean.
+        """
         client = self.dial()
+        if lasting and self.packets.level == V5:
+            options["props"] = [*options.get("props", ()), FOR_EVER]
+        elif lasting:
+            options["clean"] = False
         client.connect(self.client_id() if client_id is None else client_id, **options)
         return client
 

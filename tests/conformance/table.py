@@ -15,6 +15,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TABLE = HERE.parents[1] / "docs" / "conformance.md"
+BOTH = "test_mqtt_*.py"
+"""Tests of what both versions ask; a marker of theirs that names a version is of that one."""
 VERSIONS = {
     "3.1.1": ("statements_3_1_1.txt", "test_mqtt311_*.py"),
     "5.0": ("statements_5_0.txt", "test_mqtt5_*.py"),
@@ -126,7 +128,8 @@ def statements(version: str) -> list[Statement]:
 
 def marked_tests(version: str) -> Iterator[Marked]:
     """The tests of a version."""
-    for path in sorted(HERE.glob(VERSIONS[version][1])):
+    own = version.replace(".", "_")
+    for path in sorted([*HERE.glob(VERSIONS[version][1]), *HERE.glob(BOTH)]):
         tree = ast.parse(path.read_text())
         named = {
             target.id: node.value
@@ -141,9 +144,11 @@ def marked_tests(version: str) -> Iterator[Marked]:
                 yield Marked(
                     path.stem,
                     node.name,
-                    frozenset(n for call in calls for n in _texts(call, "statement")),
+                    frozenset(n for call in calls for n in _texts(call, "statement", own)),
                     frozenset(
-                        (texts[0], texts[1]) for call in calls if (texts := _texts(call, "departs"))
+                        (texts[0], texts[1])
+                        for call in calls
+                        if (texts := _texts(call, "departs", own))
                     ),
                 )
 
@@ -214,9 +219,11 @@ def _calls(node: ast.AST, named: dict[str, ast.expr]) -> Iterator[ast.Call]:
             yield from _calls(named[inner.id], {})
 
 
-def _texts(call: ast.Call, marker: str) -> list[str]:
-    """The strings that a marker is called with, if it is this marker."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr != marker:
+def _texts(call: ast.Call, marker: str, version: str) -> list[str]:
+    """The strings that a marker is called with, if it is this marker, of all or of this version."""
+    if not isinstance(call.func, ast.Attribute):
+        return []
+    if call.func.attr not in (marker, f"{marker}_{version}"):
         return []
     constants = (c for argument in call.args for c in ast.walk(argument))
     return [c.value for c in constants if isinstance(c, ast.Constant) and isinstance(c.value, str)]

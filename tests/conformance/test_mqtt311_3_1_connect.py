@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import string
-
 import pytest
 from raw_client import Broker
 from raw_packets import V311, Kind, Packets, Will, binary
@@ -247,17 +245,6 @@ def test_a_will_topic_that_is_no_topic_name_is_closed_without_connack(
     client = broker.dial()
     client.send(MQTT.connect(broker.client_id(), will=Will(topic)))
     client.expect_end()
-
-
-@pytest.mark.statement("MQTT-3.1.3-5")
-@pytest.mark.parametrize(
-    "name",
-    ["Z", string.digits + "abcdefghijklm", "nopqrstuvwxyzABCDEFGHIJ", "KLMNOPQRSTUVWXYZ"],
-)
-def test_client_identifiers_of_1_to_23_letters_and_digits_are_taken(
-    broker: Broker, name: str
-) -> None:
-    broker.connect(name).ping()
 
 
 @pytest.mark.statement("MQTT-3.1.3-6")

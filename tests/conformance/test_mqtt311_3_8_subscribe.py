@@ -70,15 +70,6 @@ def test_suback_has_a_return_code_for_each_filter_in_order(broker: Broker) -> No
     assert answer.reasons == (2, 0, 1, 0, 2)
 
 
-@pytest.mark.statement("MQTT-3.8.4-4")
-def test_many_filters_in_one_subscribe_all_take_effect(broker: Broker) -> None:
-    topics = [broker.topic(f"{number}") for number in range(40)]
-    client = broker.subscriber(*((topic, 1) for topic in topics))
-    for topic in topics:
-        client.publish(topic, b"x", qos=1)
-        client.acknowledge(client.expect_publish(topic, b"x", 1))
-
-
 @pytest.mark.statement("MQTT-3.8.4-3")
 def test_the_same_filter_replaces_the_subscription_and_sends_retained_again(
     broker: Broker,
@@ -95,57 +86,6 @@ def test_the_same_filter_replaces_the_subscription_and_sends_retained_again(
     publisher.publish(topic, b"end", qos=2)
     live = client.until(b"end")
     assert [(message.payload, message.qos) for message in live] == [(b"live", 1)]
-
-
-@pytest.mark.statement("MQTT-3.8.4-6")
-@pytest.mark.parametrize("granted", [0, 1, 2])
-@pytest.mark.parametrize("published", [0, 1, 2])
-def test_a_message_comes_at_the_lower_of_both_qos(
-    broker: Broker, granted: int, published: int
-) -> None:
-    topic = broker.topic()
-    subscriber = broker.subscriber((topic, granted))
-    broker.connect().publish(topic, b"x", qos=published)
-    subscriber.expect_publish(topic, b"x", min(granted, published))
-
-
-@pytest.mark.statement("MQTT-3.8.4-6")
-def test_a_retained_message_comes_at_the_lower_of_both_qos(broker: Broker) -> None:
-    topic = broker.topic()
-    broker.connect().publish(topic, b"x", qos=2, retain=True)
-    broker.subscriber((topic, 1)).expect_publish(topic, b"x", 1)
-    broker.subscriber((topic, 0)).expect_publish(topic, b"x", 0)
-
-
-@pytest.mark.statement("MQTT-3.10.4-1")
-def test_unsubscribe_takes_away_exactly_the_named_filter(broker: Broker) -> None:
-    client = broker.subscriber(broker.topic("a/b"), broker.topic("c"), broker.topic("end"))
-    client.unsubscribe(broker.topic("a/+"), broker.topic("#"), broker.topic("C"))
-    for name in ("a/b", "c", "end"):
-        client.publish(broker.topic(name), name.encode())
-    assert [message.payload for message in client.until(b"end")] == [b"a/b", b"c"]
-
-
-@pytest.mark.statement("MQTT-3.10.4-2", "MQTT-3.10.4-1")
-@pytest.mark.parametrize("qos", [0, 1, 2])
-def test_nothing_is_delivered_after_unsubscribe(broker: Broker, qos: int) -> None:
-    client = broker.subscriber((broker.topic("a/+"), qos), (broker.topic("end"), qos))
-    client.unsubscribe(broker.topic("a/+"))
-    publisher = broker.connect()
-    publisher.publish(broker.topic("a/b"), b"x", qos=qos)
-    publisher.publish(broker.topic("end"), b"end", qos=qos)
-    assert client.until(b"end") == []
-
-
-@pytest.mark.statement("MQTT-3.10.4-3")
-def test_a_started_delivery_is_completed_after_unsubscribe(broker: Broker) -> None:
-    topic = broker.topic()
-    client = broker.subscriber((topic, 2))
-    broker.connect().publish(topic, b"x", qos=2)
-    message = client.expect_publish(topic, b"x", 2)
-    client.unsubscribe(topic)
-    client.acknowledge(message)
-    client.ping()
 
 
 @pytest.mark.statement("MQTT-3.10.4-3", "MQTT-4.4.0-1")

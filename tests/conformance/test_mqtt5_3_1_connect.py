@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import string
-
 import pytest
 from raw_client import Broker
 from raw_packets import V5, Kind, Packets, Property, Will, binary, properties
@@ -284,17 +282,6 @@ def test_a_will_topic_that_is_no_topic_name_is_refused(broker: Broker, topic: st
 @pytest.mark.statement("MQTT-3.1.2-19")
 def test_a_password_may_come_without_a_user_name(broker: Broker) -> None:
     broker.connect(password=b"token").ping()
-
-
-@pytest.mark.statement("MQTT-3.1.3-5")
-@pytest.mark.parametrize(
-    "name",
-    ["Z", string.digits + "abcdefghijklm", "nopqrstuvwxyzABCDEFGHIJ", "KLMNOPQRSTUVWXYZ"],
-)
-def test_client_identifiers_of_1_to_23_letters_and_digits_are_taken(
-    broker: Broker, name: str
-) -> None:
-    broker.connect(name).ping()
 
 
 @pytest.mark.statement("MQTT-3.1.3-6", "MQTT-3.1.3-7", "MQTT-3.2.2-16")

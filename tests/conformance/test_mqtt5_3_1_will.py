@@ -16,15 +16,6 @@ def delayed(topic: str, delay_s: int) -> Will:
     return Will(topic, b"gone", 1, props=[(Property.WILL_DELAY_INTERVAL, delay_s)])
 
 
-@pytest.mark.statement("MQTT-3.1.2-7", "MQTT-3.1.2-8", "MQTT-3.1.2-12")
-@pytest.mark.parametrize("qos", [0, 1, 2])
-def test_the_will_of_a_lost_client_is_published_at_its_qos(broker: Broker, qos: int) -> None:
-    topic = broker.topic()
-    watcher = broker.subscriber((topic, 2))
-    broker.connect(will=Will(topic, b"gone", qos)).close()
-    watcher.expect_publish(topic, b"gone", qos)
-
-
 @pytest.mark.statement("MQTT-3.1.2-8")
 @pytest.mark.parametrize(
     "data",
@@ -43,15 +34,6 @@ def test_every_end_but_a_normal_disconnect_publishes_the_will(broker: Broker, da
     topic = broker.topic()
     watcher = broker.subscriber((topic, 1))
     broker.connect(will=Will(topic, b"gone", 1)).send(data)
-    watcher.expect_publish(topic, b"gone", 1)
-
-
-@pytest.mark.statement("MQTT-3.1.2-8", "MQTT-3.1.4-3")
-def test_the_will_of_a_connection_that_is_taken_over_is_published(broker: Broker) -> None:
-    topic, name = broker.topic(), broker.client_id()
-    watcher = broker.subscriber((topic, 1))
-    broker.connect(name, will=Will(topic, b"gone", 1))
-    broker.connect(name)
     watcher.expect_publish(topic, b"gone", 1)
 
 
@@ -76,26 +58,6 @@ def test_a_will_is_published_once_and_not_for_a_later_connection(broker: Broker)
     later.expect_end()
     broker.connect().publish(topic, b"end", qos=1)
     assert watcher.until(b"end") == []
-
-
-@pytest.mark.statement("MQTT-3.1.2-14")
-def test_a_will_without_retain_is_not_kept(broker: Broker) -> None:
-    topic = broker.topic()
-    watcher = broker.subscriber((topic, 1))
-    broker.connect(will=Will(topic, b"gone", 1)).close()
-    watcher.expect_publish(topic, b"gone")
-    late = broker.subscriber((topic, 1))
-    broker.connect().publish(topic, b"end", qos=1)
-    assert late.until(b"end") == []
-
-
-@pytest.mark.statement("MQTT-3.1.2-15")
-def test_a_will_with_retain_is_kept_for_later_subscribers(broker: Broker) -> None:
-    topic = broker.topic()
-    watcher = broker.subscriber((topic, 1))
-    broker.connect(will=Will(topic, b"gone", 1, retain=True)).close()
-    assert not watcher.expect_publish(topic, b"gone").retain
-    assert broker.subscriber((topic, 1)).expect_publish(topic, b"gone").retain
 
 
 @pytest.mark.statement("MQTT-3.1.3-9")

@@ -198,7 +198,7 @@ class FaultyGateway:
         self._history = LogHistory(self.node, (self.name, epoch))
         now = self._world.loop.time
         self._durable = Durable(self._history, LastingClock(self.clocks, epoch), now)
-        around = hooks(commit=self.node.publish_all, links=self.node.accept)
+        around = hooks(commit=self.node.origin.publish_all, links=self.node.accept)
         self.core = DataPlane(around, None, self._durable)
 
     def _deliver(self, rows: list[Row], header: Header) -> None:

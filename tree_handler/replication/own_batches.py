@@ -46,8 +46,9 @@ class OwnBatches:
     def has_made(self, header: Header) -> bool:
         """Whether it is one of this epoch whose numbers were given before: the log has lost it, and
         somebody brings it back or says that it is lost."""
-        kind = Flags.LOGGED | header.flags & Flags.CONTROL
-        return self.is_own(header) and header.numbered and header.last < self._next.get(kind, 1)
+        if header.origin != self.origin or header.epoch != self.epoch or not header.numbered:
+            return False
+        return header.last < self._next.get(Flags.LOGGED | header.flags & Flags.CONTROL, 1)
 
     @property
     def next_logged(self) -> int:
@@ -80,6 +81,14 @@ class OwnBatches:
             self._made(rows, flags, origin_time_us, address),
         ]
 
+    def takes(self, header: Header) -> bool:
+        """Take the numbers of a batch that is in the log, if it is this epoch's and new; whether it
+        is."""
+        if header.origin != self.origin or header.epoch != self.epoch or self.has_made(header):
+            return False
+        self.accepted(header)
+        return True
+
     def accepted(self, header: Header) -> None:
         """A batch is on its way, or in the log: its numbers are taken."""
         self._next[header.flags & _KIND] = header.last + 1
@@ -91,6 +100,8 @@ class OwnBatches:
         A batch that stays here is remembered for the next; more than one range never is.
         """
         said = self._unsaid
+        if said is None and not header.local:
+            return []
         if header.local:
             if said is None or said[1] + 1 == header.first:
                 self._unsaid = header.first if said is None else said[0], header.last

@@ -185,12 +185,12 @@ class Replication:
         telling.version = telling.changed[key] = telling.version + 1
         if telling.kept_from.get(key, 0) > header.first:  # it came after later ones had gone
             telling.kept_from[key] = header.first
-        if self._own.is_own(header) and not self._own.has_made(header):
-            self._own.accepted(header)
+        if self._own.takes(header):
             self.counters.published += header.count
             self._delivery.skip(key, have)
             said = [] if header.control else self._own.unsaid_before(header)
-            return self._flooding.flood_all([*said, (done.frame, header)])
+            flooded = self._flooding.flood(done.frame, header, None)
+            return [*self._flooding.flood_all(said), *flooded] if said else flooded
         actions = self._flooding.flood(done.frame, header, done.source)
         if done.source is not None:
             self._neighbours.has_sent(done.source, header)

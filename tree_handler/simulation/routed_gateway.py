@@ -97,6 +97,7 @@ class RoutedGateway(ReplicatingGateway):
         self._saved = traffic.saved
         self._run = Run([], frozenset())
         self._full: set[int] = set()
+        self._before: tuple[int, list[Any]] = (0, [])
         self.locator = Locator(own.gateway_id, own.boot_epoch)
         self.interests = Interests(own.gateway_id)
         self.routed = Routed(self.replication, self.interests, self.locator, ways)

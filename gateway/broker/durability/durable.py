@@ -18,8 +18,9 @@ from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.durability import Durability
 from gateway.broker.durability.history import History
 from gateway.broker.durability.journal import Journal, SessionRecord
-from gateway.broker.durability.reading_back import ReadingBack, SpilledMessages
+from gateway.broker.durability.reading_back import ReadingBack
 from gateway.broker.durability.standing_wills import SavedWill, StandingWills, WillsAgain
+from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Client
 from gateway.broker.inbound.accepted import Accepted
 from gateway.broker.outbound.channel import Channel
@@ -87,7 +88,7 @@ class Durable(Durability):
         self._marked = (0.0, 0)
         """When on the loop's clock, and about where in the log; less than 0 if not yet there."""
 
-    def reads_too(self, spared: SpilledMessages) -> None:
+    def reads_too(self, spared: Store) -> None:
         """Queues read from there what the log has let go."""
         self._reading.spared = spared
 
@@ -256,10 +257,10 @@ class Durable(Durability):
             session = one.session
             if one.will is not None and one.will.number:
                 journal.publishes_will(one.will.number, index)
-            if session is not None and session.record is not None:
+            if session is not None and (record := session.outgoing.record) is not None:
                 packet_id = one.packet_id if one.message.qos == 2 else 0
                 if packet_id or session.no_local:
-                    journal.publishes(session.record, index, packet_id)
+                    journal.publishes(record, index, packet_id)
             index += 1
         return self.write() if journal.precedes else None
 
@@ -300,9 +301,13 @@ class Durable(Durability):
 
     def hold_back(self, channels: Sequence[Channel]) -> None:
         """See `Durability`."""
-        self.write()
-        if self._safe < self.journal.written or not self.journal.is_empty:
-            ticket = self.journal.written + (not self.journal.is_empty)
+        journal = self.journal
+        is_left = False
+        if not journal.is_empty:
+            self.write()
+            is_left = not journal.is_empty
+        if self._safe < journal.written or is_left:
+            ticket = journal.written + is_left
             for channel in channels:
                 if channel.stands_on() > self._safe and (packets := channel.take(ticket)):
                     self._held.append((ticket, channel, packets))

@@ -11,10 +11,11 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from gateway.broker.durability.history import History
 from gateway.broker.durability.slices import others, slice_ends_s
+from gateway.broker.durability.store import Store
 from gateway.broker.sessions.places import Places
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
@@ -27,18 +28,6 @@ RETRY_S: Final = 10.0
 _log = logging.getLogger(__name__)
 
 
-class SparedNumbers(Protocol):
-    """What was put by: a `Store`."""
-
-    def spared_numbers(self, key: Epoch) -> Intervals:
-        """Return the numbers of a stream that are put by.
-
-        Raises:
-            OSError: they can't be read.
-
-        """
-
-
 class QueueLosses:
     """Those of one broker.
 
@@ -49,7 +38,7 @@ class QueueLosses:
 
     """
 
-    def __init__(self, sessions: Sessions, log: History, put_by: SparedNumbers) -> None:
+    def __init__(self, sessions: Sessions, log: History, put_by: Store) -> None:
         self._sessions = sessions
         self._log = log
         self._put_by = put_by

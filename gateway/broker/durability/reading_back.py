@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol
+from typing import Final
 
 from gateway.broker.durability.history import History
+from gateway.broker.durability.store import Store
 from gateway.broker.outbound.message import Message
 from gateway.event_log.counted_lines import CountedLines
 from gateway.log.errors import LogError
 from gateway.mqtt import PacketError
 from tree_handler import batch
-from tree_handler.batch import MAX_NUMBER, Entry, Epoch, Header, Ref
+from tree_handler.batch import MAX_NUMBER, Epoch, Header, Ref
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals
 
@@ -29,21 +30,6 @@ AGAIN_S: Final = 600.0
 UNREADABLE: Final = "messages that wait in the log can't be read now; they keep their places"
 
 _log = logging.getLogger(__name__)
-
-
-class SpilledMessages(Protocol):
-    """What was put by: a `Store`."""
-
-    has_spared: bool
-    """Whether anything is."""
-
-    def spared(self, key: Epoch, first: int, last: int) -> Iterator[tuple[int, Entry]]:
-        """Messages of a stream, in their order.
-
-        Raises:
-            OSError: they can't be read.
-
-        """
 
 
 class ReadingBack:
@@ -60,7 +46,7 @@ class ReadingBack:
     """
 
     def __init__(self, history: History, now: Callable[[], float]) -> None:
-        self.spared: SpilledMessages | None = None
+        self.spared: Store | None = None
         self.waits = False
         self._history = history
         self._now = now

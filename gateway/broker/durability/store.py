@@ -81,7 +81,7 @@ class Store:
         except sqlite3.Error as error:
             raise StoreError(f"{path}: {error}") from error
         try:
-            self._open(sync)
+            self.has_spared = self._open(sync)
         except sqlite3.Error as error:
             self._close()
             kind = StoreError if is_passing(error) else DamagedStoreError
@@ -90,7 +90,8 @@ class Store:
             self._close()
             raise
 
-    def _open(self, sync: bool) -> None:
+    def _open(self, sync: bool) -> bool:
+        """Have the tables there; return whether anything is put by."""
         db, path = self._db, self._path
         # Before anything is written: it may be another program's.
         found = db.execute("PRAGMA user_version").fetchone()[0]
@@ -107,7 +108,7 @@ class Store:
                 db.execute(statement)
             db.execute(UNMARKED)
             db.execute(f"PRAGMA user_version = {FORMAT}")
-        self.has_spared = spared.has_any(db)
+        return spared.has_any(db)
 
     def close(self) -> None:
         """Let go of the file, once nothing is being written."""

@@ -13,6 +13,7 @@ import asyncio
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from gateway.broker.durability.durability import Durability
@@ -120,7 +121,10 @@ class Acceptance:
         """Take a client's QoS 1 or 2 message."""
         if message.retain:
             self._is_to_retain(message)
-        self._wait(Accepted(message, publisher, publisher.session, packet_id))
+        if not self._accepted:
+            self._turns.need()
+        self._accepted.append(Accepted(message, publisher, publisher.session, packet_id))
+        self._rows.append(self.row(message))
 
     def again(self, publisher: Publisher, packet_id: int) -> None:
         """A QoS 2 message that came before came again: acknowledge it after what came before."""
@@ -199,33 +203,37 @@ class Acceptance:
             return
         accepted, self._accepted = self._accepted, []
         rows, self._rows = self._rows, []
-        parts = cut(rows)
-        if len(parts) <= 1:
-            self._commit(deque(accepted), rows)
-            return
         left = deque(accepted)
+        if len(rows) <= 1 or len(parts := cut(rows)) == 1:
+            self._commit(left, rows)
+            return
         for part in parts:  # the log takes or refuses each as a whole, as one batch
             self._commit(_taken(left, len(part)), part)
 
-    def hand_on(self) -> None:
-        """Hand in what the tree alone gets; those here have it already."""
+    def hand_on(self) -> bool:
+        """Hand in what the tree alone gets; those here have it already.
+
+        Returns:
+            Whether anything has come meanwhile that is to be handed in.
+
+        """
         if self._unlogged:
             unlogged, self._unlogged = self._unlogged, []
             self._tree.publish_all((), unlogged, None)
         self._gathers_unlogged = self._tree.carries_unlogged
+        return bool(self._accepted or self._unlogged)
 
     def _commit(self, accepted: deque[Accepted], rows: Sequence[Row]) -> None:
         size_bytes = len(accepted) * OVERHEAD_BYTES
         for row in rows:
             size_bytes += len(row[2])
-        self._room.took(size_bytes, (one.publisher for one in accepted if one.publisher))
+        if self._room.took(size_bytes):
+            self._room.hold(one.publisher for one in accepted if one.publisher)
         commit = _Commit(accepted, size_bytes, self._since_s)
         try:
             error = self._durability.precede(accepted) if rows else None
             if error is None:
-                self._tree.publish_all(
-                    rows, (), lambda number, why: self._told(commit, number, why)
-                )
+                self._tree.publish_all(rows, (), partial(self._told, commit))
             else:
                 self._told(commit, 0, error)
         except Exception as failure:  # whoever waits for an answer gets one
@@ -252,19 +260,20 @@ class Acceptance:
 
     def finish(self) -> None:
         """Deliver and acknowledge all that is durable, however long it takes."""
-        self._settle(math.inf)
+        self._settle(self._now(), math.inf)
 
     def _go_on(self) -> None:
-        self._settle(self._now() + TURN_S)
+        now_s = self._now()
+        self._settle(now_s, now_s + TURN_S)
         if self._settling:
             asyncio.get_running_loop().call_soon(self._go_on)
 
-    def _settle(self, until_s: float) -> None:
+    def _settle(self, now_s: float, until_s: float) -> None:
         """Deliver and acknowledge in the order of the commits, until a time or the end."""
         while self._settling:
             commit = self._settling[0]
             try:
-                self._settle_some(commit, until_s)
+                self._settle_some(commit, now_s, until_s)
             except Exception as error:  # else nothing behind it would be answered any more
                 self._outlet.failures.failed("answers to what the log has", error)
             if commit.accepted:
@@ -276,10 +285,9 @@ class Acceptance:
         if not self._room.used_bytes:
             self._refused.clear()
 
-    def _settle_some(self, commit: _Commit, until_s: float) -> None:
+    def _settle_some(self, commit: _Commit, now_s: float, until_s: float) -> None:
         failures = self._outlet.failures
         durability, accepted = self._durability, commit.accepted
-        now_s = self._now()
         numbers_all = durability.numbers_messages
         own, number = durability.own, commit.first
         count = 0

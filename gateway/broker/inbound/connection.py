@@ -155,7 +155,11 @@ class Connection(asyncio.Protocol):
         done_s, until_s = now_s, now_s + service.user_turns.part_s
         try:
             while not channel.is_closing and waiting.verdict is None and self._find():
-                self._handle()
+                publisher = peer.publisher
+                if publisher is None:
+                    self._greet()
+                else:
+                    self._at = service.reception.receive(publisher, self._packets, self._at)
                 done_s = service.output.now()
                 if done_s > until_s:
                     break
@@ -194,13 +198,16 @@ class Connection(asyncio.Protocol):
         """
         if self._at < len(self._packets):
             return True
+        scanner = self.peer.scanner
+        if not scanner.buffered_bytes:
+            return False
         if self.peer.publisher is not None:
-            self._packets = self.peer.scanner.take(PORTION)
+            self._packets = scanner.take(PORTION)
         elif self._is_greeted:
             return False
         else:
-            self._service.greeting.check_begins(self.peer.scanner)
-            self._packets = self.peer.scanner.take(1)
+            self._service.greeting.check_begins(scanner)
+            self._packets = scanner.take(1)
         self._at = 0
         self._service.output.traffic.packets_read += len(self._packets)
         self.peer.channel.packets_read += len(self._packets)
@@ -209,20 +216,16 @@ class Connection(asyncio.Protocol):
     def _has_more(self) -> bool:
         return self._at < len(self._packets) or self.peer.scanner.buffered_bytes > 0
 
-    def _handle(self) -> None:
-        """Handle the packets found, as far as they need not wait.
+    def _greet(self) -> None:
+        """Handle the first packet.
 
         Raises:
             PacketError: the client broke the protocol; it is not served any more.
 
         """
-        peer, packets = self.peer, self._packets
-        if peer.publisher is None:
-            self._is_greeted = True
-            self._packets = []
-            self._service.greeting.receive(peer, packets[0])
-        else:
-            self._at = self._service.reception.receive(peer.publisher, packets, self._at)
+        first, self._packets = self._packets[0], []
+        self._is_greeted = True
+        self._service.greeting.receive(self.peer, first)
 
     def _fail(self, error: PacketError) -> None:
         """The client broke the protocol: say so in 5.0, and close [MQTT-4.13.1-1]."""

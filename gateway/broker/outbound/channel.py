@@ -46,6 +46,10 @@ class Output:
         traffic: counts what is sent.
         now: the loop's clock, in seconds.
 
+    Attributes:
+        dirty: the channels that have something to write.
+        is_unread: whether any client has ceased to read; until whoever looks after them says not.
+
     """
 
     def __init__(
@@ -57,36 +61,26 @@ class Output:
         now: Callable[[], float],
     ) -> None:
         self._turns = turns
-        self._dirty: list[Channel] = []
-        self._is_unread = False
+        self.dirty: list[Channel] = []
+        self.is_unread = False
         self.limits = limits
         self.refusals = refusals
         self.traffic = traffic
         self.now = now
 
-    @property
-    def is_due(self) -> bool:
-        """Whether anything gathered is to be written."""
-        return bool(self._dirty)
-
     def has_unread(self) -> None:
         """One more client does not read any more."""
-        self._is_unread = True
+        self.is_unread = True
         self._turns.need()
-
-    def take_unread(self) -> bool:
-        """Return whether any client has ceased to read since this was asked last."""
-        was, self._is_unread = self._is_unread, False
-        return was
 
     def due(self, channel: Channel) -> None:
         """A channel has its first packet of this turn."""
-        self._dirty.append(channel)
+        self.dirty.append(channel)
         self._turns.need()
 
     def take(self) -> list[Channel]:
-        """The channels that have something to write."""
-        dirty, self._dirty = self._dirty, []
+        """Take the channels that have something to write."""
+        dirty, self.dirty = self.dirty, []
         return dirty
 
 
@@ -278,7 +272,12 @@ class Channel:
         traffic = self._output.traffic
         traffic.sent_others += 1
         traffic.sent_other_bytes += len(packet)
-        self._gather(packet)
+        if self.is_paused:
+            self._gather(packet)
+            return
+        if not self._out:
+            self._output.due(self)
+        self._out.append(packet)
 
     def send_message(self, packet: bytes) -> None:
         """Send a QoS 1 or 2 PUBLISH, with a topic alias where the client allows it."""
@@ -326,7 +325,8 @@ class Channel:
 
     def _write(self) -> None:
         transport = self._transport
-        if transport is not None and (data := self._taken()):
+        if transport is not None and self._out:
+            data = self._taken()
             transport.write(data)
             self._output.traffic.bytes_sent += len(data)
             self.bytes_sent += len(data)

@@ -21,9 +21,10 @@ from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import AskForBody, ImmediateResponder, PendingResponse, RespondAtHand
-from gateway.coap.directory.fleet_observing import FleetObserving, OnObserved
+from gateway.coap.directory.fleet_observing import FleetObserving
 from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.peers import shown_by
+from gateway.coap.remote.reply import OnReply
 from gateway.due_timer import DueTimer
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
@@ -48,7 +49,7 @@ class Follows(Protocol):
     """Follows resources of gateways."""
 
     def subscribe(
-        self, record: MemberRecord, request: ResourceRequest, told: OnObserved
+        self, record: MemberRecord, request: ResourceRequest, told: OnReply
     ) -> Callable[[], None]:
         """Have a gateway, this one included, tell of changes.
 

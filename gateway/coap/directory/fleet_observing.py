@@ -16,6 +16,7 @@ from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import RespondAtHand
+from gateway.coap.remote.reply import OnReply, RemoteReply
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
 from gateway.fleet_directory.observed import GATEWAYS_MAX, ObservedLookUp
@@ -26,7 +27,7 @@ from light_dataclasses import dataclass
 from resource_directory.link_format import WebLink
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord
-from tree_handler.remote.resource import ResourceRequest, ResourceResponse
+from tree_handler.remote.resource import ResourceRequest
 
 _log = logging.getLogger(__name__)
 
@@ -38,9 +39,7 @@ PAUSE_S: Final = 1.0
 RETRY_S: Final = 15.0
 """How soon a gateway that was silent is subscribed at again, if it is in reach."""
 
-OnObserved = Callable[[ResourceResponse | None, bool], None]
-"""Takes what a gateway has now, None for nothing; and whether nothing will follow."""
-SubscribeToLookups = Callable[[MemberRecord, ResourceRequest, OnObserved], Callable[[], None]]
+SubscribeToLookups = Callable[[MemberRecord, ResourceRequest, OnReply], Callable[[], None]]
 """Has a gateway, this one included, tell of changes, in later turns; what it returns ends it."""
 Represent = Callable[[LookedUp, list[WebLink]], CoapResponse]
 """Makes the response of what was found."""
@@ -188,9 +187,10 @@ class FleetObserving:
         assert isinstance(looked_up.asker, Principal)
         request = looked_up.request(0, *self._access.introduced(looked_up.asker))
 
-        def told(response: ResourceResponse | None, is_last: bool) -> None:
+        def told(reply: RemoteReply) -> None:
+            response = reply.response
             links = None if response is None else links_of(response)
-            if is_last:
+            if not reply.goes_on:
                 shared.ends.pop(record.id, None)
                 refused = response is not None and response.code >> 5 == _CLIENT_ERROR
                 links = [] if refused else None

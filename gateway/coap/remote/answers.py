@@ -30,6 +30,7 @@ from gateway.coap.remote.forms import (
 from gateway.coap.remote.gathering import Growing, gather
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.paths import RemoteAsked, read
+from gateway.coap.remote.reply import OnReply, RemoteReply
 from gateway.coap.remote.validation import ValidatedAsking
 from gateway.coap.remote.watching import RemoteWatching
 from light_dataclasses import dataclass
@@ -143,7 +144,7 @@ class RemoteAnswers:
         record: MemberRecord,
         request: ResourceRequest,
         peer: CoapPeer,
-        told: Callable[[ResourceResponse | None], None],
+        told: OnReply,
     ) -> Callable[[], None]:
         """One of many is asked; see `gateway.coap.remote.gathering.AskOne`."""
         loop = asyncio.get_running_loop()
@@ -154,14 +155,14 @@ class RemoteAnswers:
         key, now = key_of(record.id, record.epoch, request), loop.time()
         found = None if key is None else self.cache.find(key, now)
         if found is not None:
-            handle = loop.call_soon(told, found.told(now)[0])
+            handle = loop.call_soon(told, RemoteReply(found.told(now)[0]))
             return handle.cancel
 
         try:
             return self.asking.begin(record, request, key, peer.host, told)
         except TooManyError as full:
             refused = diagnostic_of(codes.SERVICE_UNAVAILABLE, str(full))
-            return loop.call_soon(told, refused).cancel
+            return loop.call_soon(told, RemoteReply(refused)).cancel
 
     def _observed(self, watched: WatchKey, response: ResourceResponse) -> None:
         """A resource is another one now: what is kept of it, too."""
@@ -211,8 +212,8 @@ class _Single:
         """See `gateway.coap.at_hand.PendingResponse`."""
         asked = self._asked
 
-        def told(response: ResourceResponse | None) -> None:
-            done(self._told(response))
+        def told(reply: RemoteReply) -> None:
+            done(self._told(reply.response))
 
         try:
             return self._answers.asking.begin(
@@ -249,10 +250,10 @@ def too_many(full: TooManyError) -> CoapResponse:
 
 def _soon(
     loop: asyncio.AbstractEventLoop,
-    told: Callable[[ResourceResponse | None], None],
+    told: OnReply,
     response: ResourceResponse,
 ) -> None:
-    loop.call_soon(told, response)
+    loop.call_soon(told, RemoteReply(response))
 
 
 def _nothing() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Protocol
 
+from gateway.coap.remote.reply import NO_REPLY, OnReply, RemoteReply
 from gateway.due_timer import DueTimer
 from gateway.event_log.counted_lines import CountedLines
 from gateway.event_log.failures import Failures
@@ -28,8 +29,6 @@ from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 LOG_LINES_PER_S = 1.0
 """Of each kind of message that is refused; metrics count them all."""
 
-OnRemoteResponse = Callable[[ResourceResponse | None, bool], None]
-"""Takes an answer (None: none came in time, or a lease is over), and whether others may follow."""
 SendQuery = Callable[[str, str, bytes], None]
 """Takes the gateway that a message is for, its topic and payload; must not wait."""
 
@@ -73,7 +72,7 @@ class RemoteExchange:
         self._now = clock or steady_clock()
         self._send_to = send
         self._executor = executor
-        self._waiting: dict[str, OnRemoteResponse] = {}
+        self._waiting: dict[str, OnReply] = {}
         self._executing: dict[tuple[str, str], Callable[[], None]] = {}
         loop = asyncio.get_running_loop()
         self._timer = DueTimer(loop, self._now, queries.next_timer, self._handle_timer)
@@ -86,7 +85,7 @@ class RemoteExchange:
         target: tuple[str, int],
         request: ResourceRequest,
         deadline_s: float,
-        told: OnRemoteResponse,
+        told: OnReply,
         *,
         peer: Hashable = None,
         lease: Lease | None = None,
@@ -131,13 +130,13 @@ class RemoteExchange:
         """
         answer: asyncio.Future[ResourceResponse] = asyncio.get_running_loop().create_future()
 
-        def told(response: ResourceResponse | None, _goes_on: bool) -> None:
+        def told(reply: RemoteReply) -> None:
             if answer.done():
                 return
-            if response is None:
+            if reply.response is None:
                 answer.set_exception(TimeoutError("no answer in time"))
             else:
-                answer.set_result(response)
+                answer.set_result(reply.response)
 
         end = self.begin((target, target_epoch), request, deadline_s, told)
         try:
@@ -162,7 +161,7 @@ class RemoteExchange:
                     self._stop(key)
                 case Answered(correlation, response, goes_on, replaced):
                     self._waiting.pop(replaced, None)
-                    self._tell(correlation, response, goes_on=goes_on)
+                    self._tell(correlation, RemoteReply(response, goes_on))
                 case Publication():
                     self._send(action)
         self._timer.set()
@@ -184,7 +183,7 @@ class RemoteExchange:
         self._timer.stop()
         waiting, self._waiting = self._waiting, {}
         for told in waiting.values():
-            told(None, False)
+            told(NO_REPLY)
         for key in list(self._executing):
             self._stop(key)
 
@@ -214,14 +213,12 @@ class RemoteExchange:
             end()
             self._idle.set()
 
-    def _tell(
-        self, correlation: str, response: ResourceResponse | None, *, goes_on: bool = False
-    ) -> None:
+    def _tell(self, correlation: str, reply: RemoteReply) -> None:
         told = self._waiting.get(correlation)
-        if not goes_on:
+        if not reply.goes_on:
             self._waiting.pop(correlation, None)
         if told is not None:
-            told(response, goes_on)
+            told(reply)
 
     def _end(self, correlation: str) -> None:
         self._waiting.pop(correlation, None)
@@ -241,7 +238,7 @@ class RemoteExchange:
             case Publication():
                 self._send(over)
             case TimedOut(correlation):
-                self._tell(correlation, None)
+                self._tell(correlation, NO_REPLY)
             case Stop(key, is_late):
                 self._stop(key)
                 if is_late:

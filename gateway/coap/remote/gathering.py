@@ -20,13 +20,14 @@ from gateway.coap.remote.forms import NotForOthersError, diagnostic_of
 from gateway.coap.remote.multi_status import FORMATS, TargetResponse, encode
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.paths import RemoteAsked
+from gateway.coap.remote.reply import OnReply, RemoteReply
 from gateway.coap.remote.watching import RemoteWatching
 from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import MemberRecord
 from tree_handler.members.place import NONE
 from tree_handler.remote.gather import AnswerGathering
 from tree_handler.remote.options import HOP_LIMIT, IF_MATCH, IF_NONE_MATCH
-from tree_handler.remote.resource import ResourceRequest, ResourceResponse
+from tree_handler.remote.resource import ResourceRequest
 
 GATHER_S: Final = 10.0
 """So long all together are waited for."""
@@ -36,7 +37,7 @@ GROWN_BYTES: Final = 1_024
 """What is longer is told when it is whole: a client would ask anew for each of its blocks."""
 
 AskOne = Callable[
-    [MemberRecord, ResourceRequest, CoapPeer, Callable[[ResourceResponse | None], None]],
+    [MemberRecord, ResourceRequest, CoapPeer, OnReply],
     Callable[[], None],
 ]
 """Asks one gateway for a peer, and hands on its answer in a later turn; what it returns ends it."""
@@ -197,10 +198,10 @@ class GatheredAnswer:
         if self._core.is_over:
             self._finish()
 
-    def _taker(self, target: str) -> Callable[[ResourceResponse | None], None]:
-        def told(response: ResourceResponse | None) -> None:
+    def _taker(self, target: str) -> OnReply:
+        def told(reply: RemoteReply) -> None:
             self._ends.pop(target, None)
-            self._core.answered(target, response)
+            self._core.answered(target, reply.response)
             self._go_on()
 
         return told

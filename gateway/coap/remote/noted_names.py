@@ -61,6 +61,7 @@ class NotedNames:
         """Whether the file ends behind a whole record of this life's."""
         self._count = 0
         self._gathered: list[tuple[bytes, AfterNote]] = []
+        self._counting: Callable[[], Collection[bytes]] = frozenset
         self._writing: asyncio.Task[None] | None = None
 
     def note(self, name: bytes, counting: Callable[[], Collection[bytes]], done: AfterNote) -> None:

@@ -9,13 +9,13 @@ from dataclasses import replace
 from coap_engine import codes
 from gateway.coap.remote.forms import diagnostic_of, hops_spent, relayed
 from gateway.coap.remote.parts import RemoteParts
+from gateway.coap.remote.reply import OnReply, RemoteReply
 from tree_handler.members.hierarchy import MemberRecord
 from tree_handler.remote.cache import AnswerCache, CacheKey
 from tree_handler.remote.options import ETAG, NO_OPTIONS, RemoteOption, hops_left, value_of
 from tree_handler.remote.query import TooManyError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
-OnValidated = Callable[[ResourceResponse | None], None]
 """Takes an answer, in a later turn; None if none came in time."""
 
 
@@ -38,7 +38,7 @@ class ValidatedAsking:
         request: ResourceRequest,
         key: CacheKey | None,
         peer: Hashable,
-        told: OnValidated,
+        told: OnReply,
     ) -> Callable[[], None]:
         """Ask one gateway.
 
@@ -58,7 +58,7 @@ class ValidatedAsking:
         """
         if hops_left(request.options) == 0:
             spent = hops_spent(self._parts.gateway_id)
-            return asyncio.get_running_loop().call_soon(told, spent).cancel
+            return asyncio.get_running_loop().call_soon(told, RemoteReply(spent)).cancel
         validator = NO_OPTIONS
         if key is not None and value_of(request.options, ETAG) is None:
             validator = self._cache.validator(key)
@@ -75,7 +75,7 @@ class _Asking:
         parts: RemoteParts,
         cache: AnswerCache,
         asked: tuple[MemberRecord, ResourceRequest, CacheKey | None, Hashable],
-        told: OnValidated,
+        told: OnReply,
     ) -> None:
         self._parts = parts
         self._cache = cache
@@ -91,8 +91,8 @@ class _Asking:
         if validator:
             request = replace(request, options=(*validator, *request.options))
 
-        def took(response: ResourceResponse | None, _goes_on: bool) -> None:
-            self._took(response, asked_s, is_validated=bool(validator))
+        def took(reply: RemoteReply) -> None:
+            self._took(reply.response, asked_s, is_validated=bool(validator))
 
         self._end = self._parts.exchange.begin(
             self._parts.life_of(self._record.id),
@@ -118,7 +118,7 @@ class _Asking:
                     return
         if response is not None:
             response = relayed(response, self._parts.gateway_id)
-        self._told(response)
+        self._told(RemoteReply(response))
 
     def _again(self) -> ResourceResponse | None:
         """Ask for the whole, which the cache has no more: what is told if that can't be."""

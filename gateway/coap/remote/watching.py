@@ -15,6 +15,7 @@ from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import coap_response, no_answer, relayed
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.paths import RemoteAsked
+from gateway.coap.remote.reply import NO_REPLY, OnReply, RemoteReply
 from gateway.due_timer import DueTimer
 from tree_handler.remote.options import HOP_LIMIT, NO_OPTIONS, hops_left
 from tree_handler.remote.query import Lease, TooManyError
@@ -36,8 +37,6 @@ _OUT_OF_REACH: Final = CoapResponse(
 
 OnWatchedChange = Callable[[WatchKey, ResourceResponse], None]
 """Takes what a resource is now."""
-WatchFollower = Callable[[ResourceResponse | None, bool], None]
-"""Takes what a resource is now, None for no answer; and whether nothing will follow."""
 
 
 class ContinuingAnswer(Protocol):
@@ -77,7 +76,7 @@ class RemoteWatching:
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count(1)
         self._watchers: dict[int, RemoteObserver] = {}
-        self._followers: dict[int, WatchFollower] = {}
+        self._followers: dict[int, OnReply] = {}
         self._by_request: dict[int, ContinuingAnswer] = {}
         self._by_exchange: dict[int, ContinuingAnswer] = {}
         self._ends: dict[int, Callable[[], None]] = {}
@@ -130,7 +129,7 @@ class RemoteWatching:
         now, hops = self._loop.time(), hops_left(watcher.asked.request.options)
         self._carry_out(self.core.add(key, watcher.number, epoch, now, hops))
 
-    def follow(self, key: WatchKey, told: WatchFollower) -> Callable[[], None]:
+    def follow(self, key: WatchKey, told: OnReply) -> Callable[[], None]:
         """Follow another gateway's resource for this gateway's own ends.
 
         Args:
@@ -143,7 +142,7 @@ class RemoteWatching:
         """
         number = next(self._numbers)
         if not self.core.has_room(key):
-            return self._loop.call_soon(told, None, True).cancel
+            return self._loop.call_soon(told, NO_REPLY).cancel
         self._followers[number] = told
         epoch = self._parts.reach.epoch_of(key.target)
         self._carry_out(self.core.add(key, number, epoch, self._loop.time()))
@@ -154,13 +153,13 @@ class RemoteWatching:
 
         return end
 
-    def _tell_follower(self, number: int, response: ResourceResponse | None, is_last: bool) -> None:
+    def _tell_follower(self, number: int, reply: RemoteReply) -> None:
         told = self._followers.get(number)
         if told is None:
             return
-        if is_last:
+        if not reply.goes_on:
             del self._followers[number]
-        told(response, is_last)
+        told(reply)
 
     def begin_here(
         self, watcher: RemoteObserver, tell: Callable[[ResourceResponse, bool], None]
@@ -197,8 +196,9 @@ class RemoteWatching:
         self._timer.set()
 
     def _subscribe(self, number: int, key: WatchKey, hops: int | None) -> None:
-        def told(response: ResourceResponse | None, goes_on: bool) -> None:
+        def told(reply: RemoteReply) -> None:
             now = self._loop.time()
+            response, goes_on = reply.response, reply.goes_on
             self._carry_out(self.core.told(number, response, now, goes_on=goes_on))
 
         target = self._parts.life_of(key.target)
@@ -210,7 +210,7 @@ class RemoteWatching:
                 target, request, self._parts.deadline_s, told, lease=lease
             )
         except TooManyError:
-            self._loop.call_soon(told, None, False)
+            self._loop.call_soon(told, NO_REPLY)
             return
         self._ends[number] = end
 
@@ -222,8 +222,8 @@ class RemoteWatching:
             response = self._why_nothing(notify.key.target)
         for number in notify.observers:
             if number in self._followers:
-                is_last = notify.is_last
-                self._loop.call_soon(self._tell_follower, number, notify.response, is_last)
+                reply = RemoteReply(notify.response, not notify.is_last)
+                self._loop.call_soon(self._tell_follower, number, reply)
                 continue
             watcher = self._watchers.get(number)
             if watcher is None:

@@ -12,8 +12,9 @@ from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
-from gateway.coap.directory.fleet_observing import LOOK_UPS_MAX, FleetObserving, OnObserved
+from gateway.coap.directory.fleet_observing import LOOK_UPS_MAX, FleetObserving
 from gateway.coap.peers import UdpPeers
+from gateway.coap.remote.reply import OnReply, RemoteReply
 from gateway.fleet_directory.observed import GATEWAYS_MAX
 from gateway.fleet_directory.targets import LookedUp
 from gateway.policy.principal import PSK, Principal
@@ -53,7 +54,7 @@ class Fleet:
             MemberRecord(f"gw-{number:03}", 1, 1, "", "", "10.0.0.1", 1883)
             for number in range(count)
         ]
-        self.subscribed: dict[str, OnObserved] = {}
+        self.subscribed: dict[str, OnReply] = {}
         self.begun = 0
         self.told: list[tuple[int, CoapResponse, bool]] = []
         self.access = Access()
@@ -68,7 +69,7 @@ class Fleet:
         )
 
     def _subscribe(
-        self, record: MemberRecord, request: ResourceRequest, told: OnObserved
+        self, record: MemberRecord, request: ResourceRequest, told: OnReply
     ) -> Callable[[], None]:
         assert request.path == ("rd-lookup", "res")
         self.begun += 1
@@ -96,7 +97,7 @@ class Fleet:
 
     def all_have(self, response: ResourceResponse | None, *, is_last: bool = False) -> None:
         for told in list(self.subscribed.values()):
-            told(response, is_last)
+            told(RemoteReply(response, not is_last))
 
     async def until(self, holds: Callable[[], object]) -> None:
         async with asyncio.timeout(60):
@@ -187,7 +188,7 @@ async def test_a_gateway_at_which_a_subscription_failed_is_subscribed_at_again()
     assert fleet.observe(1)
     subscribe, failed = fleet.observing._subscribe, list[str]()
 
-    def fails_once(record: MemberRecord, request: ResourceRequest, told: OnObserved) -> Any:
+    def fails_once(record: MemberRecord, request: ResourceRequest, told: OnReply) -> Any:
         if not failed:
             failed.append(record.id)
             raise ValueError("no room")

@@ -62,7 +62,7 @@ async def told(
 ) -> tuple[int, OSError | None]:
     answer: asyncio.Future[tuple[int, OSError | None]]
     answer = asyncio.get_running_loop().create_future()
-    node.publish_all(rows(entries), rows(unlogged), lambda *told: answer.set_result(told))
+    node.origin.publish_all(rows(entries), rows(unlogged), lambda *told: answer.set_result(told))
     async with asyncio.timeout(30):
         return await answer
 
@@ -146,8 +146,8 @@ async def test_the_messages_of_a_turn_are_numbered_on_from_the_one_that_is_told(
 
 
 async def test_qos_0_is_not_wanted_without_a_neighbour(node: TreeNode) -> None:
-    assert not node.carries_unlogged
-    node.publish_all([], rows([Entry("t", b"0")]), None)
+    assert not node.origin.carries_unlogged
+    node.origin.publish_all([], rows([Entry("t", b"0")]), None)
 
 
 async def test_with_durability_write_the_disk_has_it_before_long(

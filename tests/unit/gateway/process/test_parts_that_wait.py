@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import cast
 
 from gateway.broker.broker import GatewayBroker
-from gateway.process.arrivals import SAYS_NOTHING, TOPIC_CHARACTERS, NodeArrivals
+from gateway.process.arrivals import SAYS_NOTHING, TOPIC_CHARACTERS, LocalReaders, NodeArrivals
 from gateway.process.own_messages import OwnMessages
 from tree_handler.batch import Entry, Flags, Header, Row
 from tree_handler.errors import ProtocolError
 
-HEADER = Header("far", 1, 1, 1, Flags.CONTROL, 0, 0)
+HEADER = Header("far", 1, 1, 1, Flags.CONTROL, 0, 0, 0)
 
 
 class Broker:
@@ -69,9 +69,9 @@ def test_a_message_of_qos_0_is_read_if_any_reader_would_have_it() -> None:
     arrivals = NodeArrivals(lambda *_: None)
     assert not arrivals.reads_unlogged()
     idle, busy = Client(wants=False), Client(wants=True)
-    arrivals.give(idle)
+    arrivals.give(cast(LocalReaders, idle))
     assert not arrivals.reads_unlogged()
-    arrivals.give(busy)
+    arrivals.give(cast(LocalReaders, busy))
     assert arrivals.reads_unlogged()
     arrivals.deliver([("t", 0, b"1")], HEADER)
     assert idle.taken == busy.taken == [("t", 0, b"1")]

@@ -33,6 +33,11 @@ async def rounds() -> None:
         await asyncio.sleep(0)
 
 
+def take(room: LogRoom, size_bytes: int, sender: Sender) -> None:
+    if room.took(size_bytes):
+        room.hold([sender])
+
+
 def shared_turns() -> UserTurns:
     turns = UserTurns()
     for user in ("modest", "greedy"):
@@ -43,7 +48,7 @@ def shared_turns() -> UserTurns:
 async def test_a_busy_user_goes_on_when_the_log_has_most_of_what_it_brought() -> None:
     turns = shared_turns()
     room = LogRoom(LIMIT_BYTES, turns)
-    room.took(SHARED_BYTES + 1, [Sender("greedy")])
+    take(room, SHARED_BYTES + 1, Sender("greedy"))
     greedy, modest = turns.turn("greedy"), turns.turn("modest")
     await rounds()
     assert (greedy.done(), modest.done()) == (False, True)
@@ -63,12 +68,12 @@ async def test_a_user_who_is_alone_waits_for_the_log_at_its_limit_only() -> None
     turns = UserTurns()
     turns.heard("alone", MUCH, 0.0)
     room, sender = LogRoom(LIMIT_BYTES, turns), Sender("alone")
-    room.took(LIMIT_BYTES, [sender])
+    take(room, LIMIT_BYTES, sender)
     turn = turns.turn("alone")
     await rounds()
     assert turn.done()
     assert sender.channel.is_read
-    room.took(1, [sender])
+    take(room, 1, sender)
     assert not sender.channel.is_read
     room.gave(LIMIT_BYTES // 2)
     assert not sender.channel.is_read
@@ -79,7 +84,7 @@ async def test_a_user_who_is_alone_waits_for_the_log_at_its_limit_only() -> None
 async def test_a_row_whose_connections_are_gone_is_forgotten_when_the_log_goes_on() -> None:
     turns = shared_turns()
     room = LogRoom(LIMIT_BYTES, turns)
-    room.took(SHARED_BYTES + 1, [Sender("greedy")])
+    take(room, SHARED_BYTES + 1, Sender("greedy"))
     turns.turn("greedy").cancel()
     await rounds()
     room.gave(SHARED_BYTES + 1)
