@@ -27,8 +27,10 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from alerts.record import WayOut
 from cloud_ingest.arguments import add_ingest
 from cloud_ingest.fleet import rules as fleet_rules
+from cloud_ingest.fleet.way_out_thread import WayOutThread
 from cloud_ingest.ingest.again import QuarantineAgain
 from cloud_ingest.ingest.forgetting import GatewayErasure
 from cloud_ingest.job import checkpoint, java, proven_again, report, shipped, source
@@ -275,7 +277,14 @@ def _settings(options: argparse.Namespace, tables: TableStore) -> IngestSettings
         rules,
         mappings=mapping_rules.read(options.mappings.read_text()) if options.mappings else (),
         limits=LedgerLimits(*(getattr(options, name) for name in LIMITS)),
+        way_out=_way_out(options),
     )
+
+
+def _way_out(options: argparse.Namespace) -> WayOutThread | None:
+    """What whoever calls this has opened; the job itself knows no way out."""
+    found: WayOut | None = getattr(options, "way_out", None)
+    return None if found is None else WayOutThread(found)
 
 
 def _read_again(options: argparse.Namespace, tables: TableStore) -> None:
