@@ -42,6 +42,7 @@ from cloud_ingest.job.session import session
 from cloud_ingest.job.task_runners import SparkTasks
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping import rules as mapping_rules
+from cloud_ingest.metrics_listener import parse_address, serving
 from cloud_ingest.spool.proof import HandedCertificates, read_certificates
 from cloud_ingest.spool.segments import SpoolError, read_mark, segments
 from cloud_ingest.tables import upkeep
@@ -207,7 +208,11 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
         _warn(line)
     if options.compact and options.follow:
         ingest.after = upkeep.every(options.compact_every, lambda: _look_after(options, tables))
-    with asked_to_end() as asked:
+    with asked_to_end() as asked, contextlib.ExitStack() as stack:
+        try:
+            _serve_metrics(options, ingest, stack)
+        except OSError as error:
+            return _fail(exit_codes.FAILED, f"--metrics {options.metrics}: {error.strerror}")
         _take_all(options, f"file://{place}", ingest, runtime, asked)
     ingest.close()
     if not options.follow and not asked.is_set():
@@ -223,6 +228,19 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
         except OSError as error:
             return _fail(exit_codes.FAILED, f"{options.json}: {error.strerror}")
     return exit_codes.FAILED if emptied and not options.follow else 0
+
+
+def _serve_metrics(
+    options: argparse.Namespace, ingest: Ingest, stack: contextlib.ExitStack
+) -> None:
+    if options.metrics is None:
+        return
+    from cloud_ingest.job.job_metrics import JobMetrics  # noqa: PLC0415  # only where it is used
+
+    aside = ingest.set_aside.counts
+    told = JobMetrics(lambda: ingest.taken, lambda: dict(aside), options.spool, options.name)
+    port = stack.enter_context(serving(*parse_address(options.metrics), told.collect))
+    _say(f"metrics at port {port}")
 
 
 def _take_all(

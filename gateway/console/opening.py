@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gateway.configuration.config import CONSOLE_PORT, ConfigError
@@ -14,6 +15,7 @@ from gateway.console.visitors import Visitors
 from light_dataclasses import dataclass
 
 if TYPE_CHECKING:
+    from gateway.alerting.figures import AlertFigures
     from gateway.broker.data_plane import DataPlane
     from gateway.configuration.config import ConsoleSection
     from gateway.console.pages import Page
@@ -50,6 +52,8 @@ async def open_console(
     edge: GatewayEdge,
     visitors: Visitors,
     tls: Tls | None = None,
+    *,
+    figures: Callable[[], AlertFigures] | None = None,
 ) -> OpenConsole:
     """Listen.
 
@@ -61,6 +65,7 @@ async def open_console(
         edge: and all else.
         visitors: decide who may see them.
         tls: what it shows and takes; None for HTTP.
+        figures: of alerts, and of what they look at; None where nobody looks.
 
     Raises:
         ConfigError: the address is in use, or not this machine's.
@@ -69,7 +74,7 @@ async def open_console(
     console = Console(
         {
             "/": contents.page,
-            "/metrics": lambda: _metrics(core, node, routed, edge),
+            "/metrics": lambda: _metrics(core, node, routed, edge, figures),
             "/healthz": lambda: health.page(node.log),
         },
         visitors,
@@ -83,10 +88,16 @@ async def open_console(
     return OpenConsole(console, port, visitors)
 
 
-def _metrics(core: DataPlane, node: TreeNode, routed: RoutedPart | None, edge: GatewayEdge) -> Page:
+def _metrics(
+    core: DataPlane,
+    node: TreeNode,
+    routed: RoutedPart | None,
+    edge: GatewayEdge,
+    figures: Callable[[], AlertFigures] | None,
+) -> Page:
     from gateway.console import metrics  # noqa: PLC0415  # 50 modules, for who is scraped
 
-    return metrics.page(core, node, routed, edge)
+    return metrics.page(core, node, routed, edge, None if figures is None else figures())
 
 
 async def _started(console: Console, host: str, port: int) -> int:

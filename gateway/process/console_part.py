@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dtls.datagrams import join_host_port
@@ -10,6 +11,7 @@ from gateway.configuration.config import ConsoleSection, GatewaySettings
 from gateway.toml.checks import is_loopback
 
 if TYPE_CHECKING:
+    from gateway.alerting.figures import AlertFigures
     from gateway.broker.data_plane import DataPlane
     from gateway.console.opening import OpenConsole
     from gateway.console.server import Guest
@@ -59,6 +61,7 @@ class ConsolePart:
         node: TreeNode,
         routed: RoutedPart | None,
         edge: GatewayEdge,
+        figures: Callable[[], AlertFigures] | None = None,
     ) -> None:
         """Listen, if the configuration says so.
 
@@ -69,6 +72,7 @@ class ConsolePart:
             node: the node in the tree,
             routed: routed mode, None in mode ``flood``,
             edge: and all else.
+            figures: of alerts, and of what they look at; None where nobody looks.
 
         Raises:
             ConfigError: the address is in use, or not this machine's.
@@ -83,7 +87,8 @@ class ConsolePart:
         who = files.policy, files.broker.passwords
         visitors = Visitors(*who, settings.limits, own.names)
         console = (visitors, files.console_tls)
-        self._open = await open_console(own, core, node, routed, edge, *console)
+        of = core, node, routed, edge
+        self._open = await open_console(own, *of, *console, figures=figures)
         self.address = join_host_port(own.host, self._open.port)
         self.page = page_for_others(own, self._open.port)
 

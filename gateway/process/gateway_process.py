@@ -203,7 +203,9 @@ class GatewayProcess:
             backups=self._backups,
             alerts=alerts,
         )
-        await self._console.start(self._settings, files, core, self._node, self._routed, edge)
+        figures = None if alerts is None else alerts.figures
+        at = self._node, self._routed, edge, figures
+        await self._console.start(self._settings, files, core, *at)
         self._stack.push_async_callback(self._console.stop)
         self._use(files)
         await self._attachment.start(self._addresses.own, self._link_port())
