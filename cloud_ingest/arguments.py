@@ -68,6 +68,12 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="TOML file that says how messages of other makes are read (docs/cloud.md)",
     )
+    parser.add_argument(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="serve /metrics for Prometheus there, an address of this machine alone "
+        "(docs/monitoring.md)",
+    )
     _add_limits(parser)
     _add_signatures(parser)
     _add_spark(parser)

@@ -50,6 +50,12 @@ def add_dashboard(parser: argparse.ArgumentParser) -> None:
         "--tiles-credit", metavar="TEXT", help="whose tiles they are, shown on the map"
     )
     parser.add_argument(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="serve /metrics for Prometheus there, an address of this machine alone "
+        "(docs/monitoring.md)",
+    )
+    parser.add_argument(
         "--export",
         type=Path,
         metavar="DIR",

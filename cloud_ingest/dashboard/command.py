@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import functools
 import signal
 import ssl
 import sys
@@ -15,6 +17,7 @@ from cloud_ingest.dashboard.export import export
 from cloud_ingest.dashboard.map_tiles import MapTiles, TilesError
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.server import Server
+from cloud_ingest.metrics_listener import MetricsAddressError, parse_address, serving
 from cloud_ingest.query.lake import Lake, LakeError
 from gateway import exit_codes
 from gateway.access.files import DEFAULT_ROLES
@@ -42,6 +45,7 @@ class _Opening:
     access: _AccessFiles
     tls: ssl.SSLContext | None
     tiles: MapTiles | None
+    metrics: tuple[str, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,11 @@ def _opening(options: argparse.Namespace) -> _Opening:
     tiles = _tiles(options.tiles, options.tiles_credit)
     if tls is not None and tiles is not None and not tiles.url.startswith("https:"):
         raise ArgumentError("--tiles: a page over HTTPS shows tiles from https://... alone")
-    return _Opening(host, port, Entrance(policy, passwords), access, tls, tiles)
+    try:
+        metrics = None if options.metrics is None else parse_address(options.metrics)
+    except MetricsAddressError as error:
+        raise ArgumentError(f"--metrics: {error}") from error
+    return _Opening(host, port, Entrance(policy, passwords), access, tls, tiles, metrics)
 
 
 def _tiles(url: str | None, credit: str | None) -> MapTiles | None:
@@ -149,7 +157,19 @@ def _listen(text: str) -> tuple[str, int]:
 
 
 async def _serve(lake: Lake, opening: _Opening) -> int:
-    server = Server(Models(lake), opening.entrance, opening.tls, opening.tiles)
+    models = Models(lake)
+    with contextlib.ExitStack() as stack:
+        if opening.metrics is not None:
+            from cloud_ingest.dashboard import fleet_metrics  # noqa: PLC0415  # only where asked for
+
+            figures = functools.partial(fleet_metrics.collect, models)
+            port = stack.enter_context(serving(*opening.metrics, figures))
+            sys.stdout.write(f"metrics at port {port}\n")
+        return await _serve_models(models, lake, opening)
+
+
+async def _serve_models(models: Models, lake: Lake, opening: _Opening) -> int:
+    server = Server(models, opening.entrance, opening.tls, opening.tiles)
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)

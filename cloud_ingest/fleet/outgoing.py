@@ -6,7 +6,7 @@ twice; what waits to be handed over is part of the same state.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
 import msgspec
@@ -49,12 +49,20 @@ class OutgoingAlerts:
         known: what is remembered.
         remind_us: an alert that stays open is told of again so often; 0: never.
         is_used: whether there is a way out; without one nothing is kept for it.
+        site_of: says where a gateway stands, as ``DOMAIN/GROUP``; ``""`` where nobody said.
 
     """
 
     def __init__(
-        self, book: AlertBook, known: OutgoingState, remind_us: int, *, is_used: bool
+        self,
+        book: AlertBook,
+        known: OutgoingState,
+        remind_us: int,
+        *,
+        is_used: bool,
+        site_of: Callable[[str], str] = lambda gateway: "",
     ) -> None:
+        self._site_of = site_of
         self._book = book
         self._known = known
         self._remind_us = remind_us
@@ -85,8 +93,8 @@ class OutgoingAlerts:
         for alert in cleared:
             raised = told.pop(alert.id, None)
             if raised is None:  # raised and cleared between two looks
-                self._add(_record(alert, "raised", alert.opened_us))
-            self._add(_record(alert, "cleared", alert.cleared_us or now_us))
+                self._add(self._record(alert, "raised", alert.opened_us))
+            self._add(self._record(alert, "cleared", alert.cleared_us or now_us))
         for gone in [name for name in told if name not in is_open]:  # forgotten, and not cleared
             self._add(
                 msgspec.structs.replace(told.pop(gone), change="cleared", number=0, at_us=now_us)
@@ -94,9 +102,9 @@ class OutgoingAlerts:
         for alert in self._book.open.values():
             before = told.get(alert.id)
             if before is None:
-                told[alert.id] = self._add(_record(alert, "raised", alert.opened_us))
+                told[alert.id] = self._add(self._record(alert, "raised", alert.opened_us))
             elif self._remind_us and now_us - before.at_us >= self._remind_us:
-                again = _record(alert, "reminded", now_us, before.number + 1)
+                again = self._record(alert, "reminded", now_us, before.number + 1)
                 told[alert.id] = self._add(again)
         self._bound()
 
@@ -115,20 +123,20 @@ class OutgoingAlerts:
             )
             self._known.dropped += len(pending) - len(self._known.pending)
 
-
-def _record(alert: Alert, change: Change, at_us: int, number: int = 0) -> AlertRecord:
-    about = ABOUT[alert.kind]
-    return AlertRecord(
-        alert=alert.id,
-        change=change,
-        number=number,
-        rule=alert.kind,
-        gateway=alert.gateway,
-        part=alert.sensor,
-        severity=about.severity,
-        since_us=alert.opened_us,
-        at_us=at_us,
-        message=alert.message,
-        value=alert.value,
-        what_to_do=about.what_to_do,
-    )
+    def _record(self, alert: Alert, change: Change, at_us: int, number: int = 0) -> AlertRecord:
+        about = ABOUT[alert.kind]
+        return AlertRecord(
+            alert=alert.id,
+            change=change,
+            number=number,
+            rule=alert.kind,
+            gateway=alert.gateway,
+            part=alert.sensor,
+            site=self._site_of(alert.gateway),
+            severity=about.severity,
+            since_us=alert.opened_us,
+            at_us=at_us,
+            message=alert.message,
+            value=alert.value,
+            what_to_do=about.what_to_do,
+        )

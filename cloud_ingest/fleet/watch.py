@@ -75,13 +75,21 @@ class FleetWatch:
         self._judge = Judge(rules, self._alerts, known.listening, known.clock)
         self._sensors = SensorJudge(rules, self._alerts)
         remind_us = round(rules.kept.remind_s * 1e6)
-        self.outgoing = OutgoingAlerts(known.alerts, known.outgoing, remind_us, is_used=hands_out)
+        self.outgoing = OutgoingAlerts(
+            known.alerts, known.outgoing, remind_us, is_used=hands_out, site_of=self._site_of
+        )
         """What a way out is to be told, once `state` is kept."""
         self._ingest = IngestJudge(rules, self._alerts, known.ingest)
         # What changed last may not have come into the tables.
         self._has_news = self._gaps_changed = remembered is not None
         self._state.alerts.has_changed |= remembered is not None
         self._committed_us: int | None = None
+
+    def _site_of(self, gateway: str) -> str:
+        found = self._state.gateways.get(gateway)
+        if found is None or found.domain in (None, NO_PLACE):
+            return ""
+        return f"{found.domain}/{'' if found.group in (None, NO_PLACE) else found.group}"
 
     # -- what goes in ----------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from cloud_ingest.fleet import rules as fleet_rules
 from cloud_ingest.fleet.rules import RulesError
 from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.mapping.rules import MappingError
+from cloud_ingest.metrics_listener import MetricsAddressError, parse_address
 from cloud_ingest.spool.proof import CertificatesError, read_certificates
 from cloud_ingest.tables.store import TableStore
 
@@ -50,6 +51,11 @@ def argument_faults(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _wrong_files(options: argparse.Namespace) -> Iterator[str]:
+    if options.metrics is not None:
+        try:
+            parse_address(options.metrics)
+        except MetricsAddressError as error:
+            yield f"--metrics: {error}"
     if options.certificates is not None:
         try:
             read_certificates(options.certificates)

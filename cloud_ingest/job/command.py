@@ -27,8 +27,10 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from alerts.record import WayOut
 from cloud_ingest.arguments import add_ingest
 from cloud_ingest.fleet import rules as fleet_rules
+from cloud_ingest.fleet.way_out_thread import WayOutThread
 from cloud_ingest.ingest.again import QuarantineAgain
 from cloud_ingest.ingest.forgetting import GatewayErasure
 from cloud_ingest.job import checkpoint, java, proven_again, report, shipped, source
@@ -40,6 +42,7 @@ from cloud_ingest.job.session import session
 from cloud_ingest.job.task_runners import SparkTasks
 from cloud_ingest.ledger_limits import LedgerLimits
 from cloud_ingest.mapping import rules as mapping_rules
+from cloud_ingest.metrics_listener import parse_address, serving
 from cloud_ingest.spool.proof import HandedCertificates, read_certificates
 from cloud_ingest.spool.segments import SpoolError, read_mark, segments
 from cloud_ingest.tables import upkeep
@@ -205,7 +208,11 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
         _warn(line)
     if options.compact and options.follow:
         ingest.after = upkeep.every(options.compact_every, lambda: _look_after(options, tables))
-    with asked_to_end() as asked:
+    with asked_to_end() as asked, contextlib.ExitStack() as stack:
+        try:
+            _serve_metrics(options, ingest, stack)
+        except OSError as error:
+            return _fail(exit_codes.FAILED, f"--metrics {options.metrics}: {error.strerror}")
         _take_all(options, f"file://{place}", ingest, runtime, asked)
     ingest.close()
     if not options.follow and not asked.is_set():
@@ -221,6 +228,19 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
         except OSError as error:
             return _fail(exit_codes.FAILED, f"{options.json}: {error.strerror}")
     return exit_codes.FAILED if emptied and not options.follow else 0
+
+
+def _serve_metrics(
+    options: argparse.Namespace, ingest: Ingest, stack: contextlib.ExitStack
+) -> None:
+    if options.metrics is None:
+        return
+    from cloud_ingest.job.job_metrics import JobMetrics  # noqa: PLC0415  # only where it is used
+
+    aside = ingest.set_aside.counts
+    told = JobMetrics(lambda: ingest.taken, lambda: dict(aside), options.spool, options.name)
+    port = stack.enter_context(serving(*parse_address(options.metrics), told.collect))
+    _say(f"metrics at port {port}")
 
 
 def _take_all(
@@ -275,7 +295,14 @@ def _settings(options: argparse.Namespace, tables: TableStore) -> IngestSettings
         rules,
         mappings=mapping_rules.read(options.mappings.read_text()) if options.mappings else (),
         limits=LedgerLimits(*(getattr(options, name) for name in LIMITS)),
+        way_out=_way_out(options),
     )
+
+
+def _way_out(options: argparse.Namespace) -> WayOutThread | None:
+    """What whoever calls this has opened; the job itself knows no way out."""
+    found: WayOut | None = getattr(options, "way_out", None)
+    return None if found is None else WayOutThread(found)
 
 
 def _read_again(options: argparse.Namespace, tables: TableStore) -> None:

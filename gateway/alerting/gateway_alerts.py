@@ -20,6 +20,7 @@ from alerts.outgoing import WayQueue
 from alerts.record import AlertRecord
 from alerts.state import AlertSilence, AlertState, OpenAlert, WayState
 from alerts.terms import ways_of
+from gateway.alerting.figures import AlertFigures
 from gateway.alerting.judging import GatewayJudge, SeenByGateway
 from gateway.alerting.plan import AlertPlan
 
@@ -59,6 +60,7 @@ class GatewayAlerts:
         }
         self._escalates = any(one.after_s > 0 for one in plan.routes)
         self._unkept_s = 0.0
+        self._seen: SeenByGateway | None = None
         self._steady_s = steady_s
         self._now = LocalTime(0)
 
@@ -74,6 +76,7 @@ class GatewayAlerts:
             offset_s: local time less UTC.
 
         """
+        self._seen = seen
         longest_s = max(_LONGEST_STEP_S, 3 * self._plan.look_s)
         passed_s = min(max(0.0, steady_s - self._steady_s), longest_s)
         self._steady_s, self._now = steady_s, LocalTime(wall_us, offset_s)
@@ -166,6 +169,16 @@ class GatewayAlerts:
             "ways": self._ways(),
             "left_out": self.state.left_out,
         }
+
+    def figures(self) -> AlertFigures:
+        """Return what there is to be counted."""
+        rules = self._plan.terms.items()
+        standing: dict[tuple[str, str], int] = {(rule, one.severity): 0 for rule, one in rules}
+        for one in self._desk.standing:
+            if one.is_told:
+                about = one.raised.rule, one.raised.severity
+                standing[about] = standing.get(about, 0) + 1
+        return AlertFigures(self._seen, standing, self.state.ways)
 
     def document(self) -> dict[str, Any]:
         """Return all of them, ready for JSON."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from pathlib import Path
 from typing import Any
 
 from cloud_ingest import arguments, reading_arguments
-from gateway.commands.errors import FailedError
+from gateway.commands.errors import FailedError, WrongUseError
 
 EXTRA = ("pyspark", "pyarrow", "numpy", "pandas", "deltalake", "duckdb", "aiohttp")
 """Packages that only the extra `cloud` installs."""
@@ -40,7 +41,13 @@ def add(commands: Any) -> None:
         "and exits with 6 where there is no Java.",
     )
     arguments.add_ingest(ingest)
-    ingest.set_defaults(command=lambda options: _run("cloud_ingest.job.command", options))
+    ingest.add_argument(
+        "--ways",
+        type=Path,
+        metavar="FILE",
+        help="TOML file that says on which ways alerts leave (docs/monitoring.md)",
+    )
+    ingest.set_defaults(command=_ingest)
     dashboard = commands.add_parser(
         "dashboard",
         help="show a fleet's tables in a browser",
@@ -57,6 +64,18 @@ def add(commands: Any) -> None:
     )
     reading_arguments.add_query(query)
     query.set_defaults(command=lambda options: _run("cloud_ingest.query.command", options))
+
+
+def _ingest(options: argparse.Namespace) -> int:
+    if options.ways is not None:
+        from gateway.alerting import fleet_ways  # noqa: PLC0415  # only where it is used
+        from gateway.toml.toml_file import ConfigError, load  # noqa: PLC0415
+
+        try:
+            options.way_out = fleet_ways.opened(load(options.ways, fleet_ways.FleetWaysSection))
+        except ConfigError as error:
+            raise WrongUseError(f"--ways: {options.ways}: {error}") from error
+    return _run("cloud_ingest.job.command", options)
 
 
 def _run(module: str, options: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from prometheus_client.process_collector import PROCESS_COLLECTOR
 
 from gateway import build
 from gateway.broker.statistics import report
-from gateway.console import edge_metrics
+from gateway.console import edge_metrics, watch_metrics
 from gateway.console.exposition import (
     CONTENT_TYPE,
     by_label,
@@ -25,6 +25,7 @@ from gateway.console.pages import Page
 from gateway.duration_histogram import BOUNDS_S
 
 if TYPE_CHECKING:
+    from gateway.alerting.figures import AlertFigures
     from gateway.broker.data_plane import DataPlane
     from gateway.links.node import TreeNode
     from gateway.links.routed_part import RoutedPart
@@ -34,13 +35,23 @@ if TYPE_CHECKING:
 _process = psutil.Process()
 
 
-def page(core: DataPlane, node: TreeNode, routed: RoutedPart | None, edge: GatewayEdge) -> Page:
+def page(
+    core: DataPlane,
+    node: TreeNode,
+    routed: RoutedPart | None,
+    edge: GatewayEdge,
+    figures: AlertFigures | None = None,
+) -> Page:
     """The page of all metrics."""
-    return Page(CONTENT_TYPE, render(collect(core, node, routed, edge)))
+    return Page(CONTENT_TYPE, render(collect(core, node, routed, edge, figures)))
 
 
 def collect(
-    core: DataPlane, node: TreeNode, routed: RoutedPart | None, edge: GatewayEdge
+    core: DataPlane,
+    node: TreeNode,
+    routed: RoutedPart | None,
+    edge: GatewayEdge,
+    figures: AlertFigures | None = None,
 ) -> Iterator[Metric]:
     """All metrics now."""
     built = GaugeMetricFamily(
@@ -56,6 +67,8 @@ def collect(
     if routed is not None:
         yield from _routed(routed)
     yield from edge_metrics.collect(edge)
+    if figures is not None:
+        yield from watch_metrics.collect(figures)
     yield from PROCESS_COLLECTOR.collect()
     yield gauge("process_threads", "Threads.", _process.num_threads())
 

@@ -15,6 +15,7 @@ from gateway.console.visitors import Visitors
 from light_dataclasses import dataclass
 
 if TYPE_CHECKING:
+    from gateway.alerting.figures import AlertFigures
     from gateway.broker.data_plane import DataPlane
     from gateway.configuration.config import ConsoleSection
     from gateway.console.pages import Page
@@ -53,6 +54,7 @@ async def open_console(
     tls: Tls | None = None,
     *,
     web: WebFace | None = None,
+    figures: Callable[[], AlertFigures] | None = None,
 ) -> OpenConsole:
     """Listen.
 
@@ -65,13 +67,14 @@ async def open_console(
         visitors: decide who may see them.
         tls: what it shows and takes; None for HTTP.
         web: the gateway's page, which answers all other paths; None where there is none.
+        figures: of alerts, and of what they look at; None where nobody looks.
 
     Raises:
         ConfigError: the address is in use, or not this machine's.
 
     """
     pages: dict[str, Callable[[], Page]] = {
-        "/metrics": lambda: _metrics(core, node, routed, edge),
+        "/metrics": lambda: _metrics(core, node, routed, edge, figures),
         "/healthz": lambda: health.page(node.log),
     }
     if web is None:
@@ -85,10 +88,16 @@ async def open_console(
     return OpenConsole(console, port, visitors)
 
 
-def _metrics(core: DataPlane, node: TreeNode, routed: RoutedPart | None, edge: GatewayEdge) -> Page:
+def _metrics(
+    core: DataPlane,
+    node: TreeNode,
+    routed: RoutedPart | None,
+    edge: GatewayEdge,
+    figures: Callable[[], AlertFigures] | None,
+) -> Page:
     from gateway.console import metrics  # noqa: PLC0415  # 50 modules, for who is scraped
 
-    return metrics.page(core, node, routed, edge)
+    return metrics.page(core, node, routed, edge, None if figures is None else figures())
 
 
 async def _started(console: Console, host: str, port: int) -> int:

@@ -22,6 +22,7 @@ from alerts.ack_link import AckLinks
 from alerts.desk import AlertNotFoundError
 from alerts.record import AlertRecord, RecordsRefusedError, WayOut
 from alerts.state import AlertState, OpenAlert
+from gateway.alerting.figures import AlertFigures
 from gateway.alerting.gateway_alerts import GatewayAlerts
 from gateway.alerting.lost_gateways import site_of
 from gateway.alerting.orders import AlertOrderError, acknowledgement, carry_out
@@ -101,6 +102,10 @@ class AlertWatch:
     def summary(self) -> dict[str, Any]:
         """Return what ``/status`` says of alerts."""
         return self._alerts.summary()
+
+    def figures(self) -> AlertFigures:
+        """Return what ``/metrics`` tells of alerts, and of what they look at."""
+        return self._alerts.figures()
 
     def document(self) -> Mapping[str, Any]:
         """See `gateway.coap.operations.alerts.AlertBoard`."""

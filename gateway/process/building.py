@@ -124,7 +124,16 @@ async def build(around: Around) -> GatewayParts:
     page.tell(status)
     console = ConsolePart()
     web = ground.page.open(ground.files, served.broker, coap.site, ground.readings.sampler)
-    await console.start(settings, ground.files, core, tree.node, tree.routed, edge, web)
+    await console.start(
+        settings,
+        ground.files,
+        core,
+        tree.node,
+        tree.routed,
+        edge,
+        web=web,
+        figures=None if alerts is None else alerts.figures,
+    )
     stack.push_async_callback(console.stop)
     parts = GatewayParts(
         access=_access(around, ground, tree.node, served.broker, coap, console),

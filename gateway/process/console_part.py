@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dtls.datagrams import join_host_port
@@ -10,6 +11,7 @@ from gateway.configuration.config import ConsoleSection, GatewaySettings
 from gateway.toml.checks import is_loopback
 
 if TYPE_CHECKING:
+    from gateway.alerting.figures import AlertFigures
     from gateway.broker.data_plane import DataPlane
     from gateway.console.opening import OpenConsole
     from gateway.console.server import Guest
@@ -61,6 +63,7 @@ class ConsolePart:
         routed: RoutedPart | None,
         edge: GatewayEdge,
         web: PageFace | None = None,
+        figures: Callable[[], AlertFigures] | None = None,
     ) -> None:
         """Listen, if the configuration says so.
 
@@ -72,6 +75,7 @@ class ConsolePart:
             routed: routed mode, None in mode ``flood``,
             edge: and all else.
             web: the gateway's page; None where there is none.
+            figures: of alerts, and of what they look at; None where nobody looks.
 
         Raises:
             ConfigError: the address is in use, or not this machine's.
@@ -86,7 +90,9 @@ class ConsolePart:
         who = files.policy, files.broker.passwords
         visitors = Visitors(*who, settings.limits, own.names)
         console = (visitors, files.console_tls)
-        self._open = await open_console(own, core, node, routed, edge, *console, web=web)
+        self._open = await open_console(
+            own, core, node, routed, edge, *console, web=web, figures=figures
+        )
         self.address = join_host_port(own.host, self._open.port)
         self.page = page_for_others(own, self._open.port)
 

@@ -34,8 +34,12 @@ def test_promtool_takes_them(arguments: tuple[str, str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_each_metric_in_them_is_one_that_a_gateway_tells() -> None:
-    told = "".join(path.read_text() for path in (PROJECT / "gateway/console").glob("*.py"))
+def test_each_metric_in_them_is_one_that_is_told() -> None:
+    told = "".join(
+        path.read_text()
+        for folder in ("gateway/console", "cloud_ingest/job")
+        for path in (PROJECT / folder).glob("*.py")
+    )
     for rule in rules():
         for name in re.findall(r"hedgerow_[a-z_]+", rule["expr"]):
             short = name.removesuffix("_bucket").removeprefix("hedgerow_mqtt_")

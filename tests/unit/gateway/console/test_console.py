@@ -275,7 +275,7 @@ class TestGateway:
             assert family.documentation.endswith("."), family
             for sample in family.samples:
                 assert sample.name.endswith("_total") is (family.type == "counter"), sample
-                assert len(sample.labels) <= 2
+                assert len(sample.labels) <= 3
         assert families["hedgerow_mqtt_limit_used"].samples
         limits = families["hedgerow_mqtt_limit"].samples
         used = families["hedgerow_mqtt_limit_used"].samples

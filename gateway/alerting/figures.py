@@ -1,0 +1,26 @@
+"""What the last look of a gateway's alerts saw, and how alerts stand: for who counts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from alerts.state import WayState
+from gateway.alerting.judging import SeenByGateway
+from light_dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AlertFigures:
+    """What there is to be counted.
+
+    Attributes:
+        seen: by the last look; None before there was one.
+        standing: how many alerts stand that somebody was told of, by rule and severity: each rule
+            that holds is there.
+        ways: by name.
+
+    """
+
+    seen: SeenByGateway | None
+    standing: Mapping[tuple[str, str], int]
+    ways: Mapping[str, WayState]

@@ -1,0 +1,117 @@
+"""The ingest job and the dashboard tell Prometheus how they are, and nobody elsewhere."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
+from synthetic_tables import Fleet
+
+from cloud_ingest.dashboard import fleet_metrics
+from cloud_ingest.dashboard.models import Models
+from cloud_ingest.job.job_metrics import JobMetrics
+from cloud_ingest.metrics_listener import MetricsAddressError, parse_address, serving
+from cloud_ingest.query.lake import Lake
+from cloud_ingest.spool import committed
+from cloud_ingest.spool.segments import MARK_NAME, SpoolMark, SpoolRange
+from gateway import cli
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def samples(text: str) -> Samples:
+    found: Samples = {}
+    for family in text_string_to_metric_families(text):
+        for one in family.samples:
+            key = one.name, tuple(sorted(one.labels.items()))
+            assert key not in found, "each once"
+            found[key] = one.value
+    return found
+
+
+def scraped(port: int) -> Samples:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        return samples(answer.read().decode())
+
+
+def test_the_listener_serves_what_there_is_now_with_the_process_and_ends() -> None:
+    value = [1.0]
+
+    def figures() -> Iterator[Metric]:
+        yield GaugeMetricFamily("tried", "x", value[0])
+
+    with serving("127.0.0.1", 0, figures) as port:
+        assert scraped(port)["tried", ()] == 1.0
+        value[0] = 2.0
+        told = scraped(port)
+        assert told["tried", ()] == 2.0
+        assert told["process_open_fds", ()] > 0
+    with pytest.raises(OSError, match="refused"):
+        scraped(port)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("9642", "not HOST:PORT"),
+        ("127.0.0.1:x", "not HOST:PORT"),
+        ("127.0.0.1:70000", "not HOST:PORT"),
+        ("0.0.0.0:9642", "reached from elsewhere"),
+        ("example.org:9642", "reached from elsewhere"),
+    ],
+)
+def test_an_address_that_others_reach_is_refused(
+    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(MetricsAddressError, match=told):
+        parse_address(text)
+    tables = ["--tables", str(tmp_path), "--metrics", text]
+    assert cli.main(["ingest", "--spool", str(tmp_path), *tables]) == 2
+    assert f"--metrics: {text!r}" in capsys.readouterr().err
+    assert cli.main(["dashboard", *tables]) == 2
+    assert f"--metrics: {text!r}" in capsys.readouterr().err
+
+
+def test_localhost_and_ipv6_are_this_machine() -> None:
+    assert parse_address("localhost:9642") == ("127.0.0.1", 9642)
+    assert parse_address("[::1]:0") == ("::1", 0)
+
+
+def test_the_job_tells_how_far_it_is_behind_its_spools(tmp_path: Path) -> None:
+    spool = tmp_path / "main"
+    spool.mkdir()
+    segment = "0" * 20 + ".log"
+    (spool / MARK_NAME).write_text(f"{SpoolMark(segment, 500)}\n")
+    metrics = JobMetrics(lambda: 7, lambda: {"facts": 2}, [spool, tmp_path / "none"], "ingest")
+    told = {one.name: one for one in metrics.collect()}
+    assert told["hedgerow_ingest_micro_batches"].samples[0].value == 7
+    assert told["hedgerow_ingest_waiting_bytes"].samples[0].value == 500
+    committed.note([SpoolRange(str(spool), segment, 0, 300)], "ingest")
+    told = {one.name: one for one in metrics.collect()}
+    assert told["hedgerow_ingest_waiting_bytes"].samples[0].value == 200
+    assert [one.labels for one in told["hedgerow_ingest_waiting_bytes"].samples] == [
+        {"spool": "main"}
+    ]
+    assert told["hedgerow_ingest_set_aside"].samples[0].labels == {"what": "facts"}
+
+
+def test_the_dashboard_tells_of_the_fleet_what_its_tables_say(tmp_path: Path) -> None:
+    models = Models(Lake(tmp_path))
+    names = {one.name for one in fleet_metrics.collect(models)}
+    assert "hedgerow_fleet_gateways" in names, "also before there is a table"
+    Fleet(30).write(tmp_path)
+    models.refresh()
+    told = {one.name: one for one in fleet_metrics.collect(models)}
+    assert sum(one.value for one in told["hedgerow_fleet_gateways"].samples) == 30
+    open_ones = sum(one is None for one in models.alerts["cleared_ms"])
+    assert open_ones > 0
+    assert sum(one.value for one in told["hedgerow_fleet_alerts"].samples) == open_ones
+    tables = {
+        one.labels["table"]
+        for one in told["hedgerow_fleet_table_written_timestamp_seconds"].samples
+    }
+    assert {"gateways", "alerts"} <= tables

@@ -1,0 +1,204 @@
+"""Alerts of the ingest job leave on a gateway's ways: once on each, whatever is down or killed."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from alerts.desk import trial
+from alerts.matcher import AlertMatcher
+from alerts.record import AlertRecord, RecordsRefusedError
+from alerts.terms import AlertRoute
+from cloud_ingest.fleet.alerts import AlertBook
+from cloud_ingest.fleet.outgoing import OutgoingAlerts, OutgoingState
+from cloud_ingest.fleet.way_out_thread import WayOutThread
+from gateway import cli
+from gateway.alerting import spooled_ways
+from gateway.alerting.fleet_ways import FleetWaysSection
+from gateway.alerting.spooled_ways import SpooledWays
+from gateway.toml.toml_file import ConfigError, load
+
+LIMIT_S = 60
+
+
+class Way:
+    """Keeps what it gets, or fails as it is told."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.tries = 0
+        self.names: list[str] = []
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    def take(self, records: Sequence[AlertRecord]) -> None:
+        self.tries += 1
+        self.may_answer.wait()
+        if self.error is not None:
+            raise self.error
+        self.names += [one.delivery_id for one in records]
+
+
+class Spool:
+    """Ways out over one file that outlives them."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.open: list[SpooledWays] = []
+
+    def ways(self, routes: Sequence[AlertRoute] = (), **ways: Way) -> SpooledWays:
+        made = SpooledWays(self.file, ways, routes, gather_s=0)
+        self.open.append(made)
+        return made
+
+
+@pytest.fixture
+def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spool]:
+    monkeypatch.setattr(spooled_ways, "TURN_S", 0.01)
+    made = Spool(tmp_path / "ways.json")
+    yield made
+    for one in made.open:
+        one.close()
+
+
+def records(count: int, rule: str = "silent") -> list[AlertRecord]:
+    raised, _ = trial("gw-a", "campus/north", 1_700_000_000_000_000)
+    return [msgspec.structs.replace(raised, alert=f"{rule}-{n}", rule=rule) for n in range(count)]
+
+
+def until(holds: Callable[[], object]) -> None:
+    ends_s = time.monotonic() + LIMIT_S
+    while not holds():
+        assert time.monotonic() < ends_s, "not within the time"
+        time.sleep(0.01)
+
+
+def test_a_way_that_is_down_or_hangs_keeps_no_other_from_telling(spool: Spool) -> None:
+    down, hanging, well = Way(OSError("no route")), Way(), Way()
+    hanging.may_answer.clear()
+    spool.ways(mail=down, webhook=hanging, ntfy=well).take(records(3))
+    until(lambda: len(well.names) == 3)
+    until(lambda: down.tries == 1)
+    assert hanging.names == []
+    hanging.may_answer.set()
+    until(lambda: len(hanging.names) == 3)
+
+
+def test_what_was_taken_is_told_after_a_kill_and_what_was_told_is_not_told_again(
+    spool: Spool,
+) -> None:
+    down, well = Way(OSError("no route")), Way()
+    first = spool.ways(mail=down, ntfy=well)
+    first.take(records(2))
+    until(lambda: len(well.names) == 2 and down.tries)
+    until(lambda: json.loads(spool.file.read_bytes())["ways"]["ntfy"]["delivered"] == 2)
+    first.close()
+    mail, ntfy = Way(), Way()
+    again = spool.ways(mail=mail, ntfy=ntfy)
+    again.take(records(2))  # the job was killed before it noted that they were taken
+    again.take(records(3))
+    until(lambda: len(mail.names) == 3 and ntfy.names)
+    assert ntfy.names == [records(3)[2].delivery_id]
+    assert len(set(mail.names)) == 3
+
+
+def test_what_can_not_be_kept_is_not_taken_and_comes_again(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way = Way()
+    made = spool.ways(mail=way)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gateway.kept_file.KeptFile.write", full)
+        with pytest.raises(OSError, match="No space"):
+            made.take(records(2))
+    made.take(records(2))
+    until(lambda: len(way.names) == 2)
+
+
+def test_routes_say_what_goes_where_and_the_end_goes_where_the_begin_went(spool: Spool) -> None:
+    mail, ntfy = Way(), Way()
+    routes = [AlertRoute(AlertMatcher.of({"rule": "silent"}), ("mail",))]
+    raised = records(1)[0]
+    cleared = msgspec.structs.replace(raised, change="cleared")
+    made = spool.ways(routes, mail=mail, ntfy=ntfy)
+    made.take([raised, *records(1, "hot")])
+    made.take([cleared])
+    until(lambda: len(mail.names) == 2)
+    assert ntfy.names == []
+
+
+def test_what_a_way_never_takes_is_dropped_and_counted(spool: Spool) -> None:
+    way = Way(RecordsRefusedError("answers 422"))
+    spool.ways(mail=way).take(records(1))
+    until(lambda: json.loads(spool.file.read_bytes())["ways"]["mail"]["dropped"] == 1)
+
+
+def test_alerts_of_the_jobs_book_leave_with_their_site_by_their_routes(spool: Spool) -> None:
+    north, south = Way(), Way()
+    domains = {
+        "north": AlertMatcher.of({"group": "north"}),
+        "south": AlertMatcher.of({"group": "south"}),
+    }
+    routes = [AlertRoute(matcher, (way,)) for way, matcher in domains.items()]
+    thread = WayOutThread(spool.ways(routes, north=north, south=south))
+    book = AlertBook()
+    out = OutgoingAlerts(
+        book,
+        OutgoingState(),
+        0,
+        is_used=True,
+        site_of=lambda gateway: f"campus/{gateway.removeprefix('gw-')}",
+    )
+    book.judge(("silent", "gw-north", ""), True, 1_000_000, "nothing came")
+    book.judge(("hot", "gw-south", ""), True, 2_000_000, "85 degrees", 85.0)
+    out.look(3_000_000)
+    thread.offer(out.pending)
+    thread.wait(LIMIT_S)
+    assert len(thread.taken()) == 2
+    until(lambda: north.names and south.names)
+    assert north.names == ["silent:gw-north:1000000/raised/0"]
+    assert south.names == ["hot:gw-south:2000000/raised/0"]
+
+
+FILE = """
+state_dir = "{folder}"
+[alerts.syslog]
+to = "/dev/log"
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("", ""), ""),
+        (('[alerts.syslog]\nto = "/dev/log"', "[alerts]"), "alerts: has no way out"),
+        (("state_dir", "statedir"), "statedir"),
+        (('to = "/dev/log"', "[alerts.mqtt]"), "alerts.mqtt: is for a gateway"),
+        (('to = "/dev/log"', '[[alerts.routes]]\nto = ["syslog"]\nafter_s = 9'), "has an after_s"),
+        (('to = "/dev/log"', "to = 5"), "alerts.syslog.to"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_field(
+    tmp_path: Path, change: tuple[str, str], told: str, capsys: Any
+) -> None:
+    path = tmp_path / "ways.toml"
+    path.write_text(FILE.format(folder=tmp_path).replace(*change))
+    if not told:
+        assert load(path, FleetWaysSection).alerts.ways == ("syslog",)
+        return
+    with pytest.raises(ConfigError, match=told):
+        load(path, FleetWaysSection)
+    arguments = ["ingest", "--tables", str(tmp_path / "tables"), "--ways", str(path)]
+    assert cli.main(arguments) == 2
+    assert "--ways" in capsys.readouterr().err
