@@ -117,6 +117,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _about_sensors(options: argparse.Namespace) -> int:
+    sensors.check_options(options)
     if options.action not in sensors.HERE and not options.in_file:
         return _asks("sensors")(options)
     from gateway.commands import sensing  # noqa: PLC0415  # drivers, and what is configured

@@ -15,7 +15,9 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
+from gateway.certificates import key_work
 from gateway.certificates import x509_forms as forms
+from gateway.certificates.key_work import KeyWorkError, NoDerError
 from gateway.certificates.signature_keys import PrivateKey, is_for_signing
 from light_dataclasses import dataclass
 
@@ -99,11 +101,16 @@ def unpack_any(data: bytes, password: bytes | None) -> KeystoreContent[PrivateKe
     """What a file holds.
 
     Raises:
-        Pkcs12Error: it is none, or the password is another one.
+        Pkcs12Error: it is none, the password is another one, or to open it is too much work.
 
     """
     try:
+        key_work.check(data)
         found = pkcs12.load_pkcs12(data, password)
+    except NoDerError as error:
+        raise Pkcs12Error(f"no PKCS#12 that can be read: {error}") from error
+    except KeyWorkError as error:
+        raise Pkcs12Error(f"no PKCS#12 that is opened here: {error}") from error
     except ValueError as error:
         hint = " (or the password is another one)" if b"password" in str(error).encode() else ""
         raise Pkcs12Error(f"no PKCS#12 that can be read{hint}") from error

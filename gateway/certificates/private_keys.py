@@ -9,6 +9,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from gateway.certificates import key_work
+from gateway.certificates.key_work import KeyWorkError
 from gateway.certificates.signature_keys import PrivateKey, PublicKey, is_for_signing
 
 KINDS = ("p256", "ed25519")
@@ -78,7 +80,10 @@ def _load(block: bytes, password: bytes | None) -> PrivateKey:
     if is_encrypted and not password:
         raise PrivateKeyError("the key is encrypted, and there is no password for it")
     try:
+        key_work.check_pem(block)
         key = serialization.load_pem_private_key(block, password if is_encrypted else None)
+    except KeyWorkError as error:
+        raise PrivateKeyError(f"a key that is not opened here: {error}") from error
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         why = "the password does not open the key" if is_encrypted else "a key that can't be read"
         raise PrivateKeyError(why) from error

@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from dtls import private_file
-from gateway.certificates import credentials, pkcs12_files
+from gateway.certificates import credentials, key_work, pkcs12_files
+from gateway.certificates.key_work import KeyWorkError
 from gateway.certificates.pkcs12_files import Pkcs12Error
 from gateway.credentials.certificate_files import TlsFileError, read
 from gateway.tls.context import TlsFiles
@@ -129,7 +130,10 @@ def _decrypted(data: bytes, password: bytes | None) -> bytes:
     if not password:
         raise Pkcs12Error("the key is encrypted, and there is no password for it")
     try:
+        key_work.check_pem(data)
         key = serialization.load_pem_private_key(data, password)
+    except KeyWorkError as error:
+        raise Pkcs12Error(f"a key that is not opened here: {error}") from error
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise Pkcs12Error("the password does not open the key") from error
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

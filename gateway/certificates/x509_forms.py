@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gateway.certificates import private_keys
@@ -98,6 +99,20 @@ def revocations(
         revoked = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(when)
         builder = builder.add_revoked_certificate(revoked.build())
     return builder.sign(key, private_keys.digest(key))
+
+
+def request(key: PrivateKey, name: str, others: x509.SubjectAlternativeName) -> bytes:
+    """A request for a certificate by another authority (PKCS#10, RFC 2986), in PEM.
+
+    Args:
+        key: whose, which signs it.
+        name: the common name.
+        others: what else is to be said of the holder, see `alternative_names`.
+
+    """
+    builder = x509.CertificateSigningRequestBuilder().subject_name(named(name))
+    builder = builder.add_extension(others, critical=False)
+    return builder.sign(key, private_keys.digest(key)).public_bytes(serialization.Encoding.PEM)
 
 
 def alternative_names(

@@ -15,11 +15,17 @@ from cryptography import x509
 
 from dtls.errors import KeystoreError
 from gateway import exit_codes, replaced_file
-from gateway.certificates import credentials, founding, pkcs12_files, private_keys
+from gateway.certificates import (
+    credentials,
+    founding,
+    key_work,
+    pkcs12_files,
+    private_keys,
+    unpacking,
+)
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority import Authority, CertificateMissingError, ends_within
 from gateway.certificates.authority_folder import (
-    OPEN,
     SECRET,
     AuthorityError,
     CertifyingKey,
@@ -29,7 +35,7 @@ from gateway.certificates.authority_folder import (
 )
 from gateway.certificates.issued import IssuedCertificate
 from gateway.certificates.names import ALLOWED, is_file_name, is_gateway_id, is_reachable
-from gateway.certificates.pkcs12_files import KeystoreContent, Pkcs12Error, as_pem
+from gateway.certificates.pkcs12_files import KeystoreContent, Pkcs12Error
 from gateway.certificates.signature_keys import PrivateKey
 from gateway.columns import columns
 from gateway.commands import output, psk_lines
@@ -96,10 +102,10 @@ def init_ca(options: argparse.Namespace) -> int:
         if options.source is None:
             founding.found(folder, password, kind=options.key_type, days=options.days)
         else:
-            content = _unpacked(options)
+            content = unpacked(options.source, options.password_file)
             if content.key is None or content.certificate is None:
                 raise WrongUseError(f"keys: {options.source}: a trust store, without a key")
-            if not _is_authority(content.certificate):
+            if not is_authority(content.certificate):
                 raise WrongUseError(f"keys: {options.source}: no authority's certificate")
             pair = CertifyingKey(content.certificate, content.key)
             founding.take_over(folder, pair, password, content.authorities)
@@ -216,27 +222,6 @@ def export(options: argparse.Namespace) -> int:
     return 0
 
 
-def import_store(options: argparse.Namespace) -> int:
-    """Write the content of a key store as a gateway's files."""
-    folder: Path = options.to
-    with named_errors():
-        options.source = options.file
-        content = _unpacked(options)
-        written: list[tuple[str, bytes, int]] = []
-        if content.key is not None and content.certificate is not None:
-            own = as_pem([content.certificate, *content.between])
-            # The key first: a gateway that reads between the two names the file at fault.
-            written.append(("gateway.key.pem", private_keys.as_pem(content.key), SECRET))
-            written.append(("gateway.pem", own, OPEN))
-        vouching = content.roots or (() if content.key is not None else content.authorities)
-        if vouching:
-            written.append(("ca.pem", as_pem(vouching), OPEN))
-        for name, data, mode in written:
-            replaced_file.replace(folder / name, data, is_durable=True, mode=mode)
-            sys.stdout.write(f"{folder / name}\n")
-    return 0
-
-
 def roll_over(options: argparse.Namespace) -> int:
     """Begin a roll-over, or end it."""
     with named_errors():
@@ -301,16 +286,30 @@ def _store_password(options: argparse.Namespace) -> bytes:
     return found
 
 
-def _unpacked(options: argparse.Namespace) -> KeystoreContent[PrivateKey]:
-    file: Path = options.source
-    password = credentials.password(options.password_file, credentials.KEYSTORE_PASSWORD)
+def unpacked(file: Path, password_file: Path | None) -> KeystoreContent[PrivateKey]:
+    """Open a key store or trust store that may be a stranger's.
+
+    Args:
+        file: in PKCS#12 or PEM.
+        password_file: its first line opens it; None for systemd's credential, if there is one.
+
+    Raises:
+        Pkcs12Error: it can't be opened; it names the file.
+        CredentialError: its password can't be had.
+        OSError: it can't be read.
+
+    """
+    password = credentials.password(password_file, credentials.KEYSTORE_PASSWORD)
+    with file.open("rb") as opened_file:
+        data = opened_file.read(key_work.MOST_BYTES + 1)
     try:
-        return pkcs12_files.unpack(file.read_bytes(), password)
+        return unpacking.unpacked(data, password)
     except Pkcs12Error as error:
         raise Pkcs12Error(f"{file}: {error}") from error
 
 
-def _is_authority(certificate: x509.Certificate) -> bool:
+def is_authority(certificate: x509.Certificate) -> bool:
+    """Return whether a certificate says that its holder vouches for others."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
     except x509.ExtensionNotFound:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gateway.config_trials.trial import LEAST_WITHIN_S, MOST_WITHIN_S, WITHIN_S
+from gateway.config_trials import LEAST_WITHIN_S, MOST_WITHIN_S, WITHIN_S
 
 
 def add(

@@ -35,6 +35,7 @@ def add(commands: Any) -> None:
         _renew,
         _revoke,
         _list,
+        _request,
         _export,
         _import,
         _roll_over,
@@ -140,13 +141,30 @@ def _revoke(actions: Any) -> None:
 def _list(actions: Any) -> None:
     listed = actions.add_parser(
         "list",
-        help="list what has been issued",
-        description="List the certificates that have been issued: those in use, or all.",
+        help="list what has been issued, or what a gateway holds",
+        description="List the certificates that an authority has issued: those in use, or all. "
+        "With --config list what a gateway's key stores and trust stores hold: until when, and "
+        "what each serves.",
     )
     _authority(listed, has_key=False)
+    listed.add_argument("--config", type=Path, metavar="FILE", help="a gateway's configuration")
     listed.add_argument("--all", action="store_true", help="those that were replaced or ended, too")
     listed.add_argument("--json", action="store_true", help="for scripts")
-    listed.set_defaults(command=_runs("list_issued"))
+    listed.set_defaults(command=_runs("list_keys", "key_stores"))
+
+
+def _request(actions: Any) -> None:
+    request = actions.add_parser(
+        "request",
+        help="make a key, and a request for its certificate",
+        description="Make NAME.key.pem, which stays here, and NAME.csr.pem, which another "
+        "authority signs (PKCS#10). `keys import` takes what it answers.",
+    )
+    request.add_argument("name", type=named, metavar=NAMED, help="whose, and where it is reached")
+    request.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="which is there")
+    request.add_argument("--role", action="append", metavar="ROLE", help="default: gateway")
+    _kind(request)
+    request.set_defaults(command=_runs("request", "key_stores"))
 
 
 def _export(actions: Any) -> None:
@@ -168,14 +186,16 @@ def _export(actions: Any) -> None:
 def _import(actions: Any) -> None:
     imported = actions.add_parser(
         "import",
-        help="write a PKCS#12 file's content as PEM files for a gateway",
+        help="write a PKCS#12 or PEM file's content as files for a gateway",
         description="Write gateway.pem, gateway.key.pem and ca.pem into a folder; of a trust store "
-        "ca.pem alone. What is there is replaced.",
+        "ca.pem alone. A certificate without a key has to be of gateway.key.pem there, or of a "
+        "request's key. What is there is replaced, when all of it is good. A file whose password "
+        "is slow to try, or that is large, is refused.",
     )
-    imported.add_argument("file", type=Path, metavar="FILE", help="in PKCS#12")
+    imported.add_argument("file", type=Path, metavar="FILE", help="in PKCS#12, or PEM")
     imported.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="which is there")
     _store_password(imported)
-    imported.set_defaults(command=_runs("import_store"))
+    imported.set_defaults(command=_runs("import_store", "key_stores"))
 
 
 def _roll_over(actions: Any) -> None:

@@ -62,6 +62,23 @@ def add(
     sensors.set_defaults(command=command)
 
 
+def check_options(options: argparse.Namespace) -> None:
+    """See that nothing is asked for that would not be done.
+
+    Raises:
+        WrongUseError: an option is of changes of a configuration, which none is.
+
+    """
+    given = {
+        "--dry-run": options.dry_run,
+        "--no-apply": options.no_apply,
+        "--if-unchanged": options.if_unchanged is not None,
+    }
+    for name, is_given in given.items():
+        if is_given and not options.in_file:
+            raise WrongUseError(f"{name}: it is for --in-file")
+
+
 def named(words: Sequence[str], action: str) -> tuple[str, Sequence[str]]:
     """The first of an action's words, and the others.
 

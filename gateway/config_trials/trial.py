@@ -18,12 +18,9 @@ import re
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from gateway.config_trials import LEAST_WITHIN_S, MOST_WITHIN_S
 from light_dataclasses import dataclass
 
-WITHIN_S: Final = 60.0
-"""In which a gateway comes up by its new configuration."""
-LEAST_WITHIN_S: Final = 1.0
-MOST_WITHIN_S: Final = 3600.0
 STARTS: Final = 3
 """So often a gateway may begin to start by it. One is the change's own, one a power cut's."""
 MOST_BYTES: Final = 8192

@@ -62,6 +62,7 @@ class ConsolePart:
         node: TreeNode,
         routed: RoutedPart | None,
         edge: GatewayEdge,
+        *,
         web: PageFace | None = None,
         figures: Callable[[], AlertFigures] | None = None,
     ) -> None:

@@ -120,6 +120,18 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
         FULL_DISK: "campus --config disk/gw-a/hedgerow.toml",
         WRONG_VALUE: f"'A B' {_OWN}",
     },
+    "config show": {
+        NO_FILE: "--config none.toml",
+        NO_RIGHT: "--config theirs/operator.password",
+        WRONG_VALUE: f"tree.helo_s {_OWN}",
+    },
+    "config set": {
+        NO_FILE: "tree.hello_s=1 --config none.toml",
+        NO_RIGHT: f"tree.hello_s=1 {_THEIRS}",
+        FULL_DISK: "tree.hello_s=1 --config disk/gw-a/hedgerow.toml",
+        REFUSED: f"tree.hello_s=1 --if-unchanged 0 {_OWN}",
+        WRONG_VALUE: f"tree.hello_s=never {_OWN}",
+    },
     "policy": {
         NO_FILE: "check none.toml",
         NO_RIGHT: "check theirs/gw-a/passwords",
@@ -203,7 +215,17 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
         FULL_DISK: "gw-a --ca disk/authority",
         WRONG_VALUE: "gw-x --ca fleet/authority",
     },
-    "keys list": {NO_FILE: "--ca none", NO_RIGHT: "--ca theirs/authority"},
+    "keys list": {
+        NO_FILE: "--ca none",
+        NO_RIGHT: "--ca theirs/authority",
+        WRONG_VALUE: "--config wrong.toml",
+    },
+    "keys request": {
+        NO_FILE: "gw-c --to none",
+        NO_RIGHT: "gw-c --to theirs",
+        FULL_DISK: "gw-c --to disk",
+        WRONG_VALUE: "'A B' --to fleet",
+    },
     "keys export": {
         NO_FILE: "gw-a --ca none --to a.p12 --password-file fleet/operator.password",
         NO_RIGHT: "gw-a --ca fleet/authority --to a.p12 --password-file theirs/operator.password",

@@ -148,6 +148,8 @@ def test_a_command_tries_without_a_gateway(capsys: pytest.CaptureFixture[str]) -
     assert cli.main(["sensors", "try"]) == 2
     assert "a type, as in switch" in capsys.readouterr().err
     assert cli.main(["sensors", "try", "sht3x", "bus=250"]) == 1
+    assert cli.main(["sensors", "add", "type=switch", "name=a", "--dry-run"]) == 2
+    assert "--dry-run: it is for --in-file" in capsys.readouterr().err
 
 
 @pytest.fixture
