@@ -25,6 +25,7 @@ from gateway.commands import (
     init,
     join,
     keys,
+    logs,
     members,
     messages,
     output,
@@ -36,6 +37,7 @@ from gateway.commands import (
     shell,
     simulating,
     system,
+    top,
 )
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.gateway_arguments import add_config, add_gateway, add_host, add_own_gateway
@@ -84,6 +86,10 @@ def _run(options: argparse.Namespace) -> int:
     try:
         read = partial(config.load, file, config.GatewaySettings)
         settings = read()
+        if options.log_file is not None:
+            is_named = options.log_file != Path()
+            own = settings.gateway.state_dir / lines.FILE_NAME
+            lines.also_to(options.log_file if is_named else own)
         from gateway.process import service  # noqa: PLC0415  # what is wrong is told before
 
         event_loop.run(service.serve(settings, read))
@@ -134,6 +140,12 @@ def _asks_of_alerts(options: argparse.Namespace) -> int:
     from gateway.commands import asking_of_alerts  # noqa: PLC0415  # as above
 
     return asking_of_alerts.run(options)
+
+
+def _looks(options: argparse.Namespace) -> int:
+    from gateway.commands import looking  # noqa: PLC0415  # as above
+
+    return looking.run(options)
 
 
 def _about_resources(name: str) -> Command:
@@ -221,6 +233,8 @@ def command_line() -> argparse.ArgumentParser:
     policy_arguments.add(commands, add_config)
     doctor.add(commands, add_own_gateway, _doctor)
     bench.add(commands, add_config)
+    top.add(commands, add_gateway, _looks)
+    logs.add(commands, add_config)
     alerts.add(commands, add_host, _asks_of_alerts)
     clients.add(commands, add_gateway, _asks("clients"))
     resource_arguments.add(commands, add_host, _about_resources)
@@ -245,6 +259,15 @@ def _add_run(commands: _Commands) -> None:
     add_config(run)
     run.add_argument(
         "--log-level", default="info", choices=["debug", "info", "warning"], help="default: info"
+    )
+    run.add_argument(
+        "--log-file",
+        type=Path,
+        nargs="?",
+        const=Path(),
+        metavar="FILE",
+        help="also write the log to a file (default: gateway.log in its state folder), where "
+        "`hedgerow logs` finds it; it is begun anew at 1 MiB, and the one before it kept",
     )
     run.set_defaults(command=_run)
 

@@ -1,9 +1,10 @@
 """``/clients``: who is connected to the broker; a POST ends a connection.
 
 ``GET /clients?after=ID`` is a page of the list, ``GET /clients?id=ID`` one client in detail,
-``GET /clients?by=traffic&count=N`` the busiest, ``POST /clients?id=ID`` closes its connection, and with ``&forget=1`` ends its session. An option
-of a request holds at most 255 bytes (RFC 7252, section 5.10) and an identifier may have more:
-several ``id=`` are put together, and so are several ``after=``.
+``GET /clients?by=traffic&count=N`` the busiest, ``POST /clients?id=ID`` closes its connection, and
+with ``&forget=1`` ends its session. An option of a request holds at most 255 bytes (RFC 7252,
+section 5.10) and an identifier may have more: several ``id=`` are put together, and so are several
+``after=``.
 
 The list names users and addresses: to read it and to disconnect are rights of their own in the
 policy, which has decided before (`access`).
