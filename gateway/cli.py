@@ -40,7 +40,13 @@ from gateway.commands import (
     top,
 )
 from gateway.commands.errors import FailedError, WrongUseError
-from gateway.commands.gateway_arguments import add_config, add_gateway, add_host, add_own_gateway
+from gateway.commands.gateway_arguments import (
+    add_at,
+    add_config,
+    add_gateway,
+    add_host,
+    add_own_gateway,
+)
 from gateway.commands.parser import Parser, VersionAction
 from gateway.configuration import place as config_place
 from gateway.configuration.passing import may_pass
@@ -131,6 +137,16 @@ def _asks(name: str) -> Command:
         from gateway.commands import asking  # noqa: PLC0415  # `hedgerow run` asks nobody
 
         asks: Command = getattr(asking, name)
+        return asks(options)
+
+    return command
+
+
+def _asks_of_clients(name: str) -> Command:
+    def command(options: argparse.Namespace) -> int:
+        from gateway.commands import asking_of_clients  # noqa: PLC0415  # as above
+
+        asks: Command = getattr(asking_of_clients, name)
         return asks(options)
 
     return command
@@ -233,14 +249,7 @@ def command_line() -> argparse.ArgumentParser:
     policy_arguments.add(commands, add_config)
     doctor.add(commands, add_own_gateway, _doctor)
     bench.add(commands, add_config)
-    top.add(commands, add_gateway, _looks)
-    logs.add(commands, add_config)
-    alerts.add(commands, add_host, _asks_of_alerts)
-    clients.add(commands, add_gateway, _asks("clients"))
-    resource_arguments.add(commands, add_host, _about_resources)
-    members.add(commands, add_gateway, _asks("members"))
-    directory.add(commands, add_host, _asks("rd"))
-    sensors.add(commands, add_host, _asks("sensors"))
+    _add_asking(commands)
     messages.add(commands)
     keys.add(commands)
     shell.add(commands)
@@ -250,6 +259,28 @@ def command_line() -> argparse.ArgumentParser:
     cloud.add(commands)
     completion.add(commands, parser)
     return parser
+
+
+def _add_asking(commands: _Commands) -> None:
+    """Add what asks gateways that run."""
+    top.add(commands, _add_gateway_at, _looks)
+    logs.add(commands, add_config)
+    alerts.add(commands, _add_host_at, _asks_of_alerts)
+    clients.add(commands, _add_host_at, _asks_of_clients("clients"))
+    resource_arguments.add(commands, add_host, _about_resources)
+    members.add(commands, _add_host_at, _asks_of_clients("members"))
+    directory.add(commands, _add_host_at, _asks("rd"))
+    sensors.add(commands, _add_host_at, _asks("sensors"))
+
+
+def _add_host_at(command: argparse.ArgumentParser) -> None:
+    add_host(command)
+    add_at(command)
+
+
+def _add_gateway_at(command: argparse.ArgumentParser, *, timeout_s: float) -> None:
+    add_gateway(command, timeout_s=timeout_s)
+    add_at(command)
 
 
 def _add_run(commands: _Commands) -> None:
@@ -292,6 +323,7 @@ def _add_status(commands: _Commands) -> None:
         description="Show what a running gateway says of itself and its neighbours.",
     )
     add_gateway(status)
+    add_at(status)
     clients.add_watch(status)
     status.set_defaults(command=_asks("status"))
 
@@ -317,6 +349,7 @@ def _add_hierarchy(commands: _Commands) -> None:
         "is out of reach.",
     )
     add_gateway(hierarchy)
+    add_at(hierarchy)
     clients.add_watch(hierarchy)
     hierarchy.set_defaults(command=_asks("hierarchy"))
 
@@ -329,6 +362,7 @@ def _add_drain(commands: _Commands) -> None:
         "all its messages; then it ends. Needs the right to write (--psk-file).",
     )
     add_gateway(drain, timeout_s=60.0)
+    add_at(drain)
     drain.set_defaults(command=_asks("drain"))
 
 

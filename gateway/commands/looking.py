@@ -34,6 +34,7 @@ def run(options: argparse.Namespace) -> int:
     """Look; return the exit code."""
     if not options.once and not options.json and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise WrongUseError("top: this is no terminal: --once, or --json for scripts")
+    asking.find_way(options)
     asking.run(_look(options), options)
     return 0
 
@@ -119,7 +120,7 @@ def _interval_s(options: argparse.Namespace) -> float:
 @contextlib.asynccontextmanager
 async def _log_of(options: argparse.Namespace) -> AsyncIterator[LogEnd | None]:
     """The end of the log of a gateway of this machine."""
-    if options.fleet or options.gateway is not None:
+    if options.fleet or options.gateway is not None or options.way:
         yield None
         return
     try:

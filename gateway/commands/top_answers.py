@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
 from gateway.coap_client import ClientError, CoapClient, Response
-from gateway.commands.asking import client_for, gateway_uri, good
+from gateway.commands.asking import client_for, gateway_uri, json_in
 from gateway.commands.errors import FailedError
 from gateway.status.tree_view import collect
 from gateway.top.fleet_sample import FleetAnswers
@@ -124,7 +123,7 @@ class TopAsker:
 
     async def _status(self) -> Any:
         try:
-            return _document(await self._request("/status"))
+            return json_in(await self._request("/status"))
         except (ClientError, FailedError) as error:
             await self._close()
             raise NotToldError(str(error)) from error
@@ -148,7 +147,7 @@ class TopAsker:
             if answer.code in _WHY:
                 trouble[name] = _WHY[answer.code]
                 return None
-            return _document(answer)
+            return json_in(answer)
         except (ClientError, FailedError) as error:
             trouble[name] = str(error)
             return None
@@ -167,16 +166,3 @@ class TopAsker:
         self._seldom_at_s = None
         if client is not None:
             await client.close()
-
-
-def _document(answer: Response) -> Any:
-    """What an answer says.
-
-    Raises:
-        FailedError: it is an error, or no JSON.
-
-    """
-    try:
-        return json.loads(good(answer))
-    except (ValueError, RecursionError) as error:
-        raise FailedError("its answer is no JSON that can be read") from error
