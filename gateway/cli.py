@@ -25,6 +25,7 @@ from gateway.commands import (
     init,
     join,
     keys,
+    logs,
     members,
     messages,
     output,
@@ -36,9 +37,16 @@ from gateway.commands import (
     shell,
     simulating,
     system,
+    top,
 )
 from gateway.commands.errors import FailedError, WrongUseError
-from gateway.commands.gateway_arguments import add_config, add_gateway, add_host, add_own_gateway
+from gateway.commands.gateway_arguments import (
+    add_at,
+    add_config,
+    add_gateway,
+    add_host,
+    add_own_gateway,
+)
 from gateway.commands.parser import Parser, VersionAction
 from gateway.configuration import place as config_place
 from gateway.configuration.passing import may_pass
@@ -90,6 +98,10 @@ def _run(options: argparse.Namespace) -> int:
     )
     try:
         settings = trial.at_start()
+        if options.log_file is not None:
+            is_named = options.log_file != Path()
+            own = settings.gateway.state_dir / lines.FILE_NAME
+            lines.also_to(options.log_file if is_named else own)
         from gateway.process import service  # noqa: PLC0415  # what is wrong is told before
 
         if event_loop.run(service.serve(settings, trial)):
@@ -160,10 +172,26 @@ def _asks(name: str) -> Command:
     return command
 
 
+def _asks_of_clients(name: str) -> Command:
+    def command(options: argparse.Namespace) -> int:
+        from gateway.commands import asking_of_clients  # noqa: PLC0415  # as above
+
+        asks: Command = getattr(asking_of_clients, name)
+        return asks(options)
+
+    return command
+
+
 def _asks_of_alerts(options: argparse.Namespace) -> int:
     from gateway.commands import asking_of_alerts  # noqa: PLC0415  # as above
 
     return asking_of_alerts.run(options)
+
+
+def _looks(options: argparse.Namespace) -> int:
+    from gateway.commands import looking  # noqa: PLC0415  # as above
+
+    return looking.run(options)
 
 
 def _about_resources(name: str) -> Command:
@@ -252,12 +280,7 @@ def command_line() -> argparse.ArgumentParser:
     policy_arguments.add(commands, add_config)
     doctor.add(commands, add_own_gateway, _doctor)
     bench.add(commands, add_config)
-    alerts.add(commands, add_host, _asks_of_alerts)
-    clients.add(commands, add_gateway, _asks("clients"))
-    resource_arguments.add(commands, add_host, _about_resources)
-    members.add(commands, add_gateway, _asks("members"))
-    directory.add(commands, add_host, _asks("rd"))
-    sensors.add(commands, add_host, _about_sensors)
+    _add_asking(commands)
     messages.add(commands)
     keys.add(commands)
     shell.add(commands)
@@ -269,6 +292,28 @@ def command_line() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_asking(commands: _Commands) -> None:
+    """Add what asks gateways that run."""
+    top.add(commands, _add_gateway_at, _looks)
+    logs.add(commands, add_config)
+    alerts.add(commands, _add_host_at, _asks_of_alerts)
+    clients.add(commands, _add_host_at, _asks_of_clients("clients"))
+    resource_arguments.add(commands, add_host, _about_resources)
+    members.add(commands, _add_host_at, _asks_of_clients("members"))
+    directory.add(commands, _add_host_at, _asks("rd"))
+    sensors.add(commands, _add_host_at, _about_sensors)
+
+
+def _add_host_at(command: argparse.ArgumentParser) -> None:
+    add_host(command)
+    add_at(command)
+
+
+def _add_gateway_at(command: argparse.ArgumentParser, *, timeout_s: float) -> None:
+    add_gateway(command, timeout_s=timeout_s)
+    add_at(command)
+
+
 def _add_run(commands: _Commands) -> None:
     run = commands.add_parser(
         "run", help="run a gateway", description="Run a gateway until SIGTERM or SIGINT."
@@ -276,6 +321,15 @@ def _add_run(commands: _Commands) -> None:
     add_config(run)
     run.add_argument(
         "--log-level", default="info", choices=["debug", "info", "warning"], help="default: info"
+    )
+    run.add_argument(
+        "--log-file",
+        type=Path,
+        nargs="?",
+        const=Path(),
+        metavar="FILE",
+        help="also write the log to a file (default: gateway.log in its state folder), where "
+        "`hedgerow logs` finds it; it is begun anew at 1 MiB, and the one before it kept",
     )
     run.set_defaults(command=_run)
 
@@ -300,6 +354,7 @@ def _add_status(commands: _Commands) -> None:
         description="Show what a running gateway says of itself and its neighbours.",
     )
     add_gateway(status)
+    add_at(status)
     clients.add_watch(status)
     status.set_defaults(command=_asks("status"))
 
@@ -325,6 +380,7 @@ def _add_hierarchy(commands: _Commands) -> None:
         "is out of reach.",
     )
     add_gateway(hierarchy)
+    add_at(hierarchy)
     clients.add_watch(hierarchy)
     hierarchy.set_defaults(command=_asks("hierarchy"))
 
@@ -337,6 +393,7 @@ def _add_drain(commands: _Commands) -> None:
         "all its messages; then it ends. Needs the right to write (--psk-file).",
     )
     add_gateway(drain, timeout_s=60.0)
+    add_at(drain)
     drain.set_defaults(command=_asks("drain"))
 
 

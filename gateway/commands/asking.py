@@ -21,7 +21,9 @@ from gateway.commands import draining
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import complain, print_json
 from gateway.commands.own_gateway import OwnGateway, with_own_key
+from gateway.commands.resource_names import QUERY
 from gateway.configuration import place as config_place
+from gateway.near_words import near
 from gateway.printable import printable, printable_in
 from resource_directory.link_format import LinkFormatError, WebLink, parse
 
@@ -47,6 +49,7 @@ T = TypeVar("T")
 
 def status(options: argparse.Namespace) -> int:
     """Show what a gateway says of itself."""
+    find_way(options)
     from gateway.status.text import as_text  # noqa: PLC0415  # `hedgerow get` shows no table
 
     async def ask() -> dict[str, Any]:
@@ -73,6 +76,7 @@ def tree(options: argparse.Namespace) -> int:
 
 def hierarchy(options: argparse.Namespace) -> int:
     """Show who heads what, as one gateway sees it."""
+    find_way(options)
     from gateway.status.hierarchy_view import DrawnHierarchy  # noqa: PLC0415
 
     async def ask() -> dict[str, Any]:
@@ -81,79 +85,12 @@ def hierarchy(options: argparse.Namespace) -> int:
     return show(options, ask, lambda told: DrawnHierarchy(told).as_text(), lambda told: told)
 
 
-def clients(options: argparse.Namespace) -> int:
-    """List the clients of a gateway, show one, or close its connection."""
-    from gateway.commands import clients as form  # noqa: PLC0415  # `hedgerow get` shows no table
-
-    if options.forget and options.kick is None:
-        raise WrongUseError("--forget: needs --kick")
-    if options.kick is not None:
-        return _kick(options, form.query("id", options.kick))
-
-    async def one() -> dict[str, Any]:
-        uri = f"{gateway_uri(options)}/clients?{form.query('id', options.id)}"
-        told: dict[str, Any] = json.loads(good(await ask_once(options, "GET", uri)))
-        return told
-
-    async def everyone() -> list[dict[str, Any]]:
-        uri, found, after = f"{gateway_uri(options)}/clients", list[dict[str, Any]](), ""
-        async with client_for(options, uri) as asker:
-            while True:
-                page = f"{uri}?{form.query('after', after)}"
-                told = json.loads(good(await asker.request("GET", page, timeout_s=options.timeout)))
-                found += told["clients"]
-                if not told["has_more"]:
-                    return found
-                after = found[-1]["id"]
-
-    if options.id is not None:
-        return show(options, one, form.as_text, lambda told: told)
-    return show(options, everyone, form.as_table, lambda told: told)
-
-
-def _kick(options: argparse.Namespace, query: str) -> int:
-    with_own_key(options)
-    forget = "&forget=1" if options.forget else ""
-    uri = f"{gateway_uri(options)}/clients?{query}{forget}"
-    told = json.loads(good(run(ask_once(options, "POST", uri), options)))
-    if options.json:
-        print_json({"id": options.kick, **told})
-    if not told["was_connected"] and not told["is_forgotten"]:
-        raise FailedError(f"{options.kick!r} is not connected")
-    if not options.json:
-        done = ["disconnected"] * told["was_connected"] + ["forgotten"] * told["is_forgotten"]
-        sys.stdout.write(f"{options.kick!r} is {' and '.join(done)}\n")
-    return 0
-
-
-def members(options: argparse.Namespace) -> int:
-    """List the gateways of the fleet, or take one out."""
-    from gateway.commands import members as form  # noqa: PLC0415  # `hedgerow get` shows no table
-
-    gone = options.forget
-    if gone is not None:
-        with_own_key(options)
-    uri = f"{gateway_uri(options)}/members"
-    if gone is None:
-        found = list(form.read(json.loads(good(run(ask_once(options, "GET", uri), options)))))
-        if options.json:
-            print_json([one.as_json() for one in found])
-        else:
-            sys.stdout.write(form.as_table(found) + "\n")
-        return 0
-    good(run(ask_once(options, "DELETE", f"{uri}?id={quote(gone, '')}"), options))
-    if options.json:
-        print_json({"forgotten": gone})
-    else:
-        sys.stdout.write(f"{printable(gone)} is taken out of the fleet's records\n")
-    return 0
-
-
 def rd(options: argparse.Namespace) -> int:
     """Look into a gateway's Resource Directory, or take an endpoint out of it."""
     from gateway.commands import directory as form  # noqa: PLC0415  # as above
 
     query = form.query(options.criteria)
+    find_way(options)
     if options.action == "watch":
         return _watch_endpoints(options, query)
     if options.action == "remove":
@@ -235,10 +172,11 @@ def sensors(options: argparse.Namespace) -> int:
 
     if options.action != "list":
         with_own_key(options)
+    find_way(options)
     uri = f"{gateway_uri(options)}/sensors"
     if options.action == "list":
         answer = run(ask_once(options, "GET", uri, accept=_JSON), options)
-        told = json.loads(good(answer))["sensors"]
+        told = json_in(answer)["sensors"]
         if options.json:
             print_json(told)
         else:
@@ -258,7 +196,7 @@ def sensors(options: argparse.Namespace) -> int:
     answer = run(asking, options)
     if (why := form.WHY.get(answer.code)) is not None:
         raise FailedError(f"{uri}: {answer.code} {why}")
-    names = json.loads(good(answer))["names"]
+    names = json_in(answer)["names"]
     if options.json:
         print_json({"names": names})
     else:
@@ -270,6 +208,7 @@ def sensors(options: argparse.Namespace) -> int:
 def drain(options: argparse.Namespace) -> int:
     """Take a gateway out, and wait until nothing is there alone."""
     with_own_key(options)
+    find_way(options)
 
     async def ask_and_wait() -> dict[str, Any]:
         uri = gateway_uri(options)
@@ -370,12 +309,50 @@ def good(answer: Response) -> bytes:
 
 def told_in(answer: Response) -> dict[str, Any]:
     """What a gateway told as JSON, in which texts may be other machines' words."""
-    told: dict[str, Any] = printable_in(json.loads(good(answer)))
+    told: dict[str, Any] = printable_in(json_in(answer))
     return told
+
+
+def json_in(answer: Response) -> Any:
+    """What a gateway told as JSON.
+
+    Raises:
+        FailedError: the answer is an error, or no JSON.
+
+    """
+    try:
+        return json.loads(good(answer))
+    except (ValueError, RecursionError) as error:
+        raise FailedError("its answer is no JSON that can be read: is that a gateway?") from error
+
+
+def find_way(options: argparse.Namespace) -> None:
+    """Find the gateway that ``--at`` names, where it does: behind the one that is asked.
+
+    Raises:
+        FailedError: no gateway of the fleet has this id.
+
+    """
+    if options.at is None:
+        return
+    told = told_in(run(ask_once(options, "GET", gateway_uri(options) + "/status"), options))
+    places = told.get("places")
+    if not isinstance(places, dict):
+        raise FailedError(f"--at: {told.get('id')} does not tell whom it knows without --psk-file")
+    if options.at not in places:
+        right = near(options.at, places)
+        hint = f"did you mean {right}?" if right else "`hedgerow members` lists them"
+        raise FailedError(f"--at: {told['id']} knows no gateway {options.at!r}, {hint}")
+    if options.at != told["id"]:
+        options.way = f"{QUERY}{places[options.at]}/{options.at}"
 
 
 def gateway_uri(options: argparse.Namespace) -> str:
     """The URI of the gateway that is meant; over DTLS where a key is given."""
+    return _asked_uri(options) + str(options.way)
+
+
+def _asked_uri(options: argparse.Namespace) -> str:
     scheme = "coap" if options.psk_file is None else "coaps"
     config: Path | None = options.config
     if options.gateway is None and config is None:

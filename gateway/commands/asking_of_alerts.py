@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gateway import exit_codes
 from gateway.commands import alerts as form
-from gateway.commands.asking import ask_once, gateway_uri, good, show, told_in
+from gateway.commands.asking import ask_once, find_way, gateway_uri, json_in, show, told_in
 from gateway.commands.asking import run as run_asking
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import print_json
@@ -22,6 +22,7 @@ _READS: Final = ("list", "show", "rules")
 
 def run(options: argparse.Namespace) -> int:
     """Do it; return the exit code."""
+    find_way(options)
     if options.action not in _READS:
         return _order(options)
     if options.what and options.action != "show":
@@ -58,7 +59,7 @@ def _order(options: argparse.Namespace) -> int:
     body = json.dumps(form.order(options, document)).encode()
     uri = gateway_uri(options) + "/alerts"
     asking = ask_once(options, "POST", uri, payload=body, content_format=_JSON)
-    told = json.loads(good(run_asking(asking, options)))
+    told = json_in(run_asking(asking, options))
     if options.json:
         print_json(told)
     else:

@@ -23,6 +23,7 @@ from gateway.backups.places import BackupPlace, PlaceKeys, place_of
 from gateway.backups.trials import BackupTrial
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import complain, print_json
+from gateway.commands.progress_bar import GoingOn
 from gateway.printable import printable
 from gateway.rehearsal import running
 from gateway.rehearsal.running import Rehearsal
@@ -182,7 +183,9 @@ def _fetched(
     """Fetch an archive and judge it; one that is usable is handed to ``use``, in plain."""
     file = scratch / archive.name
     try:
-        place.get(archive.name, file, archive.size_bytes)
+        with GoingOn() as line:
+            line.step(f"fetching {archive.name}")
+            place.get(archive.name, file, archive.size_bytes)
         if (size := file.stat().st_size) != archive.size_bytes:
             raise RestoreError(f"{size} bytes of {archive.size_bytes} came")
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
@@ -206,16 +209,21 @@ def _judged_in(
     file: Path, options: argparse.Namespace, scratch: Path, use: Callable[[Path], None]
 ) -> BackupVerdict:
     """Judge a file; raises `RestoreError` or `OSError` where it can't be read as a backup."""
-    plain = opening.opened(file, options.key, scratch)
-    free_bytes = shutil.disk_usage(scratch).free - contents.FREE_BYTES
-    found = contents.survey(plain, max(0, min(options.max_bytes, free_bytes)))
+    with GoingOn() as line:
+        line.step(f"opening {file.name}")
+        plain = opening.opened(file, options.key, scratch)
+        line.step(f"reading {file.name}")
+        free_bytes = shutil.disk_usage(scratch).free - contents.FREE_BYTES
+        found = contents.survey(plain, max(0, min(options.max_bytes, free_bytes)))
     made = kept_archives.parsed(file.name)
     made_s = float(found.newest_s) if made is None else _seconds(made.time)
     rehearsal, why = None, ""
     if not options.no_start:
         folder = scratch / "unpacked"
         folder.mkdir(mode=0o700)
-        rehearsal = running.rehearse(plain, found, folder)
+        with GoingOn() as line:
+            line.step(f"starting the gateway of {file.name} on trial")
+            rehearsal = running.rehearse(plain, found, folder)
         why = "; ".join(rehearsal.problems)
     if not why:
         use(plain)

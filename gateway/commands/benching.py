@@ -17,6 +17,7 @@ from gateway.bench.measured_gateway import NICE
 from gateway.bench.run import measured
 from gateway.commands import output
 from gateway.commands.errors import FailedError, WrongUseError
+from gateway.commands.progress_bar import GoingOn
 from gateway.configuration import place
 from gateway.configuration.config import ConfigError, GatewaySettings, load
 
@@ -38,9 +39,12 @@ def run(options: argparse.Namespace) -> int:
     if not folder.is_dir():
         raise WrongUseError(f"--folder: {folder}: no such folder")
     os.nice(NICE)
-    told = _nobody if options.json else lambda what: output.complain(f"{what} ...")
+    line = GoingOn(options.seconds)
+    told = _nobody if options.json else _complaining
     try:
-        figures = asyncio.run(_ended_by_sigterm(measured(folder, options.seconds, told)))
+        with line:
+            step = line.step if line.is_shown else told
+            figures = asyncio.run(_ended_by_sigterm(measured(folder, options.seconds, step)))
     except asyncio.CancelledError as error:
         raise KeyboardInterrupt from error
     except BenchError as error:
@@ -52,6 +56,10 @@ def run(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write(as_text(figures) + "\n")
     return 0
+
+
+def _complaining(what: str) -> None:
+    output.complain(f"{what} ...")
 
 
 async def _ended_by_sigterm(run: Coroutine[Any, Any, T]) -> T:

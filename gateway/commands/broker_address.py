@@ -54,8 +54,27 @@ def find(options: argparse.Namespace) -> BrokerAddress:
     if file is not None:
         return _local(options, file)
     tls = None if options.cafile is None else _context(options, verifies=True)
-    port = options.port or (PORT if tls is None else TLS_PORT)
-    return BrokerAddress(options.host or "127.0.0.1", port, tls)
+    host, port = _host_and_port(options)
+    return BrokerAddress(host, port or (PORT if tls is None else TLS_PORT), tls)
+
+
+def _host_and_port(options: argparse.Namespace) -> tuple[str, int | None]:
+    """Host and port that are named: ``10.0.0.2``, ``10.0.0.2:1883``, ``::1`` or ``[::1]:1883``.
+
+    Raises:
+        WrongUseError: the port is none, or it is named twice.
+
+    """
+    given: str = options.host or "127.0.0.1"
+    if given.count(":") != 1 and not given.startswith("["):
+        return given, options.port
+    host, _, text = given.rpartition(":") if not given.endswith("]") else (given, "", "")
+    if text and options.port is not None:
+        raise WrongUseError(f"--port: --host has a port already: {given}")
+    is_port = text.isascii() and text.isdigit() and 0 < int(text[:6]) < 1 << 16
+    if not is_port and not given.endswith("]"):
+        raise WrongUseError(f"--host: {given!r} has no port from 1 to 65535")
+    return host.strip("[]"), int(text) if text else options.port
 
 
 async def connect(

@@ -34,18 +34,21 @@ def add(
         "clients",
         help="list a gateway's MQTT clients, show one, or disconnect one",
         description="List the MQTT clients of a running gateway, also those that are away and "
-        "whose session is kept. From another machine that needs a key (--psk-file), and so does "
-        "--kick from anywhere.",
+        "whose session is kept; show one, or disconnect one. From another machine that needs a key "
+        "(--psk-file), and so does `kick` from anywhere.",
+    )
+    clients.add_argument(
+        "words",
+        nargs="*",
+        metavar="list|show|kick|ID",
+        help="`list` (the default), `show ID`: all about one client, or `kick ID`: close its "
+        "connection; its session stays, and it may come back",
     )
     add_gateway(clients)
     which = clients.add_mutually_exclusive_group()
-    which.add_argument("--id", metavar="ID", help="all about one client")
-    which.add_argument(
-        "--kick",
-        metavar="ID",
-        help="close a client's connection; its session stays, and it may come back",
-    )
-    clients.add_argument("--forget", action="store_true", help="with --kick: end its session too")
+    which.add_argument("--id", metavar="ID", help="as `show ID`")
+    which.add_argument("--kick", metavar="ID", help="as `kick ID`")
+    clients.add_argument("--forget", action="store_true", help="with kick: end its session too")
     add_watch(clients)
     clients.set_defaults(command=command)
 

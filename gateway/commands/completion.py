@@ -18,6 +18,8 @@ from light_dataclasses import dataclass
 NAME = "hedgerow"
 NAMES: Mapping[str, str] = {"GATEWAY": "gateways", "WHAT": "resources"}
 """What the running gateway is asked for, by what a help calls it."""
+_KINDS = frozenset(("file", *NAMES.values()))
+"""What stands in the place of a word and can be completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +124,15 @@ def _options(command: argparse.ArgumentParser) -> Iterator[CompletedOption]:
     """All of a command; where it has actions, their names and what any of them takes."""
     seen: set[str] = set()
     for action in command._actions:
+        if action.help == argparse.SUPPRESS and action.option_strings:  # for tests alone
+            continue
         yield _option(action)
         if isinstance(action, argparse._SubParsersAction):
             for each in action.choices.values():
                 for option in _options(each):
-                    if option.names and not seen.intersection(option.names):
-                        seen.update(option.names)
+                    names = option.names or ([option.takes] if option.takes in _KINDS else [])
+                    if names and not seen.intersection(names):
+                        seen.update(names)
                         yield option
 
 
@@ -140,7 +145,10 @@ def _option(action: argparse.Action) -> CompletedOption:
     elif action.type is Path:
         takes = "file"
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest
-    takes = NAMES.get(metavar, takes)
+    words = metavar.split("|") if action.nargs != 0 else []
+    if not choices and len(words) > 1:  # some of them may be typed as they stand
+        choices = [one for one in words if one.isascii() and one.islower()]
+    takes = next((NAMES[one] for one in words if one in NAMES), takes)
     return CompletedOption(action.option_strings, action.help or "", takes, choices, metavar)
 
 
@@ -175,16 +183,26 @@ def _bash(commands: Mapping[str, CommandForm]) -> Iterator[str]:
     yield "  esac"
     yield '  case "${COMP_WORDS[1]}" in'
     for command, form in commands.items():
-        words = [name for option in form.options for name in option.names]
-        words += [choice for argument in form.arguments for choice in argument.choices]
         yield f"    {command})"
-        yield _bash_words("      ", words)
-        for kind in _named(form):
-            yield f'      [[ "$cur" == -* ]] || _{NAME}_names {kind}'
+        yield from _bash_arguments(form)
         yield "      ;;"
     yield "  esac"
     yield "}"
     yield f"complete -F _{NAME} {NAME}"
+
+
+def _bash_arguments(form: CommandForm) -> Iterator[str]:
+    """What may stand where no option's value does."""
+    words = [name for option in form.options for name in option.names]
+    words += [choice for argument in form.arguments for choice in argument.choices]
+    yield _bash_words("      ", words)
+    # Behind what is to be done stands what it is done to.
+    place = "2" if any(one.choices for one in form.arguments) else "1"
+    is_word = f'(( COMP_CWORD > {place} )) && [[ "$cur" != -* ]]'
+    for kind in _named(form):
+        yield f"      {is_word} && _{NAME}_names {kind}"
+    if any(one.takes == "file" for one in form.arguments):  # where nothing else fits
+        yield f"      {is_word} && compopt -o default"
 
 
 def _named(form: CommandForm) -> list[str]:

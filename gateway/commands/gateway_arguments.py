@@ -20,26 +20,42 @@ def add_config(command: argparse._ActionsContainer) -> None:
 
 
 def add_gateway(command: argparse.ArgumentParser, *, timeout_s: float = 10.0) -> None:
-    """The gateway that is asked, as an argument or by its configuration, and the key for it."""
-    which = command.add_mutually_exclusive_group()
+    """The gateway that is asked, and the key for it; its address may also stand alone."""
+    which = _add_which(command)
     which.add_argument(
         "gateway",
         nargs="?",
+        default=argparse.SUPPRESS,  # what --host has said stays
         metavar="HOST[:PORT]",
-        help="its CoAP address (default: that of --config, or 127.0.0.1)",
+        help="as --host",
     )
-    add_config(which)
     _add_client_options(command, timeout_s)
 
 
 def add_own_gateway(command: argparse.ArgumentParser) -> None:
     """The gateway of a configuration, and the key for it."""
     add_config(command)
+    command.set_defaults(gateway=None, at=None, way="")
     _add_client_options(command, 5.0)
 
 
 def add_host(command: argparse.ArgumentParser) -> None:
     """The gateway that is asked, where a command has other arguments, and the key for it."""
+    _add_which(command)
+    _add_client_options(command)
+
+
+def add_at(command: argparse.ArgumentParser) -> None:
+    """The option that names another gateway of the fleet, which the one that is asked asks."""
+    command.add_argument(
+        "--at",
+        metavar="GATEWAY",
+        help="another gateway of the fleet, by its id, through the one that is asked",
+    )
+
+
+def _add_which(command: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    """The same in every command: by its address, or by its configuration."""
     which = command.add_mutually_exclusive_group()
     which.add_argument(
         "--host",
@@ -48,7 +64,8 @@ def add_host(command: argparse.ArgumentParser) -> None:
         help="a gateway's CoAP address (default: that of --config, or 127.0.0.1)",
     )
     add_config(which)
-    _add_client_options(command)
+    command.set_defaults(at=None, way="")
+    return which
 
 
 def _add_client_options(command: argparse.ArgumentParser, timeout_s: float = 10.0) -> None:

@@ -30,11 +30,17 @@ def add(
         "members",
         help="list the gateways of the fleet, or take out one that will not come back",
         description="List the gateways that a running gateway knows, also those that are away. "
-        "--forget takes one out whose Pi is lost: all others drop its record at once. It needs a "
+        "`forget` takes one out whose Pi is lost: all others drop its record at once. It needs a "
         "key with the right 'membership' (--psk-file). Its certificate is not revoked by that.",
     )
+    members.add_argument(
+        "words",
+        nargs="*",
+        metavar="list|forget|GATEWAY",
+        help="`list` (the default), or `forget GATEWAY`: take this gateway out",
+    )
     add_gateway(members)
-    members.add_argument("--forget", metavar="ID", help="take this gateway out")
+    members.add_argument("--forget", metavar="GATEWAY", help="as `forget GATEWAY`")
     members.set_defaults(command=command)
 
 

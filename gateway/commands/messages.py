@@ -56,7 +56,7 @@ def add(commands: Any) -> None:
 def _add_broker(command: argparse.ArgumentParser) -> None:
     which = command.add_mutually_exclusive_group()
     which.add_argument("--config", type=Path, metavar="FILE", help="this machine's gateway")
-    which.add_argument("--host", metavar="HOST", help="default: this machine's gateway")
+    which.add_argument("--host", metavar="HOST[:PORT]", help="default: this machine's gateway")
     command.add_argument(
         "--port", type=_port, metavar="N", help="default: 1883, or 8883 with --cafile"
     )

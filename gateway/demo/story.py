@@ -21,6 +21,7 @@ from typing import Any
 
 from cloud_ingest import record
 from gateway.coap_client import CoapClient, Response
+from gateway.commands.progress_bar import GoingOn
 from gateway.demo import count, page, picture
 from gateway.demo.device import Device, Notes, Watcher
 from gateway.demo.fleet import COLLECTOR, OPERATOR, ROOT, SITES, Fleet, FleetError, Member
@@ -52,21 +53,22 @@ async def tell(report: Path, *, quick: bool = False) -> Result:
 
     """
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="hedgerow-demo-") as folder:
-        story = _Story(Path(folder), 3.0 if quick else 8.0)
+    with tempfile.TemporaryDirectory(prefix="hedgerow-demo-") as folder, GoingOn() as line:
+        story = _Story(Path(folder), 3.0 if quick else 8.0, line)
         result = await story.run()
         await story.leave_dashboard(report / "dashboard")
     result.total_s = round(time.monotonic() - started, 1)
     report.mkdir(parents=True, exist_ok=True)
     (report / "report.json").write_text(json.dumps(result.as_json(), indent=1) + "\n")
     (report / "index.html").write_text(page.render(result.as_json()))
-    _say(f"\n{result.verdict}")
-    _say(f"Took {result.total_s} s. The page to look at: {report / 'index.html'}")
+    sys.stdout.write(f"\n{result.verdict}\n")
+    sys.stdout.write(f"Took {result.total_s} s. The page to look at: {report / 'index.html'}\n")
     return result
 
 
 class _Story:
-    def __init__(self, folder: Path, publish_s: float) -> None:
+    def __init__(self, folder: Path, publish_s: float, line: GoingOn) -> None:
+        self._line = line
         self._folder = folder
         self._publish_s = publish_s
         self._fleet = Fleet(folder)
@@ -77,7 +79,7 @@ class _Story:
         async with self._fleet:
             await self._grow()
             timeline, watcher = await self._publish()
-            _say("4. Stopping the gateways; each hands on what it has")
+            self._line.say("4. Stopping the gateways; each hands on what it has")
             await count.settle(self._fleet)
         notes = {name: device.notes for name, device in self._devices.items()}
         self._result.timeline = timeline.as_json(timeline.deliveries(notes, watcher))
@@ -113,7 +115,7 @@ class _Story:
     # -- 1 ---------------------------------------------------------------------------------------
 
     async def _grow(self) -> None:
-        _say("1. Starting three gateways and a collector")
+        self._line.say("1. Starting three gateways and a collector")
         started = time.monotonic()
         await asyncio.gather(*(self._fleet.start_gateway(name) for name in self._fleet.members))
         await self._fleet.start_collector()
@@ -124,13 +126,17 @@ class _Story:
             ),
         )
         self._result.converged_s = round(time.monotonic() - started, 2)
-        _say(f"   One tree {self._result.converged_s} s after the first process was started:")
+        self._line.say(
+            f"   One tree {self._result.converged_s} s after the first process was started:"
+        )
         self._show("before", statuses)
 
     # -- 2 ---------------------------------------------------------------------------------------
 
     def _start_devices(self) -> asyncio.Future[list[None]]:
-        _say(f"2. A device at each gateway replays a recorded series, {RATE_HZ:.0f} readings/s")
+        self._line.say(
+            f"2. A device at each gateway replays a recorded series, {RATE_HZ:.0f} readings/s"
+        )
         for (name, member), series in zip(self._fleet.members.items(), SERIES, strict=True):
             topic = f"{member.site.prefix}/device/{series}"
             self._devices[name] = Device(
@@ -161,7 +167,7 @@ class _Story:
             answer = await _get(client, asked, path)
         self._result.remote_read_ms = round((time.monotonic() - sent) * 1000, 2)
         self._result.remote_read = answer.payload.decode()
-        _say(
+        self._line.say(
             f"   {OWNER}'s load, read over CoAP/DTLS through {ASKED} in "
             f"{self._result.remote_read_ms} ms: {self._result.remote_read}"
         )
@@ -169,7 +175,7 @@ class _Story:
     # -- 3 ---------------------------------------------------------------------------------------
 
     async def _kill_the_root(self, timeline: Timeline, watcher: Watcher) -> None:
-        _say(f"3. Killing the root, {ROOT}, with SIGKILL")
+        self._line.say(f"3. Killing the root, {ROOT}, with SIGKILL")
         killed_s = time.monotonic()
         timeline.mark("killed_s", killed_s)
         await self._fleet.kill(ROOT)
@@ -180,7 +186,7 @@ class _Story:
             "a tree without the root",
             lambda found: _is_one_tree(found, HEIR, gateways=len(SITES) - 1),
         )
-        _say(
+        self._line.say(
             f"   The first message published after the kill crossed from {HEIR} to {SUBSCRIBER} "
             f"{self._result.heal_s} s after it:"
         )
@@ -193,7 +199,7 @@ class _Story:
         )
         timeline.mark("back_s")
         self._result.rejoin_s = round(time.monotonic() - started, 2)
-        _say(f"   Started again, it is root once more after {self._result.rejoin_s} s:")
+        self._line.say(f"   Started again, it is root once more after {self._result.rejoin_s} s:")
         self._show("after", statuses)
 
     async def _first_after(self, watcher: Watcher, moment_s: float) -> float:
@@ -217,9 +223,9 @@ class _Story:
     # -- 4 ---------------------------------------------------------------------------------------
 
     async def _count(self, timeline: Timeline, notes: Mapping[str, Notes]) -> None:
-        _say("   Spark reads the spool into tables (half a minute)")
+        self._line.say("   Spark reads the spool into tables (half a minute)")
         counted = await count.count(self._fleet, notes, killed=[ROOT])
-        _say("\n".join(f"   {line}" for line in counted.printed.splitlines()))
+        self._line.say("\n".join(f"   {line}" for line in counted.printed.splitlines()))
         result = self._result
         result.fleet = counted.fleet
         for name, value in counted.account.items():
@@ -233,8 +239,8 @@ class _Story:
             counted.fleet["gateways"],
         )
         result.tally = found.as_json()
-        _say("   What the messages in the table are:")
-        _say("\n".join(f"   {line}" for line in found.as_text()))
+        self._line.say("   What the messages in the table are:")
+        self._line.say("\n".join(f"   {line}" for line in found.as_text()))
         for gateway in SHOWN:
             device = self._devices[gateway]
             rows = readings[device.topic]
@@ -280,7 +286,7 @@ class _Story:
         lines = picture.draw(statuses)
         self._result.trees[name] = lines
         self._result.networks[name] = asdict(network(statuses, self._fleet.members))
-        _say("\n".join(f"      {line}" for line in lines))
+        self._line.say("\n".join(f"      {line}" for line in lines))
 
 
 def _is_one_tree(statuses: dict[str, dict[str, Any]], root: str, *, gateways: int) -> bool:
@@ -321,8 +327,3 @@ async def _get(client: CoapClient, member: Member, path: str) -> Response:
     if not answer.ok:
         raise FleetError(f"GET {path}: {answer.code} {answer.payload.decode(errors='replace')}")
     return answer
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()

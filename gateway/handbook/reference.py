@@ -50,7 +50,11 @@ def arguments(command: argparse.ArgumentParser) -> list[argparse.Action]:
 
     """
     others = (argparse._HelpAction, argparse._SubParsersAction)
-    found = [action for action in command._actions if not isinstance(action, others)]
+    found = [
+        action
+        for action in command._actions
+        if not isinstance(action, others) and action.help != argparse.SUPPRESS
+    ]
     return sorted(found, key=lambda action: bool(action.option_strings))
 
 

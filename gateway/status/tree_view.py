@@ -149,8 +149,13 @@ def _status(answer: Response) -> StatusDocument:
     if not answer.ok:
         why = printable(answer.payload.decode(errors="replace"))
         raise ClientError(f"{answer.code} {why}".rstrip())
-    told: StatusDocument = printable_in(json.loads(answer.payload))
-    if "places" not in told:
+    try:
+        told: StatusDocument = printable_in(json.loads(answer.payload))
+    except (ValueError, RecursionError) as error:
+        raise ClientError("its answer is no JSON that can be read") from error
+    if not isinstance(told, dict) or not isinstance(told.get("id"), str):
+        raise ClientError("its answer is no status")
+    if not isinstance(told.get("places"), dict):
         raise ClientError(
             "tells its place on its own machine and to those with a key (coaps) alone"
         )

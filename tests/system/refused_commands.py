@@ -152,12 +152,21 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
         WRONG_VALUE: "gw-a --from none --to found.tar.gz",
     },
     "backup trial": {NO_FILE: "gw-a --from /none/backups", WRONG_VALUE: "gw-a --from none"},
+    "top": {
+        **{kind: f"{words} --once" for kind, words in _ASKS.items()},
+        REFUSED: f"--once {_SECURE} --psk-file other.psk --timeout 5",
+    },
+    "logs": {
+        NO_FILE: "--file none.log",
+        NO_RIGHT: "--file theirs/operator.password",
+        WRONG_VALUE: "--lines some",
+    },
     "alerts": {
         **_LISTED,
         REFUSED: f"test --host {_CLEAR}",
         WRONG_VALUE: f"silence rule=hot --for soon {_OWN}",
     },
-    "clients": {**_ASKS, REFUSED: f"{_CLEAR} --kick meter"},
+    "clients": {**_ASKS, REFUSED: f"kick meter --host {_CLEAR}"},
     "get": _NAMED,
     "put": {kind: f"{words} 1" for kind, words in _NAMED.items()},
     "call": {
@@ -168,7 +177,7 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
     "discover": {
         kind: words.removeprefix("valve ") for kind, words in _NAMED.items() if kind != REFUSED
     },
-    "members": {**_ASKS, REFUSED: f"{_CLEAR} --forget gw-b"},
+    "members": {**_ASKS, REFUSED: f"forget gw-b --host {_CLEAR}"},
     "rd": {**_LISTED, REFUSED: f"remove ep=gw-a --host {_CLEAR}", WRONG_VALUE: "list temperature"},
     "sensors": {
         **_LISTED,

@@ -132,7 +132,7 @@ async def test_a_client_that_is_not_there_is_no_traceback(place: Place) -> None:
         assert (code, out) == (1, "")
         assert err == "hedgerow: 4.04 no such client\n"
     code, _, err = await place.hedgerow("--forget")
-    assert (code, err) == (2, "hedgerow: --forget: needs --kick\n")
+    assert (code, err) == (2, "hedgerow: --forget: needs kick\n")
 
 
 async def test_a_watch_shows_it_again_and_goes_on_when_the_gateway_does_not_answer(

@@ -48,10 +48,8 @@ PLACES = {
 
 
 def asking_at(port: int, *arguments: str) -> list[str]:
-    """A command that asks the gateway at a port; some have a place for that, others an option."""
-    where = f"127.0.0.1:{port}"
-    is_placed = arguments[0] in ("tree", "hierarchy", "status", "clients", "members", "drain")
-    return [*arguments, where] if is_placed else [*arguments, "--host", where]
+    """A command that asks the gateway at a port: all name it in the same way."""
+    return [*arguments, "--host", f"127.0.0.1:{port}"]
 
 
 def status_of(number: int) -> dict[str, Any]:
@@ -277,7 +275,7 @@ async def published_and_kicked(at: AskedGateway) -> None:
         while "listener" not in names:
             told = json.loads(await hedgerow(at, "clients", "--json"))
             names = {one["id"] for one in told if one["is_connected"]}
-        listener = json.loads(await hedgerow(at, "clients", "--id", "listener", "--json"))
+        listener = json.loads(await hedgerow(at, "clients", "show", "listener", "--json"))
         assert listener["is_connected"]
         heard = asyncio.create_task(_line_of(listening))
         while not heard.done():
@@ -312,6 +310,19 @@ async def called(near: AskedGateway, other: AskedGateway) -> None:
         await hedgerow(near, "call", "post", path, f"for-{near.name}")
         job = f"{path}/for-{near.name}"
         assert await hedgerow(near, "call", "delete", job) == "ended\n"
+
+
+async def found_by_its_id(near: AskedGateway, other: AskedGateway) -> None:
+    """Commands that ask one gateway ask another one that is named, through it."""
+    at = ("--at", other.name, "--json")
+    assert json.loads(await hedgerow(near, "status", *at))["id"] == other.name
+    assert json.loads(await hedgerow(near, "hierarchy", *at))["id"] == other.name
+    assert json.loads(await hedgerow(near, "top", "--once", *at))["gateway"]["id"] == other.name
+    assert isinstance(json.loads(await hedgerow(near, "clients", "list", *at)), list)
+    names = {one["name"] for one in json.loads(await hedgerow(near, "sensors", "list", *at))}
+    assert names
+    own = json.loads(await hedgerow(near, "status", "--at", near.name, "--json"))
+    assert own["id"] == near.name
 
 
 async def watched_by_commands(near: AskedGateway, names: set[str]) -> None:
@@ -412,6 +423,7 @@ async def test_every_command_that_asks_has_a_whole_answer_on_twelve_processes(
             near, "observe", f"{far.name}/{ACTUATOR}", "--count", "1", "--json"
         )
         assert json.loads(json.loads(observed)["payload"])[0]["v"] == 3
+        await found_by_its_id(near, far)
         await watched_by_commands(near, names)
         assert json.loads(await doctor(near))["is_well"]
         assert f"{far.name} is drained" in await hedgerow(far, "drain")

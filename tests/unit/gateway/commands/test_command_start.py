@@ -27,6 +27,7 @@ COMMANDS = {
     "pub": ["pub", "--host", "127.0.0.1", "--port", "1", "-t", "t", "-m", "m"],
     "get": ["get", "coap://127.0.0.1:1/x"],
     "status": ["status", "127.0.0.1:1"],
+    "top": ["top", "127.0.0.1:1", "--once"],
 }
 PROGRAM = """
 import sys

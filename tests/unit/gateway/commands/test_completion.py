@@ -83,7 +83,17 @@ def test_bash_completes_commands_options_choices_and_files() -> None:
     assert completed("hedgerow", "keys", "issue", "--ps") == {"--psk"}
     assert completed("hedgerow", "keys", "issue", "--ca", "") == {"files"}
     assert completed("hedgerow", "keys", "init-ca", "--key-type", "") == {"p256", "ed25519"}
+    assert completed("hedgerow", "clients", "k") == {"kick"}
+    assert completed("hedgerow", "logs", "--lev") == {"--level"}
+    assert completed("hedgerow", "logs", "--level", "w") == {"warning"}
     assert completed("hedgerow", "no-such-command", "") == set()
+
+
+@pytest.mark.peer("bash", "bash")
+def test_bash_completes_files_that_stand_as_words() -> None:
+    for words in (("backup", "check"), ("keys", "import"), ("system", "install")):
+        assert "files" in completed("hedgerow", *words, "")
+    assert "files" not in completed("hedgerow", "status", "")
 
 
 @pytest.mark.peer("bash", "bash")
@@ -94,6 +104,10 @@ def test_bash_completes_names_of_sensors_and_gateways() -> None:
     assert completed("hedgerow", "get", "--ho") == {"--host"}
     assert completed("hedgerow", "call", "post", "gw") == {"gw-north/door"}
     assert completed("hedgerow", "discover", "--at", "gw-s") == {"gw-south"}
+    for command in ("status", "top", "clients", "members", "sensors", "alerts", "rd", "drain"):
+        assert completed("hedgerow", command, "--at", "gw-s") == {"gw-south"}
+    assert completed("hedgerow", "members", "forget", "gw-s") == {"gw-south"}
+    assert completed("hedgerow", "backup", "fetch", "gw-s") >= {"gw-south"}
     assert completed("hedgerow", "status", "gw") == set()
 
 

@@ -23,7 +23,7 @@ def test_it_has_what_a_command_takes() -> None:
         "| 2 | a wrong argument or configuration, or an output that takes nothing; ",
         "## hedgerow check\n",
         "| `WHAT` | a URI (coap://HOST[:PORT]/PATH), a path (/sensors/valve), or a name: valve, ",
-        "| `[HOST[:PORT]]` | its CoAP address (default: that of --config, or 127.0.0.1) |",
+        "| `[HOST[:PORT]]` | as --host |",
         "| `--timeout S` | how long to wait, in seconds (default: 60) |",
         "| `--log-level debug\\|info\\|warning` | default: info |",
         "| `--runs N` | how many networks (default: 100) |",
