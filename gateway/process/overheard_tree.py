@@ -10,7 +10,7 @@ from gateway.log.commits import Committed
 from tree_handler.batch import Row
 
 
-class Listener(Protocol):
+class TopicListener(Protocol):
     """Hears what this gateway's own clients publish: sensors and actuators, or its page."""
 
     @property
@@ -30,7 +30,7 @@ class OverheardTree:
 
     """
 
-    def __init__(self, tree: Tree, listener: Listener) -> None:
+    def __init__(self, tree: Tree, listener: TopicListener) -> None:
         self._tree = tree
         self._listener = listener
 
