@@ -150,9 +150,10 @@ class PageFace:
             return self._answered(request, host)
         return self._hardened(self._file(request))
 
-    def knows(self, request: HttpRequest) -> bool:
+    def knows(self, request: HttpRequest) -> str:
         """See `gateway.console.server.WebFace`."""
-        return self._door.asks and self._asker(request) is not None
+        asker = self._asker(request)
+        return "" if asker is None else str(asker.visitor)
 
     def _file(self, request: HttpRequest) -> Page:
         if request.method not in browser_rules.READING:
@@ -259,32 +260,26 @@ class PageFace:
         asked = ApiRequest(asker.visitor, host, names, query, body, request.body)
         if route.operation == "log_out":
             self._door.log_out(asker.token)
-            self._notes.changed(str(asker.visitor), "logged out of the page", address=host)
+            self._notes.came_or_went(str(asker.visitor), "logged out of the page", host)
             return self._with_cookie(_json({}), "", 0)
-        outcome = "failed"
+        told, outcome = None, "failed: it may be done in part"
         try:
             told = await self._handlers[route.operation](asked)
             outcome = "done"
         except ApiError as error:
-            outcome = f"refused: {error.why}"
+            if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                outcome = ""  # nothing was done
             raise
         finally:
-            if route.change:
-                noted = {
-                    one.name: body[one.name]
-                    for one in route.body
-                    if one.name in body and one.is_noted
-                }
+            if route.change and outcome:
+                noted = {one.name: body.get(one.name) for one in route.body if one.is_noted}
                 self._notes.changed(
                     str(asker.visitor),
                     route.change,
                     address=host,
                     outcome=outcome,
                     **names,
-                    **{
-                        name: value if isinstance(value, bool) else str(value)
-                        for name, value in noted.items()
-                    },
+                    **noted,
                 )
         return told if isinstance(told, Page) else _json(told)
 
@@ -312,7 +307,7 @@ class PageFace:
             return _error(status, why)
         if before is not None and before.by_cookie:
             self._door.log_out(before.token)
-        self._notes.changed(f"console:{user}", "logged in to the page", address=host)
+        self._notes.came_or_went(f"console:{user}", "logged in to the page", host)
         if route.operation == "make_token":
             return _json({"token": done.text, "lasts_s": AGE_S})
         return self._with_cookie(_json({"csrf": self._csrf(done.text)}), done.text, int(AGE_S))
