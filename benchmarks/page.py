@@ -150,8 +150,8 @@ async def measure(gateway: Measured, options: argparse.Namespace) -> None:
         for _ in range(ROUNDS):
             for what in ("without", "open"):
                 looking = asyncio.create_task(opened(session, gateway)) if what == "open" else None
-                took = await pubacks_ms(publishers[0])
-                print(f"PUBACK, {what:8} median {took[0]:6.2f} ms, p99 {took[1]:6.2f} ms")
+                median_ms, p99_ms = await pubacks_ms(publishers[0])
+                print(f"PUBACK, {what:8} median {median_ms:6.2f} ms, p99 {p99_ms:6.2f} ms")
                 if looking is not None:
                     looking.cancel()
         looking = asyncio.create_task(opened(session, gateway))

@@ -29,6 +29,7 @@ from gateway.page.routes import ApiRoute, find
 from gateway.policy.action import CONSOLE, Action
 from gateway.policy.policy import Policy
 from gateway.policy.principal import Principal
+from gateway.shares.failed_attempts import network_of
 from gateway.web import browser_rules
 from gateway.web.api_error import ApiError
 from gateway.web.host_field import names_this_machine
@@ -233,7 +234,7 @@ class PageFace:
     def _let_in(self, asker: _Asker | None, request: HttpRequest, host: str) -> _Asker:
         now_s = asyncio.get_running_loop().time()
         if asker is None:
-            if not self._stranger_rates.allow(host, now_s):
+            if not self._stranger_rates.allow(network_of(host), now_s):
                 raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, "too many requests; wait a second")
             raise ApiError(HTTPStatus.UNAUTHORIZED, "log in first")
         if not self._rates.allow(str(asker.visitor), now_s):
@@ -288,7 +289,7 @@ class PageFace:
     async def _opened(
         self, route: ApiRoute, request: HttpRequest, host: str, asker: _Asker | None
     ) -> Page:
-        if not self._stranger_rates.allow(host, asyncio.get_running_loop().time()):
+        if not self._stranger_rates.allow(network_of(host), asyncio.get_running_loop().time()):
             raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, "too many requests; wait a second")
         if route.operation == "me":
             return _json(self._me(asker))

@@ -20,6 +20,7 @@ from gateway.page.topic_tap import (
     LOOKS_PER_VISITOR,
     MESSAGES_MAX,
     PAYLOAD_BYTES_MAX,
+    PER_S_MAX,
     TopicTap,
     shown,
 )
@@ -36,11 +37,28 @@ def test_a_look_has_the_newest_messages_and_says_how_many_it_left_out() -> None:
     tap, woken = TopicTap(), []
     look = tap.look("anna", "a/+", everything, lambda: woken.append(1), 0.0)
     assert look is not None
-    tap.hear([(f"a/{number}", 0, b"x") for number in range(MESSAGES_MAX + 5)], 1)
+    for number in range(MESSAGES_MAX + 5):
+        tap.hear([(f"a/{number}", 0, b"x")], 1_000 * number)
     tap.hear([("b/1", 0, b"x")], 1)
     assert len(look.after(0)) == MESSAGES_MAX
     assert (look.number, look.left_out, len(woken)) == (MESSAGES_MAX + 5, 5, MESSAGES_MAX + 5)
     assert [one["topic"] for one in look.after(look.number - 1)] == [f"a/{MESSAGES_MAX + 4}"]
+
+
+def test_of_what_comes_too_fast_to_be_read_there_is_a_count() -> None:
+    tap = TopicTap()
+    look = tap.look("anna", "#", everything, lambda: None, 0.0)
+    assert look is not None
+    tap.hear([("a", 0, b"x" * 5_000)] * 10_000, 1_000)
+    assert (look.number, look.left_out) == (PER_S_MAX, 10_000 - PER_S_MAX)
+    tap.hear([("a", 0, b"y")], 2_000)
+    assert look.number == PER_S_MAX + 1
+    (first, *_, last) = look.after(0)
+    assert (first["bytes"], len(first["payload"]), last["payload"]) == (
+        5_000,
+        PAYLOAD_BYTES_MAX,
+        "y",
+    )
 
 
 def test_looks_are_bounded_for_one_and_for_all_and_end_when_nobody_asks() -> None:
