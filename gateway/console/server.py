@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol, cast
@@ -34,6 +35,8 @@ TIME_S = 5.0
 """From the connection to the last byte of the answer."""
 WEB_CONNECTIONS_MAX = 64
 """With a page: a browser has up to six."""
+CONNECTIONS_PER_VISITOR = 16
+"""Of who has logged in: they stay, while further ones make room as a stranger's do."""
 BODY_S = 10.0
 """With a page, from the first byte of a request to its last, TLS included."""
 ANSWER_S = 40.0
@@ -65,8 +68,8 @@ class WebFace(Protocol):
 
         """
 
-    def knows(self, request: HttpRequest) -> bool:
-        """Return whether its sender has logged in: then its connection stays."""
+    def knows(self, request: HttpRequest) -> str:
+        """Return who its sender is; empty for who has not logged in."""
 
 
 class Console:
@@ -102,6 +105,7 @@ class Console:
             lambda one: one.standing,
         )
         self._server: asyncio.Server | None = None
+        self._visitors_open: Counter[str] = Counter()
         self.refused = 0
         """Connections over the limit."""
 
@@ -151,13 +155,23 @@ class Console:
         self._open.add(connection)
         for one in self._room.opened(connection, network_of(connection.host)):
             self.refused += 1
-            self._open.discard(one)
+            self.closed(one)
             if one is not connection:
                 one.abort()
         return connection in self._open
 
+    def has_come(self, visitor: str) -> bool:
+        """Count a connection of who has logged in, and return whether it stays."""
+        if self._visitors_open[visitor] >= CONNECTIONS_PER_VISITOR:
+            return False
+        self._visitors_open[visitor] += 1
+        return True
+
     def closed(self, connection: _Connection) -> None:
         """Forget a connection that has gone."""
+        if connection in self._open and connection.visitor:
+            self._visitors_open[connection.visitor] -= 1
+            self._visitors_open += Counter()  # those of whom none is left are forgotten
         self._open.discard(connection)
         self._room.closed(connection)
 
@@ -199,7 +213,8 @@ class _Connection(asyncio.Protocol):
         rules = ONE_LOOK if web is None else web.rules
         self._exchange = HttpExchange(rules, lambda path: console.guest(path) is not None)
         self._is_asked = False
-        self._is_known = False
+        self.visitor = ""
+        """Who has logged in there, and has a connection that stays."""
         self._is_read = True
         """Whether its reader has read all that was written."""
         self._early = b""
@@ -222,7 +237,7 @@ class _Connection(asyncio.Protocol):
     @property
     def standing(self) -> Standing:
         """Whether it has asked; one whose answer nobody reads makes room as well."""
-        if self._is_known:
+        if self.visitor:
             return Standing.ACCEPTED
         return Standing.ASKING if self._is_asked else Standing.SILENT
 
@@ -297,7 +312,8 @@ class _Connection(asyncio.Protocol):
             return
         web = self._console.web
         if web is not None and self._console.is_for_browsers(request.path):
-            self._is_known = self._is_known or web.knows(request)
+            if not self.visitor and (known := web.knows(request)) and self._console.has_come(known):
+                self.visitor = known
             page = web.answer(request, host)
             if isinstance(page, Page):
                 self._answer(page)

@@ -11,9 +11,12 @@ from gateway.event_log.audit import AuditTrail, Detail
 from gateway.printable import told
 from tree_handler.rate_limit import RateLimit
 
-REFUSED_AT_ONCE: Final = 10
+REFUSED_AT_ONCE: Final = 30
 REFUSED_PER_S: Final = 1 / 60
-"""Refusals of each kind that the trail has: a stranger must not push out what happened before."""
+"""Refusals that the trail has: a stranger must not push out what happened before."""
+COMINGS_AT_ONCE: Final = 10
+COMINGS_PER_S: Final = 1 / 60
+"""Log-ins and log-outs of each user that it has, for the same reason."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,10 +34,16 @@ class AuditNotes:
         self._trail = trail
         self._counted = counted
         self._refusals = RateLimit(REFUSED_PER_S, REFUSED_AT_ONCE)
+        self._comings = RateLimit(COMINGS_PER_S, COMINGS_AT_ONCE)
 
     def changed(self, who: str, what: str, **of: Detail) -> None:
         """Note a change."""
         self._note(who, what, of)
+
+    def came_or_went(self, who: str, what: str, host: str) -> None:
+        """Note a log-in or a log-out, while there are not too many of that user."""
+        if self._comings.allow(who, asyncio.get_running_loop().time()):
+            self._note(who, what, {"address": host})
 
     def refused(self, kind: str, who: str, host: str) -> None:
         """Count a refusal, and note it while there are not too many.
@@ -46,7 +55,7 @@ class AuditNotes:
 
         """
         self._counted(f"page: {kind}", f"{who[:64]!r} ({host})")
-        if self._refusals.allow(kind, asyncio.get_running_loop().time()):
+        if self._refusals.allow("", asyncio.get_running_loop().time()):
             self._note(who, "refused at the page", {"why": kind, "address": host})
 
     def _note(self, who: str, what: str, of: dict[str, Detail]) -> None:

@@ -29,6 +29,7 @@ from gateway.page.routes import ApiRoute, find
 from gateway.policy.action import CONSOLE, Action
 from gateway.policy.policy import Policy
 from gateway.policy.principal import Principal
+from gateway.shares.failed_attempts import network_of
 from gateway.web import browser_rules
 from gateway.web.api_error import ApiError
 from gateway.web.host_field import names_this_machine
@@ -150,9 +151,10 @@ class PageFace:
             return self._answered(request, host)
         return self._hardened(self._file(request))
 
-    def knows(self, request: HttpRequest) -> bool:
+    def knows(self, request: HttpRequest) -> str:
         """See `gateway.console.server.WebFace`."""
-        return self._door.asks and self._asker(request) is not None
+        asker = self._asker(request)
+        return "" if asker is None else str(asker.visitor)
 
     def _file(self, request: HttpRequest) -> Page:
         if request.method not in browser_rules.READING:
@@ -232,7 +234,7 @@ class PageFace:
     def _let_in(self, asker: _Asker | None, request: HttpRequest, host: str) -> _Asker:
         now_s = asyncio.get_running_loop().time()
         if asker is None:
-            if not self._stranger_rates.allow(host, now_s):
+            if not self._stranger_rates.allow(network_of(host), now_s):
                 raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, "too many requests; wait a second")
             raise ApiError(HTTPStatus.UNAUTHORIZED, "log in first")
         if not self._rates.allow(str(asker.visitor), now_s):
@@ -259,32 +261,26 @@ class PageFace:
         asked = ApiRequest(asker.visitor, host, names, query, body, request.body)
         if route.operation == "log_out":
             self._door.log_out(asker.token)
-            self._notes.changed(str(asker.visitor), "logged out of the page", address=host)
+            self._notes.came_or_went(str(asker.visitor), "logged out of the page", host)
             return self._with_cookie(_json({}), "", 0)
-        outcome = "failed"
+        told, outcome = None, "failed: it may be done in part"
         try:
             told = await self._handlers[route.operation](asked)
             outcome = "done"
         except ApiError as error:
-            outcome = f"refused: {error.why}"
+            if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                outcome = ""  # nothing was done
             raise
         finally:
-            if route.change:
-                noted = {
-                    one.name: body[one.name]
-                    for one in route.body
-                    if one.name in body and one.is_noted
-                }
+            if route.change and outcome:
+                noted = {one.name: body.get(one.name) for one in route.body if one.is_noted}
                 self._notes.changed(
                     str(asker.visitor),
                     route.change,
                     address=host,
                     outcome=outcome,
                     **names,
-                    **{
-                        name: value if isinstance(value, bool) else str(value)
-                        for name, value in noted.items()
-                    },
+                    **noted,
                 )
         return told if isinstance(told, Page) else _json(told)
 
@@ -293,7 +289,7 @@ class PageFace:
     async def _opened(
         self, route: ApiRoute, request: HttpRequest, host: str, asker: _Asker | None
     ) -> Page:
-        if not self._stranger_rates.allow(host, asyncio.get_running_loop().time()):
+        if not self._stranger_rates.allow(network_of(host), asyncio.get_running_loop().time()):
             raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, "too many requests; wait a second")
         if route.operation == "me":
             return _json(self._me(asker))
@@ -312,7 +308,7 @@ class PageFace:
             return _error(status, why)
         if before is not None and before.by_cookie:
             self._door.log_out(before.token)
-        self._notes.changed(f"console:{user}", "logged in to the page", address=host)
+        self._notes.came_or_went(f"console:{user}", "logged in to the page", host)
         if route.operation == "make_token":
             return _json({"token": done.text, "lasts_s": AGE_S})
         return self._with_cookie(_json({"csrf": self._csrf(done.text)}), done.text, int(AGE_S))

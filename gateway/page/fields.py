@@ -133,5 +133,6 @@ def _why_wrong(field: Field, value: Any) -> str:
     if isinstance(value, (int, float)) and field.kind in (NUMBER, COUNT):
         low, high = field.least, field.most
         if (low is not None and not value >= low) or (high is not None and not value <= high):
-            return f"{value!r} is not {low:g} to {high:g}"
+            at_least, at_most = ("any" if one is None else f"{one:g}" for one in (low, high))
+            return f"{value!r} is not {at_least} to {at_most}"
     return ""

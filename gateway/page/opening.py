@@ -75,6 +75,10 @@ class PageParts:
         self._topics.follow(files.broker.policy)
         self.face.follow(files.policy, files.broker.passwords)
 
+    def stop(self) -> None:
+        """Set no timer any more."""
+        self._topics.stop()
+
 
 class PoliciesInUse:
     """The policies by which the gateway goes now.

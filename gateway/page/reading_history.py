@@ -40,11 +40,11 @@ class ReadingHistory:
                 if len(self._kept) >= SERIES_MAX:
                     continue
                 series = self._kept[name] = deque(maxlen=MINUTES)
-            if series and series[-1][0] >= minute:
-                minute_before = series.pop()[0]
-                series.append((minute_before, float(value)))
-            else:
-                series.append((minute, float(value)))
+            if series and series[-1][0] > minute:  # the clock has been set back
+                series.clear()
+            if series and series[-1][0] == minute:
+                series.pop()
+            series.append((minute, float(value)))
 
     def last(self, sensor: str) -> Reading | None:
         """Return what a sensor said last, however old that is; None if it has said nothing."""

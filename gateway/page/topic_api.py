@@ -12,7 +12,7 @@ from gateway.broker.outbound.message import Message
 from gateway.mqtt import FilterError, PacketError, check_topic_filter
 from gateway.mqtt.topic_rules import is_shared
 from gateway.page.api_request import ApiRequest, Handlers
-from gateway.page.topic_tap import TopicTap, shown
+from gateway.page.topic_tap import KEPT_S, TopicTap, shown
 from gateway.policy.targets import is_readable
 from gateway.web.api_error import ApiError
 from tree_handler.entry import Entry
@@ -53,6 +53,7 @@ class TopicApi:
         self._policy = policy
         self._asks_plugins = asks_plugins
         self._publishes = RateLimit(PUBLISHES_PER_S, PUBLISHES_AT_ONCE)
+        self._sweeping: asyncio.TimerHandle | None = None
 
     def follow(self, policy: Policy | None) -> None:
         """Go by another policy."""
@@ -101,6 +102,7 @@ class TopicApi:
         if look is None:
             why = "too many filters are looked at; each ends a minute after its last request"
             raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, why)
+        self._sweep_later()
         after = asked.query.get("after", look.number)
         if after > look.number:  # of a look that has ended meanwhile
             after = 0
@@ -114,6 +116,22 @@ class TopicApi:
             found = look.after(after)
         found = [one for one in found if may_receive(one["topic"])]
         return {"messages": found, "after": look.number, "left_out": look.left_out}
+
+    def _sweep_later(self) -> None:
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(KEPT_S, self._sweep)
+
+    def _sweep(self) -> None:
+        """End the looks that nobody asks for any more."""
+        self._sweeping = None
+        self._tap.expire(asyncio.get_running_loop().time())
+        if len(self._tap):
+            self._sweep_later()
+
+    def stop(self) -> None:
+        """Sweep no more."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
 
     async def publish(self, asked: ApiRequest) -> Any:
         """Publish a message."""

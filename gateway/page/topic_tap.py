@@ -15,10 +15,14 @@ from light_dataclasses import dataclass
 from tree_handler.entry import Row
 from tree_handler.routing.topic_filters import matches
 
+_Heard = tuple[int, int, str, int, bytes, int]
+
 LOOKS_MAX: Final = 16
 LOOKS_PER_VISITOR: Final = 4
 MESSAGES_MAX: Final = 200
 """That a look has; older ones are left out, and counted."""
+PER_S_MAX: Final = 100
+"""That a look takes in a second; further ones are left out, and counted."""
 PAYLOAD_BYTES_MAX: Final = 2_048
 """Of a payload that is shown."""
 KEPT_S: Final = 60.0
@@ -32,14 +36,19 @@ _CUT_BYTES: Final = 3
 class TopicLook:
     """What one visitor sees of one filter.
 
+    A message costs a look as little as can be when it comes: how it is shown is worked out for who
+    asks for it, and of what comes too fast for anybody to read there is but a count.
+
     Attributes:
         topic_filter: of it.
         may_receive: whether the visitor may, by the policy that holds now.
         wake: called when there is something new; for whoever waits.
         asked_s: when it was asked for last.
-        messages: the newest, each with its number.
+        messages: the newest: number, milliseconds since 1970, topic, flags, first bytes of the
+            payload, and how many it has.
         number: of the newest message.
         left_out: messages that nobody saw, for there were too many.
+        second: in which messages were taken last, and how many.
 
     """
 
@@ -47,25 +56,39 @@ class TopicLook:
     may_receive: Callable[[str], bool]
     wake: Callable[[], None]
     asked_s: float
-    messages: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MESSAGES_MAX))
+    messages: deque[_Heard] = field(default_factory=lambda: deque(maxlen=MESSAGES_MAX))
     number: int = 0
     left_out: int = 0
+    second: tuple[int, int] = (0, 0)
 
     def hear(self, row: Row, time_ms: int) -> bool:
-        """Take a message, and return whether it is one of this look's."""
+        """Take a message, and return whether there is something new to show."""
         topic: str = row[0]
-        if not matches(self.topic_filter, topic) or not self.may_receive(topic):
+        if not matches(self.topic_filter, topic):
             return False
-        if len(self.messages) == MESSAGES_MAX:
+        second, taken = self.second
+        if second != time_ms // 1000:
+            second, taken = time_ms // 1000, 0
+        if taken >= PER_S_MAX:
             self.left_out += 1
+            return False
+        if not self.may_receive(topic):
+            return False
+        self.second = (second, taken + 1)
+        self.left_out += len(self.messages) == MESSAGES_MAX
         self.number += 1
-        told = {"number": self.number, "time_ms": time_ms, **shown(topic, row[1], row[2])}
-        self.messages.append(told)
+        payload: bytes = row[2]
+        part = payload[:PAYLOAD_BYTES_MAX]
+        self.messages.append((self.number, time_ms, topic, row[1], part, len(payload)))
         return True
 
     def after(self, number: int) -> list[dict[str, Any]]:
-        """Return the messages behind a number."""
-        return [one for one in self.messages if one["number"] > number]
+        """Return the messages behind a number, as they are shown."""
+        return [
+            {"number": one, "time_ms": time_ms, **shown(topic, flags, part, size)}
+            for one, time_ms, topic, flags, part, size in self.messages
+            if one > number
+        ]
 
 
 class TopicTap:
@@ -138,20 +161,28 @@ class TopicTap:
             self._unwish(key[1])
 
 
-def shown(topic: str, flags: int, payload: bytes) -> dict[str, Any]:
-    """Return a message as it is shown: its payload as text, or in hexadecimal if it is none."""
-    part = payload[:PAYLOAD_BYTES_MAX]
+def shown(topic: str, flags: int, payload: bytes, size: int | None = None) -> dict[str, Any]:
+    """Return a message as it is shown: its payload as text, or in hexadecimal if it is none.
+
+    Args:
+        topic: of it.
+        flags: its QoS, with 4 added for RETAIN.
+        payload: all of it, or its first bytes.
+        size: how many it has in all, where those are its first.
+
+    """
+    part, whole = payload[:PAYLOAD_BYTES_MAX], len(payload) if size is None else size
     try:
         text, form = part.decode(), "text"
     except UnicodeDecodeError as error:
         # A character that was cut through at the end is no reason for hexadecimal.
-        is_cut = len(payload) > len(part) and error.start >= len(part) - _CUT_BYTES
+        is_cut = whole > len(part) and error.start >= len(part) - _CUT_BYTES
         text, form = (part[: error.start].decode(), "text") if is_cut else (part.hex(), "hex")
     return {
         "topic": topic,
         "payload": text,
         "form": form,
-        "bytes": len(payload),
+        "bytes": whole,
         "qos": flags & _QOS,
         "retain": bool(flags & _RETAIN),
     }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def page_for_others(own: ConsoleSection, port: int) -> str:
-    """Return the address of the page of a gateway's health for other machines.
+    """Return the address of a gateway's page for other machines; without one, of its health.
 
     Args:
         own: where the console listens, and by which names it is asked.
@@ -37,7 +37,8 @@ def page_for_others(own: ConsoleSection, port: int) -> str:
     if is_loopback(own.host) or (is_for_all and not own.names):
         return ""
     scheme = "http" if own.certificate_file is None else "https"
-    return f"{scheme}://{join_host_port((own.names or [own.host])[0], port)}/healthz"
+    path = "/" if own.web else "/healthz"
+    return f"{scheme}://{join_host_port((own.names or [own.host])[0], port)}{path}"
 
 
 class ConsolePart:
@@ -45,7 +46,8 @@ class ConsolePart:
 
     Attributes:
         address: where it listens; None if it does not.
-        page: of other machines, the address of the page of its health; empty if they reach none.
+        page: for other machines, the address of its page or else of its health; empty if they
+            reach none.
 
     """
 

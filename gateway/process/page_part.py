@@ -106,6 +106,8 @@ class PagePart:
             self._parts.follow(files)
 
     def close(self) -> None:
-        """Hear no line of the log any more."""
+        """Hear no line of the log any more, and set no timer."""
+        if self._parts is not None:
+            self._parts.stop()
         if self._lines is not None:
             logging.getLogger().removeHandler(self._lines)

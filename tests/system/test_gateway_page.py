@@ -17,6 +17,9 @@ import pytest
 from chromium import Page, page
 from page_gateway import PageGateway, page_gateway
 
+from gateway.page.site_asker import SiteAsker, SiteQuestion
+from gateway.policy.principal import Principal
+
 pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&lt;/script><script>alert(2)</script>"
@@ -164,15 +167,29 @@ async def test_a_viewer_is_shown_nothing_that_it_may_not_do(
     assert browser.complaints == []
 
 
+async def register(gateway: PageGateway, name: str) -> None:
+    """Register a device of this name, as one that has a key would."""
+    site = gateway.process._site
+    asker = SiteAsker(site.answers(), site.access)
+    links = b'</x>;rt="a<b>c</b>"'
+    query = (f"ep={name}", "base=coap://192.0.2.9")
+    question = SiteQuestion("POST", ("rd",), query, links, content_format=40)
+    device = Principal("console", "anna", frozenset({"admin"}))
+    await asker.good(device, question)
+
+
 async def test_what_strangers_chose_is_text_wherever_it_is_shown(
     browser: Page, gateway: PageGateway
 ) -> None:
     client = await gateway.client(HOSTILE)
     await client.subscribe(f"{HOSTILE}/x")
     await client.publish(f"evil/{HOSTILE}", HOSTILE.encode(), retain=True)
+    await register(gateway, HOSTILE[:60])
     await log_in(browser, gateway, "anna")
     for name in ("overview", "clients", "topics", "log", "policy", "directory"):
         await show(browser, name)
+    await browser.until("document.querySelectorAll('.plain tbody tr').length === 2")
+    assert HOSTILE[:60] in await browser.run("document.querySelector('.plain').textContent")
     await show(browser, "clients")
     shown = "document.querySelector('.clients-list .c-id a').textContent"
     assert await browser.run(shown) == HOSTILE
@@ -192,6 +209,7 @@ async def test_a_wrong_password_is_told_and_a_session_that_ends_asks_again(
     await browser.write("wrong")
     await browser.press("Enter")
     await browser.until("document.querySelector('.error').textContent.includes('is wrong')")
+    assert await violations(browser) == []
     await log_in(browser, gateway, "anna")
     (gateway.folder / "passwords").write_text("")
     await gateway.process.reload()

@@ -96,6 +96,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/coap/sensors/device_answers.py:DeviceAnswers._described",
         "gateway/certificates/expiry.py:ExpiryWatch._wait",
         "gateway/links/discovery.py:MulticastDiscovery._schedule",
+        "gateway/page/topic_api.py:TopicApi._sweep_later",
     ),
     "it rings once; each item is guarded, and the next event sets it anew": (
         "gateway/process/access_in_use.py:AccessInUse.revoked",

@@ -126,4 +126,6 @@ window.addEventListener("hedgerow-connected", (event) => {
   const state = document.getElementById("state");
   if (state) fill(state, event.detail ? "" : T.notConnected);
 });
+document.documentElement.lang = T.language;
+fill(document.querySelector(".skip"), T.skip);
 begin();

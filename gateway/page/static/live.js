@@ -3,6 +3,8 @@ import { source } from "./data.js";
 
 const AGAIN_MS = 2_000;
 const WAIT_S = 20;
+// However much there is: nobody reads faster, and each answer costs the gateway something.
+const BREATH_MS = 500;
 
 /** Do something now and each so many milliseconds, while the page is seen; returns what ends it. */
 export function repeated(work, every_ms) {
@@ -38,6 +40,7 @@ export function followed(name, parameters, told, refused) {
         const answer = await source.get(name, asked, ending.signal);
         after = answer.after;
         told(answer);
+        await new Promise((go) => setTimeout(go, BREATH_MS));
       } catch (error) {
         if (ending.signal.aborted) return;
         if (error.status && error.status !== 429 && error.status < 500) {

@@ -1,6 +1,7 @@
 // The log-in.
 import { h, fill } from "./dom.js";
 import { source } from "./data.js";
+import { C } from "./component_texts.js";
 
 export function logIn(main, me, done) {
   const user = h("input", { id: "user", autocomplete: "username", required: true, maxlength: "256" });
@@ -11,7 +12,7 @@ export function logIn(main, me, done) {
     required: true,
   });
   const error = h("p", { class: "error", role: "alert" });
-  const send = h("button", { class: "primary", type: "submit" }, "Log in");
+  const send = h("button", { class: "primary", type: "submit" }, C.logIn);
   const form = h(
     "form",
     {
@@ -35,14 +36,14 @@ export function logIn(main, me, done) {
     h("h1", {}, "Hedgerow"),
     me.asks
       ? [
-          h("label", { for: "user" }, "User"),
+          h("label", { for: "user" }, C.user),
           user,
-          h("label", { for: "password" }, "Password"),
+          h("label", { for: "password" }, C.password),
           password,
           error,
           send,
         ]
-      : h("p", {}, "The policy lets nobody on this machine see this page."),
+      : h("p", {}, C.mayNotLook),
   );
   main.className = "page-login";
   fill(main, form);

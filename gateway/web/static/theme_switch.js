@@ -1,5 +1,6 @@
 // Dark, light, or as the system has it.
 import { h, fill } from "./dom.js";
+import { C } from "./component_texts.js";
 
 const NEXT = { system: "light", light: "dark", dark: "system" };
 const MARK = { system: "◐", light: "☀", dark: "☾" };
@@ -12,8 +13,8 @@ export function themeSwitch(changed) {
   const button = h("button", { type: "button", class: "quiet theme" });
   const draw = () => {
     const is = now();
-    button.setAttribute("aria-label", `Theme: ${is}. Change to ${NEXT[is]}`);
-    button.title = `Theme: ${is}`;
+    button.setAttribute("aria-label", C.changeTheme(C.themes[is], C.themes[NEXT[is]]));
+    button.title = C.theme(C.themes[is]);
     fill(button, h("span", { "aria-hidden": "true" }, MARK[is]));
   };
   button.addEventListener("click", () => {

@@ -1,6 +1,7 @@
 // Numbers, times and words as people read them.
 import { h } from "./dom.js";
 import { source } from "./data.js";
+import { C } from "./component_texts.js";
 
 // The states of a gateway, the worst first: a mark, a word, and the colour that it has.
 export const HEALTH = {
@@ -97,8 +98,8 @@ export function span(seconds) {
 }
 
 export function ago(time_ms) {
-  if (time_ms === null || time_ms === undefined) return "never";
-  return `${span((source.now() - time_ms) / 1000)} ago`;
+  if (time_ms === null || time_ms === undefined) return C.never;
+  return C.ago(span((source.now() - time_ms) / 1000));
 }
 
 export function time(time_ms) {
@@ -109,7 +110,7 @@ export function time(time_ms) {
 export function timeElement(time_ms) {
   if (time_ms === null || time_ms === undefined) return h("span", { class: "soft" }, "–");
   const iso = new Date(time_ms).toISOString();
-  return h("time", { datetime: iso, title: `${time(time_ms)} UTC` }, ago(time_ms));
+  return h("time", { datetime: iso, title: C.utc(time(time_ms)) }, ago(time_ms));
 }
 
 // A state of a later version is not taken for good.

@@ -27,3 +27,8 @@ def test_others_are_told_of_a_console_that_they_reach(
 ) -> None:
     own = ConsoleSection(host=host, names=names, port=9100, **tls)
     assert page_for_others(own, 9100) == page
+
+
+def test_with_a_page_for_browsers_that_is_what_others_are_told_of() -> None:
+    own = ConsoleSection(host="192.0.2.7", web=True, **TLS)
+    assert page_for_others(own, 9641) == "https://192.0.2.7:9641/"

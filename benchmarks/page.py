@@ -1,0 +1,185 @@
+"""What a gateway's page costs it, and how long its answers take on a gateway that is full.
+
+    python -m benchmarks.page --sensors 500 --clients 200 --topics 10000
+
+It is for people: a machine that does something else gives other times, so nothing is held to them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import psutil
+from argon2 import PasswordHasher
+
+from gateway.commands.mqtt_client import Login, MqttClient
+
+START_S: Final = 60.0
+REST_S: Final = 4.0
+OPEN_S: Final = 30.0
+LOOKS: Final = 15
+PUBACKS_S: Final = 8.0
+ROUNDS: Final = 3
+USER: Final = {"user": "bench", "password": "bench"}
+ANSWERS: Final = (
+    *("overview", "tree", "members", "clients", "sensors", "sensors?hour=0", "alerts", "log"),
+    *("audit", "policy", "directory/endpoints", "directory/resources", "openapi.json", "support"),
+    *("retained?filter=%23", "retained?filter=floor1/%23", "retained?filter=%2B/room7/%2B"),
+)
+
+
+class Measured:
+    """A gateway in a process of its own.
+
+    Args:
+        folder: for its files.
+        sensors: how many switches it has.
+        web: whether it has a page.
+
+    """
+
+    def __init__(self, folder: Path, sensors: int, *, web: bool) -> None:
+        folder.mkdir()
+        for name in ("tree.key", "passwords"):
+            (folder / name).touch(mode=0o600)
+        (folder / "tree.key").write_text("ab" * 32)
+        (folder / "passwords").write_text(f"bench:{PasswordHasher().hash('bench')}\n")
+        switches = "".join(
+            f'[[sensors]]\ntype = "switch"\nname = "s{number}"\n' for number in range(sensors)
+        )
+        config = folder / "gateway.toml"
+        config.write_text(
+            f'[gateway]\nid = "gw"\nstate_dir = "{folder}/state"\n[mqtt]\nport = 0\n'
+            f'[coap]\nport = 0\n[tree]\nkey_file = "{folder}/tree.key"\ndiscovery = false\n'
+            f'tls = "off"\n[console]\nport = 0\nweb = {str(web).lower()}\n[access]\n'
+            f'anonymous = true\npassword_file = "{folder}/passwords"\n{switches}'
+        )
+        command = [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)]
+        self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        listeners = folder / "state" / "listeners.json"
+        end_s = time.monotonic() + START_S
+        while not listeners.exists() and time.monotonic() < end_s:
+            time.sleep(0.1)
+        told = json.loads(listeners.read_text())
+        self.page = f"http://{told['console']}/api/v1"
+        self.mqtt = ("127.0.0.1", int(told["mqtt"].rpartition(":")[2]))
+        self._seen = psutil.Process(self._process.pid)
+
+    @property
+    def memory_mib(self) -> float:
+        """Its resident memory."""
+        return float(self._seen.memory_info().rss / 2**20)
+
+    @property
+    def processor_s(self) -> float:
+        """What it has used of a processor."""
+        times = self._seen.cpu_times()
+        return float(times.user + times.system)
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.terminate()
+        self._process.wait()
+
+
+async def client(gateway: Measured, name: str) -> MqttClient:
+    """A client of its broker."""
+    made = MqttClient(*await asyncio.open_connection(*gateway.mqtt))
+    await made.connect(Login(client_id=name), 0)
+    return made
+
+
+async def look(session: aiohttp.ClientSession, gateway: Measured, path: str) -> tuple[float, int]:
+    """Milliseconds and bytes of an answer."""
+    begun_s = time.perf_counter()
+    async with session.get(f"{gateway.page}/{path}") as answer:
+        body = await answer.read()
+        assert answer.status == 200, (path, body[:200])
+    return (time.perf_counter() - begun_s) * 1e3, len(body)
+
+
+async def pubacks_ms(publisher: MqttClient) -> tuple[float, float]:
+    """Median and 99th percentile of how long PUBACKs take."""
+    took: list[float] = []
+    end_s = time.monotonic() + PUBACKS_S
+    while time.monotonic() < end_s:
+        begun_s = time.perf_counter()
+        await publisher.publish("load/x", b"y" * 64, 1)
+        took.append((time.perf_counter() - begun_s) * 1e3)
+        await asyncio.sleep(0.002)
+    parts = statistics.quantiles(took, n=100)
+    return parts[49], parts[98]
+
+
+async def opened(session: aiohttp.ClientSession, gateway: Measured) -> None:
+    """Look as a browser with the pages of sensors and clients open does, until cancelled."""
+    while True:
+        for path in ("overview", "sensors?hour=0", "clients"):
+            await look(session, gateway, path)
+        await asyncio.sleep(3)
+
+
+async def measure(gateway: Measured, options: argparse.Namespace) -> None:
+    """Fill it, and look at it."""
+    publishers = [await client(gateway, f"c{number}") for number in range(options.clients)]
+    for number in range(options.topics):
+        topic = f"floor{number % 10}/room{number % 100}/device{number}"
+        publisher = publishers[number % len(publishers)]
+        await publisher.publish(topic, b'{"v": 1}', 1, retain=True)
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with aiohttp.ClientSession(cookie_jar=jar) as session:
+        async with session.post(f"{gateway.page}/login", json=USER) as answer:
+            assert answer.status == 200
+        for path in ANSWERS:
+            found: list[Any] = []
+            for _ in range(LOOKS):
+                found.append(await look(session, gateway, path))
+                await asyncio.sleep(0.1)
+            took = sorted(ms for ms, _ in found)
+            print(f"{path:32} {took[LOOKS // 2]:7.1f} ms, {took[-1]:7.1f} at most, {found[0][1]} B")
+        for _ in range(ROUNDS):
+            for what in ("without", "open"):
+                looking = asyncio.create_task(opened(session, gateway)) if what == "open" else None
+                median_ms, p99_ms = await pubacks_ms(publishers[0])
+                print(f"PUBACK, {what:8} median {median_ms:6.2f} ms, p99 {p99_ms:6.2f} ms")
+                if looking is not None:
+                    looking.cancel()
+        looking = asyncio.create_task(opened(session, gateway))
+        used_s = gateway.processor_s
+        await asyncio.sleep(OPEN_S)
+        used = (gateway.processor_s - used_s) / OPEN_S
+        print(f"open pages take {used * 100:.2f} % of a core, {gateway.memory_mib:.1f} MiB in all")
+        looking.cancel()
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name, count in (("sensors", 500), ("clients", 200), ("topics", 10_000)):
+        parser.add_argument(f"--{name}", type=int, default=count)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for web in (False, True):
+            gateway = Measured(Path(folder) / f"web-{web}", 0, web=web)
+            time.sleep(REST_S)
+            print(f"{'with' if web else 'without'} a page: {gateway.memory_mib:.1f} MiB")
+            gateway.stop()
+        gateway = Measured(Path(folder) / "full", options.sensors, web=True)
+        try:
+            asyncio.run(measure(gateway, options))
+        finally:
+            gateway.stop()
+
+
+if __name__ == "__main__":
+    main()
