@@ -68,25 +68,40 @@ class ClientRoll:
         """Those that are connected and send and get the most, the busiest first, ready for JSON.
 
         What has passed since somebody asked last decides, then what has since they connected. Two
-        who ask by turns shorten each other's time, and both are still told of the busiest.
+        who ask by turns shorten each other's time, and both are still told of the busiest. It is
+        one pass over all, since the loop waits meanwhile.
 
         Args:
-            count: how many at most, of which `PAGE` are told.
+            count: how many at most, 1 or more, of which `PAGE` are told.
 
         """
-        connected = [
-            (channel, session)
-            for session in self._core.sessions.values()
-            if (channel := session.channel) is not None
-        ]
-        found = heapq.nlargest(min(count, PAGE), connected, key=lambda pair: _traffic_of(pair[0]))
-        told = [self._line(session) | _passed(channel) for channel, session in found]
-        now_s = self._core.now()
-        if now_s - self._ranked_at_s >= RANKED_S:
+        now_s, most = self._core.now(), min(count, PAGE)
+        is_new = now_s - self._ranked_at_s >= RANKED_S
+        if is_new:
             self._ranked_at_s = now_s
-            for channel, _ in connected:
-                channel.ranked_bytes = channel.bytes_read + channel.bytes_sent
-        return {"count": len(self._core.sessions), "connected": len(connected), "clients": told}
+        busiest: list[tuple[int, int, int, Session]] = []
+        connected, least = 0, -1
+        for number, session in enumerate(self._core.sessions.values()):
+            channel = session.channel
+            if channel is None:
+                continue
+            connected += 1
+            passed = channel.bytes_read + channel.bytes_sent
+            recent = passed - channel.ranked_bytes
+            if is_new:
+                channel.ranked_bytes = passed
+            if recent <= least:
+                continue
+            one = (recent, passed, number, session)
+            if len(busiest) < most:
+                heapq.heappush(busiest, one)
+            else:
+                heapq.heapreplace(busiest, one)
+            if len(busiest) == most:
+                least = busiest[0][0]
+        found = [one[-1] for one in sorted(busiest, reverse=True)]
+        told = [self._line(one) | _passed(one.channel) for one in found if one.channel is not None]
+        return {"count": len(self._core.sessions), "connected": connected, "clients": told}
 
     def one(self, client_id: str) -> Mapping[str, Any] | None:
         """All that is known of one, ready for JSON; None if there is no such session."""
@@ -135,12 +150,6 @@ class ClientRoll:
             "dropped": session.outgoing.backlog.dropped
             + (0 if channel is None else channel.dropped),
         }
-
-
-def _traffic_of(channel: Channel) -> tuple[int, int]:
-    """What has passed since the busiest were sought last, and since it connected."""
-    passed = channel.bytes_read + channel.bytes_sent
-    return passed - channel.ranked_bytes, passed
 
 
 def _passed(channel: Channel) -> dict[str, int]:

@@ -129,11 +129,15 @@ def find_source(config: Path | None, file: Path | None, unit: str | None = None)
         unit: of systemd.
 
     Raises:
-        WrongUseError: the configuration is wrong.
+        WrongUseError: the configuration is wrong, or the file can't be opened.
         FailedError: there is no log that can be read.
 
     """
     if file is not None:
+        try:
+            file.open("rb").close()
+        except OSError as error:
+            raise WrongUseError(f"--file: {file}: {error.strerror}") from error
         return WrittenLog(file)
     if unit is None:
         found = config if config is not None else config_place.find_readable()

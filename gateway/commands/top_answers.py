@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-from gateway.coap_client import ClientError, CoapClient, Response
+from gateway.coap_client import ClientError, CoapClient, NoAnswerError, Response
 from gateway.commands.asking import client_for, gateway_uri, json_in
 from gateway.commands.errors import FailedError
 from gateway.status.tree_view import collect
@@ -134,10 +133,10 @@ class TopAsker:
             return
         self._seldom_at_s = now_s
         trouble = dict[str, str]()
-        found = await asyncio.gather(
-            self._part(SENSORS, "/sensors", trouble), self._part(ALERTS, "/alerts", trouble)
-        )
-        self._seldom = dict(zip((SENSORS, ALERTS), found, strict=True))
+        found = {}
+        for name in (SENSORS, ALERTS):
+            found[name] = await self._part(name, f"/{name}", trouble)
+        self._seldom = found
         self._seldom_trouble = trouble
 
     async def _part(self, name: str, path: str, trouble: dict[str, str]) -> Any:
@@ -149,6 +148,8 @@ class TopAsker:
                 return None
             return json_in(answer)
         except (ClientError, FailedError) as error:
+            if isinstance(error, NoAnswerError):  # one that it leaves open keeps up the next
+                await self._drop_client()
             trouble[name] = str(error)
             return None
 
@@ -162,7 +163,10 @@ class TopAsker:
 
     async def _close(self) -> None:
         """The next request finds the gateway anew: it may be at another port by then."""
-        client, self._client = self._client, None
         self._seldom_at_s = None
+        await self._drop_client()
+
+    async def _drop_client(self) -> None:
+        client, self._client = self._client, None
         if client is not None:
             await client.close()

@@ -96,8 +96,8 @@ def _count(asked: Mapping[str, str]) -> int:
     if asked["by"] != BY_TRAFFIC:
         raise error.BadRequest(f"by: {asked['by']!r:.80} is not {BY_TRAFFIC}")
     count = asked.get("count", str(BUSIEST))
-    if not (count.isascii() and count.isdigit() and 0 < len(count) <= 4):
-        raise error.BadRequest(f"count: {count!r:.80} is no number up to {PAGE}")
+    if not (count.isascii() and count.isdigit() and len(count) <= 4 and int(count)):
+        raise error.BadRequest(f"count: {count!r:.80} is no number from 1 to {PAGE}")
     return int(count)
 
 

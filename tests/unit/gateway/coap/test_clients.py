@@ -289,7 +289,13 @@ async def test_the_busiest_are_asked_for_by_their_number() -> None:
     for text in ("by=traffic", "by=traffic&count=7"):
         await resource.render_get(request(Code.GET, Remote(), text))
     assert roll.asked == [str(BUSIEST), "7"]
-    for text in ("by=name", "by=traffic&count=", "by=traffic&count=-1", "by=traffic&count=99999"):
+    for text in (
+        "by=name",
+        "by=traffic&count=",
+        "by=traffic&count=-1",
+        "by=traffic&count=0",
+        "by=traffic&count=99999",
+    ):
         with pytest.raises(error.BadRequest):
             await resource.render_get(request(Code.GET, Remote(), text))
 

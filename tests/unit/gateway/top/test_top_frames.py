@@ -1,16 +1,19 @@
 """What `hedgerow top` shows of a gateway, at the sizes of terminals that people have.
 
-`python tests/unit/gateway/top/test_top_frames.py` writes the frames anew, to be looked at.
+`PYTHONPATH=tests:. python tests/unit/gateway/top/test_top_frames.py` writes the frames anew, and
+the picture of the documents, to be looked at.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import told_gateways
+from drawn_frame import svg
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +27,7 @@ from gateway.top.styled_text import Style, TopFrame
 from gateway.top.top_view import FLEET, OF_FLEET, OF_GATEWAY, TopView
 
 FRAMES = Path(__file__).with_name("frames")
+PICTURE = Path(__file__).parents[4] / "docs" / "pictures" / "top.svg"
 SIZES = (FrameSize(80, 24), FrameSize(120, 40), FrameSize(40, 12))
 AT = FrameTime(10.0, told_gateways.NOW_S + 10)
 
@@ -54,6 +58,21 @@ def shown(name: str, size: FrameSize) -> TopFrame:
     return drawn(looked(), TopView(panel=name), size, AT)
 
 
+def pictured() -> str:
+    """A minute of work at a gateway, as docs/top.md shows it."""
+    history = GatewayHistory()
+    names = ("meter-17", "meter-18", "panel-hall", "gate", "pump")
+    for at in range(1, 31):
+        told = told_gateways.answers(at)
+        messages = told.status["broker"]["messages"]
+        messages["received"] += round(240 * math.sin(at / 3))
+        messages["sent"] += round(1_800 * math.sin(at / 3) + 300 * math.sin(at))
+        clients = [told_gateways.client(one, 9 * at // n) for n, one in enumerate(names, 1)]
+        take(history, replace(told, clients={"clients": clients}))
+    at = FrameTime(60.0, told_gateways.NOW_S + 60)
+    return svg(drawn(history, TopView(), FrameSize(104, 32), at), "hedgerow top")
+
+
 def widest(frame: TopFrame) -> int:
     return max(sum(width_of(text) for text, _ in line) for line in frame.lines)
 
@@ -65,6 +84,10 @@ def test_each_panel_looks_as_it_is_written_down(name: str, size: FrameSize) -> N
     assert len(frame.lines) == size.rows
     assert widest(frame) <= size.cells
     assert frame.as_text() + "\n" == (FRAMES / _file(name, size)).read_text()
+
+
+def test_the_picture_of_the_documents_is_what_is_shown() -> None:
+    assert PICTURE.read_text() == pictured()
 
 
 def test_a_gateway_that_does_not_answer_is_said_so_above_what_it_told_last() -> None:
@@ -320,3 +343,4 @@ if __name__ == "__main__":
     for one in SIZES:
         for panel in (*OF_GATEWAY, FLEET):
             (FRAMES / _file(panel, one)).write_text(shown(panel, one).as_text() + "\n")
+    PICTURE.write_text(pictured())
