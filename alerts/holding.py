@@ -1,7 +1,7 @@
 """When a record may leave on a way: at once, after quiet hours, or in the digest of a day. Pure.
 
-A record is held only if each route by which it goes that way holds it. What is held waits for a
-day at most, by a clock that nobody sets: a wall clock that is set back keeps nothing for ever.
+A record is held only if each route by which it goes that way by now holds it. What is held waits
+for a day at most, by a clock that nobody sets: one that is set back keeps nothing for ever.
 """
 
 from __future__ import annotations
@@ -54,7 +54,11 @@ FREE: Final = RecordHold()
 
 
 def holding_of(
-    record: AlertRecord, way: str, routes: Sequence[AlertRoute], now: LocalTime
+    record: AlertRecord,
+    way: str,
+    routes: Sequence[AlertRoute],
+    now: LocalTime,
+    untaken_s: float = 0.0,
 ) -> RecordHold:
     """Return whether a record is held.
 
@@ -63,11 +67,12 @@ def holding_of(
         way: on which it would leave.
         routes: all that there are.
         now: when.
+        untaken_s: since its alert was told, if nobody has taken it on: an escalation lets it go.
 
     """
     found = FREE
     for route in routes:
-        if way in route.ways and route.matcher.matches(record):
+        if way in route.ways and route.after_s <= untaken_s and route.matcher.matches(record):
             found = _held_by(route, record, now)
             if not found.is_held and not found.is_of_digest:
                 return FREE

@@ -97,8 +97,10 @@ class WatchedTasks:
             self._failures.failed(f"task {name}", failure)
             if self._are_last.is_set():
                 return
+            # Not `wait_for`: up to Python 3.11 it loses a cancellation that comes as it ends.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._are_last.wait(), pause.failed(loop.time()))
+                async with asyncio.timeout(pause.failed(loop.time())):
+                    await self._are_last.wait()
 
     def _is_well(self, name: str, pause: GrowingPause) -> None:
         self.failing.pop(name, None)

@@ -163,8 +163,12 @@ async def _serve(lake: Lake, opening: _Opening) -> int:
             from cloud_ingest.dashboard import fleet_metrics  # noqa: PLC0415  # only where asked for
 
             figures = functools.partial(fleet_metrics.collect, models)
-            port = stack.enter_context(serving(*opening.metrics, figures))
-            sys.stdout.write(f"metrics at port {port}\n")
+            try:
+                port = stack.enter_context(serving(*opening.metrics, figures))
+            except OSError as error:  # what only tells of the work keeps nobody from it
+                sys.stderr.write(f"--metrics: {error.strerror}; the dashboard goes on without\n")
+            else:
+                sys.stdout.write(f"metrics at port {port}\n")
         return await _serve_models(models, lake, opening)
 
 

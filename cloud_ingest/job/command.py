@@ -211,8 +211,8 @@ def _run(options: argparse.Namespace, tables: TableStore, program: str) -> int:
     with asked_to_end() as asked, contextlib.ExitStack() as stack:
         try:
             _serve_metrics(options, ingest, stack)
-        except OSError as error:
-            return _fail(exit_codes.FAILED, f"--metrics {options.metrics}: {error.strerror}")
+        except OSError as error:  # what only tells of the work keeps nobody from it
+            _warn(f"--metrics {options.metrics}: {error.strerror}; the job goes on without")
         _take_all(options, f"file://{place}", ingest, runtime, asked)
     ingest.close()
     if not options.follow and not asked.is_set():

@@ -60,6 +60,8 @@ class GatewayAlerts:
         }
         self._escalates = any(one.after_s > 0 for one in plan.routes)
         self._unkept_s = 0.0
+        self._untaken_s: dict[str, float] = {}
+        """How long nobody has taken on what was told, by alert."""
         self._seen: SeenByGateway | None = None
         self._steady_s = steady_s
         self._now = LocalTime(0)
@@ -236,11 +238,13 @@ class GatewayAlerts:
         """Tell further ways of what nobody takes on; return whether that is to be kept."""
         self._unkept_s += passed_s
         told, waits = False, False
+        self._untaken_s.clear()
         for alert in self._desk.standing:
             sent = self.state.sent.get(alert.raised.alert)
-            if sent is None or not alert.untaken_s:
+            if sent is None or not alert.untaken_s or alert.taken_on is not None:
                 continue
-            waits = True
+            self._untaken_s[alert.raised.alert] = alert.untaken_s
+            waits = waits or self._may_escalate(alert)
             for way in ways_of(alert.raised, self._routes, list(self._queues), alert.untaken_s):
                 if way not in sent:
                     sent.append(way)
@@ -251,10 +255,17 @@ class GatewayAlerts:
             return True
         return False
 
+    def _may_escalate(self, alert: OpenAlert) -> bool:
+        return any(
+            one.after_s > alert.untaken_s and one.matcher.matches(alert.raised)
+            for one in self._routes
+        )
+
     def _holding(self, way: str, record: AlertRecord) -> RecordHold:
         if record.rule == TEST_RULE:
             return FREE
-        return holding_of(record, way, self._routes, self._now)
+        untaken_s = self._untaken_s.get(record.alert, 0.0)
+        return holding_of(record, way, self._routes, self._now, untaken_s)
 
     def _ways(self) -> dict[str, Mapping[str, Any]]:
         return {

@@ -38,6 +38,8 @@ LOOK_TIMEOUT_S: Final = 2.0
 WRITE_TIMEOUT_S: Final = 2.0
 TAKE_TIMEOUT_S: Final = 120.0
 """A way out has time limits of its own; this one is for what those do not see."""
+LAST_TAKE_S: Final = 2.0
+"""So long a stop waits for ways out, so that what they take just then does not come again."""
 ASKED_AT_ONCE: Final = 16
 """Messages that take alerts on; more at one time are left alone."""
 BY_TOPIC: Final = "mqtt"
@@ -88,12 +90,16 @@ class AlertWatch:
         self._watched.start("alerts", self._run)
 
     async def stop(self) -> None:
-        """Look no more, and let what is being handed over be."""
+        """Look no more; what is being handed over has a moment to be taken, and to be noted so."""
         await self._watched.stop()
         handing = [*self._handing.values(), *self._asked]
+        if handing:
+            await asyncio.wait(handing, timeout=LAST_TAKE_S)
         for task in handing:
             task.cancel()
         await asyncio.gather(*handing, return_exceptions=True)
+        if self._file is not None and (over := self._threads.over(self._file)) is not None:
+            await asyncio.wait([over], timeout=WRITE_TIMEOUT_S)  # a write that was under way
         await self._keep()
         self._threads.close()
 
@@ -156,8 +162,10 @@ class AlertWatch:
             if not self._is_kept:
                 await self._keep()
             self._hand_over()
+            # Not `wait_for`: up to Python 3.11 it loses a cancellation that comes with a wake.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), max(0.0, due_s - loop.time()))
+                async with asyncio.timeout_at(due_s):
+                    await self._wake.wait()
             self._wake.clear()
 
     async def _see(self) -> None:
@@ -227,6 +235,9 @@ class AlertWatch:
         try:
             async with asyncio.timeout(WRITE_TIMEOUT_S):
                 await self._threads.call(file, lambda: file.write(data))
+        except asyncio.CancelledError:
+            self._is_kept = False  # nobody sees what becomes of it
+            raise
         except (OSError, TimeoutError, DriverBusyError) as error:
             self._is_kept = False
             self._sources.watched.tell("alerts kept", said(error))

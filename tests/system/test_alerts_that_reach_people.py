@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -33,6 +34,7 @@ from gateway.mqtt import Version
 from tests import policies
 
 PATIENCE_S = 120.0
+FLEET = ("gw-a", "gw-b", "gw-c")
 
 
 class Mailbox:
@@ -146,7 +148,8 @@ class Gateway:
         (folder / "passwords").write_text(f"alice:{hasher.hash('secret')}\n")
         (folder / "tree.key").write_text("ab" * 32)
         policies.write(folder / "policy.toml", alice="operator")
-        self.mqtt, self.off = "", "hot"
+        self.mqtt = ""
+        self.id, self.capability, self.neighbours = "gw", 1, list[str]()
         self.alerts = f"""
 [alerts.mail]
 host = "127.0.0.1"
@@ -168,7 +171,7 @@ topic = "ops"
         (self.folder / "gateway.toml").write_text(
             f"""
 [gateway]
-id = "gw"
+id = "{self.id}"
 domain = "campus"
 state_dir = "{self.state}"
 status_interval_s = 0
@@ -183,6 +186,9 @@ port = {self.console}
 key_file = "{self.folder}/tree.key"
 tls = "off"
 discovery = false
+neighbours = {self.neighbours}
+capability = {self.capability}
+hello_s = 0.3
 [access]
 password_file = "{self.folder}/passwords"
 policy_file = "{self.folder}/policy.toml"
@@ -190,8 +196,8 @@ policy_file = "{self.folder}/policy.toml"
 look_s = 0.2
 gather_s = 0
 failed_logins = 3
-off = ["clock-not-kept", "{self.off}"]
-after_s = {{disk-full = 0.5}}
+off = ["clock-not-kept", "hot"]
+after_s = {{disk-full = 0.5, gateway-away = 2}}
 ack_url = "http://127.0.0.1:{self.console}"
 {more}
 {self.alerts}
@@ -381,6 +387,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+async def problem(panel: Peer) -> dict[str, Any]:
+    """Return what the gateway says next on its topic."""
+    packet = await panel.next()
+    found: dict[str, Any] = json.loads(packet.payload)
+    return found
+
+
 async def test_a_disk_that_is_full_is_told_and_its_end_when_there_is_room(
     gateway: Gateway, ways: tuple[Mailbox, Ntfy], small_disk: Path
 ) -> None:
@@ -389,15 +402,69 @@ async def test_a_disk_that_is_full_is_told_and_its_end_when_there_is_room(
     gateway.write()
     gateway.start()
     panel = await gateway.peer("panel")
+    await panel.subscribe("campus/-/gw/alerts", qos=0)
+    assert (await problem(panel))["problem"] == "OFF"
     free = shutil.disk_usage(small_disk).free
     (small_disk / "filling").write_bytes(b"\0" * (free - (1 << 20)))
+    told = await problem(panel)
+    assert (told["problem"], told["alerts"][0]["rule"]) == ("ON", "disk-full")
     await until(lambda: box.changes("disk-full")["RAISED"], "raised")
+    panel.close()
     gateway.kill()
     gateway.start()
     (small_disk / "filling").unlink()
     await until(lambda: box.changes("disk-full")["CLEARED"], "cleared")
     assert box.changes("disk-full") == {"RAISED": 1, "CLEARED": 1}
+    panel = await gateway.peer("panel")
+    await panel.subscribe("campus/-/gw/alerts", qos=0)
+    assert (await problem(panel))["problem"] == "OFF"
     panel.close()
+
+
+async def test_a_gateway_that_is_killed_is_told_of_by_one_other_and_so_is_its_return(
+    tmp_path: Path, ways: tuple[Mailbox, Ntfy]
+) -> None:
+    box, ntfy = ways
+    fleet: list[Gateway] = []
+    for name, capability in zip(FLEET, (30, 20, 10), strict=True):
+        folder = tmp_path / name
+        folder.mkdir()
+        made = Gateway(folder, mail=box.port, ntfy=ntfy.port)
+        made.id, made.capability = name, capability
+        made.neighbours = [f"127.0.0.1:{one.port}" for one in fleet]
+        made.write()
+        fleet.append(made)
+    head, teller, _ = fleet
+    try:
+        for one in fleet:
+            one.start()
+        await asyncio.to_thread(_see_each_other, fleet)
+        head.kill()
+        await until(lambda: box.changes("gateway-away")["RAISED"], "raised")
+        await until(teller.is_delivered, "noted")
+        teller.kill()
+        teller.start()
+        await asyncio.to_thread(_see_each_other, fleet[1:])
+        head.start()
+        await until(lambda: box.changes("gateway-away")["CLEARED"], "cleared")
+        assert box.changes("gateway-away") == {"RAISED": 1, "CLEARED": 1}
+    finally:
+        for one in fleet:
+            one.kill()
+
+
+def _see_each_other(fleet: list[Gateway]) -> None:
+    ends_s = time.monotonic() + PATIENCE_S
+    for one in fleet:
+        wanted = f"hedgerow_members_away {len(FLEET) - len(fleet)}.0"
+        url = f"http://127.0.0.1:{one.console}/metrics"
+        while True:
+            with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=10) as answer:
+                told = answer.read().decode()
+                if "hedgerow_members 3.0" in told and wanted in told:
+                    break
+            assert time.monotonic() < ends_s, one.id
+            time.sleep(0.2)
 
 
 async def test_a_certificate_of_seconds_is_told_to_end_and_to_have_ended(

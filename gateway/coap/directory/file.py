@@ -132,7 +132,8 @@ class DirectoryFile:
         while not is_last:
             pause_s = AGAIN_S if self._is_failing else WRITE_S
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ending.wait(), pause_s)
+                async with asyncio.timeout(pause_s):
+                    await self._ending.wait()
             is_last = self._ending.is_set()
             since_s = time.monotonic() - self._written_at
             is_due = since_s >= (RENEWALS_S if len(self._changes) else MARK_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -88,3 +89,46 @@ def tasks_of(listed: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield task
         for inner in ("block", "always", "rescue"):
             yield from tasks_of(task.get(inner, []))
+
+
+PLAY = """
+- hosts: localhost
+  connection: local
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_vars: {role}/defaults/main.yml
+    - ansible.builtin.include_vars: {role}/vars/main.yml
+    - ansible.builtin.include_role: {{name: cloud, tasks_from: monitoring}}
+"""
+
+
+def test_the_clouds_role_has_grafana_find_its_dashboards_and_prometheus_its_rules(
+    tmp_path: Path,
+) -> None:
+    grafana, rules = tmp_path / "grafana", tmp_path / "rules"
+    rules.mkdir()
+    (tmp_path / "play.yml").write_text(PLAY.format(role=ANSIBLE / "roles/cloud"))
+    told = {
+        "cloud_grafana_dir": str(grafana),
+        "cloud_prometheus_rules_dir": str(rules),
+        "cloud_source_dir": str(PROJECT),
+        "cloud_tables": "/srv/it's here",
+        "cloud_tree_key": "ab" * 16,
+        "target_is_booted": False,
+    }
+    given = ("playbook", "-i", "localhost,", "-e", json.dumps(told), str(tmp_path / "play.yml"))
+    # Files of another user need root: here they belong to who runs this.
+    done = run_module("ansible", *given, home=tmp_path / "home")
+    if os.geteuid() != 0 and "chown failed" in done.stdout:
+        pytest.skip("files of root's need root")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (rules / "hedgerow.rules.yml").is_file()
+    (provider,) = yaml.safe_load((grafana / "provisioning/dashboards/hedgerow.yml").read_text())[
+        "providers"
+    ]
+    found = [json.loads(one.read_text()) for one in Path(provider["options"]["path"]).glob("*")]
+    asked = {one["templating"]["list"][0]["query"] for one in found}
+    sources = yaml.safe_load((grafana / "provisioning/datasources/hedgerow.yml").read_text())
+    assert asked == {one["type"] for one in sources["datasources"]}
+    first_sql = sources["datasources"][1]["jsonData"]["initSql"]
+    assert "delta_scan('/srv/it''s here/gateways')" in first_sql

@@ -160,6 +160,22 @@ def test_a_silence_and_a_warning_escalate_nothing() -> None:
     assert told == [("mail", "raised", rules.DISK_READ_ONLY)]
 
 
+def test_in_quiet_hours_a_record_waits_until_it_escalates() -> None:
+    all_day = AlertRoute(AlertMatcher(), ("ntfy",), quiet_min=(0, 24 * 60 - 1))
+    to_all = replace(ESCALATED, ways=("mail", "ntfy"))
+    gateway = OneGateway(replace(PLAN, routes=(all_day, to_all)))
+    assert wrong_for(gateway, 5 * MINUTE, is_read_only=True, under_voltage=True) == []
+    told = wrong_for(gateway, 10 * MINUTE, is_read_only=True, under_voltage=True)
+    assert sorted(told) == [(way, "raised", rules.DISK_READ_ONLY) for way in ("mail", "ntfy")]
+
+
+def test_while_nothing_can_escalate_any_more_nothing_is_kept_for_it() -> None:
+    gateway = OneGateway(replace(PLAN, routes=(AT_ONCE, ESCALATED)))
+    wrong_for(gateway, 10 * MINUTE, is_read_only=True, under_voltage=True)
+    seen = well(is_read_only=True, under_voltage=True)
+    assert not any(gateway.look(seen) for _ in range(10 * MINUTE))
+
+
 def test_kills_delay_an_escalation_and_neither_lose_nor_double_it() -> None:
     gateway = OneGateway(replace(PLAN, routes=(AT_ONCE, ESCALATED)))
     told = []

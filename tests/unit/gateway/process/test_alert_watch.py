@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiosmtpd.controller import Controller
+from ports import free_port
 
-from alerts.record import AlertRecord, RecordsRefusedError
+from alerts.record import AlertRecord, RecordsRefusedError, WayOut
+from alerts.ways.mail import MailServer, MailWay
 from gateway.alerting.judging import SeenByGateway
 from gateway.alerting.plan import AlertPlan
+from gateway.alerting.rules import RULES
 from gateway.process.alert_sources import MachineEyes, MachineLook
 from gateway.process.alert_watch import STATE_FILE, AlertWatch
 from gateway.watched_tasks import WatchedTasks
@@ -42,6 +48,26 @@ class Way:
     def changes(self) -> list[str]:
         met = {one.delivery_id: one for one in self.taken if one.rule != "part-failing"}
         return [one.change for one in met.values()]
+
+
+class Mailbox:
+    """What mails say, as a server gets them."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802
+        self.lines += re.findall(r"(?m)^((?:RAISED|CLEARED)  [a-z-]+)", envelope.content.decode())
+        return "250 OK"
+
+    @property
+    def told(self) -> set[str]:
+        return set(self.lines)
+
+
+SOON = {
+    name: replace(RULES[name], after_s=0, clears_after_s=0) for name in ("hot", "under-voltage")
+}
 
 
 class Sources:
@@ -81,9 +107,12 @@ class Bed:
         self.watches: list[AlertWatch] = []
 
     def watch(
-        self, look: Callable[[], MachineLook] = MachineLook.unseen, **ways: Way
+        self,
+        look: Callable[[], MachineLook] = MachineLook.unseen,
+        plan: AlertPlan | None = None,
+        **ways: WayOut,
     ) -> AlertWatch:
-        plan = AlertPlan(ways=tuple(ways), look_s=0.05, gather_s=0)
+        plan = plan or AlertPlan(ways=tuple(ways), look_s=0.05, gather_s=0)
         watch = AlertWatch(plan, self.sources, look, ways, None, self.folder)  # type: ignore[arg-type]
         self.watches.append(watch)
         watch.start()
@@ -119,6 +148,17 @@ async def test_a_way_that_hangs_keeps_neither_the_gateway_nor_another_way(bed: B
     hanging.may_answer.set()
     await until(lambda: hanging.changes == ["raised"])
     await until(lambda: watch.summary()["ways"]["mail"]["waiting"] == 0)
+
+
+async def test_a_stop_in_the_moment_of_a_wake_ends_the_watch(bed: Bed) -> None:
+    for _ in range(40):
+        watch = bed.watch(mail=Way(OSError("no route")))
+        bed.sources.wrong = {"is_read_only": True}
+        seen = len(bed.sources.looks)
+        await until(lambda seen=seen: len(bed.sources.looks) > seen)
+        watch._wake.set()
+        async with asyncio.timeout(LIMIT_S):
+            await watch.stop()
 
 
 async def test_a_way_that_fails_is_told_and_what_it_never_takes_is_dropped(bed: Bed) -> None:
@@ -214,8 +254,22 @@ async def test_heat_and_a_weak_supply_of_the_kernels_files_are_told_and_their_en
     (zone / "temp").write_text("85000\n")
     (chip / "name").write_text("rpi_volt\n")
     (chip / "in0_lcrit_alarm").write_text("1\n")
-    watch = bed.watch(MachineEyes(tmp_path, root).look, mail=(way := Way()))
-    await until(lambda: way.changes == ["raised"])
-    assert way.taken[0].rule == "under-voltage"
-    assert watch.document()["alerts"][0]["rule"] == "under-voltage"
-    assert bed.sources.looks[-1].machine.temperature_cel == 85.0
+    box = Mailbox()
+    server = Controller(box, hostname="127.0.0.1", port=free_port())
+    server.start()
+    try:
+        mail = MailWay(
+            MailServer(host="127.0.0.1", port=server.port, starts_tls=False, tls=None),
+            *("gw-a", "gw-a@example.org", ["ops@example.org"]),
+        )
+        plan = replace(AlertPlan(ways=("mail",), look_s=0.05, gather_s=0), terms=SOON)
+        watch = bed.watch(MachineEyes(tmp_path, root).look, plan, mail=mail)
+        await until(lambda: box.told == {"RAISED  hot", "RAISED  under-voltage"})
+        await watch.stop()  # and on again: nothing is told twice
+        bed.watch(MachineEyes(tmp_path, root).look, plan, mail=mail)
+        (zone / "temp").write_text("50000\n")
+        (chip / "in0_lcrit_alarm").write_text("0\n")
+        await until(lambda: {"CLEARED  hot", "CLEARED  under-voltage"} <= box.told)
+    finally:
+        server.stop()
+    assert len(box.lines) == 4, "each once"
