@@ -23,7 +23,7 @@ _NAME_CHARACTERS: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
-class HeldFile:
+class ServingFile:
     """One file of a section of the configuration.
 
     Attributes:
@@ -56,7 +56,7 @@ class HeldItem:
 
     """
 
-    of: HeldFile
+    of: ServingFile
     what: str
     name: str = ""
     ends: datetime.datetime | None = None
@@ -96,7 +96,7 @@ class HeldItem:
         }
 
 
-def held(files: Iterator[HeldFile]) -> Iterator[HeldItem]:
+def held(files: Iterator[ServingFile]) -> Iterator[HeldItem]:
     """List what files hold; one that can't be read is an item that says why.
 
     Args:
@@ -117,7 +117,7 @@ def held(files: Iterator[HeldFile]) -> Iterator[HeldItem]:
             yield HeldItem(one, what, why=error.why)
 
 
-def _certificate(of: HeldFile, what: str, found: x509.Certificate) -> HeldItem:
+def _certificate(of: ServingFile, what: str, found: x509.Certificate) -> HeldItem:
     return HeldItem(
         of,
         what,
@@ -129,7 +129,7 @@ def _certificate(of: HeldFile, what: str, found: x509.Certificate) -> HeldItem:
     )
 
 
-def _list(of: HeldFile, found: x509.CertificateRevocationList) -> HeldItem:
+def _list(of: ServingFile, found: x509.CertificateRevocationList) -> HeldItem:
     ends = found.next_update_utc
     digest = found.fingerprint(hashes.SHA256()).hex()
     return HeldItem(of, LIST, _named(found.issuer), ends, fingerprint=digest)

@@ -12,21 +12,21 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Sequence
 from typing import Final
-
-from light_dataclasses import dataclass
 
 MOST_BYTES: Final = 256 * 1024
 """Of a file with keys and certificates."""
 MOST_ROUNDS: Final = 2_000_000
 """Of all in a file: about two seconds of a PC. OpenSSL has 2,048 each, this package 100,000."""
-MOST_ELEMENTS: Final = 20_000
+MOST_ELEMENTS: Final = 60_000
+"""A trust store of 150 authorities has some 30,000."""
 MOST_DEPTH: Final = 32
-_SEQUENCE: Final = 0x30
 _OCTETS: Final = 0x04
-_CONSTRUCTED_OCTETS: Final = 0x24
+_PIECES: Final = 0x24
+"""An OCTET STRING in pieces."""
 _INTEGER: Final = 0x02
+_WIDEST: Final = 16
+"""Bytes of a count that are looked at."""
 _CONSTRUCTED: Final = 0x20
 _KEY: Final = re.compile(
     rb"-----BEGIN ENCRYPTED PRIVATE KEY-----(.*?)-----END ENCRYPTED PRIVATE KEY-----", re.DOTALL
@@ -39,13 +39,6 @@ class KeyWorkError(ValueError):
 
 class NoDerError(KeyWorkError):
     """Bytes are no DER, nor BER: there is nothing to open; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Element:
-    tag: int
-    content: bytes
-    parts: Sequence[_Element] = ()
 
 
 def check(data: bytes) -> None:
@@ -62,7 +55,7 @@ def check(data: bytes) -> None:
     if len(data) > MOST_BYTES:
         raise KeyWorkError(f"{len(data)} bytes, over {MOST_BYTES}")
     walker = _Walker()
-    walker.walk(walker.elements(data, 0), 0)
+    walker.walk(data, 0, len(data), 0)
     if walker.rounds > MOST_ROUNDS:
         raise KeyWorkError(
             f"its password would be hashed {_told(walker.rounds)} times, over {MOST_ROUNDS}"
@@ -94,7 +87,7 @@ def _told(rounds: int) -> str:
 
 
 class _Walker:
-    """Adds up the counts of a file.
+    """Adds up the counts of a file, without keeping anything of it.
 
     Attributes:
         rounds: so far.
@@ -105,100 +98,121 @@ class _Walker:
         self.rounds = 0
         self._left = MOST_ELEMENTS
 
-    def walk(self, elements: Sequence[_Element], depth: int) -> None:
-        """Add up the counts of elements, and of what is in them."""
-        for one in elements:
-            if one.tag == _SEQUENCE:
-                self.rounds += sum(_counts(one.parts))
-            if one.tag != _CONSTRUCTED_OCTETS:  # whose parts are pieces of one content
-                self.walk(one.parts, depth + 1)
-            if one.tag in (_OCTETS, _CONSTRUCTED_OCTETS) and one.content[:1] == b"\x30":
-                self._walk_inner(one.content, depth + 1)
+    def walk(self, data: bytes, at: int, end: int, depth: int, *, is_open: bool = False) -> int:
+        """Look through elements that stand one after the other.
 
-    def _walk_inner(self, content: bytes, depth: int) -> None:
-        """Look through what stands in an OCTET STRING, if that is an element; else it is data."""
-        try:
-            inner = self.elements(content, depth, only_first=True)
-        except NoDerError:
-            return
-        self.walk(inner, depth)
+        Args:
+            data: in which they stand.
+            at: where the first one starts.
+            end: where the last one ends at the latest.
+            depth: how many elements they are in.
+            is_open: they are of indefinite length, and two empty bytes end them (X.690, 8.1.3.6).
 
-    def elements(self, data: bytes, depth: int, *, only_first: bool = False) -> list[_Element]:
-        """Take bytes apart.
+        Returns:
+            Where they end.
 
         Raises:
-            NoDerError: they are no elements, one after the other.
+            NoDerError: they are no elements.
             KeyWorkError: there are too many, or too deep ones.
 
         """
-        found: list[_Element] = []
-        at = 0
-        while at < len(data) and not (only_first and found):
-            one, at = self._element(data, at, depth)
-            found.append(one)
-        return found
+        numbers: list[int] | None = None  # behind a salt
+        try:
+            while at < end:
+                if is_open and data[at : at + 2] == b"\0\0":
+                    return at + 2
+                tag, start, stop = self._header(data, at, end, depth)
+                at = self._inside(tag, data, (start, stop, end), depth)
+                if tag == _INTEGER and numbers is not None:
+                    numbers.append(int.from_bytes(data[start : min(at, start + _WIDEST)]))
+                    continue
+                self.rounds += _count(numbers)
+                numbers = [] if tag in (_OCTETS, _PIECES) else None
+        finally:
+            self.rounds += _count(numbers)
+        if is_open:
+            raise NoDerError("it ends within an element")
+        return at
 
-    def _element(self, data: bytes, at: int, depth: int) -> tuple[_Element, int]:
+    def _inside(self, tag: int, data: bytes, place: tuple[int, int | None, int], depth: int) -> int:
+        """Look through what is in one element, and return where it ends."""
+        start, stop, end = place
+        if tag == _PIECES:
+            pieces = bytearray()
+            at = self._joined(pieces, data, place, depth)
+            self._within_string(bytes(pieces), 0, len(pieces), depth + 1)
+            return at
+        if stop is None:
+            return self.walk(data, start, end, depth + 1, is_open=True)
+        if tag & _CONSTRUCTED:
+            self.walk(data, start, stop, depth + 1)
+        elif tag == _OCTETS:
+            self._within_string(data, start, stop, depth + 1)
+        return stop
+
+    def _within_string(self, data: bytes, at: int, end: int, depth: int) -> None:
+        """Look through the sequence that an OCTET STRING may be; else it is data."""
+        if data[at : at + 1] != b"\x30":
+            return
+        try:
+            tag, start, stop = self._header(data, at, end, depth)
+            self._inside(tag, data, (start, stop, end), depth)
+        except NoDerError:
+            return
+
+    def _joined(
+        self, pieces: bytearray, data: bytes, place: tuple[int, int | None, int], depth: int
+    ) -> int:
+        """Join a string that comes in pieces (X.690, 8.7.3), and return where it ends."""
+        at, stop, end = place
+        limit = end if stop is None else stop
+        while at < limit:
+            if stop is None and data[at : at + 2] == b"\0\0":
+                return at + 2
+            tag, start, inner = self._header(data, at, limit, depth + 1)
+            if tag == _PIECES:
+                at = self._joined(pieces, data, (start, inner, limit), depth + 1)
+            elif tag == _OCTETS and inner is not None:
+                pieces += data[start:inner]
+                at = inner
+            else:
+                raise NoDerError("a string in pieces that are none")
+        if stop is None:
+            raise NoDerError("it ends within an element")
+        return at
+
+    def _header(self, data: bytes, at: int, end: int, depth: int) -> tuple[int, int, int | None]:
+        """Tag, and where the content starts and ends; None for an indefinite length."""
         self._left -= 1
         if self._left < 0 or depth > MOST_DEPTH:
             raise KeyWorkError("more parts than a key or a store has")
-        tag, start, end = _header(data, at)
-        if end is not None:
-            content = data[start:end]
-            parts = self.elements(content, depth + 1) if tag & _CONSTRUCTED else []
-            return _element(tag, content, parts), end
-        inner: list[_Element] = []  # of indefinite length: it goes on to two empty bytes (X.690)
-        at = start
-        while data[at : at + 2] != b"\0\0":
-            one, at = self._element(data, at, depth + 1)
-            inner.append(one)
-        return _element(tag, data[start:at], inner), at + 2
-
-
-def _element(tag: int, content: bytes, parts: Sequence[_Element]) -> _Element:
-    if tag == _CONSTRUCTED_OCTETS:  # a string in pieces (X.690, 8.7.3)
-        content = b"".join(one.content for one in parts)
-    return _Element(tag, content, parts)
-
-
-def _header(data: bytes, at: int) -> tuple[int, int, int | None]:
-    """Tag, and where the content starts and ends; None for an indefinite length."""
-    head = data[at : at + 1]
-    if not head:
-        raise NoDerError("it ends within an element")
-    tag, at = head[0], at + 1
-    if tag & 0x1F == 0x1F:  # a long tag (X.690, 8.1.2.4)
-        while at < len(data) and data[at] & 0x80:
+        tag, at = data[at] if at < end else 0, at + 1
+        if tag & 0x1F == 0x1F:  # a long tag (X.690, 8.1.2.4)
+            while at < end and data[at] & 0x80:
+                at += 1
             at += 1
-        at += 1
-    if at >= len(data):
-        raise NoDerError("it ends within an element")
-    length, at = data[at], at + 1
-    if length == 0x80 and tag & _CONSTRUCTED:
-        return tag, at, None
-    if length & 0x80:
-        count = length & 0x7F
-        length = int.from_bytes(data[at : at + count])
-        at += count
-    if at + length > len(data):
-        raise NoDerError("an element is longer than what holds it")
-    return tag, at, at + length
+        if at >= end:
+            raise NoDerError("it ends within an element")
+        length, at = data[at], at + 1
+        if length == 0x80 and tag & _CONSTRUCTED:
+            return tag, at, None
+        if length & 0x80:
+            count = length & 0x7F
+            length = int.from_bytes(data[at : at + count])
+            at += count
+        if at + length > end:
+            raise NoDerError("an element is longer than what holds it")
+        return tag, at, at + length
 
 
-def _counts(parts: Sequence[_Element]) -> Iterator[int]:
-    """How often each salt among the parts of a sequence has its password hashed."""
-    for number, one in enumerate(parts):
-        if one.tag not in (_OCTETS, _CONSTRUCTED_OCTETS):
-            continue
-        numbers: list[int] = []
-        for following in parts[number + 1 :]:
-            if following.tag != _INTEGER:
-                break
-            numbers.append(max(0, int.from_bytes(following.content[:64], signed=True)))
-        match numbers:
-            case [rounds]:
-                yield rounds
-            case [rounds, key_bytes]:  # PBKDF2 makes 32 bytes a time
-                yield rounds * max(1, key_bytes // 32)
-            case [cost, block, parallel, *_]:  # scrypt
-                yield cost * block * parallel
+def _count(numbers: list[int] | None) -> int:
+    """How often the password of a salt is hashed, by the numbers behind it."""
+    match numbers or []:
+        case [rounds]:
+            return rounds
+        case [rounds, key_bytes]:  # PBKDF2 makes 32 bytes a time
+            return rounds * max(1, key_bytes // 32)
+        case [cost, block, parallel, *_]:  # scrypt
+            return cost * block * parallel
+        case _:
+            return 0

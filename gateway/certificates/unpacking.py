@@ -23,12 +23,14 @@ from gateway.certificates import key_work, pkcs12_files, private_keys
 from gateway.certificates.pkcs12_files import KeystoreContent, Pkcs12Error
 from gateway.certificates.private_keys import PrivateKeyError
 from gateway.certificates.signature_keys import PrivateKey
+from gateway.printable import printable
 
 CPU_S: Final = 10
 MEMORY_BYTES: Final = 512 << 20
 PATIENCE_S: Final = 60.0
 """A busy machine gives a process less than all of its time."""
 _MOST_RESULT: Final = 4 << 20
+_MOST_WHY: Final = 200
 
 
 def unpacked(data: bytes, password: bytes | None) -> KeystoreContent[PrivateKey]:
@@ -58,14 +60,23 @@ def unpacked(data: bytes, password: bytes | None) -> KeystoreContent[PrivateKey]
     try:
         told: dict[str, Any] = json.loads(done.stdout[:_MOST_RESULT])
     except ValueError as error:
-        limits = f"{CPU_S} s of a processor and {MEMORY_BYTES >> 20} MiB"
-        raise Pkcs12Error(f"to open it takes more than {limits}") from error
+        raise Pkcs12Error(_why_ended(done)) from error
     if why := told.get("why"):
         raise Pkcs12Error(why)
     key = None if told["key"] is None else private_keys.load(told["key"].encode())[0]
     own = None if told["own"] is None else x509.load_pem_x509_certificate(told["own"].encode())
     others = told["others"].encode()
     return KeystoreContent(key, own, x509.load_pem_x509_certificates(others) if others else [])
+
+
+def _why_ended(done: subprocess.CompletedProcess[bytes]) -> str:
+    """Say why the process has told nothing."""
+    lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it says nothing"]
+    if done.returncode < 0 or lines[-1].startswith("MemoryError"):
+        limits = f"{CPU_S} s of a processor and {MEMORY_BYTES >> 20} MiB"
+        return f"to open it takes more than {limits}"
+    why = printable(lines[-1][-_MOST_WHY:])
+    return f"the process that opens it ended with {done.returncode}: {why}"
 
 
 def opened(data: bytes, password: bytes | None) -> KeystoreContent[PrivateKey]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from gateway import exit_codes
 from gateway.columns import columns
 from gateway.commands import check
+from gateway.commands.check import LineFault
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import print_json
 from gateway.commands.running_gateway import RunningGateway
@@ -275,9 +276,14 @@ def printable_lines(text: str) -> str:
 def _check(data: bytes, file: Path) -> None:
     faults = sorted(check.faults_of(data, file), key=lambda fault: (fault.line, fault.where))
     if faults:
-        first, *more = (f"{one.where}: {one.why}" if one.where else one.why for one in faults)
+        first, *more = map(_told_of, faults)
         rest = "".join(f"\n{line}" for line in more)
         raise WrongUseError(f"{file}: nothing is written: {first}{rest}")
+
+
+def _told_of(fault: LineFault) -> str:
+    told = f"{fault.where}: {fault.why}" if fault.where else fault.why
+    return f"{told}; {fault.remedy}" if fault.remedy else told
 
 
 def _settings(data: bytes, file: Path) -> GatewaySettings | None:

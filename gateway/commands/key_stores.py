@@ -14,7 +14,7 @@ from gateway.access import secure_files
 from gateway.certificates import private_keys
 from gateway.certificates import x509_forms as forms
 from gateway.certificates.authority_folder import OPEN, SECRET, is_of
-from gateway.certificates.holdings import FIELDS, HeldFile, HeldItem, held
+from gateway.certificates.holdings import FIELDS, HeldItem, ServingFile, held
 from gateway.certificates.pkcs12_files import KeystoreContent, Pkcs12Error, as_pem
 from gateway.certificates.private_keys import PrivateKeyError
 from gateway.certificates.signature_keys import PrivateKey
@@ -23,6 +23,7 @@ from gateway.commands import certifying, output
 from gateway.commands.errors import WrongUseError
 from gateway.configuration import config
 from gateway.configuration.config import ConfigError, GatewaySettings
+from gateway.credentials.certificate_files import TlsFileError
 from gateway.printable import printable
 from gateway.tls.context import TlsFiles
 
@@ -41,13 +42,13 @@ def list_keys(options: argparse.Namespace) -> int:
     try:
         settings = config.load(options.config, GatewaySettings)
         items = list(held(_files(settings)))
-    except ConfigError as error:
+    except (ConfigError, TlsFileError) as error:
         raise WrongUseError(str(error)) from error
     now = forms.now()
     if options.json:
         output.print_json([one.as_json(now) for one in items])
         return 0
-    rows = [("name", "what", "until", "state", "serves", "file")]
+    rows: list[tuple[str, ...]] = [("name", "what", "until", "state", "serves", "file")]
     rows += [_row(one, one.state(now)) for one in items]
     sys.stdout.write("".join(f"{line}\n" for line in columns(rows)))
     return 0
@@ -59,26 +60,25 @@ def _row(one: HeldItem, state: str) -> tuple[str, ...]:
     return printable(one.name) or "-", one.what, until, printable(state), one.of.serves, where
 
 
-def _files(settings: GatewaySettings) -> Iterator[HeldFile]:
+def _files(settings: GatewaySettings) -> Iterator[ServingFile]:
     """The files of each section, in the clear, and what they serve."""
     password, mqtt = settings.keys.password_file, settings.mqtt
     broker = [f"mqtt.{name}" for name in ("tls_port", "secure_websocket_port")]
     served = [name for name in broker if getattr(mqtt, name.partition(".")[2]) is not None]
     if mqtt.has_link_files and settings.tree.tls != "off":
         served += ["links", *(["signatures"] if settings.tree.signatures == "on" else [])]
-    for section, made, of, serves in (
-        ("mqtt", secure_files.tls_files, mqtt, served),
-        ("coap", secure_files.coap_files, settings.coap, ["coap.dtls_port"]),
-        ("console", secure_files.console_files, settings.console, ["console.port"]),
-    ):
-        given: TlsFiles | None = made(of, password)
-        if given is not None:
-            yield from _of_section(section, of, given, serves)
+    coap, console = settings.coap, settings.console
+    yield from _of("mqtt", mqtt, secure_files.tls_files(mqtt, password), served)
+    yield from _of("coap", coap, secure_files.coap_files(coap, password), ["coap.dtls_port"])
+    given = secure_files.console_files(console, password)
+    yield from _of("console", console, given, ["console.port"])
 
 
-def _of_section(
-    section: str, of: object, given: TlsFiles, serves: Sequence[str]
-) -> Iterator[HeldFile]:
+def _of(
+    section: str, of: object, given: TlsFiles | None, serves: Sequence[str]
+) -> Iterator[ServingFile]:
+    if given is None:
+        return
     readable = {
         "certificate_file": given.certificate,
         "client_ca_file": given.client_ca,
@@ -87,7 +87,7 @@ def _of_section(
     for field in FIELDS:
         file, clear = getattr(of, field), readable[field]
         if file is not None and clear is not None:
-            yield HeldFile(f"{section}.{field}", file, clear, ", ".join(serves))
+            yield ServingFile(f"{section}.{field}", file, clear, ", ".join(serves))
 
 
 # -- request ---------------------------------------------------------------------------------------

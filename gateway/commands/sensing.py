@@ -18,9 +18,10 @@ from gateway.commands.output import print_json
 from gateway.configuration import config
 from gateway.printable import printable
 from gateway.sensors.catalogue import Workshop, all_types, described
+from gateway.sensors.declared import DescribedDriver
 from gateway.sensors.drivers import DriverError
 from gateway.sensors.options import SensorConfigError
-from gateway.sensors.parameters import DescribedDriver, DriverParameter
+from gateway.sensors.parameters import DriverParameter
 from gateway.sensors.trying import SensorTrials, TrialFailedError, TriedSensor
 from gateway.sensors.values import as_text
 from gateway.toml import edited

@@ -112,7 +112,10 @@ class TrialFiles:
     def write_note(self, trial: ConfigTrial, note: TrialNote) -> None:
         """Note what the gateway has seen."""
         folder = Path(trial.state_dir)
-        replaced_file.replace(folder / NOTE, trials.encode(note), is_durable=True, mode=0o600)
+        # Where root writes it for the gateway, the gateway has to read it.
+        whose = _likeness(folder.stat(), 0o600)
+        data = trials.encode(note)
+        replaced_file.replace(folder / NOTE, data, is_durable=True, mode=0o600, note=whose)
 
     def put_back(self, trial: ConfigTrial) -> None:
         """Have the configuration of before again, and no trial; another one stays as it is.
@@ -127,15 +130,21 @@ class TrialFiles:
             self.end_trial()
 
     def _write(self, path: Path, data: bytes) -> None:
+        # Whoever may read the configuration, such as the service, may read this one.
         like = self.file.stat()
+        alike = _likeness(like, like.st_mode & 0o777)
+        replaced_file.replace(path, data, is_durable=True, mode=0o600, note=alike)
 
-        def make_alike(descriptor: int) -> None:
-            # Whoever may read the configuration, such as the service, may read this one.
-            os.fchmod(descriptor, like.st_mode & 0o777)
-            with contextlib.suppress(PermissionError):
-                os.fchown(descriptor, like.st_uid, like.st_gid)
 
-        replaced_file.replace(path, data, is_durable=True, mode=0o600, note=make_alike)
+def _likeness(like: os.stat_result, mode: int) -> Callable[[int], None]:
+    """What gives an open file a mode, and the owner of another one where that is allowed."""
+
+    def make(descriptor: int) -> None:
+        os.fchmod(descriptor, mode)
+        with contextlib.suppress(PermissionError):
+            os.fchown(descriptor, like.st_uid, like.st_gid)
+
+    return make
 
 
 def _read(path: Path, decode: Callable[[bytes], T]) -> T | None:

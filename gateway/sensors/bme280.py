@@ -9,10 +9,11 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from gateway.sensors.declared import driver
 from gateway.sensors.extras import needed
 from gateway.sensors.i2c import BUS, exchange, place
 from gateway.sensors.options import SensorOptions
-from gateway.sensors.parameters import INTERVAL, NAME, DriverParameter, driver
+from gateway.sensors.parameters import INTERVAL, NAME, DriverParameter
 from gateway.sensors.sensor import Sensor, SensorPart
 from gateway.sensors.values import Outcome
 from light_dataclasses import dataclass

@@ -20,6 +20,7 @@ from typing import Any, Final
 from gateway.alerting.sensor_rules import SensorRuleError, SensorRules
 from gateway.printable import said, told
 from gateway.sensors import drivers, mqtt_form
+from gateway.sensors.declared import DescribedDriver, SensorDriver, driver, of_class
 from gateway.sensors.device_resource import ChildResources, check_served
 from gateway.sensors.host import host_sensors
 from gateway.sensors.link_texts import DescriptionError, checked_attributes
@@ -34,11 +35,7 @@ from gateway.sensors.parameters import (
     RESOLUTION,
     RESOURCE_TYPE,
     RETAIN,
-    DescribedDriver,
     DriverParameter,
-    SensorDriver,
-    driver,
-    of_class,
 )
 from gateway.sensors.reading import names_of
 from gateway.sensors.sensor import Sensor, check_sensor

@@ -15,9 +15,20 @@ from dtls import keystore
 from dtls.errors import KeystoreError
 from gateway.coap_client import BadUriError, ClientError, CoapClient, Response, check_uri
 from gateway.sensors import senml
-from gateway.sensors.mqtt_device import FORM, HOLDS_S, UNIT, MessageForm, message_form
+from gateway.sensors.declared import driver
+from gateway.sensors.mqtt_device import (
+    HOLDS_S,
+    KIND,
+    OFF,
+    ON,
+    PAYLOAD,
+    POINTER,
+    UNIT,
+    MessageForm,
+    message_form,
+)
 from gateway.sensors.options import SensorOptions
-from gateway.sensors.parameters import NAME, DriverParameter, driver
+from gateway.sensors.parameters import NAME, DriverParameter
 from gateway.sensors.schedule import back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, ValueRefusedError
 from gateway.sensors.values import Outcome, fitting
@@ -207,7 +218,18 @@ def _diagnostic(response: Response) -> str:
 
 @driver(
     "a device's CoAP resource, asked or observed; an actuator if writable",
-    *(OF_URI, OBSERVE, WRITABLE, *FORM, UNIT, PERIOD, PSK_FILE, PSK_IDENTITY),
+    OF_URI,
+    OBSERVE,
+    WRITABLE,
+    PAYLOAD,
+    POINTER,
+    KIND,
+    ON,
+    OFF,
+    UNIT,
+    PERIOD,
+    PSK_FILE,
+    PSK_IDENTITY,
 )
 def build(options: SensorOptions) -> list[Sensor]:
     """The sensor of a table with a ``uri``, or the actuator, if it is ``writable``.

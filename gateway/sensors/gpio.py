@@ -11,9 +11,10 @@ import threading
 from typing import Any, Final
 
 from cloud_ingest.record import Value
+from gateway.sensors.declared import driver
 from gateway.sensors.extras import needed
 from gateway.sensors.options import SensorOptions
-from gateway.sensors.parameters import INTERVAL, NAME, DriverParameter, driver
+from gateway.sensors.parameters import INTERVAL, NAME, DriverParameter
 from gateway.sensors.sensor import Actuator, Sensor
 from gateway.sensors.values import BOOLEAN, ValueKind
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from typing import Any, Final, Literal
 
+from gateway.sensors.declared import driver
 from gateway.sensors.extras import needed
 from gateway.sensors.options import SensorOptions
-from gateway.sensors.parameters import INTERVAL, NAME, DriverParameter, driver
+from gateway.sensors.parameters import INTERVAL, NAME, DriverParameter
 from gateway.sensors.sensor import Sensor, SensorPart
 from gateway.sensors.values import Outcome
 from light_dataclasses import dataclass

@@ -13,8 +13,9 @@ from typing import Any, Final
 from cloud_ingest.record import UNCERTAIN, Value
 from gateway.mqtt.topic_rules import check_topic_name
 from gateway.sensors import senml
+from gateway.sensors.declared import driver
 from gateway.sensors.options import SensorOptions
-from gateway.sensors.parameters import NAME, DriverParameter, driver
+from gateway.sensors.parameters import NAME, DriverParameter
 from gateway.sensors.sensor import Actuator, Sensor
 from gateway.sensors.values import (
     BOOLEAN,
@@ -55,8 +56,6 @@ KIND: Final = DriverParameter("kind", "choice", "of the value", NUMBER, choices=
 ON: Final = DriverParameter("on", "text", "what says a boolean's true", "")
 OFF: Final = DriverParameter("off", "text", "and its false", "")
 UNIT: Final = DriverParameter("unit", "text", "of the value, of the SenML registry", "")
-FORM: Final = (PAYLOAD, POINTER, KIND, ON, OFF)
-"""What messages look like."""
 
 
 class MessageError(ValueError):
@@ -208,7 +207,15 @@ class MqttActuator(MqttSensor, Actuator):
 
 @driver(
     "a device that publishes over MQTT; an actuator with command_topic",
-    *(TOPIC, COMMAND_TOPIC, *FORM, UNIT, HOLDS),
+    TOPIC,
+    COMMAND_TOPIC,
+    PAYLOAD,
+    POINTER,
+    KIND,
+    ON,
+    OFF,
+    UNIT,
+    HOLDS,
 )
 def build(options: SensorOptions) -> list[Sensor]:
     """The sensor of a table with a ``topic``, or the actuator, if it has a ``command_topic``.

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from cloud_ingest.record import UNCERTAIN
+from gateway.sensors.declared import driver
 from gateway.sensors.options import SensorOptions
-from gateway.sensors.parameters import INTERVAL, DriverParameter, driver
+from gateway.sensors.parameters import INTERVAL, DriverParameter
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.values import Measured, Outcome
 

@@ -148,12 +148,21 @@ def _edited(text: str, edit: Callable[[Any], None]) -> str:
             raise
         raise EditError(f"can't be changed so: {error}") from error
     try:
-        is_right = tomllib.loads(written) == wanted
+        is_right = _are_same(tomllib.loads(written), wanted)
     except (ValueError, RecursionError):
         is_right = False
     if not is_right:
         raise EditError("is written in a way that can't be changed key by key: edit it by hand")
     return written
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    """Return whether two values of TOML are the same, ``nan`` too, which equals nothing."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_are_same(one[k], other[k]) for k in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_are_same, one, other))
+    return type(one) is type(other) and (one == other or (one != one and other != other))  # noqa: PLR0124
 
 
 def _parsed(text: str) -> dict[str, Any]:

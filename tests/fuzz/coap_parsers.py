@@ -15,7 +15,7 @@ from coap_engine.codec import CodecLimits
 from coap_engine.codec import decode as decode_coap
 from coap_engine.request_options import read_options
 from gateway.broker.limits import Limits
-from gateway.coap.sensors.roll import MAX_TABLE_BYTES, SensorRoll, added
+from gateway.coap.sensors.roll import MAX_TABLE_BYTES, SensorRoll, posted
 from gateway.coap_topics import topics
 from gateway.coap_topics.properties import request_options
 from gateway.home_assistant import announcements
@@ -105,7 +105,7 @@ def _sensor(data: bytes) -> object:
         async def add(self, table: Mapping[str, Any]) -> list[str]:
             return [each.sensor.name for each in Workshop().build([table], is_afar=True)]
 
-    adding = added(cast("SensorRoll", Roll()), Message(payload=data))
+    adding = posted(cast("SensorRoll", Roll()), Message(payload=data))
     try:
         adding.send(None)
     except StopIteration as done:

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 from parser_cost import CLIENT, MEMBER, STRANGER, Parser, Shape
 
+from gateway.certificates import key_work
 from gateway.credentials import crl as crls
 from gateway.enrolment import requests
 from gateway.signing import revocations, trust
@@ -165,7 +166,29 @@ def _request(size: int) -> bytes:
     return _fitting(made, 20)(size)
 
 
+_SALTED = _der(0x30, _der(0x04, bytes(8)), _der(0x02, b"\1"))
+
+
+def _within(data: bytes, times: int) -> bytes:
+    for _ in range(times):
+        data = _der(0x04, _der(0x30, data))
+    return data
+
+
 TRUST: dict[str, Parser] = {
+    "key or store under a password": Parser(
+        key_work.check,
+        STRANGER,
+        key_work.MOST_BYTES,
+        {
+            "salts": lambda size: _der(0x30, _SALTED * (size // len(_SALTED) - 2)),
+            "depth": lambda size: b"\x30\x80" * (size // 2),
+            "strings": lambda size: _within(bytes(size - 200), 15),
+            "pieces": lambda size: b"\x24\x80" + b"\4\1\x30" * (size // 3 - 2) + b"\0\0",
+            "empty": lambda size: b"\5\0" * (size // 2),
+        },
+        own_lines=2_000_000,  # in a process of its own, or of a file that the configuration names
+    ),
     "certificate of a client": Parser(identify, CLIENT, _HANDSHAKE_BYTES, CERTIFICATES),
     "certificate of a gateway": Parser(_chain, MEMBER, _CHAIN_BYTES, CERTIFICATES),
     "revocation list": Parser(

@@ -138,6 +138,29 @@ async def test_a_key_that_takes_a_restart_is_gone_by_in_the_same_process(gateway
     assert gateway.files.trial() is None
 
 
+async def test_systemd_sees_one_process_go_on_and_its_watchdog_waits_for_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(START_S)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "45000000")
+        gateway = Changed(tmp_path)
+        await gateway.start()
+        pid = gateway.pid
+        heard = [await asyncio.to_thread(systemd.recv, 1024)]
+        gateway.ask(signal.SIGUSR2)
+        while heard.count(b"READY=1\nWATCHDOG_USEC=45000000") < 2:
+            heard.append(await asyncio.to_thread(systemd.recv, 1024))
+        assert b"WATCHDOG=1\nWATCHDOG_USEC=180000000" in heard
+        assert b"STOPPING=1" not in heard
+        assert gateway.pid == pid
+        assert await gateway.stop() == 0
+        while heard[-1] != b"STOPPING=1":
+            heard.append(await asyncio.to_thread(systemd.recv, 1024))
+
+
 async def test_a_key_that_a_reload_takes_over_disturbs_no_client(gateway: Changed) -> None:
     peer = Peer(*await asyncio.open_connection("127.0.0.1", gateway.port), 5)
     assert await peer.connect("stays") == 0
@@ -238,11 +261,17 @@ async def test_what_is_wrong_is_not_written(gateway: Changed) -> None:
         ("gateway.domain.x=1", "gateway.domain"),
         ("sensors=[]", "hedgerow sensors"),
         ("a b=1", "is no key"),
+        ("gateway.domain=a\nb", "gateway.domain"),
+        ("gateway.domain=" + "x" * 100_000, "gateway.domain"),
+        ("tree.neighbours=" + "[" * 5_000, "tree.neighbours"),
+        ("tree.hello_s=nan", "tree.hello_s"),
+        ("tree.key_file=../../../etc/hostname", "tree.key_file"),
+        ("mqtt.port=99999999999999999999999999", "mqtt.port"),
     ):
         code, said = await gateway.told("set", change)
         assert code == 2, said
         assert named in said
-        assert len(said.splitlines()) == 1
+        assert len(said.splitlines()) == 1, said
     assert gateway.config.read_bytes() == gateway.first
 
 

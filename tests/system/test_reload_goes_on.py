@@ -15,8 +15,10 @@ from fleet_gateway import FleetGateway, until
 from mqtt_peer import Peer
 from ports import free_port
 
+from gateway.config_trials.judge import ConfigJudge
 from gateway.mqtt import Disconnect, ReasonCode
 from gateway.process import service
+from gateway.process.trial_watch import TrialWatch
 
 
 async def test_after_a_byte_that_is_no_utf_8_the_next_sighup_revokes_a_certificate(
@@ -89,7 +91,9 @@ async def test_whatever_a_reload_raises_the_next_sighup_is_served(
             raise raised.pop()
         return gateway.read()
 
-    serving = asyncio.create_task(service.serve(gateway.read(), read))
+    settings = gateway.read()
+    trial = TrialWatch(ConfigJudge(tmp_path / "gw.toml", lambda _: read()), lambda: None)
+    serving = asyncio.create_task(service.serve(settings, trial))
     await until(lambda: "gw is up" in caplog.text)
     while left := len(raised):
         os.kill(os.getpid(), signal.SIGHUP)

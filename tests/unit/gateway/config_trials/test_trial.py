@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,15 @@ def test_the_other_files_are_for_whoever_may_read_the_configuration(world: World
     for name in (".before", ".trial"):
         path = world.files.file.with_name(f"gw.toml{name}")
         assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+def test_what_root_notes_for_the_gateway_is_the_gateways_to_read(world: World) -> None:
+    os.chown(world.state, 1, 1)
+    trial = world.change(NEW)
+    world.files.write_note(trial, TrialNote(trial.id))
+    found = (world.state / NOTE).stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1, 1, 0o600)
 
 
 def test_a_link_stays_a_link_and_the_other_files_stand_beside_it(tmp_path: Path) -> None:

@@ -13,9 +13,14 @@ from typing import Any
 
 import pytest
 
+from gateway.config_trials.judge import ConfigJudge
 from gateway.process import allocator, garbage, service
+from gateway.process.trial_watch import TrialWatch
 from gateway.state_folder.life import Renewals
 from gateway.watched_tasks import WatchedTasks
+
+READY = "READY=1\nWATCHDOG_USEC=20000"
+"""With the patience of the service's own, which a start in the same process had widened."""
 
 
 @pytest.fixture
@@ -76,8 +81,9 @@ async def test_another_life_in_the_process_is_no_end_and_the_watchdog_hears_of_i
         mqtt=SimpleNamespace(certificate_file=None, client_ca_file=None),
         keys=SimpleNamespace(service=None),
     )
-    serving = asyncio.create_task(service.serve(settings))
-    assert "STOPPING=1" not in await notices_until(manager, "READY=1")
+    trial = TrialWatch(ConfigJudge(tmp_path / "none.toml", lambda _: settings), lambda: None)
+    serving = asyncio.create_task(service.serve(settings, trial))
+    assert "STOPPING=1" not in await notices_until(manager, READY)
     Process.lives[0].renewals.start_again()
     async with asyncio.timeout(60):
         while len(Process.lives) < 2:
@@ -85,12 +91,12 @@ async def test_another_life_in_the_process_is_no_end_and_the_watchdog_hears_of_i
     # The second life has not begun: who says nothing now is killed.
     heard = await notices_until(manager, "WATCHDOG=1", 3)
     Process.lives[1].may_begin.set()
-    heard += await notices_until(manager, "READY=1")
+    heard += await notices_until(manager, READY)
     os.kill(os.getpid(), signal.SIGHUP)
     heard += await notices_until(manager, "WATCHDOG=1", 2)
-    assert set(heard) == {"WATCHDOG=1", "READY=1"}
+    assert set(heard) == {"WATCHDOG=1", READY}
     os.kill(os.getpid(), signal.SIGTERM)
     assert (await notices_until(manager, "STOPPING=1"))[-1] == "STOPPING=1"
     await serving
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
         asyncio.get_running_loop().remove_signal_handler(number)

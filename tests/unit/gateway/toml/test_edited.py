@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from typing import Any
 
@@ -56,6 +57,11 @@ def test_a_key_is_taken_out_and_one_that_is_not_there_may_be() -> None:
     after = edited.with_keys(TEXT, [KeyChange(("gateway", "domain"), None)])
     assert "domain" not in after
     assert edited.with_keys(TEXT, [KeyChange(("log", "max_bytes"), None)]) == TEXT
+
+
+def test_what_is_no_number_is_one_of_toml_all_the_same() -> None:
+    after = edited.with_keys(TEXT, [KeyChange(("gateway", "latitude"), math.nan)])
+    assert math.isnan(tomllib.loads(after)["gateway"]["latitude"])
 
 
 def test_a_sensor_comes_changes_and_goes() -> None:
