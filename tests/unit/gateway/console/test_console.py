@@ -332,10 +332,12 @@ class TestGateway:
         made = GatewayProcess(settings(tmp_path, mode=mode))
         await made.start()
         try:
-            assert made._routed is not None
-            made._routed.core.update(Interest("gw-away", 1, 0, frozenset({"#"}), frozenset()), 0.0)
+            assert made.parts.routed is not None
+            made.parts.routed.core.update(
+                Interest("gw-away", 1, 0, frozenset({"#"}), frozenset()), 0.0
+            )
             for payload in (b"1", b"2"):
-                kept = made._node.publish(Entry("t", payload, qos=1))
+                kept = made.parts.node.publish(Entry("t", payload, qos=1))
                 assert kept is not None
                 await kept
             text = await scraped(tmp_path)
