@@ -49,7 +49,7 @@ from gateway.turns import Turns
 from light_dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BrokerGround:
     """What all owners of one broker stand on.
 
@@ -77,7 +77,7 @@ class BrokerGround:
     now: Callable[[], float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Outbound:
     """Who brings messages to subscribers.
 
@@ -111,7 +111,7 @@ class Outbound:
     output: Output
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Keeping:
     """Who keeps sessions, and what waits for the log.
 
@@ -135,7 +135,7 @@ class Keeping:
     sessions: Sessions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Inbound:
     """Who deals with clients.
 

@@ -153,7 +153,7 @@ name = "secret"
 
     async def linked(self) -> None:
         async with asyncio.timeout(LIMIT_S):
-            while any(len(list(one._members.known)) < 2 for one in self.processes.values()):
+            while any(len(list(one.parts.members.known)) < 2 for one in self.processes.values()):
                 await asyncio.sleep(0.02)
 
     async def stop(self) -> None:
