@@ -47,6 +47,7 @@ _REPLACED: Final[Mapping[str, Mapping[str, Any]]] = {
 _WHOLE: Final[Mapping[str, Mapping[str, Any]]] = {
     "mqtt": {"host": LOOPBACK, "port": 0, "sys_interval_s": 0.0},
     "console": {"enabled": False},
+    "alerts": {"enabled": False},
 }
 _DROPPED: Final = ("keys", "home_assistant", "sensors")
 _KEPT_KEYS: Final = ("psk_file", "oscore_file")
