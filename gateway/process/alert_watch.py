@@ -131,24 +131,26 @@ class AlertWatch:
         self._wake.set()
         return done
 
-    def acknowledge_soon(self, said: bytes, refused: Callable[[str], None]) -> None:
+    def acknowledge_soon(self, payload: bytes, refused: Callable[[str], None]) -> None:
         """Take an alert on as a message on the gateway's topic says.
 
         Args:
-            said: the alert's name, or ``{"alert": NAME, "note": TEXT}``.
+            payload: the alert's name, or ``{"alert": NAME, "note": TEXT}``.
             refused: is told why that can't be.
 
         """
-        if said and len(self._asked) < ASKED_AT_ONCE:  # nothing ends a retained message
-            task = asyncio.create_task(self._acknowledge(said, refused), name="alert taken on")
+        if payload and len(self._asked) < ASKED_AT_ONCE:  # nothing ends a retained message
+            task = asyncio.create_task(self._acknowledge(payload, refused), name="alert taken on")
             self._asked.add(task)
             task.add_done_callback(self._asked.discard)
 
-    async def _acknowledge(self, said: bytes, refused: Callable[[str], None]) -> None:
+    async def _acknowledge(self, payload: bytes, refused: Callable[[str], None]) -> None:
         try:
-            await self.order(acknowledgement(said), BY_TOPIC)
+            await self.order(acknowledgement(payload), BY_TOPIC)
         except (AlertNotFoundError, AlertOrderError) as error:
             refused(str(error))
+        except Exception as error:  # nobody waits for it
+            refused(said(error))
 
     # -- what goes on ----------------------------------------------------------------------------
 

@@ -55,6 +55,9 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/shares/paced_reading.py:PacedReading._flow",
     ),
     "who waits for it is given its failure": (
+        "gateway/commands/looking.py:_followed",
+        "gateway/commands/shown_log.py:_follow",
+        "gateway/top/live.py:LiveTop.run",
         "gateway/coap/remote/noted_names.py:NotedNames.note",
         "gateway/sensors/device_calls.py:DeviceCalls.call",
         "gateway/sensors/reads.py:Reads.of",
@@ -81,6 +84,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/links/routed_part.py:RoutedPart._begin_to_serve",
         "gateway/links/surveys.py:Surveys.begin",
         "gateway/process/alert_watch.py:AlertWatch._hand_over",
+        "gateway/process/alert_watch.py:AlertWatch.acknowledge_soon",
         "gateway/process/substitutes.py:SubstitutePart._do",
         "gateway/sensors/coap_device.py:CoapSensor.begin",
     ),

@@ -123,6 +123,7 @@ class Acceptance:
             self._is_to_retain(message)
         if not self._accepted:
             self._turns.need()
+            self._since_s = self._now() if self.delays.is_watched else 0.0
         self._accepted.append(Accepted(message, publisher, publisher.session, packet_id))
         self._rows.append(self.row(message))
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from gateway.commands.progress_bar import GoingOn
 from gateway.demo import story
 from gateway.demo.device import Device
 from gateway.demo.fleet import Fleet
@@ -95,7 +96,7 @@ async def test_the_demo_goes_on_when_each_device_has_published_whatever_time_tha
         seen.append(len(seen))
         return [] if len(seen) < 5 else list(range(100))
 
-    made = story._Story(tmp_path, 0.01)
+    made = story._Story(tmp_path, 0.01, GoingOn())
     quick = Silent(lambda: list(range(len(seen) * 100)))
     made._devices = cast(dict[str, Device], {"slow": Silent(acknowledged), "quick": quick})
     await made._let_devices_publish()
