@@ -174,10 +174,24 @@ def _unit_of(state_dir: Path) -> str:
         groups = Path(f"/proc/{int(told['pid'])}/cgroup").read_text()
     except (OSError, ValueError, KeyError, TypeError):
         return UNIT
-    unit = groups.strip().rpartition("/")[2]
-    if not unit.endswith(".service") or unit.startswith("user@"):
+    unit = unit_in(groups)
+    if unit is None:
         raise FailedError(f"{told.get('id')} logs to where it was started; {_WRITING}")
     return unit
+
+
+def unit_in(groups: str) -> str | None:
+    """Return the service of the system that a process belongs to; None if it is none's.
+
+    Args:
+        groups: its control groups, as ``/proc/PID/cgroup`` has them (cgroups(7)).
+
+    """
+    for line in groups.splitlines():
+        path = line.rpartition(":")[2].split("/")
+        if path[1:2] == ["system.slice"] and path[-1].endswith(".service"):
+            return path[-1]
+    return None
 
 
 def _whole(file: BinaryIO) -> Iterator[str]:

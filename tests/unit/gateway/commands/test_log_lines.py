@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.commands.errors import FailedError
-from gateway.commands.log_lines import LINE_BYTES_MAX, LogSource, UnitJournal, WrittenLog
+from gateway.commands.errors import FailedError, WrongUseError
+from gateway.commands.log_lines import (
+    LINE_BYTES_MAX,
+    LogSource,
+    UnitJournal,
+    WrittenLog,
+    find_source,
+    unit_in,
+)
+from gateway.event_log.lines import FILE_NAME
 
 LIMIT_S = 60
 
@@ -33,6 +41,45 @@ def journalctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.touch(mode=0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     return program
+
+
+def configured(folder: Path) -> Path:
+    """A gateway's configuration."""
+    (folder / "tree.key").touch(mode=0o600)
+    (folder / "tree.key").write_text("ab" * 32)
+    config = folder / "gateway.toml"
+    state = f'[gateway]\nid = "gw"\nstate_dir = "{folder}/state"\n'
+    rest = f'[tree]\nkey_file = "{folder}/tree.key"\ntls = "off"\n[access]\nanonymous = true\n'
+    config.write_text(state + rest)
+    (folder / "state").mkdir()
+    return config
+
+
+def test_the_file_of_a_gateway_comes_before_a_journal(tmp_path: Path) -> None:
+    config, file = configured(tmp_path), tmp_path / "state" / FILE_NAME
+    file.touch()
+    assert find_source(config, None) == WrittenLog(file)
+
+
+@pytest.mark.parametrize(
+    ("groups", "unit"),
+    [
+        ("0::/system.slice/hedgerow.service\n", "hedgerow.service"),
+        ("0::/system.slice/system-hedgerow.slice/hedgerow-gw-b.service\n", "hedgerow-gw-b.service"),
+        ("1:name=systemd:/system.slice/hedgerow.service\n0::/\n", "hedgerow.service"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/x.service\n", None),
+        ("0::/user.slice/user-1000.slice/session-3.scope\n", None),
+        ("0::/\n", None),
+        ("", None),
+    ],
+)
+def test_a_gateway_of_the_system_is_known_by_its_unit(groups: str, unit: str | None) -> None:
+    assert unit_in(groups) == unit
+
+
+def test_a_file_that_is_named_and_not_there_is_wrong_use(tmp_path: Path) -> None:
+    with pytest.raises(WrongUseError, match=r"--file: .*none: No such file"):
+        find_source(None, tmp_path / "none")
 
 
 async def test_the_last_lines_of_a_file_are_told_in_their_order(tmp_path: Path) -> None:

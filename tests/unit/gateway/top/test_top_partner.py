@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import cast
 
 import pytest
 import told_gateways
+from coap_partner import Behaviour, Partner, is_silent, never_ends, partner, says, tells
 
 from gateway.cli import command_line
 from gateway.commands.top_answers import TopAsker
@@ -20,90 +19,20 @@ from gateway.top.live import NotToldError, take
 from gateway.top.top_view import OF_GATEWAY, TopView
 
 LIMIT_S = 60.0
-URI_PATH, BLOCK_2 = 11, 23
-JSON_FORMAT = b"\xc1\x32"
-"""Content-Format: 50."""
-Behaviour = Callable[[int], tuple[int, bytes, bool] | None]
-"""Gives what is answered to the block of a number: the code, the bytes, and whether more come."""
-
-
-def says(payload: bytes, code: int = 0x45) -> Behaviour:
-    """Answer with this, in blocks of 512."""
-
-    def behaviour(block: int) -> tuple[int, bytes, bool]:
-        part = payload[block * 512 : block * 512 + 512]
-        return code, part, len(payload) > block * 512 + 512
-
-    return behaviour
-
-
-def tells(document: object) -> Behaviour:
-    return says(json.dumps(document).encode())
-
-
-def is_silent(_block: int) -> None:
-    return None
-
-
-def never_ends(_block: int) -> tuple[int, bytes, bool]:
-    return 0x45, b"[" * 512, True
-
-
-class Partner(asyncio.DatagramProtocol):
-    """Answers CoAP over UDP as a test says, path by path."""
-
-    def __init__(self) -> None:
-        self.paths: dict[str, Behaviour] = {
-            "status": tells(told_gateways.status()),
-            "clients": tells(told_gateways.answers().clients),
-            "sensors": tells(told_gateways.answers().sensors),
-            "alerts": tells(told_gateways.answers().alerts),
-        }
-        self.twice = False
-        self._transport: asyncio.DatagramTransport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.DatagramTransport, transport)
-
-    def datagram_received(self, data: bytes, addr: object) -> None:
-        options = dict(_options(data))
-        behaviour = self.paths.get(options.get(URI_PATH, b"").decode(), says(b"", 0x84))
-        block = int.from_bytes(options.get(BLOCK_2, b""), "big") >> 4
-        answer = behaviour(block)
-        if answer is None or self._transport is None or data[0] >> 4 & 3 != 0:
-            return
-        code, payload, more = answer
-        length = data[0] & 15
-        head = bytes((0x60 | length, code)) + data[2 : 4 + length]
-        number = (block << 4 | more << 3 | 5).to_bytes(3, "big")
-        sent = head + JSON_FORMAT + b"\xb3" + number + (b"\xff" + payload if payload else b"")
-        for _ in range(1 + self.twice):
-            self._transport.sendto(sent, addr)  # type: ignore[arg-type]  # as it came
-
-
-def _options(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The options of a message; of one that stands several times the last (RFC 7252, 3.1)."""
-    at, number = 4 + (data[0] & 15), 0
-    while at < len(data) and data[at] != 0xFF:
-        delta, length = data[at] >> 4, data[at] & 15
-        at += 1
-        if delta == 13:
-            delta, at = 13 + data[at], at + 1
-        if length == 13:
-            length, at = 13 + data[at], at + 1
-        number += delta
-        yield number, data[at : at + length]
-        at += length
 
 
 @asynccontextmanager
-async def partner() -> AsyncIterator[tuple[Partner, argparse.Namespace]]:
-    loop = asyncio.get_running_loop()
-    transport, made = await loop.create_datagram_endpoint(Partner, local_addr=("127.0.0.1", 0))
-    port = transport.get_extra_info("sockname")[1]
-    words = ["top", "--host", f"127.0.0.1:{port}", "--timeout", "1"]
-    yield made, command_line().parse_args(words)
-    transport.close()
+async def gateway() -> AsyncIterator[tuple[Partner, argparse.Namespace]]:
+    """One that behaves so far, and the command that looks at it."""
+    async with partner() as (made, address):
+        told = told_gateways.answers()
+        made.paths |= {
+            "status": tells(told_gateways.status()),
+            "clients": tells(told.clients),
+            "sensors": tells(told.sensors),
+            "alerts": tells(told.alerts),
+        }
+        yield made, command_line().parse_args(["top", "--host", address, "--timeout", "1"])
 
 
 async def shown(options: argparse.Namespace) -> str:
@@ -117,7 +46,7 @@ async def shown(options: argparse.Namespace) -> str:
 
 
 async def test_one_that_behaves_is_shown_whole() -> None:
-    async with partner() as (made, options):
+    async with gateway() as (made, options):
         made.twice = True
         text = await shown(options)
     for expected in ("gw-north", "meter-17", "room/temperature", "disk-full", "gw-barn"):
@@ -138,7 +67,7 @@ async def test_one_that_behaves_is_shown_whole() -> None:
     ids=["never", "endless", "empty", "bytes", "deep", "refused", "broken"],
 )
 async def test_without_a_status_it_says_why(behaviour: Behaviour, why: str) -> None:
-    async with partner() as (made, options):
+    async with gateway() as (made, options):
         made.paths["status"] = behaviour
         async with asyncio.timeout(LIMIT_S), TopAsker(options) as asker:
             with pytest.raises(NotToldError) as failed:
@@ -163,7 +92,7 @@ async def test_without_a_status_it_says_why(behaviour: Behaviour, why: str) -> N
     ids=["never", "bytes", "unknown", "forbidden", "missing", "list", "odd"],
 )
 async def test_without_clients_all_else_is_shown(behaviour: Behaviour, why: str) -> None:
-    async with partner() as (made, options):
+    async with gateway() as (made, options):
         made.paths["clients"] = behaviour
         text = await shown(options)
     assert why in text
@@ -172,7 +101,7 @@ async def test_without_clients_all_else_is_shown(behaviour: Behaviour, why: str)
 
 async def test_a_thousand_sensors_are_a_list_that_is_scrolled() -> None:
     many = [told_gateways.sensor(f"s{number}", "1", "Cel", "good") for number in range(1_000)]
-    async with partner() as (made, options):
+    async with gateway() as (made, options):
         made.paths["sensors"] = tells({"sensors": many})
         options.timeout = 30.0
         text = await shown(options)
@@ -180,7 +109,7 @@ async def test_a_thousand_sensors_are_a_list_that_is_scrolled() -> None:
 
 
 async def test_a_status_that_is_no_table_is_no_answer() -> None:
-    async with partner() as (made, options):
+    async with gateway() as (made, options):
         made.paths["status"] = tells(["gw-north"])
         text = await shown(options)
     assert "no answer for" in text
