@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import json
 import time
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat, pkcs12
 from hypothesis import given
 from hypothesis import strategies as st
@@ -170,6 +173,70 @@ def test_a_store_is_opened_in_another_process() -> None:
         unpacking.unpacked(BOMB, PASSWORD)
     with pytest.raises(Pkcs12Error, match="over 262144"):
         unpacking.unpacked(bytes(key_work.MOST_BYTES + 1), PASSWORD)
+
+
+def der(tag: int, *parts: bytes) -> bytes:
+    """An element of DER (X.690, 8.1)."""
+    content = b"".join(parts)
+    size = len(content)
+    if size < 0x80:
+        return bytes([tag, size]) + content
+    octets = size.to_bytes((size.bit_length() + 7) // 8)
+    return bytes([tag, 0x80 | len(octets)]) + octets + content
+
+
+def oid(dotted: str) -> bytes:
+    first, second, *more = map(int, dotted.split("."))
+    found = bytes([first * 40 + second])
+    for number in more:
+        seven = [number & 0x7F]
+        while number := number >> 7:
+            seven.insert(0, 0x80 | number & 0x7F)
+        found += bytes(seven)
+    return der(6, found)
+
+
+def pbes2(rounds: int) -> bytes:
+    """How something is encrypted with AES under a password (RFC 8018, appendix A.4)."""
+    prf = der(0x30, oid("1.2.840.113549.2.9"), der(5))
+    count = der(2, rounds.to_bytes(5).lstrip(b"\0").rjust(1, b"\0"))
+    kdf = der(0x30, oid("1.2.840.113549.1.5.12"), der(0x30, der(4, bytes(8)), count, prf))
+    cipher = der(0x30, oid("2.16.840.1.101.3.4.1.42"), der(4, bytes(16)))
+    return der(0x30, oid("1.2.840.113549.1.5.13"), der(0x30, kdf, cipher))
+
+
+def hidden_bomb(rounds: int) -> bytes:
+    """A store with a key under many rounds, which an encryption with few hides (RFC 7292)."""
+    data, encrypted = oid("1.2.840.113549.1.7.1"), oid("1.2.840.113549.1.7.6")
+    key = der(0x30, pbes2(rounds), der(4, bytes(160)))
+    bag = der(0x30, oid("1.2.840.113549.1.12.10.1.2"), der(0xA0, key))
+    plain = der(0x30, bag)
+    plain += bytes([16 - len(plain) % 16]) * (16 - len(plain) % 16)
+    secret = hashlib.pbkdf2_hmac("sha256", PASSWORD, bytes(8), 100, 32)
+    cipher = Cipher(algorithms.AES(secret), modes.CBC(bytes(16))).encryptor()
+    hidden = der(0x80, cipher.update(plain) + cipher.finalize())
+    content = der(0x30, der(2, b"\0"), der(0x30, data, pbes2(100), hidden))
+    safe = der(0x30, der(0x30, encrypted, der(0xA0, content)))
+    # The MAC over it, by appendix B: one round of SHA-1 over id, salt and password.
+    words = PASSWORD.decode().encode("utf-16-be") + b"\0\0"
+    filled = (words * 64)[: -(-len(words) // 64) * 64]
+    mac_key = hashlib.sha1(b"\3" * 64 + bytes(64) + filled).digest()
+    digest = hmac.digest(mac_key, safe, "sha1")
+    info = der(0x30, der(0x30, oid("1.3.14.3.2.26"), der(5)), der(4, digest))
+    mac = der(0x30, info, der(4, bytes(8)), der(2, b"\1"))
+    return der(0x30, der(2, b"\3"), der(0x30, data, der(0xA0, der(4, safe))), mac)
+
+
+@pytest.mark.slow
+def test_what_one_password_hides_behind_another_is_bounded_by_the_kernel() -> None:
+    few, many = hidden_bomb(1_000), hidden_bomb(0x7FFFFFFF)
+    key_work.check(many)  # which can't see it
+    with pytest.raises(Pkcs12Error, match="no PKCS#12 that can be read"):
+        unpacking.unpacked(few, PASSWORD)  # opened, and no key in it
+    began_s = time.monotonic()
+    with pytest.raises(Pkcs12Error, match=r"takes more than 10 s|not opened within"):
+        unpacking.unpacked(many, PASSWORD)
+    assert time.monotonic() - began_s < 2 * unpacking.PATIENCE_S
 
 
 def test_pem_is_taken_as_well() -> None:
