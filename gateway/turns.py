@@ -63,9 +63,8 @@ class Turns:
         self._is_needed = False
 
     def _ended(self) -> None:
-        if self._reads:  # a turn without any says nothing of how they come
-            self._reads_alone = READS_ALONE if self._reads == 1 else 0
-            self._reads = 0
+        self._reads_alone = READS_ALONE if self._reads == 1 else 0
+        self._reads = 0
         self._finish()
 
     def _finish(self) -> None:
