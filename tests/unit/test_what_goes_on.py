@@ -50,7 +50,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/demo/story.py:_Story._publish",
         "gateway/enrolment/service.py:EnrolmentService._begin",
         "gateway/shares/password_checks.py:PasswordChecks.run",
-        "gateway/process/alert_watch.py:AlertWatch.acknowledge_soon",
         "gateway/process/readings.py:Readings._keep",
         "gateway/proxy_protocol/layer.py:ProxiedConnection.connection_made",
         "gateway/shares/paced_reading.py:PacedReading._flow",
