@@ -24,8 +24,8 @@ from commands import WAIT_S, run, until
 PROJECT = Path(__file__).resolve().parents[2]
 ANSIBLE = PROJECT / "deploy" / "ansible"
 HEDGEROW = "/opt/hedgerow/venv/bin/hedgerow"
-PLAY_S = 900.0
-"""A playbook has ended by then, for a few Pis."""
+PLAY_S = 2400.0
+"""A playbook has ended by then, for a few Pis and on a machine that does much else."""
 PASSWORD = "open sesame"
 
 
