@@ -45,16 +45,17 @@ class AuditNotes:
         if self._comings.allow(who, asyncio.get_running_loop().time()):
             self._note(who, what, {"address": host})
 
-    def refused(self, kind: str, who: str, host: str) -> None:
+    def refused(self, kind: str, who: str, host: str, counted_as: str = "") -> None:
         """Count a refusal, and note it while there are not too many.
 
         Args:
             kind: of it, in the program's own words.
             who: asked, as far as it is known.
             host: its address.
+            counted_as: how it is counted; as one of the page's own kinds if it is not given.
 
         """
-        self._counted(f"page: {kind}", f"{who[:64]!r} ({host})")
+        self._counted(counted_as or f"page: {kind}", f"{who[:64]!r} ({host})")
         if self._refusals.allow("", asyncio.get_running_loop().time()):
             self._note(who, "refused at the page", {"why": kind, "address": host})
 

@@ -20,8 +20,10 @@ from typing import Any, Final
 import msgspec
 
 from gateway.broker.access.passwords import Passwords
+from gateway.broker.inbound.admission import refused_for
 from gateway.console.exchange import ExchangeRules
 from gateway.console.pages import HttpRequest, Page
+from gateway.mqtt import ReasonCode
 from gateway.page import fields
 from gateway.page.api_request import ApiRequest, Handlers
 from gateway.page.audit_notes import AuditNotes
@@ -55,6 +57,8 @@ STRANGERS_PER_S: Final = 5.0
 STRANGERS_AT_ONCE: Final = 30
 """Of one address that has not logged in."""
 _JSON: Final = "application/json"
+_WRONG_PASSWORD: Final = refused_for(ReasonCode.BAD_USER_NAME_OR_PASSWORD)
+"""As the broker counts it."""
 _BEARER: Final = "bearer"
 _LOOPBACK: Final = ("127.0.0.1", "::1")
 _NOT_LOGGED_IN: Final = {
@@ -304,7 +308,9 @@ class PageFace:
         done = await self._door.log_in(user, body["password"].encode(), host)
         if not isinstance(done, Token):
             status, why = _NOT_LOGGED_IN[done]
-            self._notes.refused(f"log-in: {done}", user, host)
+            # Guesses are guesses, whichever door they are made at: an alert goes by this count.
+            counted_as = _WRONG_PASSWORD if done == "wrong" else ""
+            self._notes.refused(f"log-in: {done}", user, host, counted_as)
             return _error(status, why)
         if before is not None and before.by_cookie:
             self._door.log_out(before.token)

@@ -5,6 +5,7 @@ With HEDGEROW_PICTURES=DIR a picture of each page is left there.
 
 from __future__ import annotations
 
+import asyncio
 import importlib.resources
 import json
 import logging
@@ -15,8 +16,10 @@ from typing import Any
 
 import pytest
 from chromium import Page, page
+from mqtt_peer import Peer
 from page_gateway import PageGateway, page_gateway
 
+from gateway.mqtt import Version
 from gateway.page.site_asker import SiteAsker, SiteQuestion
 from gateway.policy.principal import Principal
 
@@ -129,6 +132,44 @@ async def test_an_actuator_is_switched_and_a_message_published_and_seen(
         "[...document.querySelectorAll('.payload')].some(e => e.textContent === 'ding dong')"
     )
     assert browser.complaints == []
+
+
+async def test_an_alert_is_acknowledged_and_silenced_and_the_silence_ended(
+    browser: Page, tmp_path: Path
+) -> None:
+    off = 'off = ["clock-not-kept", "disk-full", "hot"]'
+    more = f"[alerts]\nlook_s = 0.1\ngather_s = 0\nfailed_logins = 3\n{off}\n"
+    async with page_gateway(tmp_path / "alerting", more=more) as gateway:
+        for _ in range(4):
+            peer = Peer(
+                *await asyncio.open_connection("127.0.0.1", gateway.process.mqtt_port), Version.V5
+            )
+            assert await peer.connect("guesser", username="olga", password=b"guess") != 0
+        await log_in(browser, gateway, "olga")
+        await show(browser, "alerts")
+        await browser.until("document.querySelector('.alert.is-open .opener')")
+        await browser.run("document.querySelector('.alert .opener').click()")
+        await browser.until("document.activeElement.tagName === 'TEXTAREA'")
+        await browser.write("on my way")
+        await browser.run("document.querySelector('.acknowledge:not([hidden])').requestSubmit()")
+        await browser.until("document.querySelector('.alert.is-known .said')")
+        said = await browser.run("document.querySelector('.alert .said').textContent")
+        assert "olga" in said and "on my way" in said
+        await browser.run("document.querySelectorAll('.alert .opener')[1].click()")
+        await browser.run("document.querySelector('.acknowledge:not([hidden])').requestSubmit()")
+        await browser.until(
+            "document.querySelector('[data-tab=silences]').textContent.endsWith('1')"
+        )
+        await browser.run("document.querySelector('[data-tab=silences]').click()")
+        await browser.until("document.querySelector('td button')")
+        assert await violations(browser) == []
+        await browser.run("document.querySelector('td button').click()")
+        await browser.until(
+            "document.querySelector('[data-tab=silences]').textContent.endsWith('0')"
+        )
+        orders = [one["do"] for one in gateway.audit if one["what"] == "order about alerts"]
+        assert orders == ["ack", "silence", "unsilence"]
+        assert browser.complaints == []
 
 
 async def test_a_client_is_found_and_disconnected(browser: Page, gateway: PageGateway) -> None:

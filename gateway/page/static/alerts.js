@@ -101,7 +101,7 @@ function item(one, me, done, isOpen) {
     isOpen && one.what_to_do ? h("p", { class: "soft" }, `${t.toDo}: ${one.what_to_do}`) : null,
     who ? h("p", { class: "said" }, t.acknowledged(who), one.taken_on.note ? `: ${one.taken_on.note}` : "") : null,
     one.silence ? h("p", { class: "soft" }, t.silenced) : null,
-    isOpen && me.may.alerts ? [acknowledging(one, done), silencing(one, done)] : null,
+    isOpen && me.may.alerts ? [...acknowledging(one, done), ...silencing(one, done)] : null,
   );
 }
 
@@ -168,7 +168,8 @@ export async function showAlerts(main, names, me) {
   const chosen = h("div", { class: "tools" });
   const body = h("div", {});
 
-  async function load() {
+  // What somebody is writing is not drawn over, but by what he has sent himself.
+  async function load(isOwn = false) {
     let told;
     try {
       told = await source.get("alerts");
@@ -177,7 +178,7 @@ export async function showAlerts(main, names, me) {
       fill(body, h("p", { class: "soft" }, t.off));
       return;
     }
-    if (body.contains(document.activeElement) && ["TEXTAREA", "SELECT"].includes(document.activeElement.tagName)) return;
+    if (!isOwn && body.contains(document.activeElement) && ["TEXTAREA", "SELECT"].includes(document.activeElement.tagName)) return;
     fill(
       chosen,
       tabs(
@@ -205,10 +206,10 @@ export async function showAlerts(main, names, me) {
   }
   function list(found, isOpen) {
     if (!found.length) return h("p", { class: "soft" }, isOpen ? t.noneOpen : T.none);
-    return h("ul", { class: "alerts" }, found.map((one) => item(one, me, load, isOpen)));
+    return h("ul", { class: "alerts" }, found.map((one) => item(one, me, () => load(true), isOpen)));
   }
 
   fill(main, h("h1", {}, t.title), chosen, body);
   await load();
-  return { close: repeated(load, EVERY_MS) };
+  return { close: repeated(() => load(), EVERY_MS) };
 }

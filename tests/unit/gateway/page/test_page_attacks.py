@@ -19,6 +19,7 @@ from gateway.configuration import config
 from gateway.console import server
 from gateway.page.audit_notes import REFUSED_AT_ONCE
 from gateway.page.face import BODY_BYTES_MAX
+from gateway.process.alert_sources import WRONG_PASSWORD
 from gateway.web import web_sessions
 
 
@@ -40,7 +41,11 @@ async def raw(gateway: PageGateway, data: bytes) -> bytes:
 
 def counted(gateway: PageGateway) -> dict[str, int]:
     refusals: dict[str, int] = gateway.process.status()["broker"]["refusals"]
-    return {kind: many for kind, many in refusals.items() if kind.startswith("page: ")}
+    return {
+        kind: many
+        for kind, many in refusals.items()
+        if kind.startswith("page: ") or kind == WRONG_PASSWORD
+    }
 
 
 async def test_who_guesses_passwords_has_to_wait(gateway: PageGateway) -> None:
@@ -50,6 +55,7 @@ async def test_who_guesses_passwords_has_to_wait(gateway: PageGateway) -> None:
         assert 429 in found
         assert await guesser.log_in("anna") == 429  # the right one, too, until then
     assert sum(counted(gateway).values()) >= 40
+    assert counted(gateway)[WRONG_PASSWORD] >= 5  # which the alert refused-logins goes by
     refused = [one for one in gateway.audit if one["what"] == "refused at the page"]
     assert 0 < len(refused) <= REFUSED_AT_ONCE + 1
     assert "anna" in {one["who"] for one in refused} <= {"anna", "stranger"}
