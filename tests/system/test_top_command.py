@@ -256,7 +256,9 @@ async def test_on_a_terminal_it_obeys_keys_follows_a_restart_and_gives_the_termi
 ) -> None:
     meter = await gateway.client("meter-17")
     top = shlex.join(gateway.command("top", "--interval", "0.3"))
-    async with multiplexer(tmp_path, f"stty -g; {top}; echo ended with $?; stty -g; cat") as shown:
+    async with multiplexer(
+        tmp_path, f"stty -g; {top}; code=$?; stty -g; echo ended with $code; cat"
+    ) as shown:
         await shown.shows("meter-17")
         await shown.press("3")
         await shown.shows("in flight")
