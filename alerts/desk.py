@@ -148,13 +148,11 @@ class AlertDesk:
         """
         passed_s = max(0.0, now.passed_s)
         self._age_silences(now.wall_us, passed_s)
+        above = self._hiding() | dict(look.above) if look.wrong or self._alerts else {}
         for sighting in look.wrong:
-            self._see(sighting, look.above, now.wall_us, passed_s)
+            self._see(sighting, above, now.wall_us, passed_s)
         told = list(self._seen_well(look, now.wall_us, passed_s))
-        hiding = {
-            one.raised.gateway: one.above for one in self._alerts.values() if self._hides(one)
-        }
-        above = hiding | dict(look.above) if hiding else {}
+        hiding = self._hiding()
         for alert in self._alerts.values():
             told += self._tell(alert, self._is_hidden(alert, hiding, above), now, passed_s)
         self._state.alerts = list(self._alerts.values())
@@ -168,9 +166,9 @@ class AlertDesk:
             return
         alert = self._alerts.get(sighting.subject)
         if alert is None:
-            alert = self._begin(sighting, terms, wall_us)
-            if alert is None:
+            if not self._has_room(sighting, terms, above):
                 return
+            alert = self._begin(sighting, terms, wall_us)
         elif not alert.is_open:
             alert.held_s += passed_s
         alert.well_s = None
@@ -181,11 +179,25 @@ class AlertDesk:
         if alert.held_s >= terms.after_s:
             alert.is_open = True
 
-    def _begin(self, sighting: Sighting, terms: RuleTerms, wall_us: int) -> OpenAlert | None:
-        of_rule = sum(rule == sighting.rule for rule, _, _ in self._alerts)
-        if len(self._alerts) >= MAX_ALERTS or of_rule >= MAX_ALERTS_A_RULE:
-            self._state.left_out += 1
-            return None
+    def _has_room(
+        self, sighting: Sighting, terms: RuleTerms, above: Mapping[str, str | None]
+    ) -> bool:
+        """Return whether one more may be raised; what it would hide makes room for it."""
+        of_rule = [one for subject, one in self._alerts.items() if subject[0] == sighting.rule]
+        if len(self._alerts) < MAX_ALERTS and len(of_rule) < MAX_ALERTS_A_RULE:
+            return True
+        if terms.hides:
+            hiding = self._hiding()
+            if any(at in hiding for at in _way_up(sighting.gateway, above)):
+                return False  # nobody would be told of it
+            for one in of_rule:
+                if not one.is_told and sighting.gateway in _way_up(one.raised.gateway, above):
+                    del self._alerts[_subject(one.raised)]
+                    return True
+        self._state.left_out += 1
+        return False
+
+    def _begin(self, sighting: Sighting, terms: RuleTerms, wall_us: int) -> OpenAlert:
         # Its name holds the time: no other one has it, wherever the clock is set.
         since_us = self._state.last_us = max(wall_us, self._state.last_us + 1)
         raised = _record(sighting, terms, since_us)
@@ -238,6 +250,10 @@ class AlertDesk:
             alert.reminders += 1
             yield _change(alert.raised, "reminded", at_us, alert.reminders)
 
+    def _hiding(self) -> dict[str, str | None]:
+        """Return which gateways hide others, with the one above each, as was last known."""
+        return {one.raised.gateway: one.above for one in self._alerts.values() if self._hides(one)}
+
     def _hides(self, alert: OpenAlert) -> bool:
         terms = self._rules.get(alert.raised.rule)
         return terms is not None and terms.hides
@@ -245,16 +261,10 @@ class AlertDesk:
     def _is_hidden(
         self, alert: OpenAlert, hiding: Collection[str], above: Mapping[str, str | None]
     ) -> bool:
-        at: str | None = alert.raised.gateway
+        gateway = alert.raised.gateway
         if not self._hides(alert):
-            return at in hiding
-        for _ in range(MAX_DEPTH):
-            at = None if at is None else above.get(at)
-            if at is None or at == alert.raised.gateway:
-                return False
-            if at in hiding:
-                return True
-        return False
+            return gateway in hiding
+        return any(at in hiding for at in _way_up(gateway, above))
 
     # -- what people do --------------------------------------------------------------------------
 
@@ -386,6 +396,16 @@ def trial(gateway: str, site: str, wall_us: int) -> tuple[AlertRecord, AlertReco
 def subjects_of(records: Iterable[AlertRecord]) -> set[AlertSubject]:
     """Return what records are about."""
     return {_subject(one) for one in records}
+
+
+def _way_up(gateway: str, above: Mapping[str, str | None]) -> Iterator[str]:
+    """Give the gateways above one, the nearest first."""
+    at = above.get(gateway)
+    for _ in range(MAX_DEPTH):
+        if at is None or at == gateway:
+            return
+        yield at
+        at = above.get(at)
 
 
 def _subject(record: AlertRecord) -> AlertSubject:

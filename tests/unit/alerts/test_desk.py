@@ -206,6 +206,30 @@ def test_what_is_closed_is_told_to_be_over_and_raised_anew_if_it_is_wrong_still(
     assert again.raised.alert != alert.raised.alert
 
 
+@pytest.mark.parametrize("is_missed_later", [False, True])
+def test_a_site_that_is_larger_than_what_is_remembered_is_one_alert(is_missed_later: bool) -> None:
+    watched = Watched()
+    above: dict[str, str | None] = {f"gw-{i:03}": "gw-z" for i in range(3 * MAX_ALERTS_A_RULE)}
+    children = [wrong("gateway-away", name) for name in above]
+    head = [wrong("gateway-away", "gw-z")]
+    above["gw-z"] = "gw-root"
+    if is_missed_later:
+        watched.look(*children, above=above)
+    for _ in range(20):
+        watched.look(*children, *head, above=above)
+    assert [(one.change, one.gateway) for one in watched.told] == [("raised", "gw-z")]
+    left_out = watched.state.left_out
+    watched.look(*children, *head, above=above)
+    assert watched.state.left_out == left_out, "what is hidden is not left out"
+    while children:
+        children = children[50:]
+        watched.look(*children, above=above)
+    for _ in range(20):
+        watched.look(above=above)
+    assert [one.change for one in watched.told] == ["raised", "cleared"]
+    assert watched.state.alerts == []
+
+
 def test_a_circle_above_a_gateway_hides_nothing_for_ever() -> None:
     watched = Watched()
     above: dict[str, str | None] = {"gw-a": "gw-b", "gw-b": "gw-c", "gw-c": "gw-b"}

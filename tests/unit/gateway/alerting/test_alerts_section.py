@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.alerting.rules import RULES
-from gateway.alerting.section import AlertsSection, SyslogSection
+from gateway.alerting.section import AlertsSection, RouteSection, SyslogSection
 from gateway.configuration import change
 from gateway.configuration.config import GatewaySettings
 from gateway.toml.toml_file import read
@@ -66,6 +66,20 @@ def faults(tmp_path: Path, lines: str) -> list[str]:
         ('routes = [{to = ["mail"]}]', "alerts.routes: 'mail' has no section [alerts.mail]"),
         ('routes = [{to = ["pigeon"]}]', "alerts.routes[0].to: 'pigeon'"),
         ('routes = [{to = [], match = {colour = "red"}}]', "alerts.routes[0].match: 'colour'"),
+        *(
+            (f'routes = [{{to = [], quiet = "{hours}"}}]', f"alerts.routes[0].quiet: '{hours}'")
+            for hours in ("22", "22-7", "22:00-25:00", "07:00-07:00", "22:00-07:00-09:00")
+        ),
+        ('routes = [{to = [], digest = "8"}]', "alerts.routes[0].digest: '8' is no time"),
+        ("routes = [{to = [], after_s = -1}]", "alerts.routes[0].after_s: -1 is not 0 to"),
+        (
+            'routes = [{to = [], digest = "08:00", after_s = 9}]',
+            "alerts.routes[0].quiet: stands beside digest or after_s",
+        ),
+        ('ack_url = "gw:9641"', "alerts.ack_url: 'gw:9641' is not https://"),
+        ('ack_url = "https://gw/x"', "alerts.ack_url: 'https://gw/x' is more than https://"),
+        ('ack_url = "https://u:p@gw"', "alerts.ack_url: holds a user or password"),
+        ('ack_url = "https://gw"\n[console]\nenabled = false', "alerts.ack_url: needs the console"),
         ("mial = {}", "alerts.mial: unknown key, did you mean 'mail'?"),
     ],
 )
@@ -84,6 +98,17 @@ syslog = {{to = "/dev/log"}}
 mqtt = {{}}
 """
     assert faults(tmp_path, lines) == []
+
+
+def test_routes_say_when() -> None:
+    night, digest, late = (
+        RouteSection(to=["ntfy"], quiet="22:30-07:05"),
+        RouteSection(to=["mail"], digest="08:00"),
+        RouteSection(to=["mail"], after_s=900),
+    )
+    assert night.route.quiet_min == (22 * 60 + 30, 7 * 60 + 5)
+    assert digest.route.digest_min == 8 * 60
+    assert (late.route.after_s, late.route.quiet_min, late.route.digest_min) == (900, None, None)
 
 
 def test_without_a_word_all_rules_hold_and_nothing_leaves() -> None:
