@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,28 +16,19 @@ from gateway.commands.check import LineFault
 from gateway.commands.errors import FailedError, WrongUseError
 from gateway.commands.output import print_json
 from gateway.commands.running_gateway import RunningGateway
-from gateway.config_trials import changing
+from gateway.config_trials import deed
 from gateway.config_trials import trial as trials
 from gateway.config_trials.changing import ChangedMeanwhileError
-from gateway.config_trials.trial import ConfigTrial, TrialNote
+from gateway.config_trials.deed import PlannedChange, WantedChange, WrongChangeError
 from gateway.config_trials.trial_files import TrialFiles
-from gateway.configuration import change as config_change
 from gateway.configuration import keys as config_keys
-from gateway.configuration.config import ConfigError, GatewaySettings
 from gateway.configuration.shown import FILE, ShownKey, shown
 from gateway.near_words import near
 from gateway.printable import printable
-from gateway.toml import edited, toml_file, written_value
+from gateway.toml import edited, written_value
 from gateway.toml.edited import EditError, KeyChange
 from gateway.toml.written_value import WrittenKeyError
-from light_dataclasses import dataclass
 
-Edit = Callable[[str], str]
-"""Makes another document of the one that a file holds; raises `EditError`."""
-
-LOOK_S: Final = 0.1
-PATIENCE_S: Final = 60.0
-"""So much longer than the trial a gateway may take to end what it does before it starts anew."""
 _VALUE_CHARACTERS: Final = 60
 
 
@@ -168,26 +158,16 @@ def _change(pair: str) -> KeyChange:
 
 # -- any change of a configuration -----------------------------------------------------------------
 
-
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
-    """What a change does.
-
-    Attributes:
-        difference: as a unified diff.
-        restarting: fields whose change takes a restart; empty if a reload does.
-        trial: the trial that it is on; None if there is nothing to go back to.
-        running: the gateway that runs; None if none does.
-
-    """
-
-    difference: str
-    restarting: tuple[str, ...]
-    trial: ConfigTrial | None
-    running: RunningGateway | None
+_PLANNED: Final = "planned"
+_WRITTEN: Final = "written"
+_TOLD: Final = {
+    _PLANNED: "{file}: nothing is written\n",
+    _WRITTEN: "{file}: written; a gateway goes by it, on trial, from its next start on\n",
+    trials.CONFIRMED: "{file}: the gateway goes by it\n",
+}
 
 
-def change(options: argparse.Namespace, file: Path, edit: Edit) -> int:
+def change(options: argparse.Namespace, file: Path, edit: deed.Edit) -> int:
     """Check a change of a configuration, write it on trial, and tell what came of it.
 
     Args:
@@ -196,16 +176,17 @@ def change(options: argparse.Namespace, file: Path, edit: Edit) -> int:
         edit: makes the change.
 
     Raises:
-        WrongUseError: the change is wrong, or the file is another one by now.
-        FailedError: the gateway did not come up by it.
+        WrongUseError: the change is wrong, or a file can't be written.
+        FailedError: the gateway did not come up by it, or somebody else was faster.
 
     """
     files = TrialFiles(file)
+    wanted = WantedChange(edit, options.within, options.if_unchanged, options.dry_run)
     try:
-        planned = _written(options, files, edit)
+        planned = deed.written(files, wanted, _faults, RunningGateway.find)
     except OSError as error:
         raise WrongUseError(f"{error.filename or file}: {error.strerror or error}") from error
-    except (EditError, UnicodeDecodeError) as error:
+    except (EditError, WrongChangeError, UnicodeDecodeError) as error:
         raise WrongUseError(f"{file}: {error}") from error
     except ChangedMeanwhileError as error:
         raise FailedError(str(error)) from error
@@ -215,6 +196,9 @@ def change(options: argparse.Namespace, file: Path, edit: Edit) -> int:
         else:
             sys.stdout.write(f"{file}: nothing changes\n")
         return exit_codes.DONE
+    if not options.json:
+        lines = planned.difference.splitlines()
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
     outcome, why = _applied(options, files, planned)
     if options.json:
         told = {"outcome": outcome, "why": why, "restarts_for": list(planned.restarting)}
@@ -226,88 +210,6 @@ def change(options: argparse.Namespace, file: Path, edit: Edit) -> int:
     return exit_codes.DONE
 
 
-_PLANNED: Final = "planned"
-_WRITTEN: Final = "written"
-_TOLD: Final = {
-    _PLANNED: "{file}: nothing is written\n",
-    _WRITTEN: "{file}: written; a gateway goes by it, on trial, from its next start on\n",
-    trials.CONFIRMED: "{file}: the gateway goes by it\n",
-}
-
-
-def _written(options: argparse.Namespace, files: TrialFiles, edit: Edit) -> PlannedChange | None:
-    with files.locked():
-        if options.if_unchanged is not None:
-            changing.expect(files, options.if_unchanged)
-        running = _running(_settings(files.file.read_bytes(), files.file))
-        changing.settle(files, is_running=running is not None)
-        now = files.file.read_bytes()
-        after = edit(now.decode()).encode()
-        if after == now:
-            return None
-        _check(after, files.file)
-        back = changing.way_back(files, now)
-        old = _settings(back, files.file)
-        restarting = _restarting(old, _settings(after, files.file))
-        trial = None
-        if old is not None:
-            place, needs = old.gateway.state_dir, bool(restarting)
-            trial = changing.new_trial(back, after, place, options.within, needs_restart=needs)
-        shown_difference = edited.difference(now.decode(), after.decode(), str(files.file))
-        planned = PlannedChange(shown_difference, restarting, trial, running)
-        if not options.json:
-            sys.stdout.write(printable_lines(planned.difference))
-        if options.dry_run:
-            return planned
-        if trial is None:  # what is there is wrong: nobody could go back to it
-            files.write_before(now)
-            files.write(after)
-            return planned
-        for _ in changing.begin(files, trial, back, after):
-            pass
-        return planned
-
-
-def printable_lines(text: str) -> str:
-    """Return lines of a file as a terminal may be shown them."""
-    return "".join(f"{printable(line)}\n" for line in text.splitlines())
-
-
-def _check(data: bytes, file: Path) -> None:
-    faults = sorted(check.faults_of(data, file), key=lambda fault: (fault.line, fault.where))
-    if faults:
-        first, *more = map(_told_of, faults)
-        rest = "".join(f"\n{line}" for line in more)
-        raise WrongUseError(f"{file}: nothing is written: {first}{rest}")
-
-
-def _told_of(fault: LineFault) -> str:
-    told = f"{fault.where}: {fault.why}" if fault.where else fault.why
-    return f"{told}; {fault.remedy}" if fault.remedy else told
-
-
-def _settings(data: bytes, file: Path) -> GatewaySettings | None:
-    try:
-        document = tomllib.loads(data.decode())
-    except (ValueError, RecursionError):
-        return None
-    return toml_file.read(document, file, GatewaySettings).settings
-
-
-def _running(settings: GatewaySettings | None) -> RunningGateway | None:
-    return None if settings is None else RunningGateway.find(settings.gateway.state_dir)
-
-
-def _restarting(old: GatewaySettings | None, new: GatewaySettings | None) -> tuple[str, ...]:
-    if old is None or new is None:
-        return ("gateway",)
-    try:
-        _, fields = config_change.take_over(old, new)
-    except ConfigError as error:
-        return (error.where,)
-    return tuple(fields)
-
-
 def _applied(
     options: argparse.Namespace, files: TrialFiles, planned: PlannedChange
 ) -> tuple[str, str]:
@@ -316,34 +218,20 @@ def _applied(
         return _PLANNED, ""
     if planned.trial is None or planned.running is None or options.no_apply:
         return _WRITTEN, ""
-    if planned.restarting:
-        planned.running.restart()
-    else:
-        planned.running.reload()
+    deed.tell(planned)
     if not options.json:
         what = f"starts anew for {', '.join(planned.restarting)}" if planned.restarting else "reads"
         sys.stdout.write(f"the gateway {what}; it has {planned.trial.within_s:g} s to come up\n")
         sys.stdout.flush()
-    note = _awaited(files, planned.trial)
-    with files.locked():
-        if note is None:
-            why = "it has said nothing of itself; `hedgerow status` shows how it is"
-            note = trials.returned(TrialNote(planned.trial.id), why)
-            files.write_note(planned.trial, note)
-            files.put_back(planned.trial)
-            again = RunningGateway.find(Path(planned.trial.state_dir))
-            if again is not None:
-                again.restart()
-        else:
-            changing.settle(files, is_running=False)
+    note = deed.verdict(files, planned.trial, RunningGateway.find)
     return note.state, note.why
 
 
-def _awaited(files: TrialFiles, trial: ConfigTrial) -> TrialNote | None:
-    end_s = time.monotonic() + trial.within_s + PATIENCE_S
-    while time.monotonic() < end_s:
-        note = files.note(trial)
-        if note is not None and note.state != trials.TRYING:
-            return note
-        time.sleep(LOOK_S)
-    return None
+def _faults(data: bytes, file: Path) -> list[str]:
+    found = sorted(check.faults_of(data, file), key=lambda fault: (fault.line, fault.where))
+    return list(map(_told_of, found))
+
+
+def _told_of(fault: LineFault) -> str:
+    told = f"{fault.where}: {fault.why}" if fault.where else fault.why
+    return f"{told}; {fault.remedy}" if fault.remedy else told
