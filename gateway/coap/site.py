@@ -35,7 +35,7 @@ from gateway.coap.remote.noted_names import NotedNames
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.reply import OnReply, RemoteReply
 from gateway.coap.sensors.answers import PATH as SENSORS_PATH
-from gateway.coap.sensors.resources import SensorResources
+from gateway.coap.sensors.resources import OWN_IDENTITY, SensorResources
 from gateway.coap.sensors.roll import SensorRoll
 from gateway.coap.well_known import CountedSite, WellKnownCore
 from gateway.links.direct_part import DirectPart
@@ -247,6 +247,25 @@ class GatewaySite:
         for sensor in new:
             self._sensors.add(sensor)
         self._sensors.register(self.registry, self._base, self.directory.now())
+        self._lookups.changed()
+
+    def take_out(self, location: str) -> None:
+        """Take a device's registration out of the directory, whoever made it.
+
+        Over CoAP who made it alone may do that; this is for who may end others' sessions, too.
+
+        Args:
+            location: as ``/rd/7``.
+
+        Raises:
+            NoSuchRegistrationError: there is none.
+            NotOwnerError: it is the gateway's own.
+
+        """
+        now = self.directory.now()
+        found = self.registry.get(location, now)
+        owner = None if found.owner == OWN_IDENTITY else found.owner
+        self.registry.remove(location, now, owner=owner)
         self._lookups.changed()
 
     def move(self, place: Place) -> None:

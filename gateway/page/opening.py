@@ -120,7 +120,7 @@ def open_page(sources: PageSources) -> PageParts:
         sources.lines, sources.trail, policies, asker, settings.gateway.id, settings.file
     )
     state_dir = settings.gateway.state_dir
-    resources = SiteApi(asker, sources.sampler, ReadingHistory(), state_dir)
+    resources = SiteApi(asker, sources.sampler, ReadingHistory(), state_dir, site.take_out)
 
     def may(visitor: Principal) -> dict[str, bool]:
         return {
@@ -128,7 +128,7 @@ def open_page(sources: PageSources) -> PageParts:
             "disconnect": asker.may(visitor, "POST", "clients"),
             "publish": topics.may_publish(visitor),
             "alerts": asker.may(visitor, "POST", "alerts"),
-            "directory": asker.may(visitor, "DELETE", "rd", "0"),
+            "directory": resources.may_take_out(visitor),
             "members": asker.may(visitor, "DELETE", "members"),
             **{what: records.may(visitor, what) for what in ("log", "audit", "policy")},
             "support": all(records.may(visitor, one) for one in ("support", "log", "audit")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,11 +17,13 @@ from gateway.page.site_asker import JSON, TEXT, SiteAsker, SiteQuestion
 from gateway.sensors.reading import full_name
 from gateway.sensors.sensor import Actuator
 from gateway.web.api_error import ApiError
+from resource_directory.errors import NoSuchRegistrationError, NotOwnerError
 from resource_directory.link_format import LinkFormatError, WebLink, parse
 
 if TYPE_CHECKING:
     from gateway.coap_client import Response
     from gateway.page.reading_history import ReadingHistory
+    from gateway.policy.principal import Principal
     from gateway.sensors.reading import Reading
     from gateway.sensors.sampler import Sampler
     from gateway.sensors.sensor import Sensor
@@ -45,12 +47,19 @@ class SiteApi:
         sampler: reads the sensors.
         history: their last hour.
         state_dir: the gateway's, on the disk that is looked at.
+        take_out: takes a registration out, whoever made it; see `GatewaySite.take_out`.
 
     """
 
     def __init__(
-        self, asker: SiteAsker, sampler: Sampler, history: ReadingHistory, state_dir: Path
+        self,
+        asker: SiteAsker,
+        sampler: Sampler,
+        history: ReadingHistory,
+        state_dir: Path,
+        take_out: Callable[[str], None],
     ) -> None:
+        self._take_out = take_out
         self._asker = asker
         self._sampler = sampler
         self._history = history
@@ -256,10 +265,24 @@ class SiteApi:
             raise ApiError(HTTPStatus.BAD_GATEWAY, str(error)) from error
         return {"links": _told(links), "page": page, "has_more": len(links) == PAGE_LINKS}
 
+    def may_take_out(self, visitor: Principal) -> bool:
+        """Return whether a visitor may take out registrations that others have made."""
+        return self._asker.may(visitor, "DELETE", "rd", "0") and self._asker.may(
+            visitor, "POST", "clients"
+        )
+
     async def remove_registration(self, asked: ApiRequest) -> Any:
         """Take a registration out."""
-        question = SiteQuestion("DELETE", ("rd", asked.names["id"]))
-        await self._asker.good(asked.visitor, question)
+        name = asked.names["id"]
+        if not self.may_take_out(asked.visitor):  # its own, then
+            await self._asker.good(asked.visitor, SiteQuestion("DELETE", ("rd", name)))
+            return DONE
+        try:
+            self._take_out(f"/rd/{name}")
+        except NoSuchRegistrationError as error:
+            raise ApiError(HTTPStatus.NOT_FOUND, f"id: {error}") from error
+        except NotOwnerError as error:
+            raise ApiError(HTTPStatus.CONFLICT, "id: it is the gateway's own") from error
         return DONE
 
     # -- alerts ----------------------------------------------------------------------------------

@@ -208,15 +208,59 @@ async def test_a_viewer_is_shown_nothing_that_it_may_not_do(
     assert browser.complaints == []
 
 
-async def register(gateway: PageGateway, name: str) -> None:
+async def register(gateway: PageGateway, name: str, owner: str = "anna") -> None:
     """Register a device of this name, as one that has a key would."""
     site = gateway.process._site
     asker = SiteAsker(site.answers(), site.access)
     links = b'</x>;rt="a<b>c</b>"'
     query = (f"ep={name}", "base=coap://192.0.2.9")
     question = SiteQuestion("POST", ("rd",), query, links, content_format=40)
-    device = Principal("console", "anna", frozenset({"admin"}))
+    device = Principal("console", owner, frozenset({"admin"}))
     await asker.good(device, question)
+
+
+async def test_a_registration_is_searched_and_removed(browser: Page, gateway: PageGateway) -> None:
+    await register(gateway, "meter-7", "vera")
+    await log_in(browser, gateway, "anna")
+    await show(browser, "directory")
+    await browser.run("document.querySelector('input[type=search]').focus()")
+    await browser.write("ep=meter*")
+    await browser.press("Enter")
+    await browser.until("document.querySelectorAll('.plain tbody tr').length === 1")
+    await browser.run("document.querySelector('td .opener').click()")
+    await browser.until("document.activeElement.className === 'primary'")
+    await browser.press("Enter")
+    await browser.until("document.querySelectorAll('.plain tbody tr').length === 0")
+    assert [one["what"] for one in gateway.audit].count("registration removed") == 1
+    assert browser.complaints == []
+
+
+async def test_log_audit_trail_bundle_and_an_explanation_are_had(
+    browser: Page, gateway: PageGateway
+) -> None:
+    await log_in(browser, gateway, "olga")
+    await show(browser, "log")
+    logging.getLogger("gateway.test").warning("an owl has landed")
+    await browser.until("document.querySelector('.lines').textContent.includes('an owl')")
+    await browser.run("document.querySelector('input[type=search]').focus()")
+    await browser.write("badger")
+    await browser.until("!document.querySelector('.lines').textContent.includes('an owl')")
+    logging.getLogger("gateway.test").warning("a badger digs")
+    await browser.until("document.querySelector('.lines').textContent.includes('a badger')")
+    bundle = await browser.run(
+        "fetch(document.querySelector('a.button').href).then(r => [r.status, r.headers.get("
+        "'Content-Disposition')])"
+    )
+    assert bundle == [200, 'attachment; filename="support-gw.tar.gz"']
+    await browser.run("document.querySelector('[data-tab=audit]').click()")
+    await browser.until("document.querySelector('.plain').textContent.includes('logged in')")
+    assert await violations(browser) == []
+    await show(browser, "policy")
+    await browser.run("document.getElementById('who').value = 'console:vera'")
+    await browser.run("document.getElementById('action').value = 'PUT /sensors/valve'")
+    await browser.run("document.querySelector('.question').requestSubmit()")
+    await browser.until("document.querySelector('.question strong')?.textContent === 'denied'")
+    assert browser.complaints == []
 
 
 async def test_what_strangers_chose_is_text_wherever_it_is_shown(

@@ -31,7 +31,7 @@ export async function showDirectory(main, _names, me) {
       title: "",
       cell: (row) => {
         const found = REGISTRATION.exec(row.href);
-        if (!me.may.directory || !found) return "";
+        if (!me.may.directory || !found || row.attributes.ep === me.gateway) return "";
         const name = row.attributes.ep || row.href;
         return sureButton({
           label: t.remove,

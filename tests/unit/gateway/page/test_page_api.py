@@ -140,6 +140,18 @@ async def test_a_client_is_disconnected_by_who_has_that_right_alone(gateway: Pag
     ]
 
 
+async def test_the_gateways_own_registration_stays_and_what_is_not_there_is_said(
+    gateway: PageGateway,
+) -> None:
+    async with looker(gateway, "anna") as anna, looker(gateway, "olga") as olga:
+        (own,) = (await good(anna, "endpoints", "directory/endpoints"))["links"]
+        path = f"directory/registrations/{own['href'].removeprefix('/rd/')}"
+        assert (await anna.ask("DELETE", path))[0] == 409
+        assert (await olga.ask("DELETE", path))[0] == 403
+        assert (await anna.ask("DELETE", "directory/registrations/nothing"))[0] == 404
+        assert not (await good(olga, "me"))["may"]["directory"]
+
+
 async def test_a_viewer_changes_nothing_and_each_try_is_counted_and_audited(
     gateway: PageGateway,
 ) -> None:
