@@ -29,6 +29,10 @@ NAME = "gw-kept"
 PLACE = "/srv/backups"
 SOURCE, KEY = "/srv/hedgerow", "/root/backup.key"
 UNITS = "root/.config/systemd/user"
+RUNTIME_FOLDER = (
+    "mkdir -p /run/systemd/system/user@0.service.d && printf '[Service]\\nEnvironment="
+    "XDG_RUNTIME_DIR=/run/user/0\\n' >/run/systemd/system/user@0.service.d/runtime.conf"
+)
 AS_ITS_USER = ("env", "XDG_RUNTIME_DIR=/run/user/0", "LC_ALL=C.UTF-8")
 
 
@@ -122,14 +126,17 @@ def test_a_controllers_timer_tries_it_each_week(fleet: DeployedFleet) -> None:
     }
     inventory = {"gateways": {"hosts": {NAME: here}}}
     (pi.root / "root/inventory.json").write_text(json.dumps(inventory))
+    # As a log-in does where libpam-systemd is installed.
+    pi.run("sh", "-c", RUNTIME_FOLDER)
+    pi.run("systemctl", "daemon-reload")
     pi.run("systemctl", "start", "user@0.service")
     play = ("ansible-playbook", "-i", "/root/inventory.json", "trial_timer.yml")
-    for changed in ("changed=2", "changed=0"):
+    for is_first in (True, False):
         said = pi.run(
             *("env", "--chdir", f"{SOURCE}/deploy/ansible", *AS_ITS_USER[1:], *play),
             *("-e", f"hedgerow_backup_key={KEY}"),
         )
-        assert changed in said, said
+        assert ("changed=0" in said) is not is_first, said
     assert (pi.root / UNITS / "hedgerow-backup-trial.timer").exists()
     timers = pi.run(*AS_ITS_USER, "systemctl", "--user", "list-timers", "--all")
     assert "hedgerow-backup-trial.timer" in timers, timers
