@@ -210,7 +210,7 @@ async def test_a_viewer_is_shown_nothing_that_it_may_not_do(
 
 async def register(gateway: PageGateway, name: str, owner: str = "anna") -> None:
     """Register a device of this name, as one that has a key would."""
-    site = gateway.process._site
+    site = gateway.process.parts.site
     asker = SiteAsker(site.answers(), site.access)
     links = b'</x>;rt="a<b>c</b>"'
     query = (f"ep={name}", "base=coap://192.0.2.9")
