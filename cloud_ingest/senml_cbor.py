@@ -34,7 +34,7 @@ _SELF_DESCRIBED: Final = bytes.fromhex("d9d9f7")
 
 
 def is_cbor_pack(payload: bytes) -> bool:
-    """Whether bytes begin as an array of CBOR whose first item is a map."""
+    """Return whether bytes begin as an array of CBOR whose first item is a map."""
     payload = payload.removeprefix(_SELF_DESCRIBED)
     if not payload or not 0x80 <= payload[0] <= 0x9F:
         return False

@@ -39,15 +39,15 @@ HOP_LIMIT_REACHED: Final = 0xA8
 
 
 def is_request(code: int) -> bool:
-    """Whether a code is of the class of methods, known or not."""
+    """Return whether a code is of the class of methods, known or not."""
     return 0 < code < 0x20
 
 
 def is_response(code: int) -> bool:
-    """Whether a code is of a class of responses: 2, 4 or 5."""
+    """Return whether a code is of a class of responses: 2, 4 or 5."""
     return code >> 5 in (2, 4, 5)
 
 
 def is_success(code: int) -> bool:
-    """Whether a response's code is of class 2."""
+    """Return whether a response's code is of class 2."""
     return code >> 5 == 2

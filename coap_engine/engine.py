@@ -169,7 +169,7 @@ class Engine:
         self._finished_bodies.forget_peer(peer)
 
     def events(self) -> list[CoapEvent]:
-        """What is to be done above, once, in the order in which it came."""
+        """Return what is to be done above, once, in the order in which it came."""
         events, self._events = self._events, []
         if self._served.ended:
             events += self._served.take_events()
@@ -178,11 +178,11 @@ class Engine:
         return events
 
     def datagrams_to_send(self) -> list[tuple[bytes, CoapPeer]]:
-        """What is to be sent now, once."""
+        """Return what is to be sent now, once."""
         return self._outbox.take()
 
     def next_timer(self) -> float | None:
-        """When `handle_timer` is due, in seconds; None if nothing waits."""
+        """Return when `handle_timer` is due, in seconds; None if nothing waits."""
         due = _earlier(self._served.next_timer(), self._retransmissions.next_timer())
         due = _earlier(due, self._own.next_timer())
         due = _earlier(due, self._request_bodies.next_timer())

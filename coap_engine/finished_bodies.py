@@ -95,7 +95,7 @@ class FinishedBodies:
         self._bodies: HeldBodies[FinishedBody] = HeldBodies(shares, limits.assembly_s)
 
     def __len__(self) -> int:
-        """How many are remembered."""
+        """Return how many are remembered."""
         return len(self._bodies)
 
     def again(
@@ -154,7 +154,7 @@ class FinishedBodies:
         self._bodies.forget_peer(peer)
 
     def next_timer(self) -> float | None:
-        """When `handle_timer` is due; None while nothing is remembered."""
+        """Return when `handle_timer` is due; None while nothing is remembered."""
         return self._bodies.next_timer()
 
     def handle_timer(self, now: float) -> None:

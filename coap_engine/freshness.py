@@ -94,7 +94,7 @@ class Freshness:
         return CoapResponse(codes.UNAUTHORIZED, ((option_numbers.ECHO, self.echo(peer, now)),))
 
     def check(self, peer: CoapPeer, echo: bytes, now: float) -> bool:
-        """Whether a peer shows an Echo of ours, of late; its address is proven by that."""
+        """Return whether a peer shows an Echo of ours, of late; its address is proven by that."""
         window = self._window(now)
         # Both are computed and compared, so that time does not tell which window it is of.
         is_new = hmac.compare_digest(echo, self._value(peer, window, now))
@@ -109,7 +109,7 @@ class Freshness:
         return True
 
     def is_proven(self, peer: CoapPeer, now: float) -> bool:
-        """Whether what is sent to a peer's address arrives there, as far as we know."""
+        """Return whether what is sent to a peer's address arrives there, as far as we know."""
         if peer.is_address_proven:
             return True
         until = self._proven_until.get(peer.address)
@@ -131,7 +131,7 @@ class Freshness:
     def is_needed_to_answer(
         self, peer: CoapPeer, request_bytes: int, response_bytes: int, now: float
     ) -> bool:
-        """Whether an answer is too long for a peer that has shown no Echo.
+        """Return whether an answer is too long for a peer that has shown no Echo.
 
         Args:
             peer: who is answered.

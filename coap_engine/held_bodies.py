@@ -24,7 +24,7 @@ Content = TypeVar("Content")
 
 
 def body_key(peer: CoapPeer, code: int, options: tuple[Option, ...]) -> BodyKey:
-    """What messages about one body have in common (RFC 7959, section 2.4 and 2.5)."""
+    """Return what messages about one body have in common (RFC 7959, section 2.4 and 2.5)."""
     return (peer.address, code, cache_key(options))
 
 
@@ -149,7 +149,7 @@ class HeldBodies(Generic[Content]):
             self.drop(held)
 
     def next_timer(self) -> float | None:
-        """When `handle_timer` is due; None while nothing is held."""
+        """Return when `handle_timer` is due; None while nothing is held."""
         for held in self.by_key.values():
             return held.touched_at + self._lifetime_s
         return None

@@ -121,7 +121,7 @@ class MulticastRequests:
         heapq.heappush(self._waiting, (due, self._number, answer, peer))
 
     def next_timer(self) -> float | None:
-        """When `handle_timer` is due, in seconds; None if nothing waits."""
+        """Return when `handle_timer` is due, in seconds; None if nothing waits."""
         return self._waiting[0][0] if self._waiting else None
 
     def handle_timer(self, now: float) -> None:
@@ -132,7 +132,7 @@ class MulticastRequests:
             self.answered += 1
 
     def datagrams_to_send(self) -> list[tuple[bytes, CoapPeer]]:
-        """What is to be sent now, once."""
+        """Return what is to be sent now, once."""
         datagrams, self._datagrams = self._datagrams, []
         return datagrams
 
@@ -155,7 +155,7 @@ class MulticastRequests:
         return self._fitting(message, len(datagram), peer, response, now)
 
     def _is_seen(self, peer: CoapPeer, message_id: int, now: float) -> bool:
-        """Whether a request came before, and from now on it has."""
+        """Return whether a request came before, and from now on it has."""
         rules, seen_at = self._rules, self._seen_at
         while seen_at and (
             seen_at[0][0] + rules.remembered_s <= now or len(seen_at) >= rules.remembered

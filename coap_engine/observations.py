@@ -124,11 +124,11 @@ class Observations:
         self._by_address: dict[Hashable, dict[int, Observation]] = {}
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._by_exchange)
 
     def has(self, exchange: int) -> bool:
-        """Whether an exchange is an observation that goes on."""
+        """Return whether an exchange is an observation that goes on."""
         return exchange in self._by_exchange
 
     def register(
@@ -224,7 +224,10 @@ class Observations:
         return self._waiting(one, now)
 
     def newest(self, exchange: int, now: float) -> Notification | None:
-        """What to send instead of a repetition: what waited, confirmable; None if nothing did."""
+        """Return what to send instead of a repetition: what waited, confirmable.
+
+        None if nothing did.
+        """
         one = self._by_exchange.get(exchange)
         return self._waiting(one, now) if one is not None else None
 

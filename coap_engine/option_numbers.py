@@ -65,5 +65,5 @@ REPEATABLE: Final = frozenset((IF_MATCH, ETAG, URI_PATH, URI_QUERY, REQUEST_TAG)
 
 
 def is_critical(number: int) -> bool:
-    """Whether a message with such an option must not be served by who does not know it."""
+    """Return whether a message with such an option must not be served by who does not know it."""
     return number & 1 == 1

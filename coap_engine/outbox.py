@@ -44,6 +44,6 @@ class DatagramOutbox:
         self._datagrams.append((datagram, peer))
 
     def take(self) -> list[tuple[bytes, CoapPeer]]:
-        """What is to be sent now, once."""
+        """Return what is to be sent now, once."""
         datagrams, self._datagrams = self._datagrams, []
         return datagrams

@@ -163,7 +163,7 @@ class OwnRequests:
             self._close(exchange, Unanswered(exchange.number, "the peer is gone"))
 
     def next_timer(self) -> float | None:
-        """When the next request of ours has waited long enough; None if none waits."""
+        """Return when the next request of ours has waited long enough; None if none waits."""
         while self._deadlines and self._deadlines[0][1] not in self._by_number:
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
@@ -174,7 +174,7 @@ class OwnRequests:
             self.failed(self._deadlines[0][1], "no response", now)
 
     def take_events(self) -> list[CoapEvent]:
-        """What came of requests, once."""
+        """Return what came of requests, once."""
         events, self.told = self.told, []
         return events
 

@@ -52,7 +52,7 @@ class ProblemDetails:
 
 
 def are_wanted(request_options: tuple[Option, ...]) -> bool:
-    """Whether the client accepts Concise Problem Details: its Accept says so."""
+    """Return whether the client accepts Concise Problem Details: its Accept says so."""
     accept = value_of(request_options, option_numbers.ACCEPT)
     return accept is not None and decode_uint(accept) == CONTENT_FORMAT
 
@@ -85,7 +85,7 @@ def _text(value: str) -> bytes:
 
 
 def _head(major: int, argument: int) -> bytes:
-    """How each item begins: its type, and a number in as few bytes as it fits into."""
+    """Return how each item begins: its type, and a number in as few bytes as it fits into."""
     if argument < _IN_HEAD:
         return bytes((major << 5 | argument,))
     for exponent in range(4):

@@ -61,7 +61,7 @@ class _Bucket:
         self.told_at = -_SECOND
 
     def has_one(self, rate: float, now: float) -> bool:
-        """Whether there is one more to take, with what has come back since."""
+        """Return whether there is one more to take, with what has come back since."""
         self.left = min(max(rate, 1.0), self.left + (now - self.at) * rate)
         self.at = now
         return self.left >= 1.0
@@ -164,7 +164,7 @@ class RateShares:
         return ADMITTED
 
     def refusal(self) -> ShareRefusal:
-        """What to say to the host that was just not ADMITTED."""
+        """Return what to say to the host that was just not ADMITTED."""
         return self._refusal
 
     def _admit_known(self, bucket: _Bucket, rate: float, now: float) -> int:

@@ -184,7 +184,7 @@ class RecentQueue:
             requests.popleft()
 
     def next_expiry(self) -> float | None:
-        """When the oldest one can't be repeated any more; None if there is none."""
+        """Return when the oldest one can't be repeated any more; None if there is none."""
         return self._requests[0].expires if self._requests else None
 
     def _forget(self, request: RecentRequest) -> None:
@@ -238,7 +238,7 @@ class RecentRequests:
             queue.forget_peer(peer)
 
     def next_timer(self) -> float | None:
-        """When some may be forgotten, which is in no hurry; None if there are none."""
+        """Return when some may be forgotten, which is in no hurry; None if there are none."""
         due: float | None = None
         for queue in self._queues:
             expiry = queue.next_expiry()

@@ -92,7 +92,7 @@ class RequestBodies:
         self._bodies.forget_peer(peer)
 
     def next_timer(self) -> float | None:
-        """When `handle_timer` is due; None while there is nothing to wait for."""
+        """Return when `handle_timer` is due; None while there is nothing to wait for."""
         return self._bodies.next_timer()
 
     def handle_timer(self, now: float) -> None:

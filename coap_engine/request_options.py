@@ -104,7 +104,7 @@ def read_options(options: tuple[Option, ...]) -> RequestOptions:
 
 
 def is_protected(options: tuple[Option, ...]) -> bool:
-    """Whether a message is protected by OSCORE (RFC 8613).
+    """Return whether a message is protected by OSCORE (RFC 8613).
 
     Whoever opens a request sees whether it was sent before, and only who holds the key protects an
     answer: neither waits for an Echo.

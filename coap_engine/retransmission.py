@@ -126,7 +126,7 @@ class Retransmissions:
             self.end(peer, message.message_id)
 
     def next_timer(self) -> float | None:
-        """When `due` has something; None while nothing is under way."""
+        """Return when `due` has something; None while nothing is under way."""
         while self._heap and self._heap[0][2].is_over:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
@@ -139,7 +139,7 @@ class Retransmissions:
         return heapq.heappop(self._heap)[2]
 
     def is_exhausted(self, message: Confirmable) -> bool:
-        """Whether a message has been repeated often enough."""
+        """Return whether a message has been repeated often enough."""
         return message.repetitions >= self._rules.max_retransmit
 
     def repeat(self, message: Confirmable, message_id: int, datagram: bytes, now: float) -> None:

@@ -280,7 +280,7 @@ class ServedExchanges:
             self._end(exchange.number, "the peer is gone")
 
     def next_timer(self) -> float | None:
-        """When the next empty ACK is due, or a request to be given up; None if none is."""
+        """Return when the next empty ACK is due, or a request to be given up; None if none is."""
         # What is to be acknowledged is due so soon that what is to be given up can wait for it.
         to_acknowledge = self._next_to_acknowledge()
         if to_acknowledge is not None:
@@ -298,7 +298,7 @@ class ServedExchanges:
             self.ended.append(Ended(slow.number, "not answered in time"))
 
     def take_events(self) -> list[CoapEvent]:
-        """What has ended, once."""
+        """Return what has ended, once."""
         ended, self.ended = self.ended, []
         return ended
 

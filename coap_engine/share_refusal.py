@@ -23,5 +23,5 @@ class ShareRefusal:
     retry_s: int
 
     def response(self) -> CoapResponse:
-        """What the peer is told: the code, with Max-Age."""
+        """Return what the peer is told: the code, with Max-Age."""
         return CoapResponse(self.code, ((option_numbers.MAX_AGE, encode_uint(self.retry_s)),))

@@ -166,7 +166,7 @@ class Shares:
         self.own_requests = Share(limits.own_requests)
 
     def refusals(self) -> dict[str, int]:
-        """How often what was refused since the start, for metrics.
+        """Return how often what was refused since the start, for metrics.
 
         The keys are ``requests``, ``observations``, ``held_bytes``, ``datagrams`` and
         ``own_requests``, each with ``_host`` and ``_full``.

@@ -192,7 +192,7 @@ class _Judge:
 
 
 def _weakness(certificate: x509.Certificate) -> str:
-    """What OpenSSL would refuse by itself, were its level not 0 for the sake of CCM_8."""
+    """Return what OpenSSL would refuse by itself, were its level not 0 for the sake of CCM_8."""
     key, digest = certificate.public_key(), certificate.signature_hash_algorithm
     if digest is not None and digest.digest_size < _DIGEST_BYTES_MIN:
         return f"signed with {digest.name}"

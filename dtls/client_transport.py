@@ -224,7 +224,7 @@ class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  #
             loop.call_soon(self._messages.dispatch_error, ended, remote)
 
     async def recognize_remote(self, remote: object) -> bool:
-        """Whether an address is one of ours."""
+        """Return whether an address is one of ours."""
         return isinstance(remote, ServerAddress) and remote in self._servers.values()
 
     async def determine_remote(self, _message: object) -> None:

@@ -70,7 +70,7 @@ class Context:
         self.ssl_context.set_cipher_list(f"{':'.join(suites)}:@SECLEVEL=0".encode())
 
     def identity_of(self, _connection: OpenSslConnection, offered: bytes) -> PeerIdentity:
-        """Who the peer of a complete handshake is.
+        """Return who the peer of a complete handshake is.
 
         Args:
             offered: the PSK identity whose key it took; empty if it took none.

@@ -68,7 +68,7 @@ class PeerAddress(NamedTuple):
 
 
 def host_of(address: PeerAddress) -> bytes:
-    """Whose share an address takes: an IPv4 address, or the /64 of an IPv6 one."""
+    """Return whose share an address takes: an IPv4 address, or the /64 of an IPv6 one."""
     host = address.sockaddr[0]
     if ":" not in host:
         return socket.inet_pton(socket.AF_INET, host)

@@ -162,7 +162,7 @@ class Endpoint:
             self._drop(association, reason)
 
     def next_timer(self) -> float | None:
-        """When `handle_timer` is due, or before; None while there is nothing to wait for."""
+        """Return when `handle_timer` is due, or before; None while there is nothing to wait for."""
         return self._due if self._half_open or self._established else None
 
     def handle_timer(self, now: float) -> None:
@@ -253,7 +253,10 @@ class Endpoint:
         self._feed(association, datagram, now)
 
     def _has_room(self, host: Hashable, now: float) -> bool:
-        """Whether a host may begin a handshake; another one may have had to give way to it."""
+        """Return whether a host may begin a handshake.
+
+        Another one may have had to give way to it.
+        """
         if len(self._half_open) < min(self._limits.half_open_of_host, self._limits.half_open):
             return True
         by_host: dict[Hashable, list[PeerAssociation]] = {}

@@ -49,7 +49,7 @@ class Keystore:
         return self._keys.get(identity)
 
     def has_same(self, identity: bytes, other: Keystore) -> bool:
-        """Whether an identity has a key here, and the same one in another reading."""
+        """Return whether an identity has a key here, and the same one in another reading."""
         one, two = self.key_of(identity), other.key_of(identity)
         return one is not None and two is not None and hmac.compare_digest(one, two)
 

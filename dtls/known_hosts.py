@@ -24,7 +24,7 @@ class KnownHosts:
         self._hosts: OrderedDict[Hashable, None] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many are remembered."""
+        """Return how many are remembered."""
         return len(self._hosts)
 
     def add(self, host: Hashable) -> None:
@@ -35,7 +35,7 @@ class KnownHosts:
             self._hosts.popitem(last=False)
 
     def surplus(self, by_host: Mapping[Hashable, Sequence[B]], many: int) -> B:
-        """Which of all handshakes is given up for another one.
+        """Return which of all handshakes is given up for another one.
 
         Args:
             by_host: those under way, oldest first.

@@ -90,7 +90,7 @@ class OpenSslConnection:
         return session_der(_lib.SSL_get_session(self._ssl))
 
     def is_resumed(self) -> bool:
-        """Whether a handshake that is complete went on with a session of before."""
+        """Return whether a handshake that is complete went on with a session of before."""
         return bool(_lib.SSL_session_reused(self._ssl))
 
     def read(self) -> bytes:
@@ -116,11 +116,11 @@ class OpenSslConnection:
             self._must_wait(result)
 
     def room_bytes(self) -> int:
-        """How long a plaintext may be to fit into one datagram."""
+        """Return how long a plaintext may be to fit into one datagram."""
         return int(_lib.DTLS_get_data_mtu(self._ssl))
 
     def take(self) -> bytes:
-        """What is to be sent: whole records, one after the other."""
+        """Return what is to be sent: whole records, one after the other."""
         size: int = _lib.BIO_get_mem_data(self._outgoing, _NOWHERE)
         if size <= 0:
             return b""
@@ -128,7 +128,10 @@ class OpenSslConnection:
         return bytes(_ffi.buffer(buffer, _lib.BIO_read(self._outgoing, buffer, size)))
 
     def left_s(self) -> float | None:
-        """When the last flight is to be sent again, in seconds from now; None if it is not."""
+        """Return when the last flight is to be sent again, in seconds from now.
+
+        None if it is not.
+        """
         seconds: Any = _ffi.new("time_t *")
         microseconds: Any = _ffi.new("long *")
         if not _lib.Cryptography_DTLSv1_get_timeout(self._ssl, seconds, microseconds):

@@ -169,7 +169,7 @@ def pack_datagrams(stream: bytes, mtu_bytes: int) -> Iterable[bytes]:
 
 
 def is_client_hello(datagram: bytes, first: DtlsRecord) -> bool:
-    """Whether the datagram starts with (the first fragment of) a ClientHello."""
+    """Return whether the datagram starts with (the first fragment of) a ClientHello."""
     body = first.start + RECORD_HEADER_BYTES
     return (
         first.content_type == HANDSHAKE

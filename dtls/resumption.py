@@ -37,7 +37,7 @@ def psk_identity(form: bytes) -> bytes:
 
 
 def _content(form: bytes, at: int) -> tuple[int, int]:
-    """Where what is in one value of DER begins and ends (X.690, sections 8.1.3 and 10.1)."""
+    """Return where what is in one value of DER begins and ends (X.690, sections 8.1.3 and 10.1)."""
     length, begin = form[at + 1], at + 2
     if length & 0x80:
         begin += length & 0x7F

@@ -98,7 +98,7 @@ class DtlsSession:
         return self._offered.decode("utf-8", "backslashreplace")
 
     def next_timer(self) -> float | None:
-        """When `handle_timer` is due; None while no flight waits for an answer."""
+        """Return when `handle_timer` is due; None while no flight waits for an answer."""
         return self._timer_at
 
     def datagrams_to_send(self) -> list[bytes]:

@@ -16,13 +16,13 @@ HOT_MODULE = "tree_handler.batch"
 
 
 def running() -> Build:
-    """Which build this process has."""
+    """Return which build this process has."""
     spec = find_spec(HOT_MODULE)
     return build_of((spec and spec.origin) or "")
 
 
 def build_of(module_file: str) -> Build:
-    """Which build a module is of, by its file.
+    """Return which build a module is of, by its file.
 
     Args:
         module_file: as a module's ``__file__`` has it, such as ``.../batch.py`` or

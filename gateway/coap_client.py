@@ -207,7 +207,7 @@ class CoapClient:
         await self.close()
 
     async def _context(self, message: Any, parts: SplitResult, timeout_s: float) -> Context:
-        """What a message is sent through; over DTLS it is addressed to the session."""
+        """Return what a message is sent through; over DTLS it is addressed to the session."""
         if parts.scheme == "coaps":
             return await self._connect(message, parts, timeout_s)
         if self._plain is None:

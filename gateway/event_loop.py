@@ -40,7 +40,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def loop_factory(choice: str = "") -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """What makes the loop, None for asyncio's own way; an empty choice takes the fastest.
+    """Return what makes the loop, None for asyncio's own way; an empty choice takes the fastest.
 
     Raises:
         EventLoopError: the choice is unknown or not installed.

@@ -145,7 +145,7 @@ class LastingClock:
         self._is_new = False
 
     def mark(self) -> Mark:
-        """What all clocks say now."""
+        """Return what all clocks say now."""
         clocks = self._clocks
         boot_us = clocks.boot_us()
         return Mark(
@@ -184,7 +184,7 @@ class Dating:
         self._clock.go_on_from(mark)
 
     def written_us(self, epoch: int, wall_us: int) -> int:
-        """When something of this gateway's own was written.
+        """Return when something of this gateway's own was written.
 
         Args:
             epoch: the gateway's life that wrote it.
@@ -199,7 +199,7 @@ class Dating:
         return self._latest_us
 
     def ended_us(self, mark_s: float, quiet_mark_s: float) -> int:
-        """When the life before ended at the latest, as marks would have followed.
+        """Return when the life before ended at the latest, as marks would have followed.
 
         Args:
             mark_s: after something is written the next mark comes within about so long.

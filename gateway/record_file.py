@@ -60,7 +60,7 @@ class RecordFile:
                 _log.warning("%s: a record is left out: %s", self._file.path, error)
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due, in seconds; infinity once the file was read."""
+        """Return when `handle_timer` is due, in seconds; infinity once the file was read."""
         return math.inf if self._was_read else self._pause.until_s
 
     def handle_timer(self, now: float) -> None:

@@ -36,7 +36,7 @@ def terms_of(registration: Registration) -> set[Term]:
 
 
 def may_have(digest: bytes, criterion: Criterion) -> bool:
-    """Whether a directory may have what meets a criterion.
+    """Return whether a directory may have what meets a criterion.
 
     Args:
         digest: of the directory; one of another length says nothing, and so it may.
@@ -65,7 +65,7 @@ class DigestTimes:
         self.due = now + AFTER_S
 
     def take(self, now: float, *, is_news: bool) -> bool:
-        """Whether others are to be told now."""
+        """Return whether others are to be told now."""
         if now < self.due:
             return False
         self.due = now + AFTER_S + (EVERY_S if is_news else 0.0)

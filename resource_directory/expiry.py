@@ -52,7 +52,10 @@ class Expiry:
         return keys
 
     def next_timer(self) -> float | None:
-        """When to ask what has expired: no later than the first key does; ``None`` for never."""
+        """Return when to ask what has expired: no later than the first key does.
+
+        ``None`` for never.
+        """
         self._settle()
         return self._heap[0][0] if self._heap else None
 

@@ -43,7 +43,7 @@ class Criterion:
         return cls(name, value, is_prefix)
 
     def matches(self, terms: Iterable[Term]) -> bool:
-        """Whether one of the terms is asked for."""
+        """Return whether one of the terms is asked for."""
         for name, value in terms:
             if name == self.name and (
                 value.startswith(self.value) if self.is_prefix else value == self.value
@@ -116,7 +116,7 @@ class Index:
         return max(values.count(criterion.value), sum(_count(by_value.get(value)) for value in few))
 
     def has(self, criterion: Criterion, key: int) -> bool:
-        """Whether an id has the term of a criterion that is no prefix."""
+        """Return whether an id has the term of a criterion that is no prefix."""
         by_value = self._ids.get(criterion.name)
         held = None if by_value is None else by_value.get(criterion.value)
         return key in held if isinstance(held, dict) else held == key

@@ -277,7 +277,10 @@ def _record(content: list[Any]) -> bytes:
 
 
 def _end(data: bytes, at: int) -> int:
-    """Where a record ends, perhaps behind all that is there; ``at`` itself if there is none."""
+    """Return where a record ends, perhaps behind all that is there.
+
+    ``at`` itself if there is none.
+    """
     if len(data) - at < _HEAD.size:
         begins = MARK.startswith(data[at : at + len(MARK)])
         return len(data) + 1 if begins else at

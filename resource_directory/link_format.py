@@ -308,6 +308,6 @@ def _skip_space(text: str, at: int) -> int:
 
 
 def _behind(run: re.Pattern[str], text: str, at: int) -> int:
-    """Where a run of characters of one class ends."""
+    """Return where a run of characters of one class ends."""
     found = run.match(text, at)
     return at if found is None else found.end()

@@ -184,7 +184,7 @@ class LookUp:
     def _endpoint_meets(
         self, criterion: Criterion, registration: Registration, checks: ChecksDone
     ) -> Generator[None, None, bool]:
-        """Whether an endpoint or one of its links meets a criterion; pauses between links."""
+        """Yield whether an endpoint or one of its links meets a criterion; pauses between links."""
         order = registration.order
         checks.done += CANDIDATE_CHECKS
         if criterion.is_prefix:

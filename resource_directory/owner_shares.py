@@ -24,11 +24,11 @@ class OwnerShares:
         self._used: dict[str, tuple[int, int]] = {}
 
     def __len__(self) -> int:
-        """How many owners have anything."""
+        """Return how many owners have anything."""
         return len(self._used)
 
     def used(self, owner: str) -> tuple[int, int]:
-        """How many registrations an owner has, and their size."""
+        """Return how many registrations an owner has, and their size."""
         return self._used.get(owner, (0, 0))
 
     def check(self, old: Registration | None, new: Registration) -> None:

@@ -55,5 +55,5 @@ class QueryParameters:
         return int(text)
 
     def rest(self) -> list[tuple[str, str]]:
-        """What was not taken."""
+        """Return what was not taken."""
         return self._left

@@ -320,7 +320,7 @@ class Registry:
         return done
 
     def next_timer(self) -> float | None:
-        """When ``expire`` has something to do; None if never."""
+        """Return when ``expire`` has something to do; None if never."""
         return self._expiry.next_timer() if self._lookup.is_tidy else float("-inf")
 
     def _owned(self, location: str, now: float, owner: str | None) -> Registration:

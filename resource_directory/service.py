@@ -129,7 +129,7 @@ class DirectoryService:
         return self._parsed.bytes_max
 
     def serves(self, path: tuple[str, ...]) -> bool:
-        """Whether a path is one of the directory's."""
+        """Return whether a path is one of the directory's."""
         return path in self._interfaces or path == SIMPLE or path[:1] == REGISTER
 
     def answer(self, request: DirectoryRequest, now: float) -> DirectoryAnswer | Fetch | SlowLookUp:

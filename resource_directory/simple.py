@@ -70,7 +70,7 @@ class SimpleRegistrations:
         return self._fresh_in_all
 
     def fetch(self, asked: SimpleRegistration, now: float) -> Fetch:
-        """What is to be fetched before a registrant can be answered.
+        """Return what is to be fetched before a registrant can be answered.
 
         Raises:
             BusyError: too many are being fetched.
@@ -87,7 +87,7 @@ class SimpleRegistrations:
         return Fetch(self._last_key, f"{asked.base.rstrip('/')}/.well-known/core", now + FETCH_S)
 
     def take(self, key: int) -> SimpleRegistration:
-        """What was asked for when a fetch began; it is over now.
+        """Return what was asked for when a fetch began; it is over now.
 
         Raises:
             InvalidParameterError: nobody waits for it any more.
@@ -99,7 +99,7 @@ class SimpleRegistrations:
         return waiting[0]
 
     def is_fresh(self, asked: SimpleRegistration, now: float) -> bool:
-        """Whether the links that were fetched from this registrant last are still fresh."""
+        """Return whether the links that were fetched from this registrant last are still fresh."""
         of_one = self._fresh.get(_registrant(asked), {})
         base, until = of_one.get((asked.endpoint, asked.sector), ("", 0.0))
         return base == asked.base and now < until

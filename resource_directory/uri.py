@@ -72,7 +72,7 @@ def checked_base(base: str) -> str:
 
 
 def is_path(reference: str) -> bool:
-    """Whether a reference is a path from the root and a URI as it stands, as most are."""
+    """Return whether a reference is a path from the root and a URI as it stands, as most are."""
     return (
         reference[:1] == "/"
         and reference[1:2] != "/"
@@ -83,7 +83,7 @@ def is_path(reference: str) -> bool:
 
 
 def root_of(base: str) -> str:
-    """What stands before the path of a base."""
+    """Return what stands before the path of a base."""
     path = base.find("/", base.find("://") + 3)
     return base if path < 0 else base[:path]
 

@@ -18,7 +18,7 @@ class Deadlines(Generic[Key]):
         self._count = 0
 
     def __len__(self) -> int:
-        """How many are to come."""
+        """Return how many are to come."""
         return len(self._at)
 
     def set(self, key: Key, at: float) -> None:
@@ -38,14 +38,14 @@ class Deadlines(Generic[Key]):
         self._at.pop(key, None)
 
     def next(self) -> float:
-        """When the first is due; infinity if none is."""
+        """Return when the first is due; infinity if none is."""
         heap = self._heap
         while heap and self._at.get(heap[0][2]) != heap[0][0]:
             heapq.heappop(heap)
         return heap[0][0] if heap else math.inf
 
     def take_due(self, now: float) -> list[Key]:
-        """What is due, the earliest first, once."""
+        """Return what is due, the earliest first, once."""
         due = []
         while self.next() <= now:
             key = heapq.heappop(self._heap)[2]

@@ -225,7 +225,7 @@ class Discovery:
         return dataclasses.replace(heard, address=source) if at_source else heard
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due."""
+        """Return when `handle_timer` is due."""
         return self._next
 
     def handle_timer(self, now: float, jitter: float) -> bytes | None:

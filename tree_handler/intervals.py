@@ -72,7 +72,7 @@ class Intervals:
             self._firsts[0] = last + 1
 
     def covers(self, first: int, last: int) -> bool:
-        """Whether every number of ``first..last`` is in the set."""
+        """Return whether every number of ``first..last`` is in the set."""
         i = bisect_right(self._firsts, first) - 1
         return i >= 0 and last <= self._lasts[i]
 
@@ -91,7 +91,7 @@ class Intervals:
         return gaps
 
     def without(self, other: Intervals) -> Intervals:
-        """What is in this set and not in ``other``."""
+        """Return what is in this set and not in ``other``."""
         left = Intervals()
         if len(other) * _FEW_OF < len(self):  # a batch of what a torn log lacks
             left._firsts, left._lasts = self._firsts[:], self._lasts[:]
@@ -127,7 +127,7 @@ class Intervals:
         return self._firsts[0] <= other._lasts[-1] and other._firsts[0] <= self._lasts[-1]
 
     def common(self, other: Intervals) -> Intervals:
-        """What is in this set and in ``other``."""
+        """Return what is in this set and in ``other``."""
         few, many = (self, other) if len(self) < len(other) else (other, self)
         found = Intervals()
         for first, last in few:
@@ -155,7 +155,7 @@ class Intervals:
         return self._lasts[-1] if self._lasts else 0
 
     def count(self) -> int:
-        """How many numbers are in the set."""
+        """Return how many numbers are in the set."""
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
@@ -165,7 +165,7 @@ class Intervals:
         return self.covers(number, number)
 
     def __len__(self) -> int:
-        """How many ranges the set is made of: what it costs."""
+        """Return how many ranges the set is made of: what it costs."""
         return len(self._firsts)
 
     def __eq__(self, other: object) -> bool:

@@ -87,7 +87,7 @@ MAX_SIGNATURE_BYTES: Final = 255
 
 
 def context(what: str, tree: str) -> bytes:
-    """What stands in front of all that is signed: what it is, and for which tree.
+    """Return what stands in front of all that is signed: what it is, and for which tree.
 
     Args:
         what: names the kind of message and its version, such as ``batch 1``.

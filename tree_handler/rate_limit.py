@@ -29,11 +29,11 @@ class RateLimit:
         self._left: dict[str, tuple[float, float]] = {}
 
     def __len__(self) -> int:
-        """How many sources are remembered."""
+        """Return how many sources are remembered."""
         return len(self._left)
 
     def allow(self, source: str, now: float) -> bool:
-        """Whether the source may do it once more, which is then counted.
+        """Return whether the source may do it once more, which is then counted.
 
         When the table is full, a source that has its whole burst again is forgotten, which changes
         nothing for it; if there is none, newcomers are refused.
@@ -44,7 +44,7 @@ class RateLimit:
         return True
 
     def is_over(self, source: str, now: float) -> bool:
-        """Whether the source has done it too often to do it once more."""
+        """Return whether the source has done it too often to do it once more."""
         return self._refilled(source, now) < 1.0
 
     def count(self, source: str, now: float) -> None:

@@ -79,7 +79,7 @@ class Seals:
         return signature + bytes((len(signature),))
 
     def check(self, frame: bytes, header: Header) -> Verdict:
-        """Whether a batch is of the origin that its header names.
+        """Return whether a batch is of the origin that its header names.
 
         Args:
             frame: the bytes of the batch alone.
@@ -103,7 +103,7 @@ class Seals:
         return self._signer.sign(self._word + word)
 
     def has_said(self, gateway_id: str, word: bytes, signature: bytes) -> bool:
-        """Whether a gateway has said something of a stream."""
+        """Return whether a gateway has said something of a stream."""
         return bool(self._ring.verify(gateway_id, self._word + word, signature))
 
     def stands(self, identity: Identity, overlay: bytes = b"") -> Identity:
@@ -113,7 +113,7 @@ class Seals:
         return replace(identity, seal=seal)
 
     def is_candidate(self, root: Root, overlay: bytes = b"") -> bool:
-        """Whether a root that somebody names stands for election there, as it says itself.
+        """Return whether a root that somebody names stands for election there, as it says itself.
 
         In an overlay its present key has to say so: it says it anew under each that it gets.
         """
@@ -136,12 +136,12 @@ class Seals:
 
 
 def address_of(listed: bytes) -> bytes:
-    """What stands for a list of gateways in a seal."""
+    """Return what stands for a list of gateways in a seal."""
     return hashlib.sha256(listed).digest()
 
 
 def is_addressed(frame: bytes, header: Header, listed: bytes) -> bool:
-    """Whether a batch was sealed for just this list of gateways."""
+    """Return whether a batch was sealed for just this list of gateways."""
     at = header.end - header.seal_bytes
     has_address = header.flags & Flags.ADDRESSED != 0
     return has_address and frame[at : at + ADDRESS_BYTES] == address_of(listed)

@@ -134,7 +134,7 @@ class BrokerSession:
         return self._held >= self._settings.receive_maximum or self._held_bytes >= HELD_BYTES_MAX
 
     def connect(self, username: str | None = None, password: bytes | None = None) -> bytes:
-        """What to send first on a new connection.
+        """Return what to send first on a new connection.
 
         Args:
             username: None for none.
@@ -208,7 +208,7 @@ class BrokerSession:
         self._let_go(messages)
 
     def ping(self) -> bytes:
-        """What to send when nothing else was for a while."""
+        """Return what to send when nothing else was for a while."""
         return self._bytes(PingReq())
 
     # -- within ----------------------------------------------------------------------------------

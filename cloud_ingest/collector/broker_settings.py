@@ -59,7 +59,7 @@ class BrokerCollectorSettings:
     log: LogSection = field(default_factory=spool_log)
 
     def session(self) -> SessionSettings:
-        """What the session at the broker is begun with."""
+        """Return what the session at the broker is begun with."""
         own = self.broker
         return SessionSettings(
             own.client_id or self.collector.id,
@@ -81,7 +81,7 @@ class BrokerCollectorSettings:
         return own.user or None, own.password("broker", PASSWORD)
 
     def tls(self) -> ssl.SSLContext | None:
-        """What the connection is made with, of files as they are now; None without TLS.
+        """Return what the connection is made with, of files as they are now; None without TLS.
 
         Raises:
             ConfigError: a file is not usable.

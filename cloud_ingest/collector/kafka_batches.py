@@ -41,7 +41,7 @@ class KafkaMessage:
 
 
 def origin_of(name: str, topic: str, partition: int) -> str:
-    """Whose messages those of a partition are."""
+    """Return whose messages those of a partition are."""
     return f"kafka/{name}/{topic}/{partition}"
 
 
@@ -91,7 +91,7 @@ class PartitionBatches:
         return lost
 
     def make(self, messages: Sequence[KafkaMessage]) -> list[Made]:
-        """What the spool is to have of these, in this order."""
+        """Return what the spool is to have of these, in this order."""
         made: list[Made] = []
         run: list[KafkaMessage] = []
         for message in messages:

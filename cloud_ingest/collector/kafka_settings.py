@@ -66,7 +66,7 @@ class KafkaCollectorSettings:
                 raise ConfigError(f"kafka.topics[{number}]", f"{topic!r} is too long")
 
     def client(self) -> dict[str, Any]:
-        """How `confluent_kafka.Consumer` is configured; files are read now.
+        """Return how `confluent_kafka.Consumer` is configured; files are read now.
 
         Raises:
             ConfigError: the password can't be had.

@@ -26,7 +26,7 @@ MAX_GROUP = 16
 
 
 def spool_log() -> LogSection:
-    """How a spool is kept unless it is said."""
+    """Return how a spool is kept unless it is said."""
     return LogSection(durability="sync", max_bytes=64 << 30)
 
 
@@ -41,7 +41,7 @@ class ClientAccess:
     key_file: Path | None = None
 
     def access_faults(self) -> Iterator[Fault]:
-        """What of them does not go together."""
+        """Yield what of them does not go together."""
         if (self.certificate_file is None) != (self.key_file is None):
             yield Fault("certificate_file", "certificate_file and key_file go together")
         if self.certificate_file is not None and self.ca_file is None:
@@ -128,7 +128,7 @@ class CollectorSettings:
     log: LogSection = field(default_factory=spool_log)
 
     def link_tls(self, spread: Sequence[Crl] = ()) -> LinkTls | None:
-        """What its links show and ask for; None where they run without TLS.
+        """Return what its links show and ask for; None where they run without TLS.
 
         Args:
             spread: revocation lists of neighbours.
@@ -142,7 +142,7 @@ class CollectorSettings:
             return None if files is None else LinkTls(files, self.collector.id, LINKED_ROLES)
 
     def signing(self, spread: Sequence[Crl] = ()) -> SigningFiles | None:
-        """What it signs and checks with; None where signatures are off.
+        """Return what it signs and checks with; None where signatures are off.
 
         Args:
             spread: revocation lists of neighbours.
@@ -156,7 +156,7 @@ class CollectorSettings:
             return None if files is None else SigningFiles.read(files)
 
     def revoking(self) -> Revoking:
-        """Whose revocation lists count, and those of the files.
+        """Return whose revocation lists count, and those of the files.
 
         Raises:
             ConfigError: a file is missing or not usable.

@@ -134,7 +134,7 @@ class SharedSpool:
         self.write()
 
     def status(self) -> dict[str, Any]:
-        """Who is alive and what is held, ready for JSON."""
+        """Return who is alive and what is held, ready for JSON."""
         core = self.core
         return {
             "live": sorted(core.live),

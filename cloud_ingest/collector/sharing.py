@@ -178,7 +178,7 @@ class Sharing:
         return self._is_settled
 
     def owner(self, origin: str) -> str:
-        """Who is to keep an origin's batches now."""
+        """Return who is to keep an origin's batches now."""
         found = self._owners.get(origin)
         if found is None:
             if len(self._owners) >= MAX_OWNERS:
@@ -189,7 +189,10 @@ class Sharing:
     # -- batches -------------------------------------------------------------------------------
 
     def takes(self, frame: bytes, header: Header, now: float) -> bool:
-        """Whether a batch of clients is to be spooled at once; if not, it is held or not needed."""
+        """Return whether a batch of clients is to be spooled at once.
+
+        If not, it is held or not needed.
+        """
         if header.logged and self._is_elsewhere(header):
             self.counters.known_elsewhere += header.count
             return False
@@ -205,7 +208,7 @@ class Sharing:
         return False
 
     def due(self, now: float) -> list[HeldBatch]:
-        """What has to be spooled now; each stays held until `spooled` says that it is."""
+        """Return what has to be spooled now; each stays held until `spooled` says that it is."""
         limits = self._limits
         excess = self.held_bytes - limits.held_bytes
         moved, self._has_moved = self._has_moved, False
@@ -305,7 +308,7 @@ class Sharing:
             self._is_settled = self._has_moved = True
 
     def tell(self, receiver: str) -> Spooled:
-        """What another member is to be told now."""
+        """Return what another member is to be told now."""
         other = self._others[receiver]
         since = other.acknowledged
         rows: dict[Epoch, Intervals] = {}

@@ -53,7 +53,7 @@ class Spooled:
     rows: dict[Epoch, Intervals] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """What is signed and sent."""
+        """Return what is signed and sent."""
         numbers = (self.number, *self.acknowledges, self.since, self.upto)
         rows = [[*stream, list(ranges)] for stream, ranges in self.rows.items()]
         row = ("spooled", self.sender, self.life, self.receiver, *numbers, self.completes, rows)
@@ -100,7 +100,7 @@ def signed(body: bytes, signature: bytes) -> bytes:
 
 
 def unsigned(data: bytes) -> tuple[bytes, bytes]:
-    """What `signed` was given.
+    """Return what `signed` was given.
 
     Raises:
         ProtocolError: it did not make this.

@@ -34,7 +34,7 @@ class KnownTopic(msgspec.Struct, frozen=True):
 
 
 def read(folder: Path) -> dict[str, KnownTopic]:
-    """What is known of topics, by name.
+    """Return what is known of topics, by name.
 
     Raises:
         ValueError: the file is not one of ours; what it said can't be guessed.
@@ -62,7 +62,7 @@ def write(folder: Path, topics: Mapping[str, KnownTopic]) -> None:
 
 
 def known(before: KnownTopic | None, topic_id: str) -> KnownTopic:
-    """What a topic is now.
+    """Return what a topic is now.
 
     Args:
         before: what was known of one of this name.

@@ -192,7 +192,7 @@ def only_of(facts: BatchFacts, gateways: Collection[str]) -> BatchFacts:
 
 
 def merged(batch_id: int, committed_us: int, parts: Iterable[BatchFacts]) -> BatchFacts:
-    """What several tasks say of one micro-batch, as one.
+    """Return what several tasks say of one micro-batch, as one.
 
     Args:
         batch_id: Spark's number of it.

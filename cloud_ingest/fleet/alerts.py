@@ -139,7 +139,7 @@ class AlertBook(msgspec.Struct):
             self.has_changed = True
 
     def is_open(self, kind: AlertKind, gateway: str, sensor: str = "") -> bool:
-        """Whether there is such an alert."""
+        """Return whether there is such an alert."""
         return (kind, gateway, sensor) in self.open
 
     def drop_closed(self, before_us: int) -> None:

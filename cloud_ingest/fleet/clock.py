@@ -182,7 +182,7 @@ class WatchClock(msgspec.Struct):
         return shifts
 
     def _shift_us(self, before: _Before, said: Statement) -> int | None:
-        """How far a record's stamp is behind; None if the record shows nothing."""
+        """Return how far a record's stamp is behind; None if the record shows nothing."""
         stamp_us, origin_us, limit_us = said.collected_us, said.origin_us, self.limit_us
         if self._is_agreed(said):
             return 0
@@ -267,7 +267,7 @@ def _number(said: Statement) -> _Number:
 
 
 def _up_s(said: bytes | float) -> float | None:
-    """How long the gateway was up; None if the record can't be read."""
+    """Return how long the gateway was up; None if the record can't be read."""
     if not isinstance(said, bytes):
         return said
     try:

@@ -38,7 +38,7 @@ def newest_of_each(
 
 
 def _equal_quota(counts: Sequence[int], most: int) -> int:
-    """How many rows each may have at most, one or more, so that all have `most` together."""
+    """Return how many rows each may have at most, one or more, so that all have `most` together."""
     left = most
     for position, count in enumerate(ordered := sorted(counts)):
         share = left // (len(ordered) - position)

@@ -125,7 +125,7 @@ class DampedAlerts:
                 self._end(subject, flap)
 
     def is_open(self, kind: AlertKind, gateway: str, sensor: str = "") -> bool:
-        """Whether something is wrong, be it told as an alert or damped."""
+        """Return whether something is wrong, be it told as an alert or damped."""
         flap = self._flaps.of.get((kind, gateway, sensor))
         if flap is not None and flap.is_damped:
             return flap.is_wrong

@@ -41,7 +41,10 @@ class Health:
 
 
 def silence_limit_us(gateway: GatewayState, rule: Silent) -> int | None:
-    """How long it may say nothing, microseconds; None if it never said how often it speaks."""
+    """Return how long it may say nothing, microseconds.
+
+    None if it never said how often it speaks.
+    """
     record = gateway.status
     if record is None:
         return None

@@ -278,7 +278,7 @@ def _within(times_us: list[int], span_s: float, now_us: int) -> list[int]:
 
 
 def _between(value: float, clears: float, opens: float) -> bool | None:
-    """Whether something is wrong; None where it neither begins nor ends."""
+    """Return whether something is wrong; None where it neither begins nor ends."""
     if value >= opens:
         return True
     return False if value < clears else None

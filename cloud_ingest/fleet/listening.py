@@ -60,7 +60,7 @@ class Listening(msgspec.Struct):
             self._split(at_us)
 
     def listened_us(self, since_us: int, until_us: int, pause_us: int) -> int:
-        """How long it was there between two times.
+        """Return how long it was there between two times.
 
         Args:
             since_us: the earlier one.

@@ -12,7 +12,7 @@ _LAST: Final = 2**63
 
 
 def by_time(each: Statement | Activity) -> tuple[int, str, int, int]:
-    """What a gateway says comes before how much it said."""
+    """Return what a gateway says comes before how much it said."""
     if isinstance(each, Statement):
         return (each.collected_us, each.gateway, each.boot_epoch, each.sequence)
     return (each.collected_us, each.gateway, _LAST, 0)

@@ -235,7 +235,7 @@ class Override(msgspec.Struct, frozen=True):
     changes: Mapping[str, Mapping[str, Any]]
 
     def fits(self, gateway: str, domain: str, sensor: str | None) -> bool:
-        """Whether it is for this gateway, or this sensor of it."""
+        """Return whether it is for this gateway, or this sensor of it."""
         return (
             fnmatchcase(gateway, self.gateway)
             and fnmatchcase(domain, self.domain)

@@ -126,7 +126,7 @@ def _is_watched(rules: Thresholds) -> bool:
 
 
 def _out_of_range(rules: Thresholds, span: SensorSpan) -> tuple[bool | None, float]:
-    """Whether a sensor is out of its range, and the value that says so."""
+    """Return whether a sensor is out of its range, and the value that says so."""
     rule = rules.sensor_range
     if not rule.on:
         return False, span.last

@@ -31,7 +31,7 @@ class StateStore(Protocol):
     where: str
 
     def read(self) -> bytes | None:
-        """What was kept last; None if nothing was.
+        """Return what was kept last; None if nothing was.
 
         Raises:
             OSError, DeltaError: it can't be read.
@@ -51,7 +51,7 @@ class StateStore(Protocol):
 
 
 def store_of(uri: str, options: Mapping[str, str] | None = None) -> StateStore:
-    """What keeps the state beside these tables.
+    """Return what keeps the state beside these tables.
 
     Args:
         uri: the tables' folder: a path, ``file://...``, or that of an object store.

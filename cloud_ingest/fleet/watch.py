@@ -94,7 +94,7 @@ class FleetWatch:
     # -- what goes in ----------------------------------------------------------------------------
 
     def has_taken(self, query: str, batch_id: int) -> bool:
-        """Whether this batch of a query is in the tables, or on its way to them."""
+        """Return whether this batch of a query is in the tables, or on its way to them."""
         return batch_id <= self._state.queries.get(query, -1)
 
     def take(self, facts: BatchFacts, query: str = "") -> None:
@@ -212,7 +212,7 @@ class FleetWatch:
     # -- what comes out --------------------------------------------------------------------------
 
     def changes(self, now_us: int) -> FleetChanges:
-        """What has changed since this was last asked: rows to append, and tables to replace.
+        """Return what has changed since this was last asked: rows to append, and tables to replace.
 
         It is given again until `written` is called.
 

@@ -159,7 +159,10 @@ class QuarantineAgain:
         return found
 
     def _is_settled(self, stream: Stream, number: int) -> bool:
-        """Whether the job is done with a number; else it was killed, and goes on with it itself."""
+        """Return whether the job is done with a number.
+
+        Else it was killed, and goes on with it itself.
+        """
         floor = self._ledger.floor(stream)
         return floor is None or number <= floor or number in self._ledger.all.seen.get(stream, ())
 
@@ -259,6 +262,6 @@ def _flags(row: Mapping[str, Any]) -> int | None:
 
 
 def _times_us(row: Mapping[str, Any]) -> tuple[int | None, int]:
-    """When its origin accepted a message, and when the collector had it."""
+    """Return when its origin accepted a message, and when the collector had it."""
     origin, collected = (row[name] for name in _TIMES)
     return None if origin is None else micros_of(origin), micros_of(collected)

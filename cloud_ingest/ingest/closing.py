@@ -157,11 +157,11 @@ class Closing:
         return sum(len(part.get(stream, ())) for part in (change.seen, change.kept_local))
 
     def _firsts(self, stream: Stream) -> list[int]:
-        """Where the runs of a stream begin, in order."""
+        """Return where the runs of a stream begin, in order."""
         return sorted(first for part in self._parts(stream) for first, _ in part)
 
     def _parts(self, stream: Stream) -> tuple[Intervals, Intervals, Intervals]:
-        """What is seen, kept local and held of a stream, as it will be."""
+        """Return what is seen, kept local and held of a stream, as it will be."""
         mine, change, floor = self._ledger.all, self._change, self._floor(stream)
         none: Numbered = {}
         had = (mine.seen, change.seen), (mine.kept_local, change.kept_local), (mine.held, none)

@@ -228,7 +228,7 @@ def is_status_of(topic: str, origin: str) -> bool:
 
 
 def _is_odd(topic: str, origin: str) -> bool:
-    """Whether a message on a topic is read for itself, whatever it holds."""
+    """Return whether a message on a topic is read for itself, whatever it holds."""
     return len(topic) > MAX_TOPIC_LENGTH or is_status_of(topic, origin)
 
 
@@ -329,7 +329,7 @@ def _as_at(origin: str, found: Measurement) -> Measurement:
 
 
 def _measured_us(found: Measurement, origin_us: int | None) -> int | None:
-    """When it was measured: as it says, or from when its message was accepted."""
+    """Return when it was measured: as it says, or from when its message was accepted."""
     if found.since_arrival_s is None or origin_us is None:
         return _time_us(found.time_s)
     return _time_us(origin_us / 1_000_000 + found.since_arrival_s)

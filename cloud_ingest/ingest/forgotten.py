@@ -16,7 +16,7 @@ MARK: Final = "?"
 
 
 def digest_of(gateway: str) -> str:
-    """What stands for a gateway that is forgotten."""
+    """Return what stands for a gateway that is forgotten."""
     return MARK + hashlib.sha256(gateway.encode()).hexdigest()[:32]
 
 

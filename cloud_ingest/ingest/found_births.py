@@ -16,7 +16,7 @@ from tree_handler.seal import Seals
 
 
 def find_births(order: TaskOrder) -> list[Birth]:
-    """What the births in the stretches of a task say.
+    """Return what the births in the stretches of a task say.
 
     Raises:
         OSError: a segment can't be read.

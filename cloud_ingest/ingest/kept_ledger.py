@@ -154,14 +154,14 @@ class KeptLedger:
             self._read_tables()
 
     def _fits(self, ids: list[str], digests: Sequence[str] = ("", "")) -> bool:
-        """Whether a snapshot is of these tables, and these have all that it knows."""
+        """Return whether a snapshot is of these tables, and these have all that it knows."""
         return ids == self._ids() and all(
             version <= table.version and (not was or table.digest(version) in ("", was))
             for table, version, was in zip(self._tables, self._followed, digests, strict=True)
         )
 
     def _has_what_was_beside(self) -> bool:
-        """Whether the quarantine has what it had when telemetry was written last."""
+        """Return whether the quarantine has what it had when telemetry was written last."""
         telemetry, quarantine = self._tables
         mark = telemetry.beside()
         return not mark or quarantine.has(mark)

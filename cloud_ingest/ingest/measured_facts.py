@@ -42,7 +42,7 @@ class Untold:
 
 
 def measured(table: pa.Table) -> Iterator[RowFacts | Untold]:
-    """What rows tell, in as few parts as can be; whatever they hold, it raises nothing."""
+    """Yield what rows tell, in as few parts as can be; whatever they hold, it raises nothing."""
     waiting = [table]
     while waiting:
         part = waiting.pop()
@@ -61,7 +61,7 @@ def measured(table: pa.Table) -> Iterator[RowFacts | Untold]:
 
 
 def sensor_spans(table: pa.Table) -> Iterator[SensorSpan]:
-    """What each sensor measured: numbers that may be used, of messages that name a sensor."""
+    """Yield what each sensor measured: numbers that may be used, of messages that name a sensor."""
     time = pc.coalesce(table["device_time"], table["origin_time"]).cast(pa.int64())
     usable = pc.and_(
         pc.and_(pc.is_valid(table["sensor"]), pc.is_valid(table["value"])),

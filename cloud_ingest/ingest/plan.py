@@ -134,7 +134,7 @@ class TriggerPlan:
         return ()
 
     def numbers(self) -> tuple[Numbers, ...]:
-        """What is new, for the fleet."""
+        """Return what is new, for the fleet."""
         change, let_go = self.change, self._closing.let_go
         streams = [stream for stream, numbers in change.seen.items() if len(numbers)]
         streams += [stream for stream in change.kept_local if stream not in change.seen]
@@ -149,7 +149,7 @@ class TriggerPlan:
         )
 
     def given_up(self) -> tuple[GivenUp, ...]:
-        """What is looked for no longer, for the fleet."""
+        """Return what is looked for no longer, for the fleet."""
         return tuple(self._closing.given_up)
 
     def end(self) -> None:

@@ -189,7 +189,7 @@ class _Segment:
                 self._hear(place, header, heard)
 
     def _wrong(self, at: int, header: Header) -> str | None:
-        """What is wrong with a batch whose CRC is right, if the driver has to know."""
+        """Return what is wrong with a batch whose CRC is right, if the driver has to know."""
         if not (header.passed or header.control):  # a task looks at it
             return None
         frame = self._frame(at, header)

@@ -74,5 +74,5 @@ def _wrong_files(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _why(error: Exception) -> str:
-    """What is wrong with a file whose name stands before."""
+    """Return what is wrong with a file whose name stands before."""
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)

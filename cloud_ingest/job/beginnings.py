@@ -70,7 +70,7 @@ class Beginnings:
     _taken_before: int = 0
 
     def is_again(self, text: str) -> bool:
-        """Whether to begin again, once the pause is over; the job is not to end meanwhile.
+        """Return whether to begin again, once the pause is over; the job is not to end meanwhile.
 
         Args:
             text: what Spark says of the end.
@@ -84,7 +84,7 @@ class Beginnings:
         return not self.asked.wait(pause_s)
 
     def pause_s(self, text: str) -> float | None:
-        """How long to wait before the next beginning; None: there is none."""
+        """Return how long to wait before the next beginning; None: there is none."""
         if self.taken() > self._taken_before:
             self._failed = 0
         self._taken_before = self.taken()
@@ -98,7 +98,7 @@ class Beginnings:
 
 
 def is_of_storage(text: str) -> bool:
-    """Whether Spark tells of a disk, or of tables that can't be written."""
+    """Return whether Spark tells of a disk, or of tables that can't be written."""
     return TableError.quoted_in(text) is not None or DISK_FULL in text
 
 

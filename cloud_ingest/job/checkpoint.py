@@ -45,7 +45,7 @@ def fits(folder: Path, last_batch: Callable[[str], int]) -> bool:
 
 
 def places(folder: Path) -> dict[str, SpoolPlace]:
-    """How far each spool was read, by its folder; empty where that is not known.
+    """Return how far each spool was read, by its folder; empty where that is not known.
 
     Args:
         folder: of the checkpoint; it need not be there.

@@ -120,7 +120,7 @@ def class_archive(
 
 
 def _key(java: Java) -> str:
-    """What an archive is of: paths, and when what stands there was installed."""
+    """Return what an archive is of: paths, and when what stands there was installed."""
     root = Path(pyspark.__file__).parent
     places = (java.executable.resolve(), root / "version.py", root / "jars")
     told = [pyspark.__version__, *(f"{place} {place.stat().st_mtime_ns}" for place in places)]

@@ -300,7 +300,7 @@ def _settings(options: argparse.Namespace, tables: TableStore) -> IngestSettings
 
 
 def _way_out(options: argparse.Namespace) -> WayOutThread | None:
-    """What whoever calls this has opened; the job itself knows no way out."""
+    """Return what whoever calls this has opened; the job itself knows no way out."""
     found: WayOut | None = getattr(options, "way_out", None)
     return None if found is None else WayOutThread(found)
 
@@ -335,7 +335,10 @@ def _until_ended(
 
 
 def _ours(text: str) -> Exception:
-    """What a message of Spark's quotes of ours; or else it, readable when Spark has stopped."""
+    """Return what a message of Spark's quotes of ours.
+
+    Or else it, readable when Spark has stopped.
+    """
     damage = SpoolError.quoted_in(text)
     if damage is not None:
         return damage

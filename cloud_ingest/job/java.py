@@ -117,7 +117,7 @@ def provide(environment: Mapping[str, str]) -> Java:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Where the user's cache is; it need not be there.
+    """Return where the user's cache is; it need not be there.
 
     Args:
         environment: where ``XDG_CACHE_HOME`` is looked up.

@@ -376,7 +376,10 @@ class Ingest:
         parts: Sequence[BatchFacts],
         results: Sequence[TaskResult],
     ) -> BatchFacts | None:
-        """What the fleet's tables are told; None if that can't be made out, which is counted."""
+        """Return what the fleet's tables are told.
+
+        None if that can't be made out, which is counted.
+        """
         committed_us = time.time_ns() // 1_000
         try:
             delays = tuple(

@@ -96,7 +96,7 @@ def _damaged(ingest: Ingest) -> Iterator[dict[str, Any]]:
 
 
 def _is_proven(frame: bytes, seals: Seals) -> bool:
-    """Whether bytes are a whole batch of whom it says."""
+    """Return whether bytes are a whole batch of whom it says."""
     try:
         header = batch.check(frame)
         if header.end != len(frame) or header.local:

@@ -53,7 +53,7 @@ def _sweep(prefix: str) -> None:
 
 
 def _is_left(path: Path) -> bool:
-    """Whether a folder is this user's, and its process is gone."""
+    """Return whether a folder is this user's, and its process is gone."""
     try:
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():

@@ -97,7 +97,7 @@ class SpoolStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = {spool: position_of(read_mark(Path(spool))) for spool in self._spools}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """How far this trigger reads: of each spool an equal share, and what others leave.
+        """Return how far this trigger reads: of each spool an equal share, and what others leave.
 
         Raises:
             SpoolError: a spool is damaged.

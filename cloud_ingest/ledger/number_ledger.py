@@ -304,7 +304,7 @@ class NumberLedger:
 
 
 def minus(ranges: Iterable[tuple[int, int]], other: Intervals | None) -> list[tuple[int, int]]:
-    """What is in the ranges and not in ``other``."""
+    """Return what is in the ranges and not in ``other``."""
     if other is None:
         return list(ranges)
     return [gap for first, last in ranges for gap in other.missing(first, last)]

@@ -72,7 +72,7 @@ class Births:
         return is_new
 
     def find(self, sender: MessageStamp, place: str, alias: int) -> Alias | None:
-        """What an alias stands for in a message; None if no birth before it is known."""
+        """Return what an alias stands for in a message; None if no birth before it is known."""
         kept = self._of.get(sender.origin, {}).get(place, ())
         at = bisect_right(kept, (sender.collected_us, sender.sequence), key=_stamp)
         return kept[at - 1][1].get(alias) if at else None

@@ -62,7 +62,7 @@ class _MappingRule(_Rule, frozen=True, tag_field="format", kw_only=True):
     tags: _Tags = {}
 
     def names(self) -> Collection[str]:
-        """What templates may name."""
+        """Return what templates may name."""
         return (*TopicFilter(self.topic).names, TOPIC)
 
     def __post_init__(self) -> None:
@@ -150,7 +150,7 @@ class SenmlRule(_MappingRule, frozen=True, tag="senml", kw_only=True):
     sensor: str = "{name}"
 
     def names(self) -> Collection[str]:
-        """What templates may name."""
+        """Return what templates may name."""
         return (*_MappingRule.names(self), "name")
 
     def _sources(self) -> Iterator[tuple[str, str, Any]]:
@@ -167,7 +167,7 @@ class SparkplugRule(_MappingRule, frozen=True, tag="sparkplug", kw_only=True):
     sensor: str = "{place}/{name}"
 
     def names(self) -> Collection[str]:
-        """What templates may name."""
+        """Return what templates may name."""
         return (*_MappingRule.names(self), "name", "place")
 
     def _sources(self) -> Iterator[tuple[str, str, Any]]:

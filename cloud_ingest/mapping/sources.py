@@ -58,7 +58,7 @@ class JsonPath:
         self.text = text
 
     def find(self, document: Any) -> Any:
-        """What stands there; None for null and for nothing."""
+        """Return what stands there; None for null and for nothing."""
         for key in self._keys:
             if isinstance(document, dict):
                 document = document.get(key)

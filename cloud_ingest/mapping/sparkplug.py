@@ -91,7 +91,7 @@ class SparkplugReader:
 
 
 def birth_of(topic: str, payload: bytes, sender: MessageStamp) -> Birth | None:
-    """What a message says of aliases; None if it is no birth, or none that can be read."""
+    """Return what a message says of aliases; None if it is no birth, or none that can be read."""
     if not topic.startswith(PREFIX) or not _BIRTHS.intersection(topic.split("/")[2:3]):
         return None
     try:

@@ -63,7 +63,7 @@ class Lake:
             raise LakeError(self.place, why)
 
     def uri(self, name: str) -> str:
-        """Where a table is."""
+        """Return where a table is."""
         return f"{self.place}/{name}"
 
     def open(self, name: str) -> DeltaTable | None:
@@ -96,7 +96,7 @@ class Lake:
         return None if table is None else self.guarded(name, lambda: dataset(table))
 
     def guarded(self, name: str, read: Callable[[], _Result]) -> _Result:
-        """What a function returns that reads a table.
+        """Return what a function returns that reads a table.
 
         Args:
             name: of the table, for errors.

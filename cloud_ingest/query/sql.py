@@ -41,7 +41,7 @@ def connect(lake: Lake) -> duckdb.DuckDBPyConnection:
 
 
 def ask(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.DuckDBPyRelation:
-    """What a query gives.
+    """Return what a query gives.
 
     Args:
         connection: of `connect`.

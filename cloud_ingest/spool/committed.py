@@ -18,7 +18,7 @@ PREFIX = "committed."
 
 
 def position(spool: Path, queries: Iterable[str]) -> int:
-    """What all of some queries have read, over all segments; 0 while one has read nothing.
+    """Return what all of some queries have read, over all segments; 0 while one has read nothing.
 
     Args:
         spool: its folder.

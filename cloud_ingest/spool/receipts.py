@@ -61,6 +61,6 @@ class Receipts:
             self._changed_us = 0
 
     def time_us(self, at: int) -> int:
-        """When the batch that starts at ``at`` was on disk, microseconds since 1970."""
+        """Return when the batch that starts at ``at`` was on disk, microseconds since 1970."""
         i = bisect_right(self._ends, at)
         return self._times_us[i] if i < len(self._ends) else self._changed_us

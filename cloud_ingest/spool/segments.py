@@ -95,7 +95,7 @@ class SpoolSegment:
 
 
 def read_mark(spool: Path) -> SpoolMark | None:
-    """How far the spool may be read now; None while nothing may.
+    """Return how far the spool may be read now; None while nothing may.
 
     Raises:
         SpoolError: the mark is not what a collector writes.
@@ -120,7 +120,7 @@ def read_notes(spool: Path) -> NotedBatches | None:
 
 
 def segments(spool: Path, mark: SpoolMark | None) -> list[SpoolSegment]:
-    """What may be read up to ``mark``, oldest segment first.
+    """Return what may be read up to ``mark``, oldest segment first.
 
     A segment newer than the mark's is not yet safe and left out. Segments that the collector
     trimmed are the oldest ones, so what is left must be without a hole.
@@ -177,7 +177,7 @@ class SpoolRange:
 
 
 def ranges(spool: Path, readable: list[SpoolSegment], start: int, end: int) -> list[SpoolRange]:
-    """What stands between two positions over all segments; what was trimmed is left out.
+    """Return what stands between two positions over all segments; what was trimmed is left out.
 
     Args:
         spool: its folder.
@@ -199,5 +199,5 @@ def ranges(spool: Path, readable: list[SpoolSegment], start: int, end: int) -> l
 
 
 def position_of(mark: SpoolMark | None) -> int:
-    """How far the spool may be read, over all segments."""
+    """Return how far the spool may be read, over all segments."""
     return 0 if mark is None else int(mark.segment.partition(".")[0]) + mark.length

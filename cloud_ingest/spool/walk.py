@@ -49,7 +49,7 @@ def walk(
 
 
 def _behind(view: memoryview, at: int, position: int, notes: NotedBatches | None) -> int:
-    """Where a batch starts again, or the end."""
+    """Return where a batch starts again, or the end."""
     if notes is not None and notes.are_complete(position + at):
         return at + next_start(bytes(view[at:]), position + at, notes, 0)
     end = len(view)

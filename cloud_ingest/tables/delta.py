@@ -166,7 +166,7 @@ class IngestTable:
 
     @staticmethod
     def is_at(store: TableStore) -> bool:
-        """Whether there is a table.
+        """Return whether there is a table.
 
         Raises:
             TableError: the store does not answer.
@@ -186,7 +186,7 @@ class IngestTable:
             self._table.update_incremental()
 
     def changes(self, since: int) -> Iterator[LedgerChange]:
-        """What commits after a version tell the ledger.
+        """Yield what commits after a version tell the ledger.
 
         Raises:
             FileNotFoundError: the log does not reach back so far.
@@ -207,12 +207,15 @@ class IngestTable:
                 yield LedgerChange.unpack(told)
 
     def digest(self, version: int) -> str:
-        """What tells a commit from another of the same number; empty if the log has it no more."""
+        """Return what tells a commit from another of the same number.
+
+        Empty if the log has it no more.
+        """
         data = self.store.at("_delta_log").read(f"{version:020d}.json")
         return "" if data is None else hashlib.blake2b(data, digest_size=16).hexdigest()
 
     def mark(self) -> str:
-        """What tells this table, as it is now, from older copies of it."""
+        """Return what tells this table, as it is now, from older copies of it."""
         if self._marked is None or self._marked[0] != self.version:
             mark = json.dumps([self.identity, self.version, self.digest(self.version)])
             self._marked = (self.version, mark)
@@ -342,7 +345,7 @@ class IngestTable:
 
 
 def _is_restore(commit: bytes) -> bool:
-    """Whether Delta's RESTORE wrote a commit, from whichever program."""
+    """Return whether Delta's RESTORE wrote a commit, from whichever program."""
     return b"RESTORE" in commit and any(
         json.loads(line).get("commitInfo", {}).get("operation") == "RESTORE"
         for line in commit.splitlines()
@@ -350,7 +353,7 @@ def _is_restore(commit: bytes) -> bool:
 
 
 def _told(commit: bytes, key: str) -> str | None:
-    """What our metadata of a commit say under a key."""
+    """Return what our metadata of a commit say under a key."""
     if key.encode() not in commit:
         return None
     for line in commit.splitlines():

@@ -113,7 +113,7 @@ def _seen(data: bytes) -> dict[str, dict[str, str]]:
 
 
 def _pictures(settings: GatewaySettings, unread: dict[str, str]) -> Iterator[tuple[str, Names]]:
-    """What each file that the configuration names has; of one that can't be read, why not."""
+    """Yield what each file that the configuration names has; of one that can't be read, why not."""
     ways: dict[str, Callable[[Path], Names]] = {
         "psk_file": _keys,
         "password_file": _users,

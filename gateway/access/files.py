@@ -131,7 +131,7 @@ def with_lists(settings: GatewaySettings, files: AccessFiles, spread: Iterable[C
 
 
 def policies(settings: GatewaySettings, told: PolicyRules) -> tuple[Policy, Policy]:
-    """What decides over MQTT, and what for all else.
+    """Return what decides over MQTT, and what for all else.
 
     Args:
         settings: the configuration.
@@ -166,7 +166,7 @@ def keystore(path: Path | None) -> Keystore:
 
 
 def oscore_keys_of(path: Path | None) -> tuple[OscoreKeys, ...]:
-    """What a file says of devices that use OSCORE; nothing if there is no file.
+    """Return what a file says of devices that use OSCORE; nothing if there is no file.
 
     Raises:
         ConfigError: it is not usable.
@@ -194,7 +194,7 @@ def passwords(path: Path) -> Passwords:
 
 
 def read_alone(settings: GatewaySettings, told: PolicyRules) -> Iterator[str]:
-    """What a configuration has to be told that names keys or users, and no policy for them.
+    """Yield what a configuration has to be told that names keys or users, and no policy for them.
 
     Args:
         settings: the configuration.

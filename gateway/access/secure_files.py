@@ -91,7 +91,7 @@ def read(settings: GatewaySettings, spread: Iterable[Crl] = ()) -> SecureFiles:
 def tls_files(
     mqtt: MqttSection, password_file: Path | None = None, spread: Sequence[Crl] = ()
 ) -> TlsFiles | None:
-    """Where the broker's certificates are, which serve links too; None without TLS.
+    """Return where the broker's certificates are, which serve links too; None without TLS.
 
     Args:
         mqtt: the section.
@@ -118,7 +118,7 @@ def tls_files(
 def broker_tls(
     mqtt: MqttSection, password_file: Path | None = None, spread: Sequence[Crl] = ()
 ) -> Tls | None:
-    """What the broker's listeners over TLS show and ask for; None without TLS.
+    """Return what the broker's listeners over TLS show and ask for; None without TLS.
 
     Raises:
         ConfigError: a file is not usable; it names the field.
@@ -132,7 +132,7 @@ def broker_tls(
 def coap_files(
     coap: CoapSection, password_file: Path | None = None, spread: Sequence[Crl] = ()
 ) -> TlsFiles | None:
-    """Where CoAP's certificates are; None where it shows none; see `tls_files`."""
+    """Return where CoAP's certificates are; None where it shows none; see `tls_files`."""
     if coap.certificate_file is None or coap.key_file is None:
         return None
     files = TlsFiles(
@@ -149,7 +149,7 @@ def coap_files(
 def coap_tls(
     coap: CoapSection, password_file: Path | None = None, spread: Sequence[Crl] = ()
 ) -> Tls | None:
-    """What CoAP over DTLS shows and asks for; None without certificates.
+    """Return what CoAP over DTLS shows and asks for; None without certificates.
 
     Raises:
         ConfigError: a file is not usable; it names the field.
@@ -167,7 +167,7 @@ def coap_tls(
 def console_files(
     console: ConsoleSection, password_file: Path | None = None, spread: Sequence[Crl] = ()
 ) -> TlsFiles | None:
-    """Where the console's certificates are; None where it speaks HTTP; see `tls_files`."""
+    """Return where the console's certificates are; None where it speaks HTTP; see `tls_files`."""
     if not console.enabled or console.certificate_file is None or console.key_file is None:
         return None
     takes = ClientCertificate.NONE if console.client_ca_file is None else ClientCertificate.OPTIONAL
@@ -185,7 +185,7 @@ def console_files(
 def console_tls(
     console: ConsoleSection, password_file: Path | None = None, spread: Sequence[Crl] = ()
 ) -> Tls | None:
-    """What the console shows and takes; None where it speaks HTTP.
+    """Return what the console shows and takes; None where it speaks HTTP.
 
     Raises:
         ConfigError: a file is not usable; it names the field.
@@ -262,7 +262,7 @@ def _signing(settings: GatewaySettings, spread: Sequence[Crl]) -> SigningFiles |
 
 
 def _revoking(settings: GatewaySettings) -> Revoking:
-    """Whose lists count, and those of the files.
+    """Return whose lists count, and those of the files.
 
     Raises:
         ConfigError: one can't be read. The others are no answer without it: whose lists count is

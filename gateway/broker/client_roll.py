@@ -153,7 +153,7 @@ class ClientRoll:
 
 
 def _passed(channel: Channel) -> dict[str, int]:
-    """What has passed since it connected."""
+    """Return what has passed since it connected."""
     return {
         "bytes_read": channel.bytes_read,
         "bytes_sent": channel.bytes_sent,

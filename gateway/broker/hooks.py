@@ -85,20 +85,20 @@ class Authenticator(Protocol):
     """Decides who comes in."""
 
     def decide(self, client: Client, password: bytes | None) -> DeliveryVerdict:
-        """Whether a client with this password may come in."""
+        """Return whether a client with this password may come in."""
 
 
 class TopicPermissions(Protocol):
     """Decides which topics a client may use."""
 
     def may_publish(self, client: Client, topic: str) -> DeliveryVerdict:
-        """Whether it may publish to a topic."""
+        """Return whether it may publish to a topic."""
 
     def may_subscribe(self, client: Client, topic_filter: str) -> DeliveryVerdict:
-        """Whether it may subscribe to a filter, given without its share."""
+        """Return whether it may subscribe to a filter, given without its share."""
 
     def may_deliver(self, client: Client, topic: str) -> DeliveryVerdict:
-        """Whether it may receive a topic that it has subscribed to.
+        """Return whether it may receive a topic that it has subscribed to.
 
         While a decision takes time nothing is delivered, so the answer has to be remembered: when
         it is there, it is asked for again.
@@ -112,7 +112,10 @@ class BrokerPermissions(TopicPermissions, Protocol):
     """The same, and for private topics."""
 
     def may_ask(self, client: Client, topic: str, *, publishes: bool) -> DeliveryVerdict:
-        """Whether it may publish or subscribe to a private topic; who serves it decides, too."""
+        """Return whether it may publish or subscribe to a private topic.
+
+        Who serves it decides, too.
+        """
 
 
 class Ranks(Protocol):

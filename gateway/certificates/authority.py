@@ -121,7 +121,7 @@ class Authority:
         return files.certifying(self.folder, self.password)[-1].certificate
 
     def has(self, name: str) -> bool:
-        """Whether a name has a certificate that is valid."""
+        """Return whether a name has a certificate that is valid."""
         with files.locked(self.folder):
             found = files.read_index(self.folder).current().get(name)
         return found is not None and found.is_valid(forms.now())
@@ -402,7 +402,7 @@ class Authority:
 
 
 def ends_within(one: IssuedCertificate, days: int) -> bool:
-    """Whether a certificate ends within so many days."""
+    """Return whether a certificate ends within so many days."""
     return one.until < forms.now() + datetime.timedelta(days=days)
 
 

@@ -245,7 +245,7 @@ def write_revoked(
 
 
 def lists_are_behind(folder: Path, index: IssuedIndex) -> bool:
-    """Whether the lists are older than the index, or have less than half of their time left.
+    """Return whether the lists are older than the index, or have less than half of their time left.
 
     Raises:
         AuthorityError: a list can't be read.
@@ -322,6 +322,6 @@ def _fits(key_file: Path, certificate: x509.Certificate) -> bool:
 
 
 def is_of(key: PrivateKey, certificate: x509.Certificate) -> bool:
-    """Whether a key is that of a certificate."""
+    """Return whether a key is that of a certificate."""
     public = certificate.public_key()
     return isinstance(public, PublicKey) and private_keys.same_key(key.public_key(), public)

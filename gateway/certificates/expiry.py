@@ -78,7 +78,7 @@ class Expiring:
 
 
 def read(files: TlsFiles, section: str = "") -> tuple[Expiring, ...]:
-    """What the files of a listener hold; a list without a next update does not end.
+    """Return what the files of a listener hold; a list without a next update does not end.
 
     Args:
         files: where they are.

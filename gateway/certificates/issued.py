@@ -73,11 +73,11 @@ class IssuedCertificate:
         return self.certificate.public_bytes(Encoding.PEM)
 
     def is_valid(self, now: datetime.datetime) -> bool:
-        """Whether it is neither revoked nor over."""
+        """Return whether it is neither revoked nor over."""
         return self.revoked is None and now < self.until
 
     def as_json(self) -> dict[str, Any]:
-        """What the index has of it; all but the last two are for people."""
+        """Return what the index has of it; all but the last two are for people."""
         return {
             "name": self.name,
             "serial": self.serial,
@@ -126,7 +126,7 @@ class IssuedIndex:
             raise IssuedIndexError("no index of certificates") from error
 
     def as_bytes(self) -> bytes:
-        """What the file holds."""
+        """Return what the file holds."""
         elsewhere = {k: [f"{n:x}" for n in v] for k, v in self.revoked_elsewhere.items()}
         document = {
             "version": _VERSION,
@@ -163,7 +163,7 @@ class IssuedIndex:
     def revoked_by(
         self, issuer: str, now: datetime.datetime
     ) -> list[tuple[int, datetime.datetime]]:
-        """What stands on an authority's list: serial numbers, and since when.
+        """Return what stands on an authority's list: serial numbers, and since when.
 
         Those that have ended stay on it for `KEPT`: a clock may be behind.
         """

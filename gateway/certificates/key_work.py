@@ -206,7 +206,7 @@ class _Walker:
 
 
 def _count(numbers: list[int] | None) -> int:
-    """How often the password of a salt is hashed, by the numbers behind it."""
+    """Return how often the password of a salt is hashed, by the numbers behind it."""
     match numbers or []:
         case [rounds]:
             return rounds

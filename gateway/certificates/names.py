@@ -16,7 +16,7 @@ ALLOWED = "1 to 63 lower-case letters, digits and hyphens"
 
 
 def is_gateway_id(text: str) -> bool:
-    """Whether a gateway may be called so, or a role."""
+    """Return whether a gateway may be called so, or a role."""
     try:
         check_name("name", text)
     except ProtocolError:
@@ -25,12 +25,12 @@ def is_gateway_id(text: str) -> bool:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether a certificate's files can be called so."""
+    """Return whether a certificate's files can be called so."""
     return bool(NAME.fullmatch(text)) and text not in TAKEN and not text.endswith(".key")
 
 
 def is_address(text: str) -> bool:
-    """Whether it is a numeric address."""
+    """Return whether it is a numeric address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -39,5 +39,5 @@ def is_address(text: str) -> bool:
 
 
 def is_reachable(text: str) -> bool:
-    """Whether it is an address or a host name."""
+    """Return whether it is an address or a host name."""
     return is_address(text) or bool(HOST.fullmatch(text))

@@ -84,7 +84,7 @@ def pack(content: KeystoreContent[PrivateKey], password: bytes) -> bytes:
 
 
 def unpack(data: bytes, password: bytes | None) -> KeystoreContent[PrivateKey]:
-    """What a file holds whose key is of a kind that is issued here.
+    """Return what a file holds whose key is of a kind that is issued here.
 
     Raises:
         Pkcs12Error: it is none, the password is another one, or its key is of another kind.
@@ -98,7 +98,7 @@ def unpack(data: bytes, password: bytes | None) -> KeystoreContent[PrivateKey]:
 
 
 def unpack_any(data: bytes, password: bytes | None) -> KeystoreContent[PrivateKeyTypes]:
-    """What a file holds.
+    """Return what a file holds.
 
     Raises:
         Pkcs12Error: it is none, the password is another one, or to open it is too much work.

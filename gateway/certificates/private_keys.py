@@ -42,7 +42,7 @@ def kind_of(key: PrivateKey | PublicKey) -> str:
 
 
 def digest(key: PrivateKey) -> hashes.SHA256 | None:
-    """What a signature with the key is made over; Ed25519 has its own (RFC 8410)."""
+    """Return what a signature with the key is made over; Ed25519 has its own (RFC 8410)."""
     return hashes.SHA256() if isinstance(key, ec.EllipticCurvePrivateKey) else None
 
 
@@ -93,6 +93,6 @@ def _load(block: bytes, password: bytes | None) -> PrivateKey:
 
 
 def same_key(one: PublicKey, other: PublicKey) -> bool:
-    """Whether two public keys are the same one."""
+    """Return whether two public keys are the same one."""
     form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     return one.public_bytes(*form) == other.public_bytes(*form)

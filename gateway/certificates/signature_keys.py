@@ -22,7 +22,7 @@ _ECDSA = ec.ECDSA(hashes.SHA256())
 
 
 def is_for_signing(key: object) -> bool:
-    """Whether a private or public key is of a kind that signs here."""
+    """Return whether a private or public key is of a kind that signs here."""
     if isinstance(key, (ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey)):
         return isinstance(key.curve, ec.SECP256R1)
     return isinstance(key, (Ed25519PrivateKey, Ed25519PublicKey))
@@ -53,7 +53,7 @@ class KeySigner:
         self._name = name_of(self.public_key)
 
     def is_of(self, signature: bytes) -> bool:
-        """Whether a signature names this key."""
+        """Return whether a signature names this key."""
         return signature[:NAME_BYTES] == self._name
 
     def sign(self, message: bytes) -> bytes:
@@ -64,7 +64,7 @@ class KeySigner:
 
 
 def has_signed(key: PublicKey, message: bytes, signature: bytes) -> bool:
-    """Whether a signature that begins with this key's name is of this key."""
+    """Return whether a signature that begins with this key's name is of this key."""
     try:
         if isinstance(key, Ed25519PublicKey):
             key.verify(signature[NAME_BYTES:], message)

@@ -31,7 +31,7 @@ REMEMBERED = 16
 
 
 def is_store(path: Path) -> bool:
-    """Whether a file is PKCS#12, by its name."""
+    """Return whether a file is PKCS#12, by its name."""
     return path.suffix.lower() in STORES
 
 

@@ -57,7 +57,7 @@ class TokenGrant:
     welcome: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def as_json(self) -> dict[str, Any]:
-        """What the book keeps."""
+        """Return what the book keeps."""
         known = {
             "name": self.name,
             "addresses": list(self.addresses),

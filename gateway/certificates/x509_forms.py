@@ -134,7 +134,7 @@ def alternative_names(
 
 
 def alternative_names_of(certificate: x509.Certificate) -> x509.SubjectAlternativeName:
-    """What a certificate says of its holder; nothing if it says nothing."""
+    """Return what a certificate says of its holder; nothing if it says nothing."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
@@ -160,7 +160,7 @@ def named(common_name: str) -> x509.Name:
 
 
 def made_at(certificate: x509.Certificate) -> datetime.datetime:
-    """When one of ours was made."""
+    """Return when one of ours was made."""
     return certificate.not_valid_before_utc + BEHIND
 
 
@@ -200,7 +200,7 @@ def _builder(
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
-    """What a key may be used for: an authority's, or another's (section 4.2.1.3)."""
+    """Return what a key may be used for: an authority's, or another's (section 4.2.1.3)."""
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,

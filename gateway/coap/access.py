@@ -54,7 +54,7 @@ Introduction = tuple[str | None, tuple[str, ...]]
 
 
 def identity_of(request: Any) -> PeerIdentity:
-    """Who sent an aiocoap request; `ANONYMOUS` if its transport does not know."""
+    """Return who sent an aiocoap request; `ANONYMOUS` if its transport does not know."""
     identity = getattr(request.remote, "identity", ANONYMOUS)
     return identity if isinstance(identity, PeerIdentity) else ANONYMOUS
 
@@ -98,7 +98,7 @@ class CoapAccess:
     # -- of peers --------------------------------------------------------------------------------
 
     def refusal(self, request: CoapRequest, peer: CoapPeer) -> CoapResponse | None:
-        """What a peer is told that may not do this; None if it may."""
+        """Return what a peer is told that may not do this; None if it may."""
         known = self._of(peer)
         decision = known.decisions.get((request.code, request.options))
         if decision is None:
@@ -117,7 +117,7 @@ class CoapAccess:
         return self.may(self._of(peer).principal, method, path).is_allowed
 
     def introduction(self, peer: CoapPeer) -> Introduction:
-        """How another gateway is told who a peer is; see `introduced`."""
+        """Return how another gateway is told who a peer is; see `introduced`."""
         return self._of(peer).introduction
 
     def _of(self, peer: CoapPeer) -> _KnownPeer:
@@ -152,12 +152,12 @@ class CoapAccess:
     # -- of others -------------------------------------------------------------------------------
 
     def principal(self, identity: PeerIdentity) -> Principal:
-        """Who a peer is to the policy."""
+        """Return who a peer is to the policy."""
         kind = STRANGER if identity.proof is Proof.NONE else identity.proof.value
         return self._policy.principal(kind, identity.name, identity.roles)
 
     def proven(self, kind: str, name: str, claimed: frozenset[str]) -> Introduction:
-        """How somebody is introduced that has given proof here, over whatever protocol.
+        """Return how somebody is introduced that has given proof here, over whatever protocol.
 
         Args:
             kind: of the proof; see `gateway.policy.principal`.
@@ -168,7 +168,7 @@ class CoapAccess:
         return self.introduced(self._policy.principal(kind, name, claimed))
 
     def principal_of(self, remote: Any) -> Principal:
-        """Who stands behind ``request.remote`` of an aiocoap request."""
+        """Return who stands behind ``request.remote`` of an aiocoap request."""
         principal = getattr(remote, "principal", None)
         if isinstance(principal, Principal):
             return principal
@@ -181,7 +181,7 @@ class CoapAccess:
         return None if principal.kind == STRANGER else str(principal), tuple(roles)
 
     def vouched(self, text: str | None, roles: Iterable[str], gateway_id: str) -> Principal:
-        """Who somebody is whom another gateway introduces.
+        """Return who somebody is whom another gateway introduces.
 
         Args:
             text: as of `introduced`.
@@ -197,7 +197,7 @@ class CoapAccess:
         return self._policy.vouched(principal, gateway_id) if gateway_id else principal
 
     def may(self, principal: Principal, method: str, path: Sequence[str]) -> Decision:
-        """Whether somebody may do something here.
+        """Return whether somebody may do something here.
 
         Args:
             principal: who.
@@ -210,7 +210,7 @@ class CoapAccess:
 
 
 def refused(principal: Principal, method: str) -> CoapResponse:
-    """What somebody is told that may not do something.
+    """Return what somebody is told that may not do something.
 
     4.01 if a proof is missing, else 4.03 (RFC 7252, sections 5.9.2.2 and 5.9.2.4).
 

@@ -73,7 +73,7 @@ class RequestAnswers(Protocol):
         """Answer a request."""
 
     def refusals(self) -> dict[str, int]:
-        """How often what was refused since the start, for metrics."""
+        """Return how often what was refused since the start, for metrics."""
 
     def ended(self, exchange: int) -> None:
         """Nobody waits for answers to an exchange any more."""
@@ -130,7 +130,7 @@ class Answers:
         return len(self._open)
 
     def refusals(self) -> dict[str, int]:
-        """How often what was refused since the start, for metrics."""
+        """Return how often what was refused since the start, for metrics."""
         shares = self._rendering_shares
         return {"renderings_host": shares.refused_host, "renderings_full": shares.refused_full}
 
@@ -408,7 +408,7 @@ def _unobserved(request: CoapRequest) -> CoapRequest:
 
 
 def _sendable(answer: Any) -> CoapResponse | None:
-    """What a resource answered; None, and a line in the log, if that can't be sent."""
+    """Return what a resource answered; None, and a line in the log, if that can't be sent."""
     try:
         return outgoing(answer)
     except Exception:

@@ -140,7 +140,7 @@ def look_at(request: CoapRequest, form: int | None = None) -> CoapRequest:
 
 
 def resource_of(request: CoapRequest) -> tuple[bytes, ...]:
-    """What a request is for, among `WriteTurns`."""
+    """Return what a request is for, among `WriteTurns`."""
     return tuple(request.values(option_numbers.URI_PATH))
 
 

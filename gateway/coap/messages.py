@@ -80,7 +80,7 @@ def incoming(request: CoapRequest, remote: Any) -> Any:
 
 
 def outgoing(message: Any) -> CoapResponse:
-    """What a resource answered."""
+    """Return what a resource answered."""
     options = sorted(
         (option for option in options_of(message) if option[0] not in _OF_THE_ENGINE),
         key=itemgetter(0),

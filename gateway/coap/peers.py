@@ -47,7 +47,7 @@ def is_loopback(address: PeerAddress) -> bool:
 
 
 def shown_by(peer: CoapPeer) -> PeerIdentity:
-    """Who a peer has shown to be."""
+    """Return who a peer has shown to be."""
     address = peer.address
     if isinstance(address, PeerAddress):
         # Nothing else proves the address of a peer without a session.
@@ -68,7 +68,7 @@ class UdpPeers:
         return len(self._known)
 
     def of(self, address: PeerAddress) -> CoapPeer:
-        """Who sends from an address: a stranger."""
+        """Return who sends from an address: a stranger."""
         peer = self._known.get(address)
         if peer is None:
             if len(self._known) >= KNOWN_MAX:
@@ -79,7 +79,7 @@ class UdpPeers:
 
 
 def session_peer(session_id: int, address: PeerAddress, identity: PeerIdentity) -> CoapPeer:
-    """Who talks through a session: the cookie has shown its address, the key its name."""
+    """Return who talks through a session: the cookie has shown its address, the key its name."""
     principal = str(identity) if identity.may_write else None
     return CoapPeer(
         SessionAddress(session_id, address, identity),

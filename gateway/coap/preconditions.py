@@ -61,7 +61,7 @@ def may_have_conditions(request: CoapRequest) -> bool:
 
 
 def failure(found: CoapResponse) -> CoapResponse:
-    """What a client is told whose preconditions do not hold, as far as that is known.
+    """Return what a client is told whose preconditions do not hold, as far as that is known.
 
     Args:
         found: what a GET of the resource was answered with.

@@ -34,7 +34,7 @@ def tagged(response: CoapResponse) -> CoapResponse:
 
 
 def represented(request: CoapRequest, response: CoapResponse) -> CoapResponse:
-    """What who reads a resource is told.
+    """Return what who reads a resource is told.
 
     Args:
         request: that was answered.

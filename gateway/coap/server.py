@@ -268,7 +268,7 @@ class CoapServer:
         return None if self._sessions is None else self._sessions.port.counters
 
     def counts(self) -> CoapCounts:
-        """What was counted since the start, and what is held; nothing before `start`."""
+        """Return what was counted since the start, and what is held; nothing before `start`."""
         if self._shell is None:
             return CoapCounts({}, {}, {}, {})
         dtls = {} if self.counters is None else asdict(self.counters)
@@ -276,7 +276,10 @@ class CoapServer:
         return CoapCounts(self._shell.events(), refusals, self._shell.held(), dtls)
 
     def peers(self) -> dict[str, int]:
-        """Who is there: with something open, and with a session over DTLS; and what is open."""
+        """Return who is there: with something open, and with a session over DTLS.
+
+        And what is open.
+        """
         sessions = None if self._sessions is None else self._sessions.port
         return {
             "asking": self._answers.peers,

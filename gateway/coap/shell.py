@@ -71,7 +71,7 @@ class EngineShell:
         self._answers = answers
 
     def refusals(self) -> dict[str, int]:
-        """What peers were refused since the start, how often, by kind."""
+        """Return what peers were refused since the start, how often, by kind."""
         return (
             self._engine.shares.refusals()
             | self._answers.refusals()
@@ -79,11 +79,11 @@ class EngineShell:
         )
 
     def events(self) -> dict[str, int]:
-        """What the engine counted since the start."""
+        """Return what the engine counted since the start."""
         return asdict(self._engine.counters) | {"echo_asked": self._engine.freshness.asked}
 
     def held(self) -> dict[str, int]:
-        """What peers have taken of what is limited in all."""
+        """Return what peers have taken of what is limited in all."""
         shares = self._engine.shares
         return {
             "requests": shares.requests.held,

@@ -205,7 +205,7 @@ class GatewaySite:
         return (self._remote, self._named, self._fleet, *self._own)
 
     def answers(self) -> Answers:
-        """What answers peers for whom this gateway vouches itself; see `VouchedAddress`."""
+        """Return what answers peers for whom this gateway vouches itself; see `VouchedAddress`."""
         further = Answers(
             self.site,
             self.access,
@@ -324,7 +324,7 @@ class GatewaySite:
         return tells_all
 
     def _owner(self, request: Any) -> str | None:
-        """Who registers; what another gateway calls somebody is no name here."""
+        """Return who registers; what another gateway calls somebody is no name here."""
         principal = self.access.principal_of(request.remote)
         if principal.kind in NAMELESS:
             return None

@@ -59,7 +59,7 @@ class TopicAsker:
         self._loop = asyncio.get_running_loop()
 
     def peer(self, client: Client) -> CoapPeer:
-        """Who a client is over CoAP, by the policy that holds now."""
+        """Return who a client is over CoAP, by the policy that holds now."""
         introduction = self._face.access.proven(*self._proof(client))
         return peer_of(introduction, client.address)
 
@@ -90,7 +90,7 @@ class TopicAsker:
         self._loop.call_soon(told, response)
 
     def refusal(self, request: CoapRequest, peer: CoapPeer) -> CoapResponse | None:
-        """What a peer is told that may not make a request; None if it may."""
+        """Return what a peer is told that may not make a request; None if it may."""
         return self._face.access.refusal(request, peer)
 
     def ask(

@@ -199,7 +199,7 @@ class CoapBridge:
     def _way_back(
         self, client: Client, asked: str, qos: int, properties: Mapping[int, Any]
     ) -> _WayBack | int | None:
-        """Where an answer goes; the reason code if it can't, None if nobody wants one."""
+        """Return where an answer goes; the reason code if it can't, None if nobody wants one."""
         if client.version == V311:
             return (
                 _WayBack(client, "", asked, qos, None) if answer_prefix(client.client_id) else None

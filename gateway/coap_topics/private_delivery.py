@@ -47,7 +47,7 @@ class PrivateDelivery:
         return self._may_deliver(session, topic)
 
     def grant(self, client: Client, topic: str) -> Grant | None:
-        """How its own subscriptions have a client receive a topic; None if none matches."""
+        """Return how its own subscriptions have a client receive a topic; None if none matches."""
         session = self._session(client)
         if session is None:
             return None

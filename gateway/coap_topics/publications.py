@@ -94,7 +94,7 @@ class Publications:
         return True
 
     def _is_decided(self, publisher: Publisher, topic: str) -> bool:
-        """Whether it stands in ``publisher.permitted`` what plugins say."""
+        """Return whether it stands in ``publisher.permitted`` what plugins say."""
         permissions = self._permissions
         if permissions is None or topic in publisher.permitted.kept:
             return True

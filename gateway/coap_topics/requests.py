@@ -48,7 +48,7 @@ class TopicRequests:
         self._under_way: set[_UnderWay] = set()
 
     def __len__(self) -> int:
-        """How many are under way."""
+        """Return how many are under way."""
         return len(self._under_way)
 
     def begin(

@@ -61,7 +61,7 @@ class SharedObservations(Generic[W]):
         self._number = 0
 
     def __len__(self) -> int:
-        """How many there are, those that are to begin anew among them."""
+        """Return how many there are, those that are to begin anew among them."""
         return len(self._by_key)
 
     def add(self, key: ObservationKey, watcher: W) -> int | None:
@@ -75,7 +75,10 @@ class SharedObservations(Generic[W]):
         return None
 
     def last(self, key: ObservationKey) -> CoapResponse | None:
-        """What was told last; None before the first answer, and for one that has begun anew."""
+        """Return what was told last.
+
+        None before the first answer, and for one that has begun anew.
+        """
         shared = self._by_key.get(key)
         return None if shared is None else shared.last
 
@@ -108,12 +111,12 @@ class SharedObservations(Generic[W]):
         return key.topic, list(shared.watchers)
 
     def next_timer(self) -> float:
-        """When `handle_timer` has something to do; infinity for never."""
+        """Return when `handle_timer` has something to do; infinity for never."""
         due = [one.again_at_s for one in self._by_key.values() if one.again_at_s is not None]
         return min(due, default=float("inf"))
 
     def handle_timer(self, now_s: float) -> list[tuple[int, ObservationKey, W]]:
-        """What begins anew now: number, key, and one of those who watch."""
+        """Return what begins anew now: number, key, and one of those who watch."""
         begun: list[tuple[int, ObservationKey, W]] = []
         for key, shared in self._by_key.items():
             if shared.again_at_s is not None and shared.again_at_s <= now_s:

@@ -50,7 +50,7 @@ class TopicShares:
         self._bytes_of_user: Counter[Hashable] = Counter()
 
     def __len__(self) -> int:
-        """How many there are of all."""
+        """Return how many there are of all."""
         return self._of_client.total()
 
     def take(self, client: Hashable, user: Hashable, size_bytes: int = 0) -> str:

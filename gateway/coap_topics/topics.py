@@ -98,7 +98,7 @@ def is_request(topic: str) -> bool:
 
 
 def answer_prefix(client_id: str) -> str:
-    """What the topics of a client's own answers begin with; empty if its name could mislead.
+    """Return what the topics of a client's own answers begin with; empty if its name could mislead.
 
     No identifier may reach into the answers of another one.
     """
@@ -108,7 +108,7 @@ def answer_prefix(client_id: str) -> str:
 
 
 def answer_topic(prefix: str, code: int, topic: str) -> str:
-    """Where the answer to a request goes whose client can't say so.
+    """Return where the answer to a request goes whose client can't say so.
 
     Args:
         prefix: see `answer_prefix`.

@@ -308,13 +308,13 @@ def good(answer: Response) -> bytes:
 
 
 def told_in(answer: Response) -> dict[str, Any]:
-    """What a gateway told as JSON, in which texts may be other machines' words."""
+    """Return what a gateway told as JSON, in which texts may be other machines' words."""
     told: dict[str, Any] = printable_in(json_in(answer))
     return told
 
 
 def json_in(answer: Response) -> Any:
-    """What a gateway told as JSON.
+    """Return what a gateway told as JSON.
 
     Raises:
         FailedError: the answer is an error, or no JSON.

@@ -130,7 +130,7 @@ def _time(since_s: float) -> str:
 
 
 def watch_seconds(text: str) -> float:
-    """How often to look again, from an argument: 0.1 to 3,600 s."""
+    """Return how often to look again, from an argument: 0.1 to 3,600 s."""
     try:
         seconds = float(text)
     except ValueError:

@@ -94,7 +94,7 @@ def add(commands: Any, parser: argparse.ArgumentParser) -> None:
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:
-    """What a shell reads.
+    """Return what a shell reads.
 
     Args:
         shell: ``bash``, ``zsh`` or ``fish``.
@@ -192,7 +192,7 @@ def _bash(commands: Mapping[str, CommandForm]) -> Iterator[str]:
 
 
 def _bash_arguments(form: CommandForm) -> Iterator[str]:
-    """What may stand where no option's value does."""
+    """Yield what may stand where no option's value does."""
     words = [name for option in form.options for name in option.names]
     words += [choice for argument in form.arguments for choice in argument.choices]
     yield _bash_words("      ", words)

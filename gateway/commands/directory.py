@@ -115,7 +115,7 @@ def resources_table(links: Sequence[WebLink]) -> str:
 def differences(
     before: Mapping[str, WebLink], now: Mapping[str, WebLink]
 ) -> list[tuple[str, WebLink]]:
-    """What has changed between two lists of endpoints, by their registrations.
+    """Return what has changed between two lists of endpoints, by their registrations.
 
     Returns:
         ``+`` for those that came, ``-`` for those that went and ``~`` for those that changed.

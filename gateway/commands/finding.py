@@ -94,7 +94,7 @@ def found_table(links: Sequence[WebLink], missing: Missing) -> str:
 
 
 def found_document(links: Sequence[WebLink], missing: Missing) -> dict[str, Any]:
-    """What was found, for scripts."""
+    """Return what was found, for scripts."""
     return {
         "resources": [
             {"name": name_of(link.href, link.get("gw")), **directory.as_json(link)}

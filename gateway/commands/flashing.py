@@ -129,7 +129,7 @@ def _answer(question: str) -> str:
 
 
 def _is_next(one: CardKit, number: int, count: int, target: Path) -> bool:
-    """Whether the card for a device is in; whoever changes cards may leave one out."""
+    """Return whether the card for a device is in; whoever changes cards may leave one out."""
     answer = _answer(
         f"\nCard {number + 1} of {count}, for {one.device.id} {one.title}: put it into {target} "
         "and press Enter (s leaves it out, q ends): "

@@ -130,7 +130,7 @@ def import_store(options: argparse.Namespace) -> int:
 def _written(
     content: KeystoreContent[PrivateKey], file: Path, folder: Path
 ) -> list[tuple[str, bytes, int]]:
-    """What is written: all of it, before any."""
+    """Return what is written: all of it, before any."""
     if content.key is not None and content.certificate is None:
         raise Pkcs12Error(f"{file}: a key without a certificate: put both into one file")
     content = _with_key(content, folder)

@@ -70,7 +70,7 @@ class WrittenLog:
             file.close()
 
     def _is_another(self, file: BinaryIO) -> bool:
-        """Whether the path is another file's by now, or that file is shorter than it was."""
+        """Return whether the path is another file's by now, or that file is shorter than it was."""
         try:
             now = self.path.stat()
         except OSError:  # between the old one and the new one

@@ -57,7 +57,7 @@ def targets(path: str, places: Mapping[str, str]) -> dict[str, str]:
 async def answers(
     asker: CoapClient, uris: Mapping[str, str], timeout_s: float
 ) -> AsyncGenerator[tuple[str, Response | ClientError], None]:
-    """What gateways answer, as it comes.
+    """Return what gateways answer, as it comes.
 
     Args:
         asker: asks.

@@ -157,7 +157,7 @@ class MqttClient:
                 raise MqttClientError(f"{topic_filter!r}: {reason_text(reason)}")
 
     async def messages(self) -> AsyncIterator[Publish]:
-        """What comes, each acknowledged when the next is asked for.
+        """Yield what comes, each acknowledged when the next is asked for.
 
         Raises:
             MqttClientError: the connection ended.
@@ -265,7 +265,7 @@ def _ending(error: OSError) -> str:
 
 
 def _needs(reason: int) -> str:
-    """Which options say who one is, where that was lacking or wrong."""
+    """Return which options say who one is, where that was lacking or wrong."""
     if reason not in (ReasonCode.NOT_AUTHORIZED, ReasonCode.BAD_USER_NAME_OR_PASSWORD):
         return ""
     return "; --user and --password-file say who you are"

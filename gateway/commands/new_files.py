@@ -24,7 +24,7 @@ _FRESH = re.compile(r"/\.([^/]+)\.[^/.]+\.new(?=/|$)")
 
 
 def machine() -> Machine:
-    """What would run a gateway of this machine: this program, as this user."""
+    """Return what would run a gateway of this machine: this program, as this user."""
     from gateway.provisioning.files import Machine  # noqa: PLC0415
     from gateway.provisioning.unit import environment_here  # noqa: PLC0415
 
@@ -39,7 +39,7 @@ def machine() -> Machine:
 
 
 def service(unit: Path) -> str:
-    """What systemd is told to run: the Debian package's own unit where this program is its.
+    """Return what systemd is told to run: the Debian package's own unit where this program is its.
 
     An upgrade of the package brings that one up to date.
 

@@ -55,7 +55,7 @@ _Said = Record | StatusRecord | tuple[Any] | str | bytes
 
 
 def _said(topic: str, payload: bytes) -> _Said:
-    """What it is: JSON in a tuple, for a text is JSON too."""
+    """Return what it is: JSON in a tuple, for a text is JSON too."""
     if topic.endswith(f"/{SUFFIX}"):
         with suppress(StatusError):
             return status_record.decode(payload)

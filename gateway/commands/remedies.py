@@ -81,7 +81,7 @@ def _of(error: OSError) -> str:
 
 
 def _owner(path: Path) -> str:
-    """Whose a file is, or the nearest folder above it that can be seen."""
+    """Return whose a file is, or the nearest folder above it that can be seen."""
     for each in (path.absolute(), *path.absolute().parents):
         try:
             return each.owner()

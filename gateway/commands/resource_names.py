@@ -12,12 +12,12 @@ _PLACE_PARTS = 3
 
 
 def is_uri(target: str) -> bool:
-    """Whether it is a whole URI."""
+    """Return whether it is a whole URI."""
     return "://" in target
 
 
 def needs_fleet(target: str) -> bool:
-    """Whether one has to know the fleet to say what a name stands for."""
+    """Return whether one has to know the fleet to say what a name stands for."""
     return not target.startswith("/") and ("/" in target or ":" in target)
 
 
@@ -46,7 +46,7 @@ def path_of(target: str, places: Mapping[str, str], own_id: str) -> str:
 
 
 def name_of(href: str, gateway_id: str | None) -> str:
-    """What `path_of` takes for a resource that was found; what has no name is its own.
+    """Return what `path_of` takes for a resource that was found; what has no name is its own.
 
     Args:
         href: where it is, as seen from the gateway that was asked.

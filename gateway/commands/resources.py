@@ -288,7 +288,7 @@ async def _uri(asker: CoapClient, options: argparse.Namespace) -> str:
 async def _fleet(
     asker: CoapClient, base: str, options: argparse.Namespace
 ) -> tuple[dict[str, str], str]:
-    """Where each gateway stands, and which one is asked; nothing where that is not told."""
+    """Return where each gateway stands, and which one is asked; nothing where that is not told."""
     answer = await asker.request("GET", f"{base}/hierarchy", timeout_s=options.timeout)
     if answer.ok:
         told = json.loads(answer.payload)

@@ -88,7 +88,7 @@ def _removed(text: str, name: str) -> str:
 
 
 def _number(text: str, name: str) -> int:
-    """Which table makes the sensor of a name; of one without a name its type is it."""
+    """Return which table makes the sensor of a name; of one without a name its type is it."""
     tables = tomllib.loads(text).get(_ARRAY, [])
     if isinstance(tables, list):
         called = [_called(table) for table in tables]

@@ -93,7 +93,7 @@ def named(words: Sequence[str], action: str) -> tuple[str, Sequence[str]]:
 
 
 def changes(pairs: Sequence[str]) -> dict[str, Any]:
-    """What changes in a sensor's table: as `table`, and None for ``KEY=``."""
+    """Return what changes in a sensor's table: as `table`, and None for ``KEY=``."""
     if not pairs:
         raise WrongUseError("change: which key, as in interval_s=5, is needed")
     taken_out = [pair[:-1] for pair in pairs if pair.endswith("=") and len(pair) > 1]

@@ -140,7 +140,7 @@ class TopAsker:
         self._seldom_trouble = trouble
 
     async def _part(self, name: str, path: str, trouble: dict[str, str]) -> Any:
-        """What stands at a path; None if it is not told, and why under its name."""
+        """Return what stands at a path; None if it is not told, and why under its name."""
         try:
             answer = await self._request(path, _JSON)
             if answer.code in _WHY:

@@ -137,7 +137,7 @@ class TrialFiles:
 
 
 def _likeness(like: os.stat_result, mode: int) -> Callable[[int], None]:
-    """What gives an open file a mode, and the owner of another one where that is allowed."""
+    """Return what gives an open file a mode, and the owner of another one where that is allowed."""
 
     def make(descriptor: int) -> None:
         os.fchmod(descriptor, mode)

@@ -33,7 +33,7 @@ def find(environment: Mapping[str, str] = os.environ, system: Path = SYSTEM) -> 
 
 
 def own(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the user's own configuration is, or would be.
+    """Return where the user's own configuration is, or would be.
 
     Args:
         environment: XDG_CONFIG_HOME and HOME of it are used (XDG Base Directory Specification).

@@ -73,7 +73,7 @@ class Visitors:
     def refusal(
         self, request: HttpRequest, host: str, certificate: PeerCertificate | None = None
     ) -> DenialStatus | Awaitable[DenialStatus]:
-        """What a visitor is answered with that may not see a page.
+        """Return what a visitor is answered with that may not see a page.
 
         Args:
             request: what it asks for; a password in it counts before a certificate.

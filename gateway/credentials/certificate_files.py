@@ -90,7 +90,7 @@ class TlsFaults:
 
 
 def read(field: str, path: Path, way: Callable[[Path], bytes] = Path.read_bytes) -> bytes:
-    """What a file holds.
+    """Return what a file holds.
 
     Args:
         field: which it is, for the error.

@@ -32,13 +32,13 @@ Edition = tuple[int, float]
 
 
 def name_of(authority: x509.Certificate) -> bytes:
-    """What names an authority, whichever certificate it has: its subject and its key."""
+    """Return what names an authority, whichever certificate it has: its subject and its key."""
     key = authority.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(authority.subject.public_bytes() + key).digest()[:NAME_BYTES]
 
 
 def edition_of(crl: Crl) -> Edition:
-    """What tells the newer of two lists of an authority."""
+    """Return what tells the newer of two lists of an authority."""
     try:
         number = crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
     except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
@@ -47,7 +47,7 @@ def edition_of(crl: Crl) -> Edition:
 
 
 def is_whole(crl: Crl) -> bool:
-    """Whether a list has all that its authority has revoked.
+    """Return whether a list has all that its authority has revoked.
 
     A list that has a part alone says so by a critical extension (sections 5.2.4 and 5.2.5), and
     one with a critical extension that nobody here knows must not be gone by (5.2).
@@ -59,7 +59,7 @@ def is_whole(crl: Crl) -> bool:
 
 
 def has_signed(authority: x509.Certificate, crl: Crl) -> bool:
-    """Whether a list is this authority's."""
+    """Return whether a list is this authority's."""
     key = cast(CertificateIssuerPublicKeyTypes, authority.public_key())
     try:
         return crl.issuer == authority.subject and crl.is_signature_valid(key)
@@ -68,7 +68,7 @@ def has_signed(authority: x509.Certificate, crl: Crl) -> bool:
 
 
 def has_ended(crl: Crl, now: datetime.datetime) -> bool:
-    """Whether a list had to be renewed before now; one without a next update never has."""
+    """Return whether a list had to be renewed before now; one without a next update never has."""
     return crl.next_update_utc is not None and crl.next_update_utc < now
 
 

@@ -35,12 +35,12 @@ def trees(result: Mapping[str, Any]) -> str:
 
 
 def network_legend() -> str:
-    """What the lines of a tree mean."""
+    """Return what the lines of a tree mean."""
     return _legend((text, _line(style)) for style, text in _LINKS)
 
 
 def gateway_legend(result: Mapping[str, Any]) -> str:
-    """Which colour is which gateway."""
+    """Return which colour is which gateway."""
     return _legend((gateway, _swatch(style)) for gateway, style in _classes(result).items())
 
 
@@ -81,7 +81,7 @@ def charts(result: Mapping[str, Any]) -> str:
 
 
 def latency_chart(result: Mapping[str, Any]) -> str:
-    """How long messages from other gateways took to the subscriber."""
+    """Return how long messages from other gateways took to the subscriber."""
     scene = _scene(result)
     if scene is None:
         return ""

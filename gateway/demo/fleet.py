@@ -256,7 +256,7 @@ class Fleet:
     # -- asking ----------------------------------------------------------------------------------
 
     async def status(self, gateway_id: str) -> dict[str, Any] | None:
-        """What a gateway says of itself; None if it does not answer."""
+        """Return what a gateway says of itself; None if it does not answer."""
         with contextlib.suppress(ClientError):
             answer = await request("GET", f"{self.members[gateway_id].coap}/status", timeout_s=2.0)
             if answer.ok:
@@ -271,7 +271,7 @@ class Fleet:
         return {name: answer for name, answer in zip(running, answers, strict=True) if answer}
 
     def collector_status(self) -> dict[str, Any]:
-        """What the collector last wrote of itself; empty before it did."""
+        """Return what the collector last wrote of itself; empty before it did."""
         try:
             status: dict[str, Any] = json.loads((self.spool_dir / "status.json").read_text())
         except (OSError, ValueError):

@@ -58,7 +58,7 @@ def _sent(result: Mapping[str, Any]) -> str:
 
 
 def _before_log(count: int) -> str:
-    """What the killed gateway took with it, where there is any."""
+    """Return what the killed gateway took with it, where there is any."""
     if not count:
         return ""
     return (

@@ -28,7 +28,7 @@ Cells = Sequence[str]
 
 
 def moments(result: Mapping[str, Any]) -> str:
-    """What happened when."""
+    """Return what happened when."""
     told = result["timeline"].get("moments", {})
     items = "".join(
         f"<dt>{told[name]:.2f} s</dt><dd>{html.escape(text.format_map(result))}</dd>"
@@ -39,7 +39,7 @@ def moments(result: Mapping[str, Any]) -> str:
 
 
 def account(result: Mapping[str, Any]) -> str:
-    """What the messages in the telemetry table are, by gateway, and their sum."""
+    """Return what the messages in the telemetry table are, by gateway, and their sum."""
     tally = result["tally"]
     gateways = list(tally.get("in_table", ()))
     body = [
@@ -57,7 +57,7 @@ def account(result: Mapping[str, Any]) -> str:
 
 
 def control(result: Mapping[str, Any]) -> str:
-    """What is in the spool and not in the table."""
+    """Return what is in the spool and not in the table."""
     return (
         f"Beside these, {result['tally'].get('control', 0):,} messages of the gateways to each "
         "other (who belongs to the fleet, and where it stands) are in the collector's spool. They "

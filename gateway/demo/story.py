@@ -203,7 +203,7 @@ class _Story:
         self._show("after", statuses)
 
     async def _first_after(self, watcher: Watcher, moment_s: float) -> float:
-        """When the first message arrived of those that were published after a moment."""
+        """Return when the first message arrived of those that were published after a moment."""
         notes = self._devices[HEIR].notes
         patience = self._fleet.patience()
         while True:
@@ -258,7 +258,7 @@ class _Story:
         await count.draw(self._fleet, folder)
 
     def _is_sensor(self, origin: str, topic: str) -> bool:
-        """Whether an origin publishes a sensor of its own on a topic."""
+        """Return whether an origin publishes a sensor of its own on a topic."""
         return topic.startswith(f"{self._fleet.members[origin].site.prefix}/")
 
     # -- watching --------------------------------------------------------------------------------

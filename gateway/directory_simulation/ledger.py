@@ -47,7 +47,7 @@ class RegistrationLedger:
         }
 
     def wrong(self, links: Iterable[WebLink], now: float) -> Iterator[tuple[int, str]]:
-        """What an answer should not have said, by the number of the invariant.
+        """Yield what an answer should not have said, by the number of the invariant.
 
         Args:
             links: of the answer.
@@ -74,7 +74,7 @@ class RegistrationLedger:
 
 
 def endpoint_of(link: WebLink) -> str:
-    """Whose link it is: its path ends with the endpoint."""
+    """Return whose link it is: its path ends with the endpoint."""
     return link.href.rpartition("/")[2]
 
 

@@ -382,7 +382,7 @@ class _Expected:
     found: list[list[WebLink]] = field(default_factory=list)
 
     def wrong(self) -> Iterator[str]:
-        """What is wrong with it."""
+        """Yield what is wrong with it."""
         if not self.found:
             yield "no answer"
             return

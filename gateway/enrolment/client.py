@@ -50,7 +50,7 @@ class EnrolmentClient:
             context.load_cert_chain(*own, password="")
 
     def trust(self) -> TrustedNow:
-        """Whom the fleet trusts.
+        """Return whom the fleet trusts.
 
         Raises:
             ServiceError: there is no answer.

@@ -160,7 +160,7 @@ class TrustFollower:
 
 
 def is_due(own: x509.Certificate, now: datetime.datetime) -> bool:
-    """Whether a certificate is to be renewed: when a third of its life is left."""
+    """Return whether a certificate is to be renewed: when a third of its life is left."""
     life = own.not_valid_after_utc - own.not_valid_before_utc
     return own.not_valid_after_utc - now < life * LEFT
 

@@ -107,7 +107,7 @@ def key_of(request: str) -> PublicKey:
 
 
 def key_fingerprint(key: PublicKey) -> bytes:
-    """What names a key: SHA-256 of its SubjectPublicKeyInfo."""
+    """Return what names a key: SHA-256 of its SubjectPublicKeyInfo."""
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(der).digest()
 

@@ -185,7 +185,7 @@ class EnrolmentService:
         self._last_seen, self._look_again_s = seen, now_s + LOOK_CLOSELY_S
 
     def _seen(self) -> list[int]:
-        """What tells that files have changed."""
+        """Return what tells that files have changed."""
         folder = self._authority.folder
         names = (files.CA, files.INDEX, files.REVOKED)
         return [(folder / name).stat().st_mtime_ns for name in names if (folder / name).exists()]

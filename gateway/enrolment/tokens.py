@@ -79,7 +79,7 @@ class EnrolmentToken:
 
 
 def fingerprint_of(certificate: x509.Certificate) -> bytes:
-    """What a token names an authority by."""
+    """Return what a token names an authority by."""
     return certificate.fingerprint(hashes.SHA256())
 
 

@@ -157,7 +157,7 @@ def _line(time_s: float, who: str, what: str, of: Mapping[str, Detail]) -> bytes
 
 
 def current_user() -> str:
-    """Who runs this process, and who became that user by sudo."""
+    """Return who runs this process, and who became that user by sudo."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a number that no user has, as in a container

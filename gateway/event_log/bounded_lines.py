@@ -42,7 +42,7 @@ class LineShares:
         self._each = RateLimit(each.per_s, each.at_once, sources_max)
 
     def has_one(self, who: str, now_s: float) -> bool:
-        """Whether there is a line for somebody, which is then taken."""
+        """Return whether there is a line for somebody, which is then taken."""
         if self._each.is_over(who, now_s) or self._everybody.is_over("", now_s):
             return False
         self._each.count(who, now_s)

@@ -84,7 +84,7 @@ class LogFilter:
         return not self.part or self._is_of_part(record.part)
 
     def _is_of_part(self, module: str) -> bool:
-        """Whether the part is the module, a package above it, or a word of its name."""
+        """Return whether the part is the module, a package above it, or a word of its name."""
         wanted, having = self.part.split("."), module.split(".")
         places = range(len(having) - len(wanted) + 1)
         return any(having[at : at + len(wanted)] == wanted for at in places)

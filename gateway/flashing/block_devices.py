@@ -107,7 +107,7 @@ def contents(path: Path) -> str:
 
 
 def is_block_device(path: Path) -> bool:
-    """Whether a path is a disk, not an image's file."""
+    """Return whether a path is a disk, not an image's file."""
     try:
         return stat.S_ISBLK(path.stat().st_mode)
     except OSError:

@@ -72,7 +72,7 @@ class BootPartition:
         return {line for line in lines if line}
 
     def free_bytes(self) -> int:
-        """How much more goes onto it.
+        """Return how much more goes onto it.
 
         Raises:
             CardWriteError: it can't be read.

@@ -43,7 +43,7 @@ def user_data(device: CardDevice) -> str:
 
 
 def meta_data(device: CardDevice, instance: str) -> str:
-    """Who the device is to cloud-init.
+    """Return who the device is to cloud-init.
 
     Args:
         device: the device.
@@ -111,7 +111,7 @@ def _user(device: CardDevice) -> Mapping[str, Any]:
 
 
 def _access_point(wifi: Wifi, number: int, count: int) -> Mapping[str, Any]:
-    """What netplan is told of a wireless network.
+    """Return what netplan is told of a wireless network.
 
     Args:
         wifi: the network.
@@ -147,7 +147,7 @@ def _with_renderer(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _auth(eap: Eap, key_management: str, network: str) -> dict[str, Any]:
-    """What netplan is told of 802.1X (netplan-yaml(5), "Authentication")."""
+    """Return what netplan is told of 802.1X (netplan-yaml(5), "Authentication")."""
     auth = {
         "key-management": key_management,
         "method": eap.method,

@@ -232,7 +232,7 @@ def _login(device: CardDevice) -> Iterator[Fault]:
 
 
 def wifi_field(device: CardDevice, number: int) -> str:
-    """How a fault names one of a device's wireless networks.
+    """Return how a fault names one of a device's wireless networks.
 
     Args:
         device: the device.

@@ -95,7 +95,7 @@ def _completed(one: CardDevice, folder: Path) -> CardDevice:
 
 
 def _secret(where: str, folder: Path, given: str, file: Path | None) -> str:
-    """What was given, or the first line of a file that was given in its place."""
+    """Return what was given, or the first line of a file that was given in its place."""
     return given if file is None else _first(where, folder / file.expanduser())
 
 

@@ -92,7 +92,7 @@ class ObservedLookUp:
         return all(part.is_told for part in self._parts.values())
 
     def links(self, now: float) -> list[WebLink]:
-        """What it finds now."""
+        """Return what it finds now."""
         found, missing = list[WebLink](), list(self._left_out)
         for name, part in sorted(self._parts.items()):
             age_s = None if part.silent_since is None else int(now - part.silent_since)

@@ -17,7 +17,7 @@ _MISSING: Final = "missing"
 
 
 def partial_link(path: Sequence[str], missing: Sequence[str]) -> list[WebLink]:
-    """What says that an answer is not whole, if it is not.
+    """Return what says that an answer is not whole, if it is not.
 
     Args:
         path: of the look-up.
@@ -62,6 +62,6 @@ class Missing:
         return cls(max(int(count) if is_number else 1, len(named)), named)
 
     def joined(self, other: Missing) -> Missing:
-        """What two parts of one answer lack; whom both count may be the same."""
+        """Return what two parts of one answer lack; whom both count may be the same."""
         named = tuple(sorted({*self.named, *other.named}))
         return Missing(max(self.count, other.count, len(named)), named)

@@ -120,7 +120,7 @@ class DirectorySearch:
         return bool(self._more) or (not self.is_over and self._has_room)
 
     def next(self, suspects: Collection[str], now: float) -> DirectoryQuestion | None:
-        """Whom to ask now; None if nobody is, or not before the next turn (`is_eager`).
+        """Return whom to ask now; None if nobody is, or not before the next turn (`is_eager`).
 
         Args:
             suspects: ids of those that are not waited for.
@@ -182,7 +182,7 @@ class DirectorySearch:
         self._next = len(self._targets)
 
     def text(self) -> str:
-        """What was found, as link format.
+        """Return what was found, as link format.
 
         Raises:
             InvalidParameterError: it is too much for one answer.

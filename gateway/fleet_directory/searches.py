@@ -46,11 +46,11 @@ class DirectorySearches:
         self._hosts: dict[int, Hashable] = {}
 
     def __len__(self) -> int:
-        """How many are under way."""
+        """Return how many are under way."""
         return len(self._searches)
 
     def has_room(self, host: Hashable) -> bool:
-        """Whether somebody may begin one more."""
+        """Return whether somebody may begin one more."""
         of_host = sum(one == host for one in self._hosts.values())
         return len(self._searches) < UNDER_WAY and of_host < PER_HOST
 
@@ -79,7 +79,7 @@ class DirectorySearches:
         return number
 
     def looked_up(self, number: int) -> LookedUp:
-        """What one is about."""
+        """Return what one is about."""
         return self._searches[number].looked_up
 
     def end(self, number: int) -> None:
@@ -89,7 +89,7 @@ class DirectorySearches:
         self._hosts.pop(number, None)
 
     def questions(self, now: float) -> Iterator[tuple[int, DirectoryQuestion]]:
-        """Whom to ask now, and for which; see `is_eager`."""
+        """Yield whom to ask now, and for which; see `is_eager`."""
         left = dict(self._searches)
         while left and self._in_flight < IN_FLIGHT_MAX:
             for number, search in list(left.items()):
@@ -121,7 +121,7 @@ class DirectorySearches:
         return over
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due; infinity while nothing is under way."""
+        """Return when `handle_timer` is due; infinity while nothing is under way."""
         return min(self._until.values(), default=float("inf"))
 
     def handle_timer(self, now: float) -> None:

@@ -42,7 +42,7 @@ class LookedUp:
     def request(
         self, page: int, identity: str | None = None, roles: tuple[str, ...] = ()
     ) -> ResourceRequest:
-        """What a gateway is asked.
+        """Return what a gateway is asked.
 
         Args:
             page: which part of its answer, of `PAGE_LINKS` links.
@@ -83,7 +83,7 @@ def targets(members: Membership, gateway_id: str, query: ScopedQuery) -> list[Me
 
 
 def links_of(response: ResourceResponse) -> list[WebLink] | None:
-    """What a gateway answered; None if that is no answer to a look-up.
+    """Return what a gateway answered; None if that is no answer to a look-up.
 
     Where its policy does not let them read there, it has nothing for them.
     """

@@ -114,7 +114,7 @@ class MachineFiles:
 
 
 def kernel_clock_offset_ms() -> float | None:
-    """How far the clock is ahead of its time source, by what a time service told the kernel.
+    """Return how far the clock is ahead of its time source, by what a time service told the kernel.
 
     None while nothing keeps it right: then nobody knows. Under chrony it is what is still to be
     slewed.

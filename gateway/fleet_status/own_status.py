@@ -63,7 +63,7 @@ class OwnStatus:
         return self.settings.id
 
     def place_in_tree(self) -> TreePlace:
-        """Where in the tree it is."""
+        """Return where in the tree it is."""
         tree = self.node.tree
         parent = None if tree.parent_link is None else self.node.links.get(tree.parent_link)
         return TreePlace(tree.root_id, parent.peer_id if parent else None)
@@ -76,7 +76,7 @@ class OwnStatus:
         looked: tuple[MachineReading, ReleaseReading, BackupStanding],
         pace: StatusPace,
     ) -> StatusRecord:
-        """How it is now.
+        """Return how it is now.
 
         Args:
             interval_s: how often it says so.
@@ -165,7 +165,7 @@ class OwnStatus:
 
 
 def _told(backup: BackupStanding) -> dict[str, Any]:
-    """What a record has of backups; the reason may be anybody's words."""
+    """Return what a record has of backups; the reason may be anybody's words."""
     age_s = backup.backup_age_s
     return {
         "backup": backup.backup,

@@ -82,7 +82,7 @@ class Announcements:
         return own, self._gateway.availability_topic
 
     def begin(self, retained: Mapping[str, bytes]) -> list[Entry]:
-        """What to publish when the gateway starts.
+        """Return what to publish when the gateway starts.
 
         Args:
             retained: what is retained now, by topic.
@@ -101,7 +101,7 @@ class Announcements:
         ]
 
     def again(self) -> list[Entry]:
-        """What to publish for a gateway that was not known when it was published before."""
+        """Return what to publish for a gateway that was not known when it was published before."""
         return [_retained(topic, payload) for topic, payload in self.wanted.items()]
 
     @property
@@ -111,16 +111,16 @@ class Announcements:
         return self._configs | ({here: ONLINE} if self._is_on else {})
 
     def leave(self) -> list[Entry]:
-        """What to publish when the gateway's topics are others from now on."""
+        """Return what to publish when the gateway's topics are others from now on."""
         return [_retained(self._gateway.availability_topic, b"")] if self._is_on else []
 
     def end(self) -> list[Entry]:
-        """What to publish when the gateway stops."""
+        """Return what to publish when the gateway stops."""
         return [_retained(self._gateway.availability_topic, OFFLINE)] if self._is_on else []
 
 
 def faults(gateway: AnnouncingGateway, sensors: Sequence[ConfiguredSensor]) -> Iterator[Fault]:
-    """What keeps sensors from being announced.
+    """Yield what keeps sensors from being announced.
 
     Args:
         gateway: whose they are.
@@ -143,7 +143,7 @@ def faults(gateway: AnnouncingGateway, sensors: Sequence[ConfiguredSensor]) -> I
 
 
 def is_ours(payload: bytes) -> bool:
-    """Whether a discovery payload is a gateway's: anybody may announce below any name."""
+    """Return whether a discovery payload is a gateway's: anybody may announce below any name."""
     if len(payload) > OWN_BYTES_MAX:
         return False
     try:

@@ -66,11 +66,11 @@ class AnnouncingGateway:
         return f"{self.prefix}/availability"
 
     def state_topic(self, name: str) -> str:
-        """Where a sensor's readings are published."""
+        """Return where a sensor's readings are published."""
         return f"{self.prefix}/{name}"
 
     def command_topic(self, name: str) -> str:
-        """Where an actuator is told its value."""
+        """Return where an actuator is told its value."""
         return f"{self.prefix}/{name}/set"
 
 

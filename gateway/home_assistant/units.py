@@ -73,5 +73,8 @@ _KNOWN: Mapping[str, ShownAs] = {
 
 
 def shown_as(unit: str) -> ShownAs:
-    """How Home Assistant shows a SenML unit; one it does not know is shown as it is written."""
+    """Return how Home Assistant shows a SenML unit.
+
+    One it does not know is shown as it is written.
+    """
     return _KNOWN.get(unit) or ShownAs(unit)

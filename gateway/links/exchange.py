@@ -162,7 +162,7 @@ class Exchange:
         }
 
     def backlog_bytes(self, link: int) -> int:
-        """How much of the log is still to be looked at for a link that was full."""
+        """Return how much of the log is still to be looked at for a link that was full."""
         backlog = self._backlogs.get(link)
         return 0 if backlog is None else backlog.bytes
 

@@ -265,7 +265,7 @@ class GroupsPart:
             self._own.refused()
 
     def status(self) -> dict[str, Any]:
-        """Who has members of which shared subscription, ready for JSON."""
+        """Return who has members of which shared subscription, ready for JSON."""
         return {
             "gateways": {
                 record.gateway_id: {

@@ -123,7 +123,7 @@ class LinkAdmission:
                 del self._greeting[address]
 
     def status(self) -> list[dict[str, Any]]:
-        """Whose links were refused lately, and why; ready for JSON."""
+        """Return whose links were refused lately, and why; ready for JSON."""
         return self._strangers.status(self._now())
 
     def _failed(self, address: str, error: OSError | ProtocolError) -> None:
@@ -156,7 +156,7 @@ class LinkAdmission:
 
 
 def _code(error: OSError | ProtocolError) -> int | None:
-    """What was told to the other end, or by it, if it is one of `Refusal`."""
+    """Return what was told to the other end, or by it, if it is one of `Refusal`."""
     if isinstance(error, NoPlaceError):
         return error.refusal
     return error.code if isinstance(error, RefusedError) else None

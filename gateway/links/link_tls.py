@@ -146,7 +146,7 @@ def _context(files: TlsFiles, tls: Tls) -> ssl.SSLContext:
 
 
 def _check_own(files: TlsFiles, gateway_id: str, roles: frozenset[str]) -> frozenset[str]:
-    """Whether neighbours would accept the gateway's own certificate; said here, not there.
+    """Return whether neighbours would accept the gateway's own certificate; said here, not there.
 
     Returns:
         All of its roles.

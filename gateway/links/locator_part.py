@@ -48,7 +48,7 @@ class LocatorPart:
         return self.locator.epoch_of(gateway_id)
 
     def way_to(self, gateway_id: str) -> WayThere | None:
-        """How the tree reaches a gateway now; None if it does not."""
+        """Return how the tree reaches a gateway now; None if it does not."""
         return self.locator.way_to(gateway_id)
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:

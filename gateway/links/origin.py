@@ -29,7 +29,10 @@ class Router(Protocol):
         """Cut messages so that a batch goes to the same gateways as a whole."""
 
     def address(self, run: Run, flags: int) -> bytes:
-        """What the seal of a run's batch says of whom it is for; nothing if it says nothing."""
+        """Return what the seal of a run's batch says of whom it is for.
+
+        Nothing if it says nothing.
+        """
 
     def accepted(self, frame: bytes, header: Header, run: Run) -> Iterable[Any]:
         """A batch of a run is numbered, and in the log if it is to be; what is to be done."""

@@ -43,7 +43,7 @@ class Part(Protocol):
         """
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due; infinity for never.
+        """Return when `handle_timer` is due; infinity for never.
 
         It is asked for after each call of the node's; a part that was called by somebody else
         tells the node by `TreeNode.reschedule`.
@@ -141,7 +141,7 @@ class Parts:
         part.receive(link, topic, payload, now)
 
     def next_timer(self) -> float:
-        """When the first is due."""
+        """Return when the first is due."""
         due = math.inf
         for part in self._parts:
             try:

@@ -75,7 +75,7 @@ class RefusedError(ProtocolError):
 
 
 def reason(error: Exception) -> str:
-    """What went wrong with a connection to a neighbour, in a few words for a person."""
+    """Return what went wrong with a connection to a neighbour, in a few words for a person."""
     match error:
         case TimeoutError() if not error.errno:
             return "no answer in time"

@@ -88,7 +88,7 @@ def report(node: ReportedNode, now: float) -> dict[str, Any]:
 
 
 def _queue(node: ReportedNode, number: int) -> dict[str, int]:
-    """What waits for a link, in it and in the log, and what was not waited with."""
+    """Return what waits for a link, in it and in the log, and what was not waited with."""
     link = node.links[number]
     return {
         "queued_bytes": link.queued_bytes,

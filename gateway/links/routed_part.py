@@ -302,7 +302,7 @@ class RoutedPart:
             self.own.refused()
 
     def status(self) -> dict[str, Any]:
-        """Who wants what, and what was carried, ready for JSON."""
+        """Return who wants what, and what was carried, ready for JSON."""
         return {
             "interests": {
                 record.gateway_id: {

@@ -154,7 +154,7 @@ def publish(topic: bytes, payload: bytes) -> bytes:
 
 
 def publish_head(topic: bytes, payload_bytes: int) -> bytes:
-    """What stands in front of the payload in a PUBLISH at QoS 0."""
+    """Return what stands in front of the payload in a PUBLISH at QoS 0."""
     named = encode_binary("topic", topic)
     return _PUBLISH + encode_length(len(named) + payload_bytes) + named
 

@@ -30,7 +30,7 @@ class GoingSegments:
         self._damage = damage
 
     def __len__(self) -> int:
-        """How many segments."""
+        """Return how many segments."""
         return len(self._segments)
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:

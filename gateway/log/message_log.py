@@ -236,7 +236,7 @@ class MessageLog(ReadableLog):
         self.start_sync()()
 
     def start_sync(self) -> Callable[[], None]:
-        """What `sync` has to do, as a call for a thread; appending may go on meanwhile.
+        """Return what `sync` has to do, as a call for a thread; appending may go on meanwhile.
 
         The call raises OSError if the disk fails.
         """
@@ -308,7 +308,7 @@ class MessageLog(ReadableLog):
         return True
 
     def _beyond_bytes(self) -> int:
-        """How many of the oldest segments go: see `trim`."""
+        """Return how many of the oldest segments go: see `trim`."""
         # An index tells what was in all before it, so the newest one that is written stays.
         kept = 2 + self._sealing.unfinished
         total, count = self.length, 0

@@ -93,7 +93,10 @@ class ReadableLog:
         return sum(segment.length for segment in self._segments)
 
     def where(self, key: Epoch, number: int) -> int:
-        """Where the segment begins that holds a number of a stream; the log's end if none does."""
+        """Return where the segment begins that holds a number of a stream.
+
+        The log's end if none does.
+        """
         found = (s.start for s in reversed(self._segments) if number in s.holds.get(key, ()))
         return next(found, self.position)
 

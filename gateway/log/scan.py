@@ -80,5 +80,5 @@ def in_sequence(
 
 
 def meet(one: Intervals, other: Iterable[tuple[int, int]]) -> bool:
-    """Whether they have a number in common."""
+    """Return whether they have a number in common."""
     return any(one.missing(first, last) != [(first, last)] for first, last in other)

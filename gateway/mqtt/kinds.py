@@ -43,5 +43,5 @@ WILL: Final = 0
 
 
 def packet_name(packet_type: int) -> str:
-    """What errors call a packet of this type, or of WILL."""
+    """Return what errors call a packet of this type, or of WILL."""
     return PacketType(packet_type).name if packet_type else "will"

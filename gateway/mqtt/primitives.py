@@ -187,7 +187,7 @@ def encode_pair(what: str, pair: tuple[Any, ...]) -> bytes:
 
 
 def body_at(packet: bytes) -> int:
-    """Where the body of a whole packet starts, if its length is in the fewest bytes."""
+    """Return where the body of a whole packet starts, if its length is in the fewest bytes."""
     size = len(packet)
     return 2 if size < 130 else 3 if size < 16_387 else 4 if size < 2_097_156 else 5
 

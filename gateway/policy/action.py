@@ -148,7 +148,7 @@ class Action:
 
 
 def coap_action(method: str, segments: Sequence[bytes], where: Where = HERE) -> Action:
-    """What a CoAP request wants.
+    """Return what a CoAP request wants.
 
     Args:
         method: its name, as ``GET``.

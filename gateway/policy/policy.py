@@ -79,7 +79,7 @@ class Policy:
         self._has_client_ids = any("%c" in rule.target for rule in everything)
 
     def principal(self, kind: str, name: str = "", claimed: frozenset[str] = NO_ROLES) -> Principal:
-        """Who somebody is that has given proof here.
+        """Return who somebody is that has given proof here.
 
         Args:
             kind: of the proof; see `gateway.policy.principal`.
@@ -102,7 +102,7 @@ class Policy:
         return Principal(kind, name, self.told.default_roles)
 
     def vouched(self, principal: Principal, gateway_id: str) -> Principal:
-        """Who somebody is for whom another gateway vouches.
+        """Return who somebody is for whom another gateway vouches.
 
         Args:
             principal: as that gateway says, its roles too.
@@ -133,7 +133,7 @@ class Policy:
         return frozenset(found)
 
     def rights(self, principal: Principal, client_id: str = "", where: Where = HERE) -> Rights:
-        """What a principal may do at a gateway.
+        """Return what a principal may do at a gateway.
 
         Args:
             principal: of `principal` or `vouched`.
@@ -155,7 +155,7 @@ class Policy:
         return rights
 
     def may(self, principal: Principal, action: Action) -> Decision:
-        """Whether a principal may do something.
+        """Return whether a principal may do something.
 
         Args:
             principal: of `principal` or `vouched`.

@@ -86,7 +86,7 @@ class _Reader:
         self._file = file
 
     def policy(self, table: Mapping[str, Any], default_roles: frozenset[str]) -> PolicyRules:
-        """What a document says."""
+        """Return what a document says."""
         if table["version"] != VERSION or isinstance(table["version"], bool):
             self._note("version", f"{table['version']!r} is not {VERSION}, the one that is known")
         for key in table:

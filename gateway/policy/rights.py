@@ -78,7 +78,10 @@ class Rights:
         return decision
 
     def may_subscribe(self, topic_filter: str) -> bool:
-        """Whether it may subscribe to a filter, shared or not; False for one that is malformed."""
+        """Return whether it may subscribe to a filter, shared or not.
+
+        False for one that is malformed.
+        """
         return self.decide(SUBSCRIBE, topic_filter).is_allowed
 
     def is_concealed(self, topic_filter: str) -> bool:
@@ -89,7 +92,7 @@ class Rights:
         return _covering(self._conceal, topic_filter) is not None
 
     def decide(self, verb: str, target: str = "") -> Decision:
-        """Whether it may do something; see `gateway.policy.action`.
+        """Return whether it may do something; see `gateway.policy.action`.
 
         Args:
             verb: what.

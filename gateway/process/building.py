@@ -476,7 +476,7 @@ async def _go_public(around: Around, ground: Ground, parts: GatewayParts) -> Non
 
 
 def _link_port(settings: GatewaySettings, parts: GatewayParts) -> int:
-    """Where neighbours open links; 0 if they can't."""
+    """Return where neighbours open links; 0 if they can't."""
     if settings.tree.tls == "off":
         return parts.broker.ports.get("mqtt", 0)
     return parts.broker.ports["mqtts"] if parts.admission.tls is not None else 0

@@ -57,7 +57,7 @@ class ClientLog:
         self._left_out.close()
 
     def _may_say(self, what: str, client: Client) -> bool:
-        """Whether a line may be written; if not, it is counted."""
+        """Return whether a line may be written; if not, it is counted."""
         if self._lines.has_one(client.client_id, self._timers.time()):
             return True
         self._left_out.count(what)

@@ -395,7 +395,7 @@ class Readings:
         return [each for each in before if each not in left]
 
     def listing(self) -> list[dict[str, Any]]:
-        """What there is to say of each sensor, ready for JSON."""
+        """Return what there is to say of each sensor, ready for JSON."""
         plan = self._stock.plan
         return [
             {

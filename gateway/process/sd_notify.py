@@ -31,7 +31,7 @@ def tell_ready() -> None:
 
 
 def watchdog_interval_s() -> float | None:
-    """How often systemd wants to hear that the process is alive: half of its patience."""
+    """Return how often systemd wants to hear that the process is alive: half of its patience."""
     patience_us = os.environ.get("WATCHDOG_USEC", "")
     if not patience_us.isdigit() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(
         os.getpid()

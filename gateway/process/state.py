@@ -81,12 +81,12 @@ def readings(
 
 
 def announcer(settings: GatewaySettings) -> Announce:
-    """What says what Home Assistant is told of sensors, at the gateway's place."""
+    """Return what says what Home Assistant is told of sensors, at the gateway's place."""
     return partial(Announcements, settings.home_assistant, announcing(settings.gateway))
 
 
 def planned(readings: Readings, settings: GatewaySettings) -> Callable[[], None]:
-    """What takes over the sensors of a configuration that was read again.
+    """Return what takes over the sensors of a configuration that was read again.
 
     Raises:
         ConfigError: one of them is not usable.
@@ -115,7 +115,7 @@ def check_sensors_dir(own: GatewaySection) -> None:
 
 
 def workshop(settings: GatewaySettings) -> Workshop:
-    """What builds the sensors of a configuration.
+    """Return what builds the sensors of a configuration.
 
     Raises:
         ConfigError: the folder of their classes is missing.
@@ -154,7 +154,7 @@ def open_log(settings: GatewaySettings) -> MessageLog:
 def record(
     own: GatewaySection, epoch: int, capability: float, address: str, ports: Mapping[str, int]
 ) -> MemberRecord:
-    """What a gateway tells the fleet of itself at its start.
+    """Return what a gateway tells the fleet of itself at its start.
 
     Args:
         own: who it is, and its place.

@@ -106,14 +106,17 @@ class GatewayStatus:
         }
 
     def _backup(self) -> dict[str, Any] | None:
-        """How it stands with backups, as it was looked at last; None where nobody has looked."""
+        """Return how it stands with backups, as it was looked at last.
+
+        None where nobody has looked.
+        """
         last = self.backups.last
         if not last.backup:
             return None
         return {"state": last.backup, "why": last.backup_why, "age_s": last.backup_age_s}
 
     def _free_bytes(self) -> int | None:
-        """What the disk of its log still takes; None if it does not say."""
+        """Return what the disk of its log still takes; None if it does not say."""
         try:
             disk = os.statvfs(self.own().state_dir)
         except OSError:
@@ -121,7 +124,7 @@ class GatewayStatus:
         return disk.f_bavail * disk.f_frsize
 
     def _hierarchy(self) -> dict[str, Any]:
-        """Where it stands among domains and groups (A1, A2)."""
+        """Return where it stands among domains and groups (A1, A2)."""
         own_id, hierarchy = self.own().id, self.members.hierarchy()
         return {
             "root": hierarchy.root,

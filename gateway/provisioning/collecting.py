@@ -140,7 +140,7 @@ def unit_name(command: str) -> str:
 
 
 def commands(own: CollectorPlan) -> dict[str, tuple[str, ...]]:
-    """What runs on the collector's server, by the command's name: arguments of `hedgerow`.
+    """Return what runs on the collector's server, by the command's name: arguments of `hedgerow`.
 
     Args:
         own: the collector.

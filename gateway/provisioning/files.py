@@ -97,13 +97,13 @@ def write_fleet(
 
 
 def names_of_one(plan: GatewayPlan, secrets: Secrets) -> list[str]:
-    """What `write_one` writes into a folder, the telling ones first."""
+    """Return what `write_one` writes into a folder, the telling ones first."""
     names = [CONFIGURATION, "access.toml", "passwords", "psk", "tree.key", secrets.password_name]
     return [*names, "hedgerow.service", "state", *(("tls", AUTHORITY) if plan.has_tls else ())]
 
 
 def names_of_fleet(plans: Sequence[GatewayPlan], secrets: Secrets) -> list[str]:
-    """What `write_fleet` writes into a folder."""
+    """Return what `write_fleet` writes into a folder."""
     return [*(plan.id for plan in plans), AUTHORITY, secrets.password_name]
 
 

@@ -80,7 +80,7 @@ class GrownFleet:
             new_folder.make(self._folder / self.plan.id, fill)
 
     def welcome(self) -> Welcome:
-        """What the new gateway is handed with a token, but for its certificate.
+        """Return what the new gateway is handed with a token, but for its certificate.
 
         Raises:
             PlanError: it is too much.

@@ -70,7 +70,7 @@ class GatewayPlan:
         return bool(self.neighbours) or not self.is_local
 
     def at(self, port: int) -> str:
-        """Where a port of it is reached, as ``host:port``."""
+        """Return where a port of it is reached, as ``host:port``."""
         return f"[{self.address}]:{port}" if ":" in self.address else f"{self.address}:{port}"
 
 

@@ -164,11 +164,11 @@ class ToldTransport(asyncio.Transport):
         self._source = source
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """What the transport below knows, but for the peer's address."""
+        """Return what the transport below knows, but for the peer's address."""
         return self._source if name == "peername" else self._below.get_extra_info(name, default)
 
     def is_closing(self) -> bool:
-        """Whether it is closing or closed."""
+        """Return whether it is closing or closed."""
         return self._below.is_closing()
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
@@ -176,7 +176,7 @@ class ToldTransport(asyncio.Transport):
         self._below.set_protocol(protocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """What it serves."""
+        """Return what it serves."""
         return self._below.get_protocol()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -188,7 +188,7 @@ class ToldTransport(asyncio.Transport):
         return self._below.get_write_buffer_size()
 
     def is_reading(self) -> bool:
-        """Whether it reads."""
+        """Return whether it reads."""
         return self._below.is_reading()
 
     def pause_reading(self) -> None:
@@ -204,7 +204,7 @@ class ToldTransport(asyncio.Transport):
         self._below.write(data)
 
     def can_write_eof(self) -> bool:
-        """Whether one side can be closed."""
+        """Return whether one side can be closed."""
         return self._below.can_write_eof()
 
     def write_eof(self) -> None:

@@ -84,7 +84,7 @@ def rehearse(folders: RestoredFolders, encrypted: Collection[str]) -> dict[str, 
 
 
 def _read_log(settings: GatewaySettings) -> tuple[dict[str, int], list[str]]:
-    """How much its log holds, read to its end, and what of it is damaged."""
+    """Return how much its log holds, read to its end, and what of it is damaged."""
     log = state.open_log(settings)
     try:
         batches = sum(1 for _ in log.read_from(0))

@@ -48,7 +48,7 @@ class SystemdService:
         return _BOOT_ID.read_text().strip()
 
     def ends(self) -> ServiceEnds | None:
-        """What it says of how the service ended; None where it does not say.
+        """Return what it says of how the service ended; None where it does not say.
 
         ``failed`` is one that is not started again, since it ended as a wrong configuration has it
         end (``RestartPreventExitStatus``): `ServiceEnds.failed_at` is when, in microseconds.
@@ -84,7 +84,7 @@ class SystemdService:
         self._systemctl("start", "--no-block", GUARD_UNIT)
 
     def _systemctl(self, *arguments: str) -> str:
-        """What it says.
+        """Return what it says.
 
         Raises:
             OSError: it can't be run, is not ready in time, or refuses.

@@ -63,7 +63,7 @@ class ListenerQuestion(Protocol):
     wants: str
 
     def answered(self, data: bytes) -> bool:
-        """Whether all that has come is an answer; False while one may still come.
+        """Return whether all that has come is an answer; False while one may still come.
 
         Raises:
             ValueError: it can't become one; the message says what came.

@@ -62,7 +62,7 @@ def told(archive: Path) -> WantedArchive | None:
 
 
 def has_program() -> bool:
-    """Whether this machine can take deltas."""
+    """Return whether this machine can take deltas."""
     return shutil.which(PROGRAM) is not None
 
 

@@ -68,11 +68,11 @@ class ReleaseFolder:
             raise TrialError(f"{self.path / LINK}: {error.strerror}") from error
 
     def is_whole(self, release: str) -> bool:
-        """Whether this release is installed."""
+        """Return whether this release is installed."""
         return "/" not in release and (self.path / RELEASES / release / INSTALLED).is_file()
 
     def archive(self, release: str) -> Path:
-        """Where the archive is that this release was installed from.
+        """Return where the archive is that this release was installed from.
 
         Raises:
             TrialError: it is not installed.
@@ -152,7 +152,7 @@ class ReleaseFolder:
         self._sync()
 
     def last(self) -> dict[str, Any] | None:
-        """How the last trial ended; None if there was none."""
+        """Return how the last trial ended; None if there was none."""
         try:
             told = json.loads((self.path / LAST).read_bytes())
         except (OSError, ValueError):

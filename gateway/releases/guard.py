@@ -31,10 +31,10 @@ class GuardedService(Protocol):
     """The gateway's service, and the machine it runs on."""
 
     def boot_id(self) -> str:
-        """What tells one boot from another."""
+        """Return what tells one boot from another."""
 
     def ends(self) -> ServiceEnds | None:
-        """What systemd says of how it ended; None if it says nothing."""
+        """Return what systemd says of how it ended; None if it says nothing."""
 
     def restart(self) -> None:
         """Have it started again, and wait for nothing.

@@ -86,7 +86,7 @@ class CoapSensor(Sensor):
             self._observing = asyncio.create_task(self._observe(), name=f"observe {self.name}")
 
     async def read(self) -> Outcome:
-        """What the device answers.
+        """Return what the device answers.
 
         Raises:
             ClientError: it does not, or with an error.
@@ -190,7 +190,7 @@ class CoapDevice:
             await self._client.close()
 
     def value(self, response: Response) -> Value:
-        """What a response says.
+        """Return what a response says.
 
         Raises:
             ClientError: it is an error.

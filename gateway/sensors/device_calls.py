@@ -35,7 +35,7 @@ WhenOver = Callable[[BaseException | None], None]
 
 
 def waits_for_nothing(sensor: Sensor, work: Callable[..., Any]) -> bool:
-    """Whether a driver's call is over when it returns: then `call_now` it."""
+    """Return whether a driver's call is over when it returns: then `call_now` it."""
     return sensor.is_quick and not inspect.iscoroutinefunction(work)
 
 
@@ -73,7 +73,7 @@ class _Line:
         """That nothing is under way any more, and nobody waits."""
 
     def next(self) -> _Turn | None:
-        """Whose turn it is; it waits no longer."""
+        """Return whose turn it is; it waits no longer."""
         turn = self.waiting.take()
         if turn is not None:
             self.of_asker[turn.asker] -= 1

@@ -147,7 +147,7 @@ def _imported(file: Path) -> ModuleType:
 
 
 def _what(error: Exception, file: Path | None) -> str:
-    """What was raised in one line, with the line of the driver that did it."""
+    """Return what was raised in one line, with the line of the driver that did it."""
     line = None
     if isinstance(error, SyntaxError):
         line, what = error.lineno, f"{type(error).__name__}: {error.msg}"

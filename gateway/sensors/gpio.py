@@ -104,7 +104,7 @@ class InputPin(Sensor):
         self._loop = asyncio.get_running_loop()
 
     def read(self) -> bool:
-        """Whether it is active."""
+        """Return whether it is active."""
         device = self._pin.device()
         if self._loop is not None and not self._is_followed:
             self._is_followed = True
@@ -140,7 +140,7 @@ class OutputPin(Actuator):
         self._pin = pin
 
     def read(self) -> bool:
-        """Whether it is active."""
+        """Return whether it is active."""
         return bool(self._pin.device().value)
 
     def write(self, value: Value) -> None:

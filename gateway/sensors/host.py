@@ -51,7 +51,7 @@ class HostSensor(Sensor):
 
 
 def host_sensors(interval_s: float = 10.0, disk: str = "/") -> list[HostSensor]:
-    """What this machine can tell about itself.
+    """Return what this machine can tell about itself.
 
     Args:
         interval_s: how often each is read, seconds.

@@ -118,14 +118,14 @@ class MessageForm:
         return fitting(checked(found), self.kind)
 
     def command(self, value: Value) -> bytes:
-        """What tells the device a value."""
+        """Return what tells the device a value."""
         if self.kind == BOOLEAN and self.on:
             return (self.on if value else self.off).encode()
         return value if isinstance(value, bytes) else as_text(value).encode()
 
 
 def pointed(document: Any, pointer: str) -> Any:
-    """What a JSON pointer points at (RFC 6901, section 4).
+    """Return what a JSON pointer points at (RFC 6901, section 4).
 
     Raises:
         MessageError: nothing is there.
@@ -199,7 +199,7 @@ class MqttActuator(MqttSensor, Actuator):
         super().hear(topic, payload)
 
     def read(self) -> Outcome:
-        """What it was told and has not confirmed yet; raises OSError if that is nothing."""
+        """Return what it was told and has not confirmed yet; raises OSError if that is nothing."""
         if self._told is None:
             return super().read()
         return Measured(self._told, quality=UNCERTAIN, tags={"why": "not confirmed"})
@@ -238,7 +238,7 @@ def build(options: SensorOptions) -> list[Sensor]:
 
 
 def message_form(options: SensorOptions) -> MessageForm:
-    """What messages look like, by ``payload``, ``kind``, ``pointer``, ``on`` and ``off``.
+    """Return what messages look like, by ``payload``, ``kind``, ``pointer``, ``on`` and ``off``.
 
     Raises:
         SensorConfigError: a key is wrong.

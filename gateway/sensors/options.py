@@ -81,7 +81,7 @@ class SensorOptions:
         return read.get(parameter.kind, self._left.pop)(key)
 
     def has(self, key: str) -> bool:
-        """Whether the key is there and not taken yet."""
+        """Return whether the key is there and not taken yet."""
         return key in self._left
 
     def text(self, key: str, default: str | None = None) -> str:

@@ -56,7 +56,7 @@ class Reading:
 
 
 def full_name(name: str, part: str) -> str:
-    """What a sensor's value is called, and the end of its topic."""
+    """Return what a sensor's value is called, and the end of its topic."""
     return f"{name}/{part}" if part else name
 
 

@@ -37,7 +37,7 @@ class Reads:
         self._under_way: dict[Sensor, asyncio.Task[Reading]] = {}
 
     def is_under_way(self, sensor: Sensor) -> bool:
-        """Whether it is read now, or waits for that."""
+        """Return whether it is read now, or waits for that."""
         return sensor in self._under_way
 
     def now(self, sensor: Sensor) -> Reading:

@@ -134,7 +134,7 @@ class Sampler:
             self.add(sensor)
 
     def reads(self, sensor: Sensor) -> bool:
-        """Whether it is read."""
+        """Return whether it is read."""
         return self._sensors.get(sensor.name) is sensor
 
     def remove(self, name: str) -> None:
@@ -185,7 +185,7 @@ class Sampler:
         return last if fresh or self._reads.is_under_way(sensor) else None
 
     async def current(self, sensor: Sensor) -> Reading:
-        """What is `at_hand`, else a fresh reading.
+        """Return what is `at_hand`, else a fresh reading.
 
         That is not delivered: the numbers count the regular ones.
 

@@ -56,7 +56,7 @@ class Schedule:
         return names
 
     def next_timer(self) -> float | None:
-        """When the next name is due, ``None`` if there is none."""
+        """Return when the next name is due, ``None`` if there is none."""
         while self._heap:
             due_at, entry, name = self._heap[0]
             if self._entries.get(name, (0, 0.0))[0] == entry:

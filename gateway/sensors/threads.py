@@ -63,7 +63,7 @@ class DriverThreads:
         return frozenset(self._busy)
 
     def over(self, who: object) -> asyncio.Future[None] | None:
-        """What is done when the call of somebody is over; None if there is none."""
+        """Return what is done when the call of somebody is over; None if there is none."""
         call = self._busy.get(who)
         return None if call is None else call.over
 

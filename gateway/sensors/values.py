@@ -136,7 +136,7 @@ def checked_tags(tags: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether it holds no half of a surrogate pair."""
+    """Return whether it holds no half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -46,7 +46,7 @@ class ConnectionRoom(Generic[Connection]):
         self._asking: _Waiting[Connection] = _Waiting()
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._connections)
 
     def opened(self, connection: Connection, host: str) -> list[Connection]:

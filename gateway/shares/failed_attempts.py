@@ -25,11 +25,11 @@ class FailedAttempts:
         self._failures = RateLimit(per_s, at_once, addresses_max)
 
     def __len__(self) -> int:
-        """How many addresses are remembered."""
+        """Return how many addresses are remembered."""
         return len(self._failures)
 
     def is_blocked(self, address: str, now_s: float) -> bool:
-        """Whether an address has to wait before it may try again."""
+        """Return whether an address has to wait before it may try again."""
         return self._failures.is_over(network_of(address), now_s)
 
     def failed(self, address: str, now_s: float) -> None:
@@ -38,7 +38,7 @@ class FailedAttempts:
 
 
 def network_of(address: str) -> str:
-    """Whose failures an address counts to: an IPv4 address, or the /64 of an IPv6 one."""
+    """Return whose failures an address counts to: an IPv4 address, or the /64 of an IPv6 one."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

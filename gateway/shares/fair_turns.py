@@ -17,7 +17,7 @@ class FairTurns(Generic[Waiter]):
         self._others: dict[Hashable, deque[Waiter]] = {}
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return how many wait."""
         return sum(map(len, self._first.values())) + sum(map(len, self._others.values()))
 
     def put(self, whose: Hashable, waiter: Waiter, *, has_claim: bool = False) -> None:
@@ -33,7 +33,7 @@ class FairTurns(Generic[Waiter]):
         of_all.setdefault(whose, deque()).append(waiter)
 
     def take(self) -> Waiter | None:
-        """Whose turn it is; it waits no longer. None if nobody does."""
+        """Return whose turn it is; it waits no longer. None if nobody does."""
         for of_all in (self._first, self._others):
             for whose in of_all:
                 waiters = of_all.pop(whose)

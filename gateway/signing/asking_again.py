@@ -41,7 +41,7 @@ class AskingAgain(Generic[Name]):
         self._offset_s = wall_s - now
 
     def __len__(self) -> int:
-        """How much there is."""
+        """Return how much there is."""
         return len(self._refused)
 
     def refused(self, name: Name, now: float) -> None:
@@ -67,7 +67,7 @@ class AskingAgain(Generic[Name]):
             self._due = now
 
     def next_timer(self) -> float:
-        """When `take` has something; infinity while there is nothing."""
+        """Return when `take` has something; infinity while there is nothing."""
         return self._due
 
     def take(self, now: float) -> list[Name]:

@@ -98,7 +98,7 @@ class FleetProof:
         )
 
     def only_receives(self, gateway_id: str) -> bool:
-        """Whether it is a collector, as its certificates say."""
+        """Return whether it is a collector, as its certificates say."""
         return self.keys is not None and self.keys.ring.only_receives(gateway_id)
 
     def is_there(self, gateway_id: str, epoch: int) -> bool:

@@ -160,7 +160,7 @@ class FormerKeys:
         return len(self._stated)
 
     def __contains__(self, fingerprint: bytes) -> bool:
-        """Whether a statement is there."""
+        """Return whether a statement is there."""
         return fingerprint in self._fingerprints
 
     def __iter__(self) -> Iterator[tuple[bytes, KeyStatement]]:
@@ -168,7 +168,7 @@ class FormerKeys:
         return ((one, self._stated[name]) for one, name in self._fingerprints.items())
 
     def of(self, gateway_id: str) -> KeyStatement | None:
-        """What a gateway states; None for nothing."""
+        """Return what a gateway states; None for nothing."""
         return self._stated.get(gateway_id)
 
     @property
@@ -223,7 +223,7 @@ class FormerKeys:
     def verify(
         self, gateway_id: str, message: bytes, signature: bytes, *, since_s: float, life: int
     ) -> Verdict:
-        """Whether a former key of a gateway signed a message.
+        """Return whether a former key of a gateway signed a message.
 
         Args:
             gateway_id: whose.
@@ -265,7 +265,7 @@ def statement_fingerprint(data: bytes) -> bytes:
 
 
 def digest_of(key: PublicKey) -> bytes:
-    """What a key is remembered by when it is taken back."""
+    """Return what a key is remembered by when it is taken back."""
     return hashlib.sha256(encoded(key)).digest()
 
 

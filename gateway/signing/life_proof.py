@@ -63,7 +63,7 @@ class LifeProof:
         self._answers = RateLimit(1.0, 10)
 
     def is_there(self, gateway_id: str, epoch: int) -> bool:
-        """Whether this life of a gateway is in the tree, as neighbours say."""
+        """Return whether this life of a gateway is in the tree, as neighbours say."""
         now, life = self._clock(), (gateway_id, epoch)
         asked = self._asked.get(life)
         if asked is not None:

@@ -78,7 +78,7 @@ class OwnHistory:
         return max((one.last_life for one in self._used), default=0)
 
     def former(self, chain: Chain) -> list[FormerKey]:
-        """What may be stated under the key of a certificate."""
+        """Return what may be stated under the key of a certificate."""
         key = UsedKey(chain, 0, 0).key
         return [one.former for one in self._used if one.key != key]
 

@@ -122,7 +122,7 @@ class Revocations:
         return der if len(der) <= MAX_BYTES else None
 
     def is_newer(self, name: bytes, edition: Edition) -> bool:
-        """Whether a list would be taken that is so new."""
+        """Return whether a list would be taken that is so new."""
         if name not in self._authorities:
             return False
         own = self._newest.get(name)

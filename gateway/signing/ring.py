@@ -66,11 +66,11 @@ class CertificateRing:
         """By gateway and the name of the key."""
 
     def __len__(self) -> int:
-        """How many certificates there are."""
+        """Return how many certificates there are."""
         return len(self._kept)
 
     def __contains__(self, fingerprint: bytes) -> bool:
-        """Whether a certificate is there; see `fingerprint_of`."""
+        """Return whether a certificate is there; see `fingerprint_of`."""
         return fingerprint in self._kept
 
     def __iter__(self) -> Iterator[tuple[bytes, Chain]]:
@@ -174,7 +174,7 @@ class CertificateRing:
         return bool(self._verify(gateway_id, message, signature, math.inf))
 
     def knows(self, gateway_id: str) -> bool:
-        """Whether there is any certificate of a gateway."""
+        """Return whether there is any certificate of a gateway."""
         return gateway_id in self._of
 
     def follow_time(self, now_s: float) -> None:
@@ -242,5 +242,5 @@ def _age(fingerprint: bytes, vouched: Vouched) -> tuple[float, bytes]:
 
 
 def fingerprint_of(chain: Chain) -> bytes:
-    """What names a certificate: the first bytes of its SHA-256."""
+    """Return what names a certificate: the first bytes of its SHA-256."""
     return hashlib.sha256(chain[0]).digest()[:FINGERPRINT_BYTES]

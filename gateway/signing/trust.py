@@ -105,7 +105,7 @@ class Trust:
         return cls(trusted, revocations(files, trusted))
 
     def check(self, chain: Chain, now_s: float) -> Vouched:
-        """What a chain proves.
+        """Return what a chain proves.
 
         Args:
             chain: as it was handed over.

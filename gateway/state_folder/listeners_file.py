@@ -70,7 +70,7 @@ def as_text(listeners: Mapping[str, Sequence[str]]) -> str:
 
 
 def read(state_dir: Path) -> dict[str, Any]:
-    """What a running gateway told.
+    """Return what a running gateway told.
 
     Raises:
         OSError: none runs.

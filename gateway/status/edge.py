@@ -32,7 +32,7 @@ class GatewayEdge:
     queries: Callable[[], Mapping[str, int]]
 
     def sensors(self) -> dict[str, int]:
-        """How many there are, and readings that were not taken since the start."""
+        """Return how many there are, and readings that were not taken since the start."""
         return {
             "count": len(self.sampler.sensors),
             "failed": self.sampler.failed,
@@ -40,11 +40,11 @@ class GatewayEdge:
         }
 
     def peers(self) -> dict[str, int]:
-        """Who is there over CoAP."""
+        """Return who is there over CoAP."""
         return self.coap.peers() | {"registered": len(self.registry)}
 
     def coap_counts(self) -> CoapCounts:
-        """What CoAP and DTLS counted."""
+        """Return what CoAP and DTLS counted."""
         return self.coap.counts()
 
     def query_counts(self) -> dict[str, int]:

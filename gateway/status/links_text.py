@@ -8,7 +8,7 @@ from typing import Any
 
 
 def ago(time_s: float) -> str:
-    """How long ago something was, in the unit that suits, by the wall clock."""
+    """Return how long ago something was, in the unit that suits, by the wall clock."""
     seconds = max(0, round(time.time() - time_s))
     for unit_s, name in ((86_400, "days"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * unit_s:

@@ -94,7 +94,7 @@ def _order(options: argparse.Namespace) -> ImageOrder:
 
 
 def _epoch_s(project: Path) -> int:
-    """What `SOURCE_DATE_EPOCH` says, else when the checkout was committed.
+    """Return what `SOURCE_DATE_EPOCH` says, else when the checkout was committed.
 
     Raises:
         ImageBuildError: neither says a time.

@@ -87,7 +87,7 @@ def write(content: ImageContent, layout: ImageLayout, digest: str, path: Path) -
 
 
 def _first_stage(boot: Mapping[str, bytes]) -> dict[str, bytes]:
-    """What Pis before the 4 read from the first partition; later ones have it in a chip."""
+    """Return what Pis before the 4 read from the first partition; later ones have it in a chip."""
     return {name: data for name, data in boot.items() if name == "bootcode.bin"}
 
 

@@ -169,7 +169,7 @@ class ImageFile:
 
 
 def run(command: Sequence[str | Path], data: bytes, epoch_s: int) -> str:
-    """What a program prints that is told the time.
+    """Return what a program prints that is told the time.
 
     Args:
         command: it and its arguments.

@@ -137,7 +137,7 @@ class ImageLayout:
         self.size_bytes = at
 
     def sfdisk_script(self, disk_id: str) -> str:
-        """What makes the partition table (sfdisk(8))."""
+        """Return what makes the partition table (sfdisk(8))."""
         lines = ["label: dos", f"label-id: 0x{disk_id}", "unit: sectors"]
         for number, one in sorted(self.partitions.items()):
             start, size = one.start_bytes // SECTOR_BYTES, one.size_bytes // SECTOR_BYTES

@@ -144,7 +144,7 @@ class RootFileSystem:
         (self.path / "proc").mkdir(mode=0o555)
 
     def chroot(self, *command: str) -> str:
-        """What a command prints in it."""
+        """Return what a command prints in it."""
         inside = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
         return self._run(["unshare", "--mount", "sh", "-c", inside, self.path, *command])
 
@@ -219,7 +219,7 @@ class RootFileSystem:
 
 
 def about(order: ImageOrder, version: str) -> str:
-    """What an image says of itself."""
+    """Return what an image says of itself."""
     told = {
         "version": version,
         "suite": order.suite,

@@ -35,7 +35,7 @@ class Board:
         self._partitions = partitions
 
     def running(self) -> Running:
-        """What was started, and what is started by default.
+        """Return what was started, and what is started by default.
 
         Raises:
             SystemSlotError: this is no such Pi, or no card of ours.

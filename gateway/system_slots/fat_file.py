@@ -22,7 +22,7 @@ ReadAt = Callable[[int, int], bytes]
 
 
 def offset_of(read_at: ReadAt, name: str, size_bytes: int) -> int:
-    """Where a file begins that is within one sector and in the first folder.
+    """Return where a file begins that is within one sector and in the first folder.
 
     Args:
         read_at: reads the partition.

@@ -103,7 +103,7 @@ class SystemFolder:
         return lacking
 
     def last(self) -> dict[str, Any] | None:
-        """How the last trial ended; None if there was none."""
+        """Return how the last trial ended; None if there was none."""
         return self._read(LAST) or None
 
     def version_in(self, slot: Slot) -> str | None:
@@ -117,7 +117,7 @@ class SystemFolder:
         self._write(SLOTS, json.dumps(told).encode() + b"\n")
 
     def status_before(self) -> dict[str, Any]:
-        """What the gateway said of itself before the upgrade; empty if nothing."""
+        """Return what the gateway said of itself before the upgrade; empty if nothing."""
         return self._read(STATUS)
 
     def note_status(self, status: Mapping[str, Any]) -> None:

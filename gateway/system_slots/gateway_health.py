@@ -30,11 +30,11 @@ class GatewayHealth:
         self._config = config
 
     def has_gateway(self) -> bool:
-        """Whether there is one to be asked."""
+        """Return whether there is one to be asked."""
         return self._config.exists()
 
     def status(self) -> dict[str, Any]:
-        """What it says; empty if it does not answer."""
+        """Return what it says; empty if it does not answer."""
         keys = self._config.with_name(_KEYS)
         command = [sys.executable, "-m", "gateway.cli", "status", "--json"]
         command += ["--timeout", str(_ANSWER_S), "--config", str(self._config)]

@@ -32,7 +32,7 @@ class StartedBoard(Protocol):
     """What a `Board` does."""
 
     def running(self) -> Running:
-        """What was started, and what is started by default."""
+        """Return what was started, and what is started by default."""
 
     def make_default(self, slot: Slot) -> None:
         """Have a slot started from now on."""
@@ -45,10 +45,10 @@ class AskedGateway(Protocol):
     """What a `GatewayHealth` does."""
 
     def has_gateway(self) -> bool:
-        """Whether there is one to be asked."""
+        """Return whether there is one to be asked."""
 
     def status(self) -> dict[str, Any]:
-        """What it says; empty if it does not answer."""
+        """Return what it says; empty if it does not answer."""
 
     def complaints(self, before: Mapping[str, Any], *, has_to_run: bool) -> list[str]:
         """Why it is not as healthy as it was; empty if it is."""
@@ -174,7 +174,7 @@ class SystemGuard:
             sleep(LOOK_S)
 
     def status(self) -> dict[str, Any]:
-        """What runs, what is started, what is on trial, how the last trial ended."""
+        """Return what runs, what is started, what is on trial, how the last trial ended."""
         running, trial = self._board.running(), self._folder.trial()
         return {
             "running": running.slot.value,

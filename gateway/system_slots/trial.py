@@ -130,7 +130,7 @@ def begun(running: Running, trial: SystemTrial) -> tuple[TrialStep, ...]:
 
 
 def at_boot(running: Running, trial: SystemTrial | None) -> tuple[TrialStep, ...]:
-    """What a start has to do about a trial; nothing where the trial goes on.
+    """Return what a start has to do about a trial; nothing where the trial goes on.
 
     Args:
         running: what was started.

@@ -115,7 +115,7 @@ class Tls:
         self.context = _context(files, self.revoked)
 
     def still_accepts(self, der: bytes, before: Tls) -> bool:
-        """Whether a certificate that was verified before would be again.
+        """Return whether a certificate that was verified before would be again.
 
         Where the authorities are others now, one that was issued by an authority between it and
         ours is not accepted: only a handshake shows that one, so its client has to come again.
@@ -139,7 +139,7 @@ class Tls:
         return any(_issued(certificate, authority) for authority in self.authorities)
 
     def shows_and_takes(self) -> tuple[object, ...]:
-        """What to compare it by: another key is another certificate."""
+        """Return what to compare it by: another key is another certificate."""
         return self.own, self.authorities, self.revoked
 
 

@@ -38,11 +38,11 @@ class LayerTransport(asyncio.Transport):
         self._is_closing = False
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """What the transport below knows."""
+        """Return what the transport below knows."""
         return self.below.get_extra_info(name, default)
 
     def is_closing(self) -> bool:
-        """Whether it is closing or closed."""
+        """Return whether it is closing or closed."""
         return self._is_closing or self.below.is_closing()
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
@@ -50,7 +50,7 @@ class LayerTransport(asyncio.Transport):
         self._layer.carried = cast(asyncio.Protocol, protocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """What is carried."""
+        """Return what is carried."""
         return self._layer.carried
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

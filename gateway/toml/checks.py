@@ -55,7 +55,7 @@ def address(where: str, value: str) -> Iterator[Fault]:
 
 
 def hosts(where: str, values: Sequence[str]) -> Iterator[Fault]:
-    """Where to listen: numeric addresses and host names (RFC 1123, section 2.1)."""
+    """Yield where to listen: numeric addresses and host names (RFC 1123, section 2.1)."""
     if not values:
         yield Fault(where, "names no address")
     for value in values:
@@ -76,7 +76,7 @@ def network(where: str, value: str) -> Iterator[Fault]:
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether that means all addresses of a version."""
+    """Return whether that means all addresses of a version."""
     try:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -84,7 +84,7 @@ def is_wildcard(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches that."""
+    """Return whether only this machine reaches that."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -98,7 +98,7 @@ def port(where: str, value: int | None) -> Iterator[Fault]:
 
 
 def host_and_port(where: str, value: str) -> Iterator[Fault]:
-    """Where something listens, as ``host:port``."""
+    """Yield where something listens, as ``host:port``."""
     host, _, number = value.rpartition(":")
     is_port = number.isdecimal() and len(number) <= 5 and 0 < int(number) <= MOST_PORT
     if not host or not is_port:

@@ -177,7 +177,7 @@ def read(document: Mapping[str, Any], file: Path, settings: type[S]) -> ConfigRe
 
 
 def byte_fault(data: bytes, error: UnicodeDecodeError) -> str:
-    """Which byte of a line is not UTF-8.
+    """Return which byte of a line is not UTF-8.
 
     Args:
         data: what was decoded.

@@ -69,7 +69,7 @@ def _who(sample: GatewaySample) -> StyledLine:
 
 
 def _groups(sample: GatewaySample, history: GatewayHistory) -> list[list[_Meter]]:
-    """What is shown, the most wanted first; each group begins a line."""
+    """Return what is shown, the most wanted first; each group begins a line."""
     if not sample.tells_all:
         return []
     return [_passing(history), _late(sample, history), _kept(sample), _wrong(sample, history)]

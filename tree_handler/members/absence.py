@@ -59,7 +59,7 @@ class AbsenceNotice:
 
     @classmethod
     def of(cls, record: MemberRecord) -> AbsenceNotice:
-        """What makes this record void, and all before it."""
+        """Return what makes this record void, and all before it."""
         return cls(record.id, record.epoch, record.version)
 
     def encode(self) -> bytes:
@@ -120,5 +120,5 @@ class Absence:
         ]
 
     def next_timer(self) -> float:
-        """When `look` is due again; infinite while nobody is missing."""
+        """Return when `look` is due again; infinite while nobody is missing."""
         return min(self._missing_since_s.values(), default=math.inf) + self._timeout_s

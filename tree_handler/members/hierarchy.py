@@ -109,7 +109,7 @@ class Hierarchy:
         return hierarchy
 
     def substitutes(self, gateway_id: str, limit: int = MAX_SUBSTITUTES) -> tuple[str, ...]:
-        """Who takes the place of a gateway's parent, best first.
+        """Return who takes the place of a gateway's parent, best first.
 
         Raises:
             KeyError: no such gateway.
@@ -316,7 +316,7 @@ class Membership:
 
 
 def is_wildcard(*segments: str) -> bool:
-    """Whether a segment of a path to `Membership.find` may stand for several gateways."""
+    """Return whether a segment of a path to `Membership.find` may stand for several gateways."""
     return ONE in segments or ANY in segments
 
 

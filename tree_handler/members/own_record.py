@@ -39,7 +39,7 @@ class OwnRecord:
         self._in_log_from = 0.0
 
     def is_to_be_told_anew(self, kept_from: Mapping[Epoch, int]) -> bool:
-        """Whether the log does not hold it any more.
+        """Return whether the log does not hold it any more.
 
         Args:
             kept_from: the lowest number that the log still holds, by stream.
@@ -48,7 +48,7 @@ class OwnRecord:
         return self._in_log_from < kept_from.get(self._stream, 1)
 
     def may_be_lost(self, lost: Mapping[Epoch, Intervals]) -> bool:
-        """Whether it may be among what the log can't read any more.
+        """Return whether it may be among what the log can't read any more.
 
         Args:
             lost: these numbers, by stream.

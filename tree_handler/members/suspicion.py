@@ -181,7 +181,7 @@ class Suspicion:
             self._answered_at[gateway_id] = now
 
     def next_timer(self) -> float:
-        """When `look` is due again; infinite while all are there."""
+        """Return when `look` is due again; infinite while all are there."""
         return min(self._times(), default=math.inf)
 
     def _times(self) -> Iterator[float]:

@@ -180,7 +180,7 @@ class Instance:
         return identity if self._seals is None else self._seals.stands(identity, self.overlay)
 
     def _is_candidate(self, root: Root) -> bool:
-        """Whether a root is one of this overlay, by its own word where gateways sign."""
+        """Return whether a root is one of this overlay, by its own word where gateways sign."""
         if self._seals is None:
             return True
         return root.gateway_id in self.members and self._seals.is_candidate(root, self.overlay)
@@ -192,7 +192,7 @@ class Instance:
         self._carry_out(now)
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due."""
+        """Return when `handle_timer` is due."""
         settles = self.way is None and self._settled_at > self._seen_s
         return min(self.tree.next_timer(), self._settled_at if settles else math.inf)
 
@@ -205,7 +205,7 @@ class Instance:
         self._links.clear()
 
     def take_said(self) -> list[tuple[int, Item]]:
-        """What to send over which link, in this order."""
+        """Return what to send over which link, in this order."""
         said, self._said = self._said, []
         return said
 
@@ -290,7 +290,7 @@ class Instance:
             self.way = OverlayWay(self.overlay, self.forwarding, self.members)
 
     def _is_settled(self, now: float) -> bool:
-        """Whether all members in sight are in one tree, and this gateway is joined to it."""
+        """Return whether all members in sight are in one tree, and this gateway is joined to it."""
         tree = self.tree
         if now < self._settled_at or not self.forwarding:
             return False

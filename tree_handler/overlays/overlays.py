@@ -242,18 +242,18 @@ class Overlays:
         self._settle("timer")
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due."""
+        """Return when `handle_timer` is due."""
         return min((self._due(i) for i in self.instances.values()), default=math.inf)
 
     def take_actions(self) -> list[OverlayAction]:
-        """What to do now, in this order; the caller does it before the next event."""
+        """Return what to do now, in this order; the caller does it before the next event."""
         actions, self._actions = self._actions, []
         return actions
 
     # -- the way of a message ------------------------------------------------------------------
 
     def way(self, topic: str) -> OverlayWay | None:
-        """How a message of a local client goes now; None is the routed way."""
+        """Return how a message of a local client goes now; None is the routed way."""
         name = self.plan.overlay_of(topic)
         instance = None if name is None else self.instances.get(name)
         if instance is None or instance.way is None:

@@ -170,7 +170,7 @@ def _reach(start: str, links: Mapping[str, Set[str]], records: Mapping[str, Inte
 def _connected(
     members: AudienceMembers, links: Mapping[str, Set[str]], records: Mapping[str, Interest]
 ) -> bool:
-    """Whether links among the members join them all, without passing a leaf."""
+    """Return whether links among the members join them all, without passing a leaf."""
     transit = next((i for i in members if records[i].transit), None)
     if transit is None:
         return False

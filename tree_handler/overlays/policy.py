@@ -53,7 +53,7 @@ class Weights:
 
 
 def standing(load: float, gateway_id: str, members: AudienceMembers) -> float:
-    """What a gateway with this load stands for election with, higher for the better root."""
+    """Return what a gateway with this load stands for election with, higher for the better root."""
     steps = round(min(max(load, 0.0), _UNLOADED / 2) / _LOAD_STEP)
     rank = sum(other < gateway_id for other in members)
     return _UNLOADED - _LOAD_STEP * (steps + rank / (len(members) + 1))
@@ -65,7 +65,7 @@ def standings(
     own_id: str,
     weights: Weights,
 ) -> dict[bytes, float]:
-    """What a gateway stands for election with in overlays that begin together.
+    """Return what a gateway stands for election with in overlays that begin together.
 
     Each is counted to the one that will be its root before the next is looked at; else all
     would choose the same. Gateways with the same records count alike.

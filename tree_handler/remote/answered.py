@@ -22,11 +22,11 @@ class SentAnswers:
         self._writes = KeptAnswers()
 
     def __len__(self) -> int:
-        """How many are kept."""
+        """Return how many are kept."""
         return len(self._reads) + len(self._writes)
 
     def again(self, key: QueryKey) -> Publication | None:
-        """What a request was answered with that comes again; None if that is not kept."""
+        """Return what a request was answered with that comes again; None if that is not kept."""
         return self._writes.give(key) or self._reads.give(key)
 
     def note(self, execute: Execute, answer: Publication, now: float, *, is_first: bool) -> None:
@@ -42,7 +42,7 @@ class SentAnswers:
         self._keep_read(key, answer, now + query.deadline_ms / 1000, now)
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due; infinity while nothing is kept."""
+        """Return when `handle_timer` is due; infinity while nothing is kept."""
         return min(self._reads.next_timer(), self._writes.next_timer())
 
     def handle_timer(self, now: float) -> None:

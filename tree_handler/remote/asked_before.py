@@ -110,7 +110,7 @@ class AskedBefore:
         """By asker; who has asked last stands last."""
 
     def __len__(self) -> int:
-        """How many askers are remembered."""
+        """Return how many askers are remembered."""
         return len(self._lives)
 
     def take(self, asked: QueryMark, now: float) -> None:

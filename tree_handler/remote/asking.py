@@ -161,7 +161,7 @@ class Outstanding:
         return waiting.target
 
     def target_of(self, correlation: str) -> str | None:
-        """Who was asked what is outstanding; None for what is not."""
+        """Return who was asked what is outstanding; None for what is not."""
         waiting = self._waiting.get(correlation)
         return None if waiting is None else waiting.target
 
@@ -189,7 +189,7 @@ class Outstanding:
         return Answered(correlation, answer.response, True, replaced)
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due; infinity while nothing waits."""
+        """Return when `handle_timer` is due; infinity while nothing waits."""
         return self._due.next()
 
     def handle_timer(self, now: float) -> list[TimedOut]:

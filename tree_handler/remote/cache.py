@@ -92,7 +92,7 @@ class CachedAnswer:
 
 
 def key_of(target: str, epoch: int, request: ResourceRequest) -> CacheKey | None:
-    """What an answer to a request is kept under; None if none is."""
+    """Return what an answer to a request is kept under; None if none is."""
     if request.method not in SAFE_METHODS:
         return None
     further = tuple(one for one in request.options if one[0] not in (ETAG, HOP_LIMIT))
@@ -119,11 +119,11 @@ class AnswerCache:
         self._of_path: dict[tuple[str, tuple[str, ...]], set[CacheKey]] = {}
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._kept)
 
     def __contains__(self, key: CacheKey) -> bool:
-        """Whether an answer is kept, fresh or not."""
+        """Return whether an answer is kept, fresh or not."""
         return key in self._kept
 
     @property

@@ -97,11 +97,11 @@ class Executions:
         self._subscribed: dict[tuple[str, int], str] = {}
 
     def __contains__(self, key: QueryKey) -> bool:
-        """Whether it is under way."""
+        """Return whether it is under way."""
         return key in self._running
 
     def is_full_for(self, asker: str) -> bool:
-        """Whether nothing more is executed for a gateway now."""
+        """Return whether nothing more is executed for a gateway now."""
         return (
             self._total[0] >= self._limits.executed
             or self._executing.get(asker, 0) >= self._limits.executed_of_gateway
@@ -165,7 +165,7 @@ class Executions:
         return [Stop(key, is_late)]
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due; infinity while nothing is under way."""
+        """Return when `handle_timer` is due; infinity while nothing is under way."""
         return self._due.next()
 
     def handle_timer(self, now: float) -> list[Stop]:

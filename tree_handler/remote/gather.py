@@ -70,11 +70,11 @@ class AnswerGathering:
         self._asked.clear()
 
     def so_far(self) -> list[tuple[str, ResourceResponse | None]]:
-        """What each target that was waited for to its end answered, as in `results`."""
+        """Return what each target that was waited for to its end answered, as in `results`."""
         return [
             (target, self._answers[target]) for target in self._targets if target in self._answers
         ]
 
     def results(self) -> list[tuple[str, ResourceResponse | None]]:
-        """What each target answered; None for nothing."""
+        """Return what each target answered; None for nothing."""
         return [(target, self._answers.get(target)) for target in self._targets]

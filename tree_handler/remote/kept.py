@@ -60,7 +60,7 @@ class KeptAnswers:
         self._due: Deadlines[QueryKey] = Deadlines()
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._kept)
 
     @property
@@ -69,11 +69,11 @@ class KeptAnswers:
         return self._bytes
 
     def __contains__(self, key: QueryKey) -> bool:
-        """Whether an answer is kept."""
+        """Return whether an answer is kept."""
         return key in self._kept
 
     def give(self, key: QueryKey) -> Publication | None:
-        """What was answered; None if it is not kept, or was given `MAX_GIVEN` times."""
+        """Return what was answered; None if it is not kept, or was given `MAX_GIVEN` times."""
         answer = self._kept.get(key)
         if answer is not None:
             given = self._given[key] = self._given.get(key, 0) + 1
@@ -104,7 +104,7 @@ class KeptAnswers:
         self._due.set(key, until)
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due; infinity while nothing is kept."""
+        """Return when `handle_timer` is due; infinity while nothing is kept."""
         return self._due.next()
 
     def handle_timer(self, now: float) -> None:

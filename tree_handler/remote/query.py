@@ -256,7 +256,7 @@ class RemoteQueries:
     # -- time --------------------------------------------------------------------------------
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due; infinity while nothing waits."""
+        """Return when `handle_timer` is due; infinity while nothing waits."""
         asked = min(self._outstanding.next_timer(), self._repeats.next_timer())
         return min(asked, self._executions.next_timer(), self._sent.next_timer())
 

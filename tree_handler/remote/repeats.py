@@ -57,7 +57,7 @@ class Repeats:
         self._due: Deadlines[str] = Deadlines()
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._sent)
 
     def add(self, query: Query, now: float) -> None:
@@ -100,11 +100,11 @@ class Repeats:
         return again
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due; infinity while nothing waits."""
+        """Return when `handle_timer` is due; infinity while nothing waits."""
         return self._due.next()
 
     def handle_timer(self, now: float) -> list[Query]:
-        """What is sent again now."""
+        """Return what is sent again now."""
         again: list[Query] = []
         for correlation in self._due.take_due(now):
             sent = self._sent[correlation]

@@ -99,13 +99,13 @@ class NamedWrites:
         self._of_gateway: dict[str, int] = {}
 
     def __len__(self) -> int:
-        """How many are remembered."""
+        """Return how many are remembered."""
         return len(self._named)
 
     def begin(
         self, request: ResourceRequest, via: str, now: float
     ) -> CarryOut | Join | ResourceResponse | None:
-        """What is to be done of a request; None of one that has no name.
+        """Return what is to be done of a request; None of one that has no name.
 
         Args:
             request: of somebody who may do it.
@@ -151,7 +151,7 @@ class NamedWrites:
         return b""
 
     def notes(self) -> list[bytes]:
-        """What a later life has to know, if all notes are written anew."""
+        """Return what a later life has to know, if all notes are written anew."""
         return [*self._earlier, *map(_note_of, self._named)]
 
     def answered(self, key: NameKey, response: ResourceResponse, now: float) -> None:
@@ -176,7 +176,7 @@ def _note_of(key: NameKey) -> bytes:
 
 
 def _digest(request: ResourceRequest) -> bytes:
-    """What tells a request from another one of the same name."""
+    """Return what tells a request from another one of the same name."""
     said = [
         *(request.method, request.path, request.query, request.content_format, request.accept),
         *(request.payload, [one for one in request.options if one[0] not in _OF_THE_WAY]),

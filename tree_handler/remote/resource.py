@@ -136,7 +136,7 @@ def check_path(what: str, segments: tuple[str, ...]) -> None:
 
 
 def is_number(value: object, high: int) -> bool:
-    """Whether a value is a number from 0 to a bound."""
+    """Return whether a value is a number from 0 to a bound."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= high
 
 

@@ -140,7 +140,7 @@ class _Watch:
         return BeginWatch(self.number, self.key, None if most == _UNCOUNTED else most)
 
     def aged(self, now: float) -> ResourceResponse | None:
-        """What was told last, with what is left of its Max-Age."""
+        """Return what was told last, with what is left of its Max-Age."""
         if self.response is None:
             return None
         age_s = max_age_s(self.response.options)
@@ -150,7 +150,7 @@ class _Watch:
         return replace(self.response, options=with_max_age(self.response.options, left_s))
 
     def says_news(self, response: ResourceResponse, now: float) -> bool:
-        """Whether observers are to be told of what a renewal was answered with."""
+        """Return whether observers are to be told of what a renewal was answered with."""
         last = self.response
         if last is None:
             return True
@@ -181,7 +181,7 @@ class RemoteWatches:
         self._count = 0
 
     def __len__(self) -> int:
-        """How many subscriptions there are."""
+        """Return how many subscriptions there are."""
         return len(self._by_key)
 
     @property
@@ -190,7 +190,7 @@ class RemoteWatches:
         return len(self._of_observer)
 
     def has_room(self, key: WatchKey) -> bool:
-        """Whether one more may observe this."""
+        """Return whether one more may observe this."""
         return key in self._by_key or len(self._by_key) < self._max_watches
 
     def add(
@@ -293,7 +293,7 @@ class RemoteWatches:
         return actions
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due; infinity while nothing is to be done."""
+        """Return when `handle_timer` is due; infinity while nothing is to be done."""
         return self._due.next()
 
     def handle_timer(self, now: float) -> list[WatchAction]:

@@ -11,7 +11,7 @@ from tree_handler.batch import Epoch, Header
 def answer(
     batches: Iterable[tuple[bytes, Header]], seal: batch.Seal | None = None
 ) -> Iterator[bytes]:
-    """What is sent of the batches that the log has of a request.
+    """Yield what is sent of the batches that the log has of a request.
 
     Of what is not to leave its origin a statement goes instead, so that the asker need not wait
     for it; of what this gateway alone was passed over, nothing.

@@ -282,11 +282,11 @@ class AntiEntropy:
                     yield stream[1]
 
     def can_send(self, stream: Epoch) -> Iterator[Intervals]:
-        """What neighbours can send of a stream."""
+        """Yield what neighbours can send of a stream."""
         return (state.kept(stream) for state in self._neighbours.values())
 
     def can_another_send(self, link: int, stream: Epoch, first: int, last: int) -> bool:
-        """Whether a neighbour other than this one can send all of these numbers."""
+        """Return whether a neighbour other than this one can send all of these numbers."""
         return any(
             state.kept(stream).covers(first, last)
             for other, state in self._neighbours.items()
@@ -294,7 +294,7 @@ class AntiEntropy:
         )
 
     def is_catching_up(self) -> bool:
-        """Whether neighbours said that they have what is lacking here."""
+        """Return whether neighbours said that they have what is lacking here."""
         return any(
             state.asked is not None or any(self.is_flooded(stream) for stream, _ in state.askable())
             for state in self._neighbours.values()
@@ -309,7 +309,7 @@ class AntiEntropy:
         return sum(numbers.count() for _, numbers in self._lacking(state, kept))
 
     def out_of_reach(self, expected: Mapping[Epoch, int]) -> dict[Epoch, Intervals]:
-        """What is missing here and no neighbour can send, as far as they have told.
+        """Return what is missing here and no neighbour can send, as far as they have told.
 
         Where batches are sealed, what is behind the last proven number is not missing: that there
         is more, or was, is what somebody says.
@@ -349,7 +349,7 @@ class AntiEntropy:
                 state.is_sought_no_more(stream)
 
     def said_to_be(self, streams: Iterable[Epoch], most: int) -> dict[Epoch, Intervals]:
-        """What that is, and none of them can send: of each stream the first numbers."""
+        """Return what that is, and none of them can send: of each stream the first numbers."""
         found: dict[Epoch, Intervals] = {}
         for stream in streams:
             said = Intervals()
@@ -369,7 +369,7 @@ class AntiEntropy:
 
 
 def _without(wanted: Intervals, stream: Epoch, asked: list[Request]) -> Intervals:
-    """What is left of what is wanted of a stream when others are asked for some."""
+    """Return what is left of what is wanted of a stream when others are asked for some."""
     for request in asked:
         if stream in request.wanted:
             wanted = wanted.without(request.wanted[stream])

@@ -113,7 +113,7 @@ class Arrivals:
         return [Append(frame, header, source)]
 
     def refusal(self, frame: bytes, header: Header, link: int | None) -> Refuse | None:
-        """What to do with a batch that its seal does not prove; None if it does."""
+        """Return what to do with a batch that its seal does not prove; None if it does."""
         if self.seals is None:
             return None
         verdict = self.seals.check(frame, header)

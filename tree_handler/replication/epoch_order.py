@@ -43,7 +43,7 @@ SIZE: Final = MessageSize(16 * 1024, 4 * MAX_NAMED + LATER_ELEMENTS, MAX_NAMED)
 
 
 def note(origin: str, epoch: int) -> tuple[bytes, Header]:
-    """What the log has to hold before messages of an epoch are handed out: it is open."""
+    """Return what the log has to hold before messages of an epoch are handed out: it is open."""
     stream = (NOTE_PREFIX + origin, NUMBERED_AS)
     return batch.passed(stream, 1, epoch, Flags.PASSED | Flags.LOCAL)
 
@@ -160,7 +160,7 @@ class EpochOrder:
         return [(origin, epoch) for epoch in due]
 
     def is_open(self, stream: Epoch) -> bool:
-        """Whether messages of a stream may be handed out."""
+        """Return whether messages of a stream may be handed out."""
         origin, epoch = stream
         return (
             epoch <= self._opened.get(origin, 0)
@@ -182,7 +182,10 @@ class EpochOrder:
             self._epochs.get(stream[0], set()).discard(stream[1])
 
     def end(self, stream: Epoch) -> int:
-        """Where a stream of clients' messages ended, as its origin told last; 0 if it did not."""
+        """Return where a stream of clients' messages ended, as its origin told last.
+
+        0 if it did not.
+        """
         return self._named.get(stream[0], (0, _NO_EPOCHS))[1].get(stream[1], 0)
 
     def _end_said(self, stream: Epoch) -> int:
@@ -295,7 +298,7 @@ class EpochOrder:
         return epoch < told_in and epoch not in named and self._has_told_of(stream)
 
     def _has_told_of(self, stream: Epoch) -> bool:
-        """Whether an origin's last word would name a stream if its log knew of it."""
+        """Return whether an origin's last word would name a stream if its log knew of it."""
         _, named = self._named.get(stream[0], (0, _NO_EPOCHS))
         return stream[1] in named or len(named) < MAX_NAMED
 

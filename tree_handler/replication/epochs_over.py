@@ -35,7 +35,7 @@ def note_of(name: str) -> Epoch:
 
 
 def is_over(have: Mapping[Epoch, Intervals], stream: Epoch) -> bool:
-    """Whether a note among what a log has says that the epoch of a stream is over."""
+    """Return whether a note among what a log has says that the epoch of a stream is over."""
     over = have.get((NOTE_PREFIX + stream[0], NUMBERED_AS))
     return over is not None and stream[1] in over
 
@@ -56,7 +56,7 @@ def prune(have: dict[Epoch, Intervals]) -> None:
 def notes(
     have: Mapping[Epoch, Intervals], name: str, ended: Iterable[int], stay: Sequence[int]
 ) -> Iterator[tuple[bytes, Header]]:
-    """What the log has to hold before streams are forgotten.
+    """Yield what the log has to hold before streams are forgotten.
 
     Args:
         have: what the log covers, by stream.

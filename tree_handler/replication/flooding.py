@@ -54,15 +54,15 @@ class Flooding:
         self.links.pop(link, None)
 
     def __contains__(self, link: int) -> bool:
-        """Whether there is such a link."""
+        """Return whether there is such a link."""
         return link in self.links
 
     def __bool__(self) -> bool:
-        """Whether there is any link."""
+        """Return whether there is any link."""
         return bool(self.links)
 
     def forwards(self, link: int) -> bool:
-        """Whether a link is there and forwards."""
+        """Return whether a link is there and forwards."""
         state = self.links.get(link)
         return state is not None and state.forwarding
 
@@ -115,7 +115,7 @@ class Flooding:
         return [action for frame, header in made for action in self.flood(frame, header, None)]
 
     def is_flooded(self, stream: Epoch) -> bool:
-        """Whether a stream goes to all, by flooding and by repair between neighbours."""
+        """Return whether a stream goes to all, by flooding and by repair between neighbours."""
         if stream[0].startswith(NOTE_PREFIX):
             return False
         return self.floods_clients or stream[0].startswith(CONTROL_PREFIX)

@@ -201,7 +201,7 @@ class Losses:
         return self._stuck.since(row[0])
 
     def _given_up(self, now: float) -> Iterator[tuple[Epoch, Intervals]]:
-        """What a search found nowhere, if its origin was asked or is long gone."""
+        """Yield what a search found nowhere, if its origin was asked or is long gone."""
         self.heard(now)
         result, ended_at = self.searches.result, self._ended_at
         if result is None or now < self.due_at:

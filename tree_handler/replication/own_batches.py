@@ -40,7 +40,7 @@ class OwnBatches:
     """Numbers whose messages stay here, which neighbours have not been told of."""
 
     def is_own(self, header: Header) -> bool:
-        """Whether this gateway made a batch in this epoch."""
+        """Return whether this gateway made a batch in this epoch."""
         return header.origin == self.origin and header.epoch == self.epoch
 
     def has_made(self, header: Header) -> bool:

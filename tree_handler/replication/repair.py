@@ -253,7 +253,7 @@ class Denial:
         return packed
 
     def signed_part(self, number: SearchId) -> bytes:
-        """What the seal is of, in this search."""
+        """Return what the seal is of, in this search."""
         packed: bytes = msgpack.packb(["denial", *number, self.origin, rows_of(self.lacks)])
         return packed
 

@@ -180,7 +180,7 @@ class Repairing:
         return [*self._telling.tell(link)] if link in self._flooding else []
 
     def lacking(self, link: int) -> int | None:
-        """How many messages that can be sent from here a neighbour lacked when it last told.
+        """Return how many messages that can be sent from here a neighbour lacked when it last told.
 
         None if it has told nothing yet, or is gone.
         """
@@ -203,7 +203,7 @@ class Repairing:
         return [Serve(link, request)] if link in self._flooding else []
 
     def ask_anew(self, now: float) -> list[ReplicationAction]:
-        """What was refused may be taken now: ask for it without a wait."""
+        """Return what was refused may be taken now: ask for it without a wait."""
         return [*self._neighbours.ask_anew(now)]
 
     def progressed(self, link: int, now: float) -> None:
@@ -236,7 +236,7 @@ class Repairing:
     # -- time --------------------------------------------------------------------------------
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due."""
+        """Return when `handle_timer` is due."""
         return min(self._next_repair, self._losses.due_at)
 
     def handle_timer(self, now: float) -> list[ReplicationAction]:
@@ -276,7 +276,7 @@ class Repairing:
         return [one for one in self._telling.have if one[0] == self._own.origin]
 
     def _missing(self) -> dict[Epoch, Intervals] | None:
-        """What no neighbour can send; None while one has not told all that it can."""
+        """Return what no neighbour can send; None while one has not told all that it can."""
         if self._neighbours.is_being_told:
             self._losses.start_over()  # it may know of more than who was asked
             return None

@@ -365,18 +365,18 @@ class Replication:
         return self._delivery.handed_out(stream)
 
     def may_come(self, stream: Epoch, number: int) -> bool:
-        """Whether a number that was not handed out is here, or a neighbour can send it."""
+        """Return whether a number that was not handed out is here, or a neighbour can send it."""
         return number in self.have.get(stream, _NOTHING) or any(
             number in theirs for theirs in self._neighbours.can_send(stream)
         )
 
     def is_catching_up(self) -> bool:
-        """Whether neighbours said that they have what is lacking here."""
+        """Return whether neighbours said that they have what is lacking here."""
         return self._neighbours.is_catching_up()
 
     @staticmethod
     def is_clients(stream: Epoch) -> bool:
-        """Whether a stream is of clients' messages."""
+        """Return whether a stream is of clients' messages."""
         return not stream[0].startswith((CONTROL_PREFIX, NOTE_PREFIX))
 
     # -- within ------------------------------------------------------------------------------

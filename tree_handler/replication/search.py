@@ -237,7 +237,7 @@ class Searches:
         return [*seeks, *(action for number in too_many for action in self._unsettled(number))]
 
     def link_down(self, link: int) -> list[ReplicationAction]:
-        """Who was asked over this link will not answer; who asked needs no answer."""
+        """Return who was asked over this link will not answer; who asked needs no answer."""
         self._links.discard(link)
         actions: list[ReplicationAction] = []
         for number, search in list(self._active.items()):

@@ -28,7 +28,7 @@ class SetAside:
     _why: dict[tuple[Epoch, int, int], str] = field(default_factory=dict)
 
     def is_due(self, header: Header, why: str) -> bool:
-        """Whether a batch that was refused now has been refused too often.
+        """Return whether a batch that was refused now has been refused too often.
 
         Args:
             header: of the batch; its CRC is right.

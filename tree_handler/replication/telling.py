@@ -55,7 +55,7 @@ class Telling:
         self._told.pop(link, None)
 
     def has_news_for(self, link: int) -> bool:
-        """Whether a neighbour was not told the latest."""
+        """Return whether a neighbour was not told the latest."""
         return self._told[link] != self.version
 
     def tell(self, link: int) -> list[SendSummary]:

@@ -233,7 +233,7 @@ class ToldNeighbour:
         return told.last > last and (stream not in self.false or len(self.says(stream)) > 0)
 
     def says(self, stream: Epoch) -> Intervals:
-        """What that is, but for what it was found out not to have."""
+        """Return what that is, but for what it was found out not to have."""
         behind = self.have.get(stream, _NOTHING).last + 1
         said = kept_from(self.picture.have.get(stream, _NOTHING), behind)
         false = self.false.get(stream)
@@ -245,7 +245,7 @@ class ToldNeighbour:
         self.beyond.pop(stream, None)
 
     def kept(self, stream: Epoch) -> Intervals:
-        """What it can send of a stream."""
+        """Return what it can send of a stream."""
         return _NOTHING if self.is_left_alone else self._believed(stream)
 
     def _believed(self, stream: Epoch) -> Intervals:
@@ -272,7 +272,7 @@ class ToldNeighbour:
         self.put_off_s = 0.0
 
     def has(self, stream: Epoch) -> Intervals | None:
-        """What it covers of a stream; None for all, since the epoch is over for it."""
+        """Return what it covers of a stream; None for all, since the epoch is over for it."""
         over = self.picture.over.get(stream[0])
         if over is not None and stream[1] in over:
             return None

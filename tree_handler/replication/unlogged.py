@@ -34,7 +34,7 @@ class Unlogged:
         return epoch < latest or (seen is not None and seen.covers(header.first, header.last))
 
     def is_new(self, header: Header) -> bool:
-        """Whether any message of a batch was not seen before; from now on all were."""
+        """Return whether any message of a batch was not seen before; from now on all were."""
         name, epoch = stream = header.stream
         latest = self._latest.get(name, 0)
         if epoch < latest:

@@ -115,7 +115,7 @@ class HybridClock:
 
 
 def is_plausible(wall_us: int) -> bool:
-    """Whether a wall clock may be right."""
+    """Return whether a wall clock may be right."""
     return EARLIEST_US <= wall_us <= LATEST_US
 
 

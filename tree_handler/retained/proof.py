@@ -161,7 +161,7 @@ class RetainedProofs:
         return [replace(one, proof=proof) for one, proof in zip(told, signed, strict=True)]
 
     def check(self, told: Retained) -> Verdict:
-        """Whether a message is of its version's origin, all of it but the ages."""
+        """Return whether a message is of its version's origin, all of it but the ages."""
         if not told.proof:
             return Verdict.UNSIGNED
         if any(type(i) is not int for i in told.properties):
@@ -231,7 +231,7 @@ def expired_proof(proof: bytes, had: Signed) -> bytes:
 
 
 def _as_signed(told: Retained, proof: _Proof) -> _Fields | None:
-    """What was signed, if what is told may be that; None if it may not."""
+    """Return what was signed, if what is told may be that; None if it may not."""
     if told.qos is None:
         if told.number:
             return None

@@ -162,7 +162,10 @@ class RetainedSync:
         raise ProtocolError("message of retained topics", kind)
 
     def take_refused(self) -> list[RefusedRetained]:
-        """What was told and not believed since this was asked last; `REFUSED_MAX` at most."""
+        """Return what was told and not believed since this was asked last.
+
+        `REFUSED_MAX` at most.
+        """
         refused, self._refused = self._refused, []
         return refused
 
@@ -174,7 +177,7 @@ class RetainedSync:
     # -- time ----------------------------------------------------------------------------------
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due."""
+        """Return when `handle_timer` is due."""
         return self._look_at
 
     def handle_timer(self, now: float) -> list[SendRetained]:

@@ -44,10 +44,10 @@ class Log(Protocol):
         """Up to which number local clients have got a stream, or what was given up counts as."""
 
     def may_come(self, stream: Epoch, number: int) -> bool:
-        """Whether a number is here behind a gap, or a neighbour can send it."""
+        """Return whether a number is here behind a gap, or a neighbour can send it."""
 
     def is_catching_up(self) -> bool:
-        """Whether a neighbour has what this gateway lacks and is asking for."""
+        """Return whether a neighbour has what this gateway lacks and is asking for."""
 
 
 class RetainedSource(Protocol):
@@ -58,7 +58,7 @@ class RetainedSource(Protocol):
         """Their versions."""
 
     def told(self, topic: str, now: float) -> Retained | None:
-        """What a neighbour is told of a topic, but for its proof; None for nothing."""
+        """Return what a neighbour is told of a topic, but for its proof; None for nothing."""
 
     def may_speak(self, retained: Retained) -> bool:
         """Return whether who published it may have it retained here."""

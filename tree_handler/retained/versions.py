@@ -71,7 +71,7 @@ class RetainedVersions:
     # -- what is asked of it -------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """How many topics there are, alive or dead."""
+        """Return how many topics there are, alive or dead."""
         return len(self._live) + len(self._dead)
 
     @property
@@ -101,11 +101,11 @@ class RetainedVersions:
         return self._dead.by_topic.get(topic)
 
     def is_live(self, topic: str) -> bool:
-        """Whether a message is retained there."""
+        """Return whether a message is retained there."""
         return topic in self._live
 
     def is_news(self, topic: str, version: RetainedVersion) -> bool:
-        """Whether a version is greater than what is here."""
+        """Return whether a version is greater than what is here."""
         known = self.version(topic)
         return known is None or version > known
 
@@ -168,7 +168,7 @@ class RetainedVersions:
         return True
 
     def prove(self, topic: str, version: RetainedVersion, proof: bytes) -> bool:
-        """What proves this version of a topic is known now; whether that is of any use.
+        """Return what proves this version of a topic is known now; whether that is of any use.
 
         It is a change that neighbours are told of: they may have refused it without a proof.
         """

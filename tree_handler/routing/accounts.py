@@ -108,7 +108,7 @@ class Accounts:
         """When `claims` may have something to say."""
 
     def __len__(self) -> int:
-        """How many accounts there are, of all epochs and gateways."""
+        """Return how many accounts there are, of all epochs and gateways."""
         return sum([len(stream.accounts) for stream in self.streams.values()])
 
     def ended(self, epoch: int, last: int) -> None:
@@ -153,7 +153,7 @@ class Accounts:
         return before
 
     def wanted(self, gateway_id: str, epoch: int, ranges: Intervals) -> Intervals:
-        """Which of these numbers are for a gateway."""
+        """Return which of these numbers are for a gateway."""
         account = self._account(gateway_id, epoch)
         if account is None:
             return Intervals()
@@ -165,7 +165,7 @@ class Accounts:
         return 0 if account is None else account.wanted.before(number)
 
     def has_answered(self, gateway_id: str, epoch: int, number: int) -> bool:
-        """Whether this request of a gateway was the last that was answered."""
+        """Return whether this request of a gateway was the last that was answered."""
         account = self._account(gateway_id, epoch)
         return account is not None and 0 < number == account.answered
 
@@ -312,7 +312,7 @@ class Accounts:
                     account.claim_at = math.inf
 
     def owed(self) -> dict[str, int]:
-        """How many numbers each gateway has not yet said it has, of those it is owed any."""
+        """Return how many numbers each gateway has not yet said it has, of those it is owed any."""
         found: dict[str, int] = {}
         for stream in self.streams.values():
             for gateway_id, account in stream.accounts.items():
@@ -349,7 +349,7 @@ class Accounts:
                     account.claim_at = self.due_at = now
 
     def _is_open(self, epoch: int, account: Account) -> bool:
-        """Whether a gateway has not said yet that it has all.
+        """Return whether a gateway has not said yet that it has all.
 
         Of an earlier epoch all is told to its end: messages of the next one wait for that.
         """

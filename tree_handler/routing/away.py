@@ -41,7 +41,7 @@ class Away:
         self._tell_from = -math.inf
 
     def __len__(self) -> int:
-        """How many are away."""
+        """Return how many are away."""
         return len(self._left)
 
     def follow(

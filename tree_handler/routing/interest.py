@@ -259,7 +259,7 @@ class OwnInterest:
             self._is_due = self._is_forgotten = True
 
     def next_timer(self) -> float:
-        """When `take` may have a record; infinity if nothing has changed."""
+        """Return when `take` may have a record; infinity if nothing has changed."""
         return min(self._next_change(), self._turn_at)
 
     def _next_change(self) -> float:

@@ -129,7 +129,7 @@ class Locator:
         return self._reached
 
     def take_came(self) -> set[str]:
-        """Who has come into reach since the last call, or may be on another way now."""
+        """Return who has come into reach since the last call, or may be on another way now."""
         came, self._came = self._came & self._reached, set()
         return came
 
@@ -146,7 +146,7 @@ class Locator:
         return None if way is None else way.epoch
 
     def way_to(self, gateway_id: str) -> WayThere | None:
-        """How a gateway is reached; None if it is not."""
+        """Return how a gateway is reached; None if it is not."""
         link = self.link_of(gateway_id)
         return None if link is None else WayThere(link, self._heard[link][gateway_id])
 

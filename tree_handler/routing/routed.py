@@ -280,13 +280,13 @@ class Routed:
         return bool(self._serving)
 
     def settle(self, stream: Epoch, last: int) -> list[RoutingAction]:
-        """What `Settle` asks for."""
+        """Return what `Settle` asks for."""
         return self._destination.settle(stream, last)
 
     # -- time ------------------------------------------------------------------------------------
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due."""
+        """Return when `handle_timer` is due."""
         due_at = min(self.accounts.due_at, self._recollection.due_at, self._destination.due_at)
         return due_at if self.locator.reached else math.inf
 
@@ -324,7 +324,7 @@ class Routed:
     def _told(
         self, ask: Ask, frames: Sequence[tuple[bytes, Header]], *, is_all: bool
     ) -> list[RoutingAction]:
-        """What was read for a request, and behind it the word on the rest."""
+        """Return what was read for a request, and behind it the word on the rest."""
         epoch = ask.stream[1]
         wanted = self.accounts.wanted(ask.asker, epoch, ask.ranges)
         tail, last = self.accounts.tail(ask.asker, epoch)

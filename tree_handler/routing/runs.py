@@ -38,7 +38,7 @@ class Ways(Protocol):
     """Who may know a shorter way for some topics than the spanning tree (C5: `overlays`)."""
 
     def way(self, topic: str) -> Way | None:
-        """How a message of this gateway's clients goes; None is the routed way."""
+        """Return how a message of this gateway's clients goes; None is the routed way."""
 
     def onward(self, overlay: bytes, link: int) -> frozenset[int] | None:
         """Over which links a batch goes on that came by this link; None if it is discarded."""

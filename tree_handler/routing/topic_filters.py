@@ -16,7 +16,7 @@ _ALIKE = {"#": "+/#", "/#": "/+/#"}
 
 
 def matches(topic_filter: str, topic: str) -> bool:
-    """Whether a filter matches a topic."""
+    """Return whether a filter matches a topic."""
     if topic[:1] == "$" and topic_filter[:1] in ("+", "#"):
         return False  # [MQTT-4.7.2-1]
     levels = topic.split("/")
@@ -30,7 +30,7 @@ def matches(topic_filter: str, topic: str) -> bool:
 
 
 def covers(wider: str, narrower: str) -> bool:
-    """Whether ``wider`` matches every topic that ``narrower`` matches."""
+    """Return whether ``wider`` matches every topic that ``narrower`` matches."""
     if narrower[:1] == "$" and wider[:1] in ("+", "#"):
         return False  # [MQTT-4.7.2-1]
     wide = wider.split("/")
@@ -45,7 +45,7 @@ def covers(wider: str, narrower: str) -> bool:
 
 
 def is_exact(topic_filter: str) -> bool:
-    """Whether a filter matches one topic only."""
+    """Return whether a filter matches one topic only."""
     return "+" not in topic_filter and "#" not in topic_filter
 
 

@@ -188,12 +188,12 @@ RoutingMessage = Carry | Word
 
 
 def signed_part(word: Word) -> bytes:
-    """What a word's seal is of: all that it says, and nothing that changes on its way."""
+    """Return what a word's seal is of: all that it says, and nothing that changes on its way."""
     return replace(word, seal=b"").encode(0)
 
 
 def pack_pairs(pairs: Pairs) -> bytes:
-    """Whom a batch is for, as bytes that are the same everywhere."""
+    """Return whom a batch is for, as bytes that are the same everywhere."""
     return _pack(*pairs)
 
 

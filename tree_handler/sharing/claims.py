@@ -165,7 +165,7 @@ class OwnClaims:
         self._in_log = OwnRecord(gateway_id, epoch)
 
     def has_room_for(self, group: SharedGroup) -> bool:
-        """Whether members of a shared subscription can be told of within the bounds."""
+        """Return whether members of a shared subscription can be told of within the bounds."""
         if group in self._groups:
             return True
         text = self._text + len(group[0]) + len(group[1])
@@ -206,7 +206,7 @@ class OwnClaims:
             self.refused()
 
     def next_timer(self) -> float:
-        """When `take` may have a record; infinity if nothing has changed."""
+        """Return when `take` may have a record; infinity if nothing has changed."""
         return self._not_before if self._is_due else math.inf
 
     def take(self, now: float) -> Claims | None:

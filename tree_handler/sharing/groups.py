@@ -150,7 +150,7 @@ class FleetGroups:
         self._candidates.clear()
 
     def decides(self, origin: str) -> bool:
-        """Whether a gateway says of the messages that it accepts whose members get them."""
+        """Return whether a gateway says of the messages that it accepts whose members get them."""
         record = self._records.get(origin)
         return record is not None and record.decides
 
@@ -206,7 +206,7 @@ class FleetGroups:
         return self._nearest(topic, group, lasts=True, kept=False, carried_to=carried_to)
 
     def gives(self, origin: str, holders: Holders, group: SharedGroup) -> bool:
-        """Whether a message is for this gateway's members of a shared subscription.
+        """Return whether a message is for this gateway's members of a shared subscription.
 
         Args:
             origin: the gateway that accepted it; empty for this one.
@@ -220,7 +220,7 @@ class FleetGroups:
         return origin in ("", self._own_id) or not self.decides(origin)
 
     def is_elsewhere(self, group: SharedGroup) -> bool:
-        """Whether another gateway has members of a shared subscription."""
+        """Return whether another gateway has members of a shared subscription."""
         return group in self._claimants
 
     def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:

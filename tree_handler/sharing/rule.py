@@ -13,7 +13,7 @@ class SharedGroups(Protocol):
     """Decides which gateway's members of a shared subscription get a message."""
 
     def has_room_for(self, group: SharedGroup) -> bool:
-        """Whether there may be members of this one, too."""
+        """Return whether there may be members of this one, too."""
 
     def changed(self, group: SharedGroup, presence: int) -> None:
         """Take who is there of one (`claims`); 0 for nobody."""
@@ -32,7 +32,7 @@ class SharedGroups(Protocol):
         """
 
     def gives(self, origin: str, holders: Holders, group: SharedGroup) -> bool:
-        """Whether a message is for this gateway's members.
+        """Return whether a message is for this gateway's members.
 
         Args:
             origin: the gateway that accepted it; empty for this one.
@@ -56,7 +56,7 @@ class SharedGroups(Protocol):
         """Whether who is in reach is known: not yet, right after a start."""
 
     def is_elsewhere(self, group: SharedGroup) -> bool:
-        """Whether another gateway has members of this one."""
+        """Return whether another gateway has members of this one."""
 
     def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:
         """Whether a message that a member here was given can have gone to no other gateway's.

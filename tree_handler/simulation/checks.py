@@ -127,7 +127,7 @@ def component(start: str, neighbours: Callable[[str], Iterable[str]]) -> set[str
 
 
 def usable_paths(gateways: dict[str, Gateway], network: Network) -> dict[str, set[str]]:
-    """Whom each gateway can connect to now."""
+    """Return whom each gateway can connect to now."""
     paths: dict[str, set[str]] = {gateway_id: set() for gateway_id in gateways}
     for edge in network.edges:
         first, second = edge.ids
@@ -180,7 +180,10 @@ def right_roots(gateways: dict[str, Gateway], network: Network) -> dict[str, Roo
 
 
 def astray(gateways: dict[str, Gateway], network: Network) -> list[str]:
-    """Who does not follow the right root over live links, and how; empty if there is one tree."""
+    """Return who does not follow the right root over live links, and how.
+
+    Empty if there is one tree.
+    """
     live: dict[str, set[str]] = {gateway_id: set() for gateway_id in gateways}
     for connection in network.connections:
         if connection.live:
@@ -216,7 +219,7 @@ class StillWindow:
         return cls(checks.said.copy(), _links(gateways))
 
     def is_still(self, checks: Checks, gateways: Mapping[str, Gateway]) -> bool:
-        """Whether nothing but HELLOs was said so far, and no link came or went.
+        """Return whether nothing but HELLOs was said so far, and no link came or went.
 
         Who has a link that has gone by now may have said HELLOs over it.
         """

@@ -48,7 +48,7 @@ class Disk:
     again: dict[Epoch, Intervals] = field(default_factory=lambda: defaultdict(Intervals))
 
     def start(self) -> dict[Epoch, Intervals]:
-        """What a new life finds."""
+        """Return what a new life finds."""
         return {epoch: Intervals(numbers) for epoch, numbers in self.have.items()}
 
     def told(self) -> list[tuple[bytes, Header]]:
@@ -123,7 +123,7 @@ class Disk:
         return self.log[bisect_left(self.places, position) :]
 
     def is_whole_from(self, position: int) -> bool:
-        """Whether no batch that stood at a position or behind it is missing."""
+        """Return whether no batch that stood at a position or behind it is missing."""
         found = self.places[bisect_left(self.places, position) :]
         return found == [*range(position, self.position + 1)]
 

@@ -97,7 +97,7 @@ class ExploredNetwork:
                     yield "linked", i, 0
 
     def after(self, state: ExploredState, event: ExplorationEvent) -> ExploredState:
-        """What comes of an event.
+        """Return what comes of an event.
 
         Raises:
             InvariantError: a ring is live.
@@ -254,7 +254,10 @@ def _broken(wire: Wire) -> Iterator[Wire]:
 
 
 def _bereft(wire: Wire, dead: int) -> Iterator[Wire]:
-    """What a connection is when the gateway at one of its ends has died; nothing if it is none."""
+    """Yield what a connection is when the gateway at one of its ends has died.
+
+    Nothing if it is none.
+    """
     if dead not in wire.ends:
         yield wire
         return

@@ -154,7 +154,7 @@ def check_forest(wires: Sequence[Wire]) -> None:
 
 
 def astray(state: ExploredState) -> str:
-    """Who does not follow the best root in reach over live links, and how."""
+    """Return who does not follow the best root in reach over live links, and how."""
     alive = [i for i, node in enumerate(state.nodes) if node.tree]
     trees = {i: state.nodes[i].revived() for i in alive}
     linked = _parts(alive, [w.ends for w in state.wires if w.whole and all(w.open)])

@@ -132,7 +132,7 @@ class Gateway:
         return self._tree_clock.reading(self._clock.now)
 
     def is_linked(self, edge: Edge) -> bool:
-        """Whether this gateway has a connection over an edge, as far as it knows."""
+        """Return whether this gateway has a connection over an edge, as far as it knows."""
         return any(end.connection.edge is edge for end in self.ends.values())
 
     def admits(self, other: Host) -> bool:

@@ -89,7 +89,7 @@ class _Meadow:
         return self.watch.said.total()
 
     def until_one_tree_s(self) -> float:
-        """How long it takes from now until all follow the best root over live links.
+        """Return how long it takes from now until all follow the best root over live links.
 
         Raises:
             TimeoutError: it did not come about.

@@ -283,12 +283,12 @@ class HeadedFleet:
         self.clock.run(self.clock.now + seconds)
 
     def heads(self) -> set[str]:
-        """Who heads something in anybody's view."""
+        """Return who heads something in anybody's view."""
         one = next(iter(self.gateways.values())).members.hierarchy()
         return {*one.domain_heads.values(), *one.group_heads.values(), *filter(None, (one.root,))}
 
     def disagreements(self) -> Iterator[str]:
-        """What is wrong once all is at peace: nothing, if the protocol holds."""
+        """Yield what is wrong once all is at peace: nothing, if the protocol holds."""
         alive = self.gateways.keys()
         expected = Membership()
         for record in self.records.values():

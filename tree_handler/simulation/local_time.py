@@ -26,7 +26,7 @@ class LocalClock:
     ahead_s: float = 0.0
 
     def reading(self, virtual_s: float) -> float:
-        """What it shows at a virtual time."""
+        """Return what it shows at a virtual time."""
         return self.ahead_s + self.rate * virtual_s
 
     def virtual_s(self, reading: float) -> float:

@@ -42,7 +42,7 @@ class Host(Protocol):
     ends: dict[int, End]
 
     def admits(self, other: Host) -> bool:
-        """Whether it takes a link with a gateway that has dialled, or was."""
+        """Return whether it takes a link with a gateway that has dialled, or was."""
 
     def link_up(self, end: End) -> None:
         """Take a new connection."""
@@ -119,7 +119,7 @@ class Edge:
     bytes_per_s: float = 0.0
 
     def busy_s(self, message: object) -> float:
-        """How long a message of data keeps a direction busy."""
+        """Return how long a message of data keeps a direction busy."""
         return self.message_s + (octets(message) / self.bytes_per_s if self.bytes_per_s else 0.0)
 
     @property
@@ -176,7 +176,7 @@ class End:
 
 
 def octets(message: object) -> int:
-    """How large a message is on the wire, about."""
+    """Return how large a message is on the wire, about."""
     for name in ("frame", "payload"):
         if isinstance(data := getattr(message, name, None), bytes):
             return len(data) + SMALL_BYTES
@@ -295,7 +295,7 @@ class Network:
         return [c for c in self._connections if c.edge is edge]
 
     def is_carrying(self) -> bool:
-        """Whether anything waits for an edge that is slow, or was when it was sent."""
+        """Return whether anything waits for an edge that is slow, or was when it was sent."""
         return any(end._waiting for connection in self._connections for end in connection.ends)
 
     def _delay_s(self, edge: Edge) -> float:

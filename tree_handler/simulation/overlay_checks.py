@@ -191,7 +191,7 @@ class OverlayChecks:
 
 
 def _live(connection: EdgeConnection, name: bytes) -> bool:
-    """Whether messages of an overlay pass: both ends are open and forward them."""
+    """Return whether messages of an overlay pass: both ends are open and forward them."""
     return not connection.broken and all(
         end.open and end.host.alive and end.link in _forwarding(end.host, name)
         for end in connection.ends

@@ -138,7 +138,7 @@ class QueryingGateway:
             self._asleep_at = None
 
     def next_timer(self) -> float:
-        """When `tick` is due, in the world's time."""
+        """Return when `tick` is due, in the world's time."""
         if self.is_asleep:
             return math.inf
         return min(self.queries.next_timer(), self.watches.next_timer()) + self._slept_s

@@ -135,7 +135,7 @@ class ReplicatingGateway(Gateway):
         self._repair_timer = self.timer(self._repair_due)
 
     def seals(self) -> Seals | None:
-        """What proves its batches: nothing, where nobody lies."""
+        """Return what proves its batches: nothing, where nobody lies."""
         return None
 
     def begin(self) -> None:

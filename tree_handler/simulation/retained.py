@@ -61,7 +61,7 @@ class RetainedTraffic(SimulatedTraffic):
         return RetainedGateway(start, disk, self, self.wall_us())
 
     def wall_us(self) -> int:
-        """What the wall clock of a life shows at the beginning."""
+        """Return what the wall clock of a life shows at the beginning."""
         at_1970 = self.chance.random() < AT_1970
         return 0 if at_1970 else NOW_US + self.chance.choice(WRONG_CLOCKS_US)
 

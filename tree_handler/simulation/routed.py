@@ -245,7 +245,7 @@ class RoutedOptions(Options):
 
     @classmethod
     def routed_network(cls, seed: int, gateways: int) -> Self:
-        """What is drawn alike for all subjects in which messages are routed."""
+        """Return what is drawn alike for all subjects in which messages are routed."""
         chance = random.Random(f"routed {seed} {gateways}")  # a seed, no secret
         most_batches = chance.choice((math.inf, math.inf, BATCHES_FOR_EACH * gateways))
         drawn = cls.any_network(seed, gateways)

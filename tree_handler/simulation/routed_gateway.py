@@ -301,7 +301,7 @@ class RoutedGateway(ReplicatingGateway):
                 self._ledger.sent_to[header.stream, number] = self._run.to
 
     def _records(self) -> Iterator[Interest]:
-        """What is known here, and what was before the log lost some of it."""
+        """Yield what is known here, and what was before the log lost some of it."""
         yield from self.interests
         if self.routed.is_unsure:
             yield from self._ledger.records[self.gateway_id].values()

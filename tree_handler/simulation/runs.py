@@ -113,7 +113,7 @@ class Options:
 
     @classmethod
     def any_network(cls, seed: int, gateways: int) -> Self:
-        """What is drawn alike for subjects that do not draw all of it themselves."""
+        """Return what is drawn alike for subjects that do not draw all of it themselves."""
         chance = random.Random(f"options {seed} {gateways}")  # a seed, no secret
         delay_ms = chance.choice((0.2, 2.0, 10.0, 30.0))
         disks = random.Random(f"disks {seed} {gateways}") if cls is Options else None
@@ -163,7 +163,10 @@ def run(options: Options, make_tree: MakeTree = SpanningTree) -> Report:
 
 
 def drawn_size(seed: int, fewest: int, most: int) -> int:
-    """How many gateways a seed's network has; as many small networks as large ones per octave."""
+    """Return how many gateways a seed's network has.
+
+    As many small networks as large ones per octave.
+    """
     if fewest >= most:
         return fewest
     octaves = random.Random(f"size {seed}").uniform(math.log(fewest), math.log(most + 1))
@@ -218,7 +221,7 @@ class Simulation:
         )
 
     def make_checks(self) -> Checks:
-        """What looks whether the invariants hold."""
+        """Return what looks whether the invariants hold."""
         return Checks(self.clock, self.options.replay)
 
     def add(
@@ -293,7 +296,7 @@ class Simulation:
         """Check what else a subject promises of a network that has found its peace."""
 
     def _is_at_peace(self) -> bool:
-        """Whether nothing is left to come but HELLOs, as far as can be told from outside."""
+        """Return whether nothing is left to come but HELLOs, as far as can be told from outside."""
         paths = usable_paths(self.gateways, self.network)
         linked: dict[str, set[str]] = {gateway_id: set() for gateway_id in self.gateways}
         for connection in self.network.connections:
@@ -334,7 +337,7 @@ class Simulation:
         return local
 
     def make_gateway(self, start: Start) -> Gateway:
-        """What runs around the tree of a gateway that starts."""
+        """Return what runs around the tree of a gateway that starts."""
         return self.traffic.gateway(start)
 
     def _outlived(self, gateway: Gateway, epoch: int) -> None:

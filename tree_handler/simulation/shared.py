@@ -107,7 +107,7 @@ class SharedGateway(ReplicatingGateway):
     # -- clients ---------------------------------------------------------------------------------
 
     def presence(self, group: SharedGroup) -> int:
-        """Who is there of a shared subscription."""
+        """Return who is there of a shared subscription."""
         lasts = DURABLE if group in self._shared_disk.lasting else 0
         return lasts | (ONLINE if group in self._online else 0)
 

@@ -207,7 +207,7 @@ class SimulatedTraffic:
             self.checks.found(3, what)
 
     def missing(self, gateways: dict[str, Gateway], network: Network) -> list[str]:
-        """What a gateway lacks that another in reach has, or keeps from its clients."""
+        """Return what a gateway lacks that another in reach has, or keeps from its clients."""
         paths = usable_paths(gateways, network)
         missing: list[str] = []
         left = set(gateways)

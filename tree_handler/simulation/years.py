@@ -342,7 +342,7 @@ class YearsSimulation(YearsFleet):
         return {**gateway.store.versions.state()}
 
     def _depth(self, gateway_id: str, without: list[Edge]) -> int:
-        """How many links the farthest gateway is away."""
+        """Return how many links the farthest gateway is away."""
         depth, seen, front = 0, {gateway_id}, {gateway_id}
         edges = [edge for edge in self.network.edges if edge not in without]
         while front:

@@ -135,7 +135,7 @@ class YearsGateway(RetainedGateway):
             self._say(link, message)
 
     def cores(self) -> dict[str, object]:
-        """What runs on a gateway in production too, and remembers something."""
+        """Return what runs on a gateway in production too, and remembers something."""
         return {
             "tree": self.tree,
             "replication": self.replication,

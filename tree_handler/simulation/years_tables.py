@@ -66,7 +66,7 @@ class WhatLives:
     topics: int
 
     def most(self, way: str) -> int:
-        """How many items the tables at a place may have."""
+        """Return how many items the tables at a place may have."""
         for ending, most in FIXED.items():
             if way.endswith(ending):
                 return most

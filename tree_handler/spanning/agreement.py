@@ -33,7 +33,7 @@ AgreementSay = Callable[[Neighbour, Kind, int], int]
 
 
 def agreed(link_root: Root | None, root: Root) -> bool:
-    """Whether a JOIN for ``link_root`` lets a link carry data in the tree ``root``."""
+    """Return whether a JOIN for ``link_root`` lets a link carry data in the tree ``root``."""
     return link_root == root
 
 
@@ -71,7 +71,7 @@ class Agreements:
         return Role.BLOCKED if neighbour.child_root is None else Role.DESIGNATED
 
     def in_tree(self, neighbour: Neighbour) -> bool:
-        """Whether the neighbour is the parent or a child."""
+        """Return whether the neighbour is the parent or a child."""
         return self.role(neighbour) is not Role.BLOCKED
 
     # -- towards the root ----------------------------------------------------------------------

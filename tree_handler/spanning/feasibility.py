@@ -36,7 +36,7 @@ class Distance(NamedTuple):
 
 
 def feasible(offered: Distance, remembered: Distance | None) -> bool:
-    """Whether ``offered`` may be used, given the best distance announced so far.
+    """Return whether ``offered`` may be used, given the best distance announced so far.
 
     RFC 8966 section 3.5.1: the metric is infinite; or nothing is remembered; or the sequence
     is newer; or the sequence is the same and the metric is strictly lower. Here a sequence is
@@ -132,7 +132,7 @@ class Sources:
             del self._by_root[root.gateway_id]
 
     def superseded(self, root: Root) -> bool:
-        """Whether a later epoch of ``root`` is known."""
+        """Return whether a later epoch of ``root`` is known."""
         source = self._by_root.get(root.gateway_id)
         return source is not None and source.distance.epoch > root.boot_epoch
 

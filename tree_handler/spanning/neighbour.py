@@ -48,7 +48,7 @@ class Offer:
 
     @classmethod
     def of(cls, hello: Bpdu) -> Offer:
-        """What a HELLO offers."""
+        """Return what a HELLO offers."""
         root, flags = hello.root, int(hello.flags)
         return cls(
             root,
@@ -140,7 +140,7 @@ class Neighbour:
             self.path_ms = cost_ms if cost_ms <= MAX_COST_MS else UNREACHABLE_MS
 
     def names(self, root: Root) -> bool:
-        """Whether the neighbour is in this very tree, as far as is known here."""
+        """Return whether the neighbour is in this very tree, as far as is known here."""
         return self.offer is not None and self.offer.root == root
 
     @property
@@ -149,7 +149,7 @@ class Neighbour:
         return self.path_ms, -self.capability, self.peer_id, self.link
 
     def dead_at(self, silence_s: float) -> float:
-        """When the neighbour counts as dead: a slow link may be silent for twice as long."""
+        """Return when the neighbour counts as dead: a slow link may be silent for twice as long."""
         slowest_s = self.round_trip.slowest_ms / 1000
         return self.last_heard_s + silence_s + min(silence_s, slowest_s)
 

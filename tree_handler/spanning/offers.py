@@ -32,7 +32,7 @@ class Offers:
         self._sources = sources
 
     def better(self, one: Root, other: Root) -> bool:
-        """Whether ``one`` beats ``other``; a leaf's own root loses against all."""
+        """Return whether ``one`` beats ``other``; a leaf's own root loses against all."""
         return self._rank(one) < self._rank(other)
 
     def eligible(self, neighbour: Neighbour, root: Root | None = None) -> bool:
@@ -68,7 +68,7 @@ class Offers:
         return min(choices, key=lambda n: n.preference, default=None)
 
     def has_other(self, root: Root, parent: Neighbour | None) -> bool:
-        """Whether a neighbour other than the parent may be the parent in a tree."""
+        """Return whether a neighbour other than the parent may be the parent in a tree."""
         return any(n is not parent and self.eligible(n, root) for n in self._neighbours.values())
 
     @property
@@ -78,7 +78,7 @@ class Offers:
         return max(slowest_ms, default=0) / 1000
 
     def wanted(self, root: Root, *, stranded: bool) -> Iterator[tuple[Neighbour, Root, int]]:
-        """Who is to be asked for a sequence newer than which, and of which root.
+        """Yield who is to be asked for a sequence newer than which, and of which root.
 
         Offers of a better root than ``root`` that may not be taken yet, or of this one if it is
         lost. A root that has forgotten its latest epoch, with its disk, is itself told of it.
@@ -115,7 +115,7 @@ class Offers:
         }
 
     def _is_way(self, neighbour: Neighbour, offer: Offer) -> bool:
-        """Whether there is a way to some other gateway's root through a neighbour."""
+        """Return whether there is a way to some other gateway's root through a neighbour."""
         return (
             neighbour.path_ms != UNREACHABLE_MS
             and offer.transit

@@ -99,7 +99,7 @@ class ParentChoice:
             self._agreements.prepare(found)
 
     def _may_hope(self, now: float) -> bool:
-        """Whether a gateway that has lost the root still waits for it."""
+        """Return whether a gateway that has lost the root still waits for it."""
         place = self._place
         if place.is_over or not self._offers.hopes(place.root, self._agreements):
             return False

@@ -214,11 +214,11 @@ class SpanningTree:
         self._settle(now, why)
 
     def next_timer(self) -> float:
-        """When `handle_timer` is due."""
+        """Return when `handle_timer` is due."""
         return min(self._hello_at, self._raise_at, self._choice.give_up_at, self._silence.look_at)
 
     def take_actions(self) -> list[SpanningAction]:
-        """What to do now, in this order; the caller does it before the next event."""
+        """Return what to do now, in this order; the caller does it before the next event."""
         actions = self._actions.copy()
         self._actions.clear()
         return actions

@@ -314,6 +314,6 @@ class _Verified:
 
 
 def _in_one_line(error: Exception) -> str:
-    """What amqtt raised, with the cause that it often leaves out."""
+    """Return what amqtt raised, with the cause that it often leaves out."""
     said = [str(one) for one in (error, error.__cause__) if one is not None and str(one)]
     return ": ".join(said).replace("\n", " ") or type(error).__name__

@@ -64,7 +64,7 @@ class Authentication:
         return client.username
 
     def decide(self, client: Client, password: bytes | None) -> DeliveryVerdict:
-        """Whether a client with this password may come in."""
+        """Return whether a client with this password may come in."""
         if self._binds_client_ids and not _is_own(client.client_id, self.user(client)):
             self._refusals.count("client identifier that is not its user's", client.introduced())
             return False

@@ -118,21 +118,21 @@ class Guard:
                 _restrict(core, session, rules)
 
     def may_publish(self, client: Client, topic: str) -> DeliveryVerdict:
-        """Whether a client may publish to a topic."""
+        """Return whether a client may publish to a topic."""
         rules = self._rules_of(client)
         if rules is not None and not rules.may_publish(topic):
             return False
         return self._plugins is None or self._plugins.may_publish(client, topic)
 
     def may_subscribe(self, client: Client, topic_filter: str) -> DeliveryVerdict:
-        """Whether a client may subscribe to a filter."""
+        """Return whether a client may subscribe to a filter."""
         rules = self._rules_of(client)
         if rules is not None and not rules.may_subscribe(topic_filter):
             return False
         return self._plugins is None or self._plugins.may_subscribe(client, topic_filter)
 
     def may_deliver(self, client: Client, topic: str) -> DeliveryVerdict:
-        """Whether a client may receive a topic that it has subscribed to."""
+        """Return whether a client may receive a topic that it has subscribed to."""
         rules = self._rules_of(client)
         if rules is not None and not rules.may_receive(topic):
             return False
@@ -144,7 +144,7 @@ class Guard:
         return rules is not None and rules.is_concealed(topic_filter)
 
     def may_ask(self, client: Client, topic: str, *, publishes: bool) -> DeliveryVerdict:
-        """Whether plugins let a client use a private topic; rules are for who serves it."""
+        """Return whether plugins let a client use a private topic; rules are for who serves it."""
         if publishes:
             return self._plugins is None or self._plugins.may_publish(client, topic)
         return self._plugins is None or self._plugins.may_subscribe(client, topic)

@@ -23,7 +23,7 @@ class Changes:
     wills: set[int] = field(default_factory=set)
 
     def take(self) -> Changes:
-        """What there is; it is said now."""
+        """Return what there is; it is said now."""
         taken = Changes(self.ended, self.retained, self.wills)
         self.ended, self.retained, self.wills = [], set(), set()
         return taken

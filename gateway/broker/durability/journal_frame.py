@@ -48,7 +48,7 @@ class Frame:
     less its number, index, 0."""
 
     def moves(self) -> list[Move]:
-        """What is left and inherited, in the order in which it was."""
+        """Return what is left and inherited, in the order in which it was."""
         found = [
             Move(before, more[0], number, Operation(kind), more[1:])
             for number, operations in self.operations
@@ -67,7 +67,7 @@ class Frame:
         return found
 
     def marks(self) -> list[Mark]:
-        """What it says of the time."""
+        """Return what it says of the time."""
         return [Mark(*fields) for kind, *fields in self.events if kind is Event.CLOCK]
 
     @classmethod

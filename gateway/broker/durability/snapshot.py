@@ -76,7 +76,7 @@ class Taken:
     ahead_s: float
 
     def checkpoint(self) -> Checkpoint:
-        """What is to be written; to be called in a thread."""
+        """Return what is to be written; to be called in a thread."""
         return replace(
             self.plain,
             sessions=[self._session(copy) for copy in self.sessions],

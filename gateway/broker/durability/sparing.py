@@ -116,7 +116,7 @@ class Sparing:
         return backlog.places()
 
     def look(self, *, has_any: bool) -> Needed | None:
-        """What goes next and who waits.
+        """Return what goes next and who waits.
 
         Args:
             has_any: whether anything is put by, which nobody may wait for any more.

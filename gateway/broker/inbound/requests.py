@@ -278,7 +278,7 @@ class Requests:
         return ReasonCode.NOT_AUTHORIZED
 
     def _over_limit(self, session: Session, request: SubscriptionRequest) -> str | None:
-        """Which limit a subscription would break; None for one that is only replaced."""
+        """Return which limit a subscription would break; None for one that is only replaced."""
         if request.filter in session.subscriptions:
             return None
         if len(session.subscriptions) >= self._limits.subscriptions_per_session:

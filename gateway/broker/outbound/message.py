@@ -134,7 +134,7 @@ class Message:
         return message
 
     def row(self) -> Row:
-        """What the log and the tree get of it."""
+        """Return what the log and the tree get of it."""
         row = (self.topic, self.qos | self.retain << 2, self.payload)
         return (*row, self.properties) if self.properties else row
 
@@ -171,7 +171,7 @@ class Message:
         return head + packet_id.to_bytes(2, "big") + tail if flags & 6 else head + tail
 
     def pieces(self, kind: int, now_s: float) -> tuple[bytes, bytes]:
-        """What stands before and behind the packet identifier in a packet of a kind.
+        """Return what stands before and behind the packet identifier in a packet of a kind.
 
         Args:
             kind: the protocol version in bits 4 and above, the flags below them.
@@ -233,7 +233,7 @@ def share_mark(group: tuple[str, str]) -> int:
 
 
 def size_of(key: bytes, payload_bytes: int, properties: dict[int, Any] | None) -> int:
-    """What a message costs in memory, about: as much on each gateway that has it.
+    """Return what a message costs in memory, about: as much on each gateway that has it.
 
     So its version is not counted: where it is accepted, it gets that later.
     """

@@ -106,7 +106,7 @@ class Route:
         return size + sum(200 + 72 * len(members) for _, members in self.shared)
 
     def without(self, has_had: Callable[[Session], bool]) -> tuple[Route, int]:
-        """Where a QoS 2 message goes that some sessions have had.
+        """Return where a QoS 2 message goes that some sessions have had.
 
         Args:
             has_had: tells those sessions. Who gets it at QoS 0 or 1 gets it all the same.
@@ -195,7 +195,7 @@ class Routes:
         self._groups = groups
 
     def of(self, key: bytes) -> Route:
-        """Where a topic's messages go.
+        """Return where a topic's messages go.
 
         Args:
             key: the topic name in UTF-8.
@@ -214,7 +214,7 @@ class Routes:
         return route
 
     def unkept(self, key: bytes) -> Route:
-        """Where a topic's messages go, without keeping it: for topics that come up seldom.
+        """Return where a topic's messages go, without keeping it: for topics that come up seldom.
 
         Raises:
             PacketError: it is no topic name.

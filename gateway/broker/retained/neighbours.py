@@ -55,7 +55,10 @@ class SharedRetention:
         return self._retention.versions
 
     def told(self, topic: str, now: float) -> Retained | None:
-        """What a neighbour is told of a topic; None if there is nothing that it could use."""
+        """Return what a neighbour is told of a topic.
+
+        None if there is nothing that it could use.
+        """
         now = self._retention.now()  # the links' clock stands still while the machine sleeps
         grave = self._retention.versions.tombstone(topic)
         if grave is not None:

@@ -97,7 +97,7 @@ class Retention:
         return self._messages.get(topic)
 
     def match(self, topic_filter: str) -> Iterator[tuple[str, Message]]:
-        """What is retained on the topics that a filter matches."""
+        """Yield what is retained on the topics that a filter matches."""
         kept = self._statistics if topic_filter.startswith("$SYS") else self._messages
         return kept.match(topic_filter, self.now())
 
@@ -185,7 +185,10 @@ class Retention:
         return False
 
     def may_speak(self, origin: str, topic: str) -> bool:
-        """Whether what a gateway published there may be retained; one that may not is counted."""
+        """Return whether what a gateway published there may be retained.
+
+        One that may not is counted.
+        """
         may = self._origins is None or self._origins.may_speak(origin, topic)
         if not may:
             who = f"{topic[:80]!r} came into the tree by {origin}"

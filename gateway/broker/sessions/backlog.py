@@ -187,7 +187,7 @@ class Backlog:
         self.count = self.size_bytes = 0
 
     def in_memory(self) -> Iterator[QueuedDelivery]:
-        """What waits and is in memory, in its order."""
+        """Yield what waits and is in memory, in its order."""
         yield from self._ready
         yield from (item for item in self._items if not isinstance(item, Places))
 
@@ -297,7 +297,7 @@ class Backlog:
     # -- over a crash ------------------------------------------------------------------------
 
     def saved(self) -> list[QueuedDelivery | Places]:
-        """What a checkpoint needs of it, in its order.
+        """Return what a checkpoint needs of it, in its order.
 
         What was read from the log is in it by its places, for there it is.
         """
@@ -392,7 +392,10 @@ class Backlog:
 def _position(
     queue: deque[QueuedDelivery] | deque[QueuedDelivery | Places], ref: Ref, flags: int | None
 ) -> int:
-    """Where in a queue a message waits, with these flags or any; less than 0 if nowhere near."""
+    """Return where in a queue a message waits, with these flags or any.
+
+    Less than 0 if nowhere near.
+    """
     for at, item in enumerate(islice(queue, _NEAR_HEAD)):
         if not isinstance(item, Places) and item[0].ref == ref and flags in (None, item[1]):
             return at

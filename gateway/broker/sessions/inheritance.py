@@ -346,7 +346,7 @@ class Inheritance:
             self._give(heir)
 
     def _heir(self, estate: Estate, group: SharedGroup, mark: int, count: int) -> Heir | None:
-        """Who goes on with so many messages of a group; None if nobody here can."""
+        """Return who goes on with so many messages of a group; None if nobody here can."""
         heir = self._heirs.get(mark)
         if heir is not None:
             if heir.session.outgoing.backlog.room >= heir.places.count + count:

@@ -28,12 +28,12 @@ UNFIT: Final = "will that can't be published any more: its topic is over a limit
 
 
 def delay_s(will: Will) -> int:
-    """How long it waits for the client to come back (section 3.1.3.2.2)."""
+    """Return how long it waits for the client to come back (section 3.1.3.2.2)."""
     return int(will.properties.get(PropertyId.WILL_DELAY_INTERVAL, 0))
 
 
 def size_bytes(will: Will) -> int:
-    """What it counts for against the limit on all wills."""
+    """Return what it counts for against the limit on all wills."""
     return len(will.topic) + len(will.payload)
 
 

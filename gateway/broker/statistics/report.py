@@ -31,7 +31,7 @@ def waiting(core: DataPlane) -> QueueTotals:
 
 
 def use_of_limits(core: DataPlane) -> dict[str, int]:
-    """How much there is of what all clients share, by the limit's name in `Limits`."""
+    """Return how much there is of what all clients share, by the limit's name in `Limits`."""
     return {
         "connections": len(core.connections),
         "sessions": len(core.sessions),

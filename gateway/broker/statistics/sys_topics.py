@@ -25,7 +25,7 @@ _STATM = Path("/proc/self/statm")
 
 
 def counts(core: DataPlane) -> dict[str, int]:
-    """What is a number, by topic below `PREFIX`."""
+    """Return what is a number, by topic below `PREFIX`."""
     traffic, waiting = core.traffic, report.waiting(core)
     stored = len(core.retention) + waiting.queued_messages + waiting.inflight_messages
     stored_bytes = core.retention.bytes_held + waiting.queued_bytes + waiting.inflight_bytes

@@ -319,7 +319,7 @@ def _uint(options: tuple[Option, ...], number: int) -> int | None:
 
 
 def _base(peer: CoapPeer) -> str | None:
-    """Where it asks from, as a URI."""
+    """Return where it asks from, as a URI."""
     address = peer.address
     if isinstance(address, OscoreAddress):
         address = address.outer

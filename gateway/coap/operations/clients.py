@@ -87,7 +87,7 @@ def _query(options: Sequence[str]) -> dict[str, str]:
 
 
 def _count(asked: Mapping[str, str]) -> int:
-    """How many of the busiest are asked for.
+    """Return how many of the busiest are asked for.
 
     Raises:
         aiocoap.error.RenderableError: of something else, or not a number (4.00).

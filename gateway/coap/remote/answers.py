@@ -243,7 +243,10 @@ def located(response: ResourceResponse, asked: RemoteAsked) -> ResourceResponse:
 
 
 def too_many(full: TooManyError) -> CoapResponse:
-    """What an asker is told for whom no more can be asked now; when to try again is Max-Age."""
+    """Return what an asker is told for whom no more can be asked now.
+
+    When to try again is Max-Age.
+    """
     max_age = (option_numbers.MAX_AGE, encode_uint(max(1, math.ceil(full.retry_after_s))))
     return CoapResponse(codes.SERVICE_UNAVAILABLE, (max_age,), str(full).encode())
 

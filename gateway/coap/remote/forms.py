@@ -167,7 +167,7 @@ def relayed(response: ResourceResponse, gateway_id: str) -> ResourceResponse:
 
 
 def no_answer(gateway_id: str, deadline_s: float, *, writes: bool = False) -> CoapResponse:
-    """What an asker is told whom another gateway did not answer."""
+    """Return what an asker is told whom another gateway did not answer."""
     why = f"{gateway_id} did not answer within {deadline_s:g} s"
     if writes:
         why += "; it may have been carried out"

@@ -52,7 +52,7 @@ class ForwardProxy:
         self._members = members
 
     def __call__(self, request: CoapRequest) -> CoapRequest | CoapResponse:
-        """What a request is here: one for `gateway.coap.remote.answers`, or as it came."""
+        """Return what a request is here: one for `gateway.coap.remote.answers`, or as it came."""
         proxy_uri = _value(request, option_numbers.PROXY_URI)
         if proxy_uri is not None:
             return self._absolute(request, proxy_uri)
@@ -161,7 +161,7 @@ def _split(uri: str) -> _Parts | None:
 
 
 def decoded(text: str) -> bytes:
-    """What stands for a percent-encoded part of a URI.
+    """Return what stands for a percent-encoded part of a URI.
 
     Raises:
         ValueError: a percent sign with no two hexadecimal digits behind it.

@@ -20,7 +20,7 @@ class RemoteAccess(Protocol):
     """Says who asks, and what that one may do; see `CoapAccess`."""
 
     def introduction(self, peer: CoapPeer) -> Introduction:
-        """Who a peer is, as another gateway is told."""
+        """Return who a peer is, as another gateway is told."""
 
     def lets(self, peer: CoapPeer, method: str, path: Sequence[str]) -> bool:
         """Return whether a peer may do that."""
@@ -36,7 +36,7 @@ class Reach(Protocol):
         """Under which boot epoch a gateway is in reach now; None if it is not."""
 
     def way_to(self, gateway_id: str) -> WayThere | None:
-        """How a gateway is reached now; None if it is not."""
+        """Return how a gateway is reached now; None if it is not."""
 
     def tell_of_moves(self, told: Callable[[float], None]) -> None:
         """Call this, with the time, after somebody came into reach, left it or is elsewhere."""

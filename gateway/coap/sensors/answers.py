@@ -39,7 +39,7 @@ class Served(Protocol):
         """What is served."""
 
     def good_for_s(self, reading: Reading) -> float:
-        """How long a reading is the sensor's value."""
+        """Return how long a reading is the sensor's value."""
 
     def rendered(self, accept: int | None, reading: Reading) -> tuple[int, bytes] | None:
         """A reading, after the number of its format; None if it has no such form."""

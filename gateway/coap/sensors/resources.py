@@ -255,7 +255,10 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         return self._sensor
 
     def good_for_s(self, reading: Reading) -> float:
-        """How long a reading is the sensor's value, from now on; an actuator's is for no time."""
+        """Return how long a reading is the sensor's value, from now on.
+
+        An actuator's is for no time.
+        """
         if isinstance(self._sensor, Actuator):
             return 0.0
         return self._sensor.interval_s - (self._sampler.now() - reading.taken_at)
@@ -345,7 +348,7 @@ def _busy(busy: SensorBusyError) -> Message:
 
 
 def _asker(remote: Any) -> str:
-    """Whose turn a write takes: strangers share theirs."""
+    """Return whose turn a write takes: strangers share theirs."""
     principal = getattr(remote, "principal", None)
     return str(principal or getattr(remote, "identity", None) or ANONYMOUS)
 

@@ -38,7 +38,7 @@ class SensorRoll(Protocol):
         """Tell somebody of those that go and come."""
 
     def listing(self) -> Sequence[Mapping[str, Any]]:
-        """What there is to say of each."""
+        """Return what there is to say of each."""
 
     async def add(self, table: Mapping[str, Any]) -> Sequence[str]:
         """Have one more."""

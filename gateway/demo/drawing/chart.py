@@ -75,11 +75,11 @@ class Plot:
         return LogScale.of(values, self.bottom, TOP)
 
     def under(self) -> list[Element]:
-        """What lies under the data: when the gateway was away, and the axis of time."""
+        """Return what lies under the data: when the gateway was away, and the axis of time."""
         return [*self._away(), *self._time_axis()]
 
     def over(self) -> list[Element]:
-        """What lies over the data: the moment of the kill and that of the return."""
+        """Return what lies over the data: the moment of the kill and that of the return."""
         scene, x = self.scene, self.x(self.scene.killed_s)
         made = [
             element("line", x1=x, x2=x, y1=TOP - 6, y2=self.bottom, class_="kill"),
@@ -122,7 +122,7 @@ class Plot:
         return [*made, label(legend, end, self.bottom + 30, anchor="end", class_="note")]
 
     def _side(self, x: float) -> str:
-        """Where the kill's label goes, so that the return's has the other side."""
+        """Return where the kill's label goes, so that the return's has the other side."""
         return "end" if x > self.left + 130 else "start"
 
 

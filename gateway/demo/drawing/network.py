@@ -47,7 +47,7 @@ def draw(name: str, title: str, network: ToldNetwork) -> Element:
 
 
 def places(nodes: Sequence[ToldNode]) -> dict[str, Point]:
-    """Where the middle of each node is, by its id."""
+    """Return where the middle of each node is, by its id."""
     ring = [node.id for node in nodes if node.kind != COLLECTOR]
     inside = [node.id for node in nodes if node.kind == COLLECTOR]
     left, right = _CARD / 2 + 2, _WIDTH - _CARD / 2 - 2
@@ -66,7 +66,7 @@ def places(nodes: Sequence[ToldNode]) -> dict[str, Point]:
 
 
 def in_words(network: ToldNetwork) -> str:
-    """Who is root, which links carry messages, which stand by, and who does not answer."""
+    """Return who is root, which links carry messages, which stand by, and who does not answer."""
     roots = [node.id for node in network.nodes if node.kind == ROOT]
     silent = [node.id for node in network.nodes if node.kind == SILENT]
     carries = [f"{link.one} and {link.other}" for link in network.links if link.carries]

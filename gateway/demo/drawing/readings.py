@@ -85,7 +85,7 @@ def unbroken(points: Iterable[Point]) -> Iterator[list[Point]]:
 
 
 def in_words(points: Sequence[Point], unit: str, scene: Scene) -> str:
-    """How many readings there are, their range, and the longest silence."""
+    """Return how many readings there are, their range, and the longest silence."""
     if not points:
         return f"No reading came. {scene.text}"
     values = [value for _, value in points]
@@ -99,7 +99,7 @@ def in_words(points: Sequence[Point], unit: str, scene: Scene) -> str:
 
 
 def _range(values: Iterable[float]) -> tuple[float, float]:
-    """What the axis spans: from 0 where that is near, else around the values."""
+    """Return what the axis spans: from 0 where that is near, else around the values."""
     found = list(values)
     low, high = min(found, default=0.0), max(found, default=1.0)
     if low == high:
