@@ -13,7 +13,7 @@ import contextlib
 import sys
 from typing import cast
 
-from gateway import event_loop
+from gateway.base import event_loop
 
 CONNECT, PUBLISH, SUBSCRIBE, PINGREQ = 0x10, 0x30, 0x80, 0xC0
 

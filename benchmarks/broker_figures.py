@@ -9,7 +9,7 @@ from statistics import median
 from benchmarks.broker_cases import LATENCY, RATE, Load, Metric
 from benchmarks.comparison import Comparison, shown
 from benchmarks.load_generator import Run
-from gateway.percentiles import percentile
+from gateway.base.percentiles import percentile
 
 OURS = "hedgerow (write)"
 OURS_SYNCED = "hedgerow (sync)"

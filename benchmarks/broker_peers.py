@@ -25,7 +25,7 @@ from benchmarks import broker_figures as figures
 from benchmarks import builds
 from benchmarks.fleet_certificates import FleetCertificates
 from benchmarks.load_generator import SOURCES
-from gateway.event_loop import CHOICE_VARIABLE
+from gateway.base.event_loop import CHOICE_VARIABLE
 
 AEDES_VERSION = "1.2.0"
 _INSTALL_LIMIT_S = 20.0
@@ -98,7 +98,7 @@ def ours(
         "write": "QoS 1 and 2 outlive a kill",
         "sync": "QoS 1 and 2 outlive a power cut",
     }[durability]
-    program = "gateway.cli" if with_log else "benchmarks.without_log"
+    program = "gateway.tools.cli" if with_log else "benchmarks.without_log"
     runs_on = (build or builds.ours()) if with_log else builds.INTERPRETED
 
     def prepare(folder: Path, port: int) -> list[str]:

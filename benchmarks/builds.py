@@ -30,7 +30,7 @@ class Build:
     python: str
 
     def command(self, program: str) -> list[str]:
-        """How to run a module of this project, such as ``gateway.cli``; arguments may follow.
+        """How to run a module of this project, such as ``gateway.tools.cli``; arguments may follow.
 
         A program of ``benchmarks`` is named by its file: it is in no wheel.
         """

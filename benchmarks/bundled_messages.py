@@ -4,10 +4,10 @@ Decision 44 asks each gateway itself. Here the messages of one look-up of all th
 link in the same turn, or within some milliseconds, are carried as one and cut apart at its other
 end, in the simulated fleets of `hedgerow simulate --subject directory --growth`. A message that is
 alone is sent at once, so bundles of a turn are what links write at one time anyway
-(`gateway.links.link`). Told are bundles as messages, their bytes and the virtual time; beside it,
-by calculation over the same tree, one question for all that parts where ways part, without and with
-answers that wait for each other where ways meet. Then the production classes pass messages on, one
-by one as they come in one read, and in bundles, and what of a processor that takes is told.
+(`gateway.node.links.link`). Told are bundles as messages, their bytes and the virtual time; beside
+it, by calculation over the same tree, one question for all that parts where ways part, without and
+with answers that wait for each other where ways meet. Then the production classes pass messages on,
+one by one as they come in one read, and in bundles, and what of a processor that takes is told.
 
 Exit codes: 0 done; 2 a wrong argument.
 """
@@ -25,11 +25,11 @@ from typing import ClassVar, Final
 
 import msgpack
 
-from gateway.directory_simulation.costs import PATIENCE_S, STEP_S, a_leaf, able, distances
-from gateway.directory_simulation.node import DirectoryNode
-from gateway.directory_simulation.world import SETTLE_S, DirectoryOptions, DirectoryWorld
-from gateway.links.sending import SendQueue
-from gateway.links.wire import Assembly, LinkReader, publish
+from gateway.node.links.sending import SendQueue
+from gateway.node.links.wire import Assembly, LinkReader, publish
+from gateway.tools.directory_simulation.costs import PATIENCE_S, STEP_S, a_leaf, able, distances
+from gateway.tools.directory_simulation.node import DirectoryNode
+from gateway.tools.directory_simulation.world import SETTLE_S, DirectoryOptions, DirectoryWorld
 from tree_handler.routing.direct import HOPS, Direct, Passed
 from tree_handler.routing.locator import Behind, Locator
 from tree_handler.simulation.heads import HeadedGateway

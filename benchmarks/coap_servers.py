@@ -150,7 +150,7 @@ def ours(
         config = folder / "gateway.toml"
         places = {"folder": folder, "port": port, "dtls_port": port + 1}
         config.write_text(CONFIG.format(**places, more=more, coap=coap))
-        return [*build.command("gateway.cli"), "run", "--config", str(config)]
+        return [*build.command("gateway.tools.cli"), "run", "--config", str(config)]
 
     def fill(served: Served) -> Served:
         base = f"coap://127.0.0.1:{served.port}"

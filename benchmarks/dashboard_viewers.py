@@ -23,7 +23,7 @@ from typing import Any
 import aiohttp
 import psutil
 
-from gateway.percentiles import percentile
+from gateway.base.percentiles import percentile
 
 PAUSE_S = 0.5
 
@@ -150,7 +150,7 @@ async def measure(base: str, server: psutil.Process, viewers: int, rounds: int) 
 
 def served(tables: str) -> tuple[subprocess.Popen[str], str]:
     """Start a dashboard over tables; returns its process and where it listens."""
-    command = [sys.executable, "-m", "gateway.cli", "dashboard", "--tables", tables]
+    command = [sys.executable, "-m", "gateway.tools.cli", "dashboard", "--tables", tables]
     server = subprocess.Popen(
         [*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
     )

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Final
 
 from benchmarks.digest_keepers import Scope
-from gateway.directory_simulation.ledger import endpoint_of, owner_of
-from gateway.directory_simulation.world import DirectoryWorld
+from gateway.tools.directory_simulation.ledger import endpoint_of, owner_of
+from gateway.tools.directory_simulation.world import DirectoryWorld
 from resource_directory.link_format import WebLink
 from resource_directory.scoped import STALE
 

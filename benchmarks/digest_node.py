@@ -1,7 +1,7 @@
 """A gateway of a simulated fleet whose heads keep digests of all directories below them.
 
-The cores are those of production, as in `gateway.directory_simulation.node`: only who is asked is
-another. Digests and look-ups go as requests to one gateway, over the same links.
+The cores are those of production, as in `gateway.tools.directory_simulation.node`: only who is
+asked is another. Digests and look-ups go as requests to one gateway, over the same links.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import msgpack
 
 from benchmarks.digest_copies import Copies, Feed, Mark
 from benchmarks.digest_keepers import Keepers
-from gateway.directory_simulation.node import DirectoryNode
-from gateway.fleet_directory.kept import STALE_S
-from gateway.fleet_directory.partial import partial_link
-from gateway.fleet_directory.targets import PAGE_LINKS, links_of, serving
+from gateway.coap.fleet_directory.kept import STALE_S
+from gateway.coap.fleet_directory.partial import partial_link
+from gateway.coap.fleet_directory.targets import PAGE_LINKS, links_of, serving
+from gateway.tools.directory_simulation.node import DirectoryNode
 from resource_directory.digest import DirectoryDigest
 from resource_directory.exchange import GET, LINK_FORMAT, DirectoryAnswer, DirectoryRequest
 from resource_directory.link_format import WebLink, serialise

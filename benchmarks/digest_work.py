@@ -16,9 +16,10 @@ from typing import ClassVar, Final
 from benchmarks.digest_deaths import Death, die
 from benchmarks.digest_keepers import WHOLE, Keepers, Scope, scopes_of
 from benchmarks.digest_node import DigestNode
-from gateway.directory_simulation.ledger import endpoint_of
-from gateway.directory_simulation.node import DirectoryNode
-from gateway.directory_simulation.world import (
+from gateway.coap.fleet_directory.kept import FRESH_S
+from gateway.tools.directory_simulation.ledger import endpoint_of
+from gateway.tools.directory_simulation.node import DirectoryNode
+from gateway.tools.directory_simulation.world import (
     KINDS,
     LONG_S,
     PEACE_S,
@@ -26,7 +27,6 @@ from gateway.directory_simulation.world import (
     DirectoryOptions,
     DirectoryWorld,
 )
-from gateway.fleet_directory.kept import FRESH_S
 from resource_directory.digest import AFTER_S, EVERY_S
 from resource_directory.link_format import WebLink
 from resource_directory.scoped import GATEWAY

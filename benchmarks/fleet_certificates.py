@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from gateway.certificates import founding
-from gateway.certificates.authority import Authority
+from gateway.trust.certificates import founding
+from gateway.trust.certificates.authority import Authority
 
 
 class FleetCertificates:

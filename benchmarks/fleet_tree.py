@@ -121,7 +121,8 @@ class BedGateway:
         config.write_text(said + switches)
         with (folder / "log.txt").open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)], stderr=log
+                [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)],
+                stderr=log,
             )
 
     def wait(self) -> None:

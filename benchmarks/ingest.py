@@ -43,7 +43,7 @@ from cloud_ingest.job.session import session
 from cloud_ingest.record import Record
 from cloud_ingest.spool import receipts
 from cloud_ingest.tables.store import TableStore
-from gateway import exit_codes
+from gateway.base import exit_codes
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header, Row
@@ -288,7 +288,7 @@ def first_row_s(spool: Path, tables: Path) -> float:
         ValueError: it ended without one.
 
     """
-    command = [sys.executable, "-m", "gateway.cli", "ingest"]
+    command = [sys.executable, "-m", "gateway.tools.cli", "ingest"]
     command += ["--spool", str(spool), "--tables", str(tables)]
     first = tables / "telemetry" / "_delta_log" / f"{1:020d}.json"
     begun = time.perf_counter()

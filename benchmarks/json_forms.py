@@ -12,7 +12,7 @@ import json
 from types import ModuleType
 from typing import Any, Final
 
-from gateway import build
+from gateway.base import build
 from tree_handler.remote import message as remote_message
 from tree_handler.routing import direct
 from tree_handler.unpacking import MessageSize

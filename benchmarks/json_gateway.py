@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks.json_forms import speak_json
-from gateway.cli import main
+from gateway.tools.cli import main
 
 if __name__ == "__main__":
     speak_json()

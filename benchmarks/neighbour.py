@@ -13,19 +13,19 @@ import asyncio
 import sys
 from pathlib import Path
 
-from gateway import event_loop
-from gateway.configuration.config import TreeSection
-from gateway.links.handshake import Credentials
-from gateway.links.link_tls import LinkTls
-from gateway.links.neighbours import Address
-from gateway.links.node import TreeNode
-from gateway.links.part import Unheeded
-from gateway.links.retained_part import TOPIC as RETAINED_TOPIC
-from gateway.links.settings import NodeReceiver, NodeSettings
+from gateway.base import event_loop
 from gateway.log.message_log import MessageLog
-from gateway.signing.fleet_keys import SigningFiles
-from gateway.signing.fleet_proof import FleetProof
-from gateway.tls.context import ClientCertificate, TlsFiles
+from gateway.node.links.handshake import Credentials
+from gateway.node.links.link_tls import LinkTls
+from gateway.node.links.neighbours import Address
+from gateway.node.links.node import TreeNode
+from gateway.node.links.part import Unheeded
+from gateway.node.links.retained_part import TOPIC as RETAINED_TOPIC
+from gateway.node.links.settings import NodeReceiver, NodeSettings
+from gateway.node.signing.fleet_keys import SigningFiles
+from gateway.node.signing.fleet_proof import FleetProof
+from gateway.process.configuration.config import TreeSection
+from gateway.trust.tls.context import ClientCertificate, TlsFiles
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 _ADDRESS = "127.0.0.1"

@@ -22,7 +22,7 @@ import aiohttp
 import psutil
 from argon2 import PasswordHasher
 
-from gateway.commands.mqtt_client import Login, MqttClient
+from gateway.tools.commands.mqtt_client import Login, MqttClient
 
 START_S: Final = 60.0
 REST_S: Final = 4.0
@@ -64,7 +64,7 @@ class Measured:
             f'tls = "off"\n[console]\nport = 0\nweb = {str(web).lower()}\n[access]\n'
             f'anonymous = true\npassword_file = "{folder}/passwords"\n{switches}'
         )
-        command = [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)]
+        command = [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)]
         self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         listeners = folder / "state" / "listeners.json"
         end_s = time.monotonic() + START_S

@@ -63,7 +63,7 @@ class GatewayKind:
 
     """
 
-    module: str = "gateway.cli"
+    module: str = "gateway.tools.cli"
     sensors: str = _SENSORS
 
 

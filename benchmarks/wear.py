@@ -80,7 +80,7 @@ def main() -> None:
                 f'[tree]\nkey_file = "{folder}/tree.key"\ndiscovery = false\n'
                 f'[log]\ndurability = "{durability}"\n[access]\nanonymous = true\n'
             )
-            command = [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)]
+            command = [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)]
             with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
                 assert process.stderr is not None
                 for line in process.stderr:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from gateway import cli
 from gateway.log.message_log import MessageLog
+from gateway.tools import cli
 from tree_handler.batch import Header
 
 

@@ -34,8 +34,10 @@ PACKAGES = (
     "alerts",
     "light_dataclasses",
 )
-BROKER_ROOMS = ("gateway/broker", "gateway/mqtt", "gateway/log", "gateway/tls")
+BROKER_ROOMS = ("gateway/broker", "gateway/mqtt", "gateway/log", "gateway/tls", "gateway/trust/tls")
 """What was `gateway/broker` once, wherever it has moved."""
+FLOORS = ("gateway.base", "gateway.trust", "gateway.node", "gateway.process", "gateway.tools")
+"""Whose folders, and modules beside them, are rooms; elsewhere the folder itself is one."""
 BROKER = "gateway/broker and its rooms"
 REST = "gateway, the rest"
 PARTS = (BROKER, REST, *PACKAGES[1:])
@@ -123,7 +125,8 @@ class Module:
         self.is_package = path.name == "__init__.py"
         parts = path.parent.parts if self.is_package else path.with_suffix("").parts
         self.name = ".".join(parts)
-        self.room = ".".join(self.name.split(".")[:2])
+        parts = self.name.split(".")
+        self.room = ".".join(parts[: 3 if ".".join(parts[:2]) in FLOORS else 2])
         self.classes = tuple(n for n in ast.walk(self.syntax) if isinstance(n, ast.ClassDef))
 
     def imports(self, known: Iterable[str]) -> set[str]:
@@ -155,7 +158,7 @@ def part_of(path: PurePosixPath) -> str:
     """Return the part of the tree that a file belongs to."""
     if path.parts[0] != "gateway":
         return path.parts[0]
-    return BROKER if "/".join(path.parts[:2]) in BROKER_ROOMS else REST
+    return BROKER if any(map(path.is_relative_to, BROKER_ROOMS)) else REST
 
 
 def tree_here(root: Path) -> Iterator[tuple[PurePosixPath, str]]:

@@ -3,10 +3,10 @@
     python deploy/role_variables.py            write all that is made
     python deploy/role_variables.py --check    exit 1 where a file is another one
 
-Each key of a gateway's configuration (gateway/configuration/config.py) is a variable of the role
-`gateway`: its type, choices, range and default are those of the key, and its description is the
-comment that stands beside it in gateway/configuration/reference.toml. `OWN` says where the role
-knows better. The table of all roles' variables is made of their argument specifications.
+Each key of a gateway's configuration (gateway/process/configuration/config.py) is a variable of the
+role `gateway`: its type, choices, range and default are those of the key, and its description is
+the comment that stands beside it in gateway/process/configuration/reference.toml. `OWN` says where
+the role knows better. The table of all roles' variables is made of their argument specifications.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from gateway.configuration import keys as config_keys  # noqa: E402
-from gateway.configuration.keys import ConfigKey  # noqa: E402  # run as a program, its folder is deploy
+from gateway.process.configuration import keys as config_keys  # noqa: E402
+from gateway.process.configuration.keys import ConfigKey  # noqa: E402  # run as a program, its folder is deploy
 
 ROLES = ROOT / "deploy/ansible/roles"
 ROLE = ROLES / "gateway"
@@ -35,7 +35,7 @@ KEYS = ROLE / "vars/main/configuration.yml"
 SPECIFICATIONS = ROLE / "meta/argument_specs.yml"
 TABLE = ROOT / "deploy/ansible/VARIABLES.md"
 MARK = "      # Made by deploy/role_variables.py from here on: the keys of the configuration.\n"
-MADE = "---\n# Made by deploy/role_variables.py of gateway/configuration/config.py.\n"
+MADE = "---\n# Made by deploy/role_variables.py of gateway/process/configuration/config.py.\n"
 
 _TLS = "{{{{ _gateway_config_dir ~ '/tls/{}' if {} else '' }}}}"
 _FILES = {

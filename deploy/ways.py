@@ -25,8 +25,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from gateway.configuration import config  # noqa: E402  # found by the line above
-from gateway.process.gateway_process import GatewayProcess  # noqa: E402
+from gateway.process.configuration import config  # noqa: E402  # found by the line above
+from gateway.process.running.gateway_process import GatewayProcess  # noqa: E402
 
 PACKAGES = ("gateway", "resource_directory", "tree_handler", "dtls", "coap_engine")
 TIMES = 40

@@ -2,7 +2,8 @@
 
 Imports make tens of thousands of objects that stay. At Python's own pace the garbage collector goes
 over them again and again meanwhile, which was a sixth of a gateway's start. So it is slowed down
-before the first import; what a gateway wants of it while it serves, `gateway.process.garbage` says.
+before the first import; what a gateway wants of it while it serves,
+`gateway.process.running.garbage` says.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import gc
 import platform
 import sys
 
-from gateway import exit_codes
+from gateway.base import exit_codes
 
 _NOT_ON_WINDOWS = (
     "hedgerow: not on Windows: gateways run on Linux. In WSL (wsl --install Debian) the commands "
@@ -30,6 +31,6 @@ def main() -> int:
     if platform.system() == "Windows":
         sys.stderr.write(f"{_NOT_ON_WINDOWS}\n")
         return exit_codes.WRONG_USE
-    from gateway import cli  # noqa: PLC0415  # imports modules that Windows has not
+    from gateway.tools import cli  # noqa: PLC0415  # imports modules that Windows has not
 
     return cli.main()

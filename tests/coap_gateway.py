@@ -52,7 +52,8 @@ name = "valve"
         self._log = folder / "log.txt"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)], stderr=log
+                [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)],
+                stderr=log,
             )
         listeners = folder / "state" / "listeners.json"
         end_s = time.monotonic() + START_S

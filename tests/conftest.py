@@ -23,8 +23,8 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from gateway import event_loop
-from gateway.configuration.config import MODES
+from gateway.base import event_loop
+from gateway.process.configuration.config import MODES
 
 # How long one example takes says something of the machine, not of the code. Each run draws other
 # examples; those of many commits are as good as many of one.

@@ -20,8 +20,8 @@ from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.server import Server
 from cloud_ingest.query.lake import Lake
 from gateway.broker.access.passwords import Passwords
-from gateway.policy import policy_file
-from gateway.policy.policy import Policy, PolicyRules
+from gateway.trust.policy import policy_file
+from gateway.trust.policy.policy import Policy, PolicyRules
 
 LIMIT_S = 60.0
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)

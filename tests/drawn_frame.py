@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 from xml.sax.saxutils import escape
 
-from gateway.top.cells import width_of
-from gateway.top.styled_text import Style, TopFrame
+from gateway.tools.top.cells import width_of
+from gateway.tools.top.styled_text import Style, TopFrame
 
 CELL, ROW, EDGE = 8.4, 18, 12
 """In pixels, of a font of 14."""

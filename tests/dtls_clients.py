@@ -19,7 +19,7 @@ from dtls.context import Context
 from dtls.errors import IdentityError
 from dtls.identity import PeerIdentity, Proof
 from dtls.session import DtlsSession, SessionState
-from gateway.tls.certificates import CertificateError, identify
+from gateway.trust.tls.certificates import CertificateError, identify
 
 _lib: Any = Binding().lib
 _ffi: Any = Binding().ffi

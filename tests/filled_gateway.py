@@ -14,7 +14,7 @@ from fleet_gateway import FleetGateway, until
 from mqtt_peer import Peer
 
 from gateway.mqtt import PropertyId, Version
-from gateway.state_folder import state_format
+from gateway.process.state_folder import state_format
 from tree_handler.batch import Entry
 from tree_handler.remote.options import REQUEST_ID
 from tree_handler.remote.resource import ResourceRequest

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from fleet_gateway import Fleet
 
 from cloud_ingest.collector.command import Collector, CollectorSettings
-from gateway.configuration import config
+from gateway.process.configuration import config
 
 
 def settings(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from authority import Authority, Issued
 
-from gateway.configuration import config
-from gateway.process.gateway_process import GatewayProcess
+from gateway.process.configuration import config
+from gateway.process.running.gateway_process import GatewayProcess
 
 LIMIT_S = 60
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gateway import cli
+from gateway.tools import cli
 
-HEDGEROW = [sys.executable, "-m", "gateway.cli"]
+HEDGEROW = [sys.executable, "-m", "gateway.tools.cli"]
 
 
 def keys(*arguments: str | Path) -> None:

@@ -15,9 +15,9 @@ import aiohttp
 from argon2 import PasswordHasher
 from mqtt_peer import Peer
 
-from gateway.configuration import config
 from gateway.mqtt import Version
-from gateway.process.gateway_process import GatewayProcess
+from gateway.process.configuration import config
+from gateway.process.running.gateway_process import GatewayProcess
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 USERS = ("vera", "olga", "anna", "nina")

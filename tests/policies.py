@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gateway.coap.access import CoapAccess
-from gateway.policy.action import Where
-from gateway.policy.open_policy import OPEN
-from gateway.policy.policy import Policy, PolicyRules
-from gateway.policy.rule import Rule
+from gateway.trust.policy.action import Where
+from gateway.trust.policy.open_policy import OPEN
+from gateway.trust.policy.policy import Policy, PolicyRules
+from gateway.trust.policy.rule import Rule
 
 ADMIN = frozenset({"admin"})
 NORTH = Where("gw", "campus", "north")

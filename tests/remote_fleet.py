@@ -16,6 +16,8 @@ from aiocoap.optiontypes import OpaqueOption
 from coap_engine.message import CoapPeer
 from coap_engine.option_numbers import REQUEST_ID
 from dtls.keystore import Keystore
+from gateway.base.steady_clock import steady_clock
+from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess, Introduction
 from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.remote.answers import RemoteAnswers
@@ -25,10 +27,8 @@ from gateway.coap.remote.forward_proxy import ForwardProxy
 from gateway.coap.remote.named_answers import NamedAnswers
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
-from gateway.policy.action import Where
-from gateway.policy.policy import Policy, PolicyRules
-from gateway.steady_clock import steady_clock
-from gateway.write_turns import WriteTurns
+from gateway.trust.policy.action import Where
+from gateway.trust.policy.policy import Policy, PolicyRules
 from tests.policies import open_access
 from tree_handler.members.hierarchy import MemberRecord, Membership
 from tree_handler.remote.executing import REPLY_TOPIC

@@ -10,12 +10,12 @@ from coap_engine import codes
 from coap_engine.message import Asked, CoapRequest, CoapResponse, Option
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
+from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers
 from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.peers import session_peer
 from gateway.coap.requester import plain_requester
-from gateway.write_turns import WriteTurns
 from tests.policies import open_access
 
 IF_MATCH, ETAG, URI_PATH = 1, 4, 11

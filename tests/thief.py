@@ -10,10 +10,10 @@ from typing import Any
 
 from authority import Issued
 
-from gateway.links import wire
-from gateway.links.link import Link
-from gateway.process.gateway_process import GatewayProcess
-from gateway.signing.own import OwnKey
+from gateway.node.links import wire
+from gateway.node.links.link import Link
+from gateway.node.signing.own import OwnKey
+from gateway.process.running.gateway_process import GatewayProcess
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags
 from tree_handler.boot_epoch import MAX_BOOT_EPOCH

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.duration_histogram import BOUNDS_S
-from gateway.top.sample import GatewayAnswers
+from gateway.base.duration_histogram import BOUNDS_S
+from gateway.tools.top.sample import GatewayAnswers
 
 NOW_S = 1_764_300_000.0
 
@@ -116,7 +116,7 @@ def answers(at: int = 1, **more: Any) -> GatewayAnswers:
             ]
         },
         "log": (
-            "2025-11-28 03:19:58,120 INFO gateway.links.node: linked to gw-barn",
+            "2025-11-28 03:19:58,120 INFO gateway.node.links.node: linked to gw-barn",
             "2025-11-28 03:19:59,001 WARNING gateway.sensors.sampler: room/humidity: no answer",
             "  Traceback (most recent call last):",
         ),

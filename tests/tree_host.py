@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from gateway.links.handshake import Credentials
-from gateway.links.neighbours import Address, Neighbours
-from gateway.links.node import TreeNode
-from gateway.links.scope import Scope
-from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
+from gateway.node.links.handshake import Credentials
+from gateway.node.links.neighbours import Address, Neighbours
+from gateway.node.links.node import TreeNode
+from gateway.node.links.scope import Scope
+from gateway.node.links.settings import NodeReceiver, NodeSettings
 from tree_handler.batch import Header, Row
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 

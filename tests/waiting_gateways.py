@@ -12,23 +12,13 @@ from memory_transport import MemoryTransport
 from surroundings import Authenticator, Links, no_links
 from tree_host import KEY, Listener, until
 
+from gateway.base.lasting_clock import LastingClock
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.opening import open_store
 from gateway.broker.hooks import Hooks
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
-from gateway.lasting_clock import LastingClock
-from gateway.links.clock_part import ClockFile, ClockPart
-from gateway.links.handshake import Credentials
-from gateway.links.neighbours import Address
-from gateway.links.node import TreeNode
-from gateway.links.overlay_part import OverlayPart
-from gateway.links.retained_part import RetainedPart
-from gateway.links.routed_part import RoutedPart
-from gateway.links.sent_at import SentAt
-from gateway.links.settings import NodeReceiver, NodeSettings
-from gateway.links.wire import Additions
 from gateway.log.message_log import MessageLog
 from gateway.mqtt import (
     Connect,
@@ -41,7 +31,17 @@ from gateway.mqtt import (
     encode,
     packet_end,
 )
-from gateway.state_folder.history import LogHistory
+from gateway.node.links.clock_part import ClockFile, ClockPart
+from gateway.node.links.handshake import Credentials
+from gateway.node.links.neighbours import Address
+from gateway.node.links.node import TreeNode
+from gateway.node.links.overlay_part import OverlayPart
+from gateway.node.links.retained_part import RetainedPart
+from gateway.node.links.routed_part import RoutedPart
+from gateway.node.links.sent_at import SentAt
+from gateway.node.links.settings import NodeReceiver, NodeSettings
+from gateway.node.links.wire import Additions
+from gateway.process.state_folder.history import LogHistory
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.origin_clocks import OriginClocks
 from tree_handler.overlays.overlays import Settings

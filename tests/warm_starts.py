@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import warm_template
 
-COMMAND: Final = (sys.executable, "-m", "gateway.cli")
+COMMAND: Final = (sys.executable, "-m", "gateway.tools.cli")
 VARIABLE: Final = "HEDGEROW_COLD_STARTS"
 TEMPLATES_MAX: Final = 2
 """Of one worker at a time, some 60 MiB each; the first one stays."""

@@ -95,8 +95,8 @@ def fork_for(asked: socket.socket, streams: list[int]) -> bool:
 def main() -> None:
     """Import, serve, and be what was asked for."""
     del sys.path[0]  # that of the tests
-    from gateway import cli
-    from gateway.process import gateway_process, service
+    from gateway.process.running import gateway_process, service
+    from gateway.tools import cli
 
     assert gateway_process and service
     gc.collect()
@@ -104,7 +104,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who is at the keyboard means the tests
     arguments = serve(socket.socket(fileno=int(sys.argv[1])))
     sys.argv = [str(cli.__file__), *arguments]
-    sys.orig_argv = [sys.executable, "-m", "gateway.cli", *arguments]  # what starts it anew
+    sys.orig_argv = [sys.executable, "-m", "gateway.tools.cli", *arguments]  # what starts it anew
     sys.exit(cli.main())
 
 

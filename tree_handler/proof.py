@@ -1,8 +1,8 @@
 """What proves that a gateway said something: who signs, and who knows the keys of all.
 
-The cores know these two interfaces alone. On a gateway `gateway.signing` is behind them: the key of
-the gateway's certificate, and a ring of the certificates of all. Whoever signs puts in front of it
-what it is (`context`), so that a signature under one thing never proves another.
+The cores know these two interfaces alone. On a gateway `gateway.node.signing` is behind them: the
+key of the gateway's certificate, and a ring of the certificates of all. Whoever signs puts in front
+of it what it is (`context`), so that a signature under one thing never proves another.
 """
 
 from __future__ import annotations

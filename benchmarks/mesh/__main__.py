@@ -20,7 +20,7 @@ from benchmarks.comparison import Comparison
 from benchmarks.mesh import distribution, healing, namespaces, zenoh_mesh
 from benchmarks.mesh.failures import Figures
 from benchmarks.mesh.gateways import MeshError
-from gateway import event_loop
+from gateway.base import event_loop
 
 Note = Callable[[str], None]
 

@@ -24,7 +24,7 @@ from benchmarks.mesh.client import Publisher, Subscriber, Wanted
 from benchmarks.mesh.count import Count
 from benchmarks.mesh.gateways import Gateways
 from benchmarks.mesh.network import Network
-from gateway.percentiles import percentile
+from gateway.base.percentiles import percentile
 
 HOSTS = 5
 CENTRAL = "central"

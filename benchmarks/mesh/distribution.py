@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from benchmarks.comparison import Comparison
 from benchmarks.mesh import delays
 from benchmarks.mesh.delays import CENTRAL, Case, Delays
-from gateway import event_loop
-from gateway.configuration.config import MODES
+from gateway.base import event_loop
+from gateway.process.configuration.config import MODES
 
 Found = list[tuple[Case, Delays]]
 CENTRAL_NAME = "one central broker"

@@ -19,14 +19,14 @@ from benchmarks.mesh.client import PORT
 from benchmarks.mesh.network import Network
 from benchmarks.mesh.relay import end_with_parent
 from gateway.coap_client import ClientError, request
-from gateway.state_folder import listeners_file
+from gateway.process.state_folder import listeners_file
 
 START_S = 180.0
 """A start may take so long on a busy machine."""
 POLL_S = 0.005
 COAP_PORT = 5683
 TLS_PORT = 8883
-GATEWAY = "gateway.cli"
+GATEWAY = "gateway.tools.cli"
 """The module that runs a gateway."""
 
 

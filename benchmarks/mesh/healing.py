@@ -15,7 +15,7 @@ from benchmarks.mesh.gateways import Gateways
 from benchmarks.mesh.relay import Shape
 from benchmarks.mesh.silences import Listening
 from benchmarks.mesh.traffic import Traffic
-from gateway.percentiles import percentile
+from gateway.base.percentiles import percentile
 
 PUBLISHED_CONVERGENCE_MS = 19_500.0
 PUBLISHED_REPAIR_MS = 59_100.0

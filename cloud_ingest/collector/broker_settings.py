@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from cloud_ingest.collector.broker_session import SessionSettings
 from cloud_ingest.collector.settings import ClientAccess, OriginSection, spool_log
-from gateway.configuration.config import ConfigError, LogSection
+from gateway.base.toml import checks
+from gateway.base.toml.toml_file import Fault, hold
 from gateway.mqtt import FilterError, Version, check_topic_filter
-from gateway.toml import checks
-from gateway.toml.toml_file import Fault, hold
+from gateway.process.configuration.config import ConfigError, LogSection
 
 PASSWORD = "hedgerow-broker-password"  # noqa: S105  # a credential's name
 

@@ -34,24 +34,24 @@ from cloud_ingest.collector.settings import CollectorSettings
 from cloud_ingest.collector.shared_spool import SharedSpool
 from cloud_ingest.collector.sharing import SharingLimits
 from cloud_ingest.collector.status_file import StatusFile
-from gateway import event_loop, exit_codes
-from gateway.configuration.config import ConfigError, load
-from gateway.configuration.passing import may_pass
-from gateway.event_log import lines
-from gateway.links.handshake import Credentials
-from gateway.links.link_tls import LinkTls
-from gateway.links.node import TreeNode
-from gateway.links.part import Unheeded
-from gateway.links.retained_part import TOPIC as RETAINED_TOPIC
-from gateway.links.settings import NodeReceiver, NodeSettings
+from gateway.base import event_loop, exit_codes
+from gateway.base.event_log import lines
 from gateway.log.message_log import LogError
-from gateway.process import tree_mode
-from gateway.process.attachment import Attachment
-from gateway.signing.fleet_keys import SigningFiles
-from gateway.signing.fleet_proof import FleetProof
-from gateway.signing.revocations import Revocations, Revoking
-from gateway.state_folder.identity import next_boot_epoch
-from gateway.tls.certificates import COLLECTOR_ROLE
+from gateway.node.links.handshake import Credentials
+from gateway.node.links.link_tls import LinkTls
+from gateway.node.links.node import TreeNode
+from gateway.node.links.part import Unheeded
+from gateway.node.links.retained_part import TOPIC as RETAINED_TOPIC
+from gateway.node.links.settings import NodeReceiver, NodeSettings
+from gateway.node.signing.fleet_keys import SigningFiles
+from gateway.node.signing.fleet_proof import FleetProof
+from gateway.node.signing.revocations import Revocations, Revoking
+from gateway.process.configuration.config import ConfigError, load
+from gateway.process.configuration.passing import may_pass
+from gateway.process.running import tree_mode
+from gateway.process.running.attachment import Attachment
+from gateway.process.state_folder.identity import next_boot_epoch
+from gateway.trust.tls.certificates import COLLECTOR_ROLE
 from tree_handler import boot_epoch
 from tree_handler.batch import Entry, Header
 from tree_handler.spanning.spanning_tree import Identity, Parameters

@@ -16,9 +16,9 @@ from cloud_ingest.collector.broker_session import BrokerMessage, BrokerSession, 
 from cloud_ingest.collector.broker_settings import BrokerCollectorSettings
 from cloud_ingest.collector.numbering import BatchNumbering
 from cloud_ingest.collector.source_spool import SourceSpool
-from gateway.configuration.config import ConfigError
-from gateway.links.refusal import reason
-from gateway.state_folder.identity import next_boot_epoch
+from gateway.node.links.refusal import reason
+from gateway.process.configuration.config import ConfigError
+from gateway.process.state_folder.identity import next_boot_epoch
 
 _log = logging.getLogger(__name__)
 

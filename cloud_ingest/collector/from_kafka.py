@@ -30,7 +30,7 @@ from cloud_ingest.collector.kafka_settings import KafkaCollectorSettings
 from cloud_ingest.collector.kafka_topics import described, partitions_of
 from cloud_ingest.collector.source_spool import SourceSpool
 from cloud_ingest.collector.topic_epochs import KnownTopic
-from gateway.configuration.config import ConfigError
+from gateway.process.configuration.config import ConfigError
 
 _log = logging.getLogger(__name__)
 

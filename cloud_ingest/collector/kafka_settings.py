@@ -9,9 +9,9 @@ from typing import Any
 
 from cloud_ingest.collector.kafka_batches import MAX_ORIGIN_BYTES, origin_of
 from cloud_ingest.collector.settings import ClientAccess, OriginSection, spool_log
-from gateway.configuration.config import ConfigError, LogSection
-from gateway.toml import checks
-from gateway.toml.toml_file import Fault, hold
+from gateway.base.toml import checks
+from gateway.base.toml.toml_file import Fault, hold
+from gateway.process.configuration.config import ConfigError, LogSection
 
 KAFKA_PASSWORD = "hedgerow-kafka-password"  # noqa: S105  # a credential's name
 MOST_PARTITIONS = 999_999

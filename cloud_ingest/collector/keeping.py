@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cloud_ingest.spool import committed, identity, receipts
-from gateway import replaced_file
-from gateway.configuration.config import ConfigError, LogSection
-from gateway.event_log.counted_lines import CountedLines
+from gateway.base import replaced_file
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.log.message_log import SEGMENT_SUFFIX, MessageLog
+from gateway.process.configuration.config import ConfigError, LogSection
 
 
 def opened(folder: Path, queries: Sequence[str], log: LogSection) -> MessageLog:

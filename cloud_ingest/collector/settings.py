@@ -7,17 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway.certificates import credentials, stores
-from gateway.configuration.config import ConfigError, LogSection, TreeSection
-from gateway.credentials.certificate_files import TlsFileError
-from gateway.credentials.crl import Crl
-from gateway.links.link_tls import LinkTls
-from gateway.signing.fleet_keys import SigningFiles
-from gateway.signing.revocations import Revoking
-from gateway.tls.certificates import LINKED_ROLES
-from gateway.tls.context import ClientCertificate, TlsFiles
-from gateway.toml import checks
-from gateway.toml.toml_file import Fault, hold
+from gateway.base import systemd_credentials
+from gateway.base.toml import checks
+from gateway.base.toml.toml_file import Fault, hold
+from gateway.node.links.link_tls import LinkTls
+from gateway.node.signing.fleet_keys import SigningFiles
+from gateway.node.signing.revocations import Revoking
+from gateway.process.configuration.config import ConfigError, LogSection, TreeSection
+from gateway.trust.certificates import stores
+from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.credentials.crl import Crl
+from gateway.trust.tls.certificates import LINKED_ROLES
+from gateway.trust.tls.context import ClientCertificate, TlsFiles
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 
@@ -59,8 +60,8 @@ class ClientAccess:
         if not self.user:
             return None
         try:
-            return credentials.password(self.password_file, credential)
-        except credentials.CredentialError as error:
+            return systemd_credentials.password(self.password_file, credential)
+        except systemd_credentials.CredentialError as error:
             raise ConfigError(f"{section}.password_file", str(error)) from error
 
 

@@ -13,10 +13,10 @@ import msgpack
 
 from cloud_ingest.collector.sharing import KeptNumbers, Sharing, SharingLimits
 from cloud_ingest.collector.spooled import Spooled, signed, unsigned
-from gateway.kept_file import KeptFile
-from gateway.links.node import TreeNode
+from gateway.base.kept_file import KeptFile
 from gateway.log.errors import LogError
 from gateway.log.message_log import MessageLog
+from gateway.node.links.node import TreeNode
 from tree_handler.batch import NOTE_PREFIX, Epoch, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals

@@ -10,8 +10,8 @@ from cloud_ingest.collector import keeping as spool_keeping
 from cloud_ingest.collector import status_file
 from cloud_ingest.collector.settings import OriginSection
 from cloud_ingest.collector.status_file import StatusFile
-from gateway.configuration.config import LogSection
-from gateway.links.commit import GroupCommit
+from gateway.node.links.commit import GroupCommit
+from gateway.process.configuration.config import LogSection
 
 
 class SourceSpool:

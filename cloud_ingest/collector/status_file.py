@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from gateway import replaced_file
-from gateway.event_log.counted_lines import CountedLines
+from gateway.base import replaced_file
+from gateway.base.event_log.counted_lines import CountedLines
 
 NAME: Final = "status.json"
 INTERVAL_S = 1.0

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from gateway import replaced_file
+from gateway.base import replaced_file
 
 FILE_NAME: Final = "topics"
 WITHOUT_ID: Final = 1

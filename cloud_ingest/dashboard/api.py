@@ -29,7 +29,7 @@ from cloud_ingest.dashboard.rollups import SensorSeries
 from cloud_ingest.dashboard.sending import sent
 from cloud_ingest.dashboard.shared_answers import AnswerKey, SharedAnswers, TooManyQuestionsError
 from cloud_ingest.dashboard.together import together
-from gateway.policy.action import NOWHERE, Where
+from gateway.trust.policy.action import NOWHERE, Where
 from gateway.web.api_error import ApiError
 from gateway.web.log_in import Token
 from gateway.web.ready_answer import ReadyAnswer

@@ -19,16 +19,16 @@ from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.server import Server
 from cloud_ingest.metrics_listener import MetricsAddressError, parse_address, serving
 from cloud_ingest.query.lake import Lake, LakeError
-from gateway import exit_codes
-from gateway.access.files import DEFAULT_ROLES
+from gateway.base import exit_codes
+from gateway.base.toml.checks import is_loopback
 from gateway.broker.access.passwords import Passwords
-from gateway.configuration.passing import may_pass
-from gateway.credentials.certificate_files import TlsFileError
-from gateway.policy import policy_file
-from gateway.policy.faults import AccessFileError, read_access_file
-from gateway.policy.policy import Policy, PolicyRules
-from gateway.tls.context import Tls, TlsFiles
-from gateway.toml.checks import is_loopback
+from gateway.process.access.files import DEFAULT_ROLES
+from gateway.process.configuration.passing import may_pass
+from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.policy import policy_file
+from gateway.trust.policy.faults import AccessFileError, read_access_file
+from gateway.trust.policy.policy import Policy, PolicyRules
+from gateway.trust.tls.context import Tls, TlsFiles
 
 _PORT_MAX = 65_535
 

@@ -12,9 +12,9 @@ import logging
 import ssl
 from typing import Final, cast
 
-from gateway.shares.connection_room import ConnectionRoom, Standing
-from gateway.shares.failed_attempts import network_of
-from gateway.tls.layer import TlsLayer
+from gateway.trust.shares.connection_room import ConnectionRoom, Standing
+from gateway.trust.shares.failed_attempts import network_of
+from gateway.trust.tls.layer import TlsLayer
 
 CONNECTIONS_MAX: Final = 512
 CONNECTIONS_PER_ADDRESS: Final = 64

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.broker.access.passwords import Passwords
-from gateway.policy.action import CONSOLE, Action, Where
-from gateway.policy.policy import Policy
-from gateway.policy.principal import Principal
+from gateway.trust.policy.action import CONSOLE, Action, Where
+from gateway.trust.policy.policy import Policy
+from gateway.trust.policy.principal import Principal
 from gateway.web.log_in import WebLogIn
 
 PATH: Final = "/dashboard"

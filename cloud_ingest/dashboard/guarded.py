@@ -13,7 +13,7 @@ from aiohttp import web
 from cloud_ingest.dashboard.connections import has_asked
 from cloud_ingest.dashboard.entrance import Entrance
 from cloud_ingest.query.lake import LakeError
-from gateway.policy.principal import Principal
+from gateway.trust.policy.principal import Principal
 from gateway.web import browser_rules
 from gateway.web.api_error import ApiError
 from gateway.web.host_field import names_this_machine

@@ -49,7 +49,7 @@ from cloud_ingest.tables import upkeep
 from cloud_ingest.tables.delta import IngestTable, TableError
 from cloud_ingest.tables.store import TableStore
 from cloud_ingest.tables.upkeep import UpkeepSettings
-from gateway import exit_codes
+from gateway.base import exit_codes
 from tree_handler.seal import Seals
 
 ENDED_LOOK_S = 1

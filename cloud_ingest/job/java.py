@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway import exit_codes
+from gateway.base import exit_codes
 
 OLDEST_VERSION = 17
 VARIABLE = "HEDGEROW_JAVA"

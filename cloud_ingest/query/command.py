@@ -14,9 +14,9 @@ import duckdb
 
 from cloud_ingest.query.lake import Lake, LakeError
 from cloud_ingest.query.sql import QueryError, ask, connect, told
-from gateway import exit_codes
-from gateway.columns import columns
-from gateway.printable import printable
+from gateway.base import exit_codes
+from gateway.base.columns import columns
+from gateway.base.printable import printable
 
 ROWS_SHOWN: Final = 200
 """On a terminal; JSON and CSV have them all."""

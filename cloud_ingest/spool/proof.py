@@ -26,7 +26,7 @@ NAME_BYTES = 4
 
 GATEWAY = "urn:hedgerow:role:gateway"
 COLLECTOR = "urn:hedgerow:role:collector"
-"""As `gateway.tls.certificates` reads them, which the workers of a cluster do not have."""
+"""As `gateway.trust.tls.certificates` reads them, which the workers of a cluster do not have."""
 _ECDSA = ec.ECDSA(hashes.SHA256())
 _Key = Ed25519PublicKey | ec.EllipticCurvePublicKey
 

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from gateway import provisioning
-from gateway.cli import command_line
-from gateway.commands import completion, new_files
-from gateway.configuration import place
-from gateway.handbook import manual
-from gateway.provisioning.files import SYSTEM_USER
-from gateway.provisioning.texts import SYSTEM_STATE_DIR
-from gateway.provisioning.unit import STARTER, STARTER_FILES, Environment, ServicePlan, unit
+from gateway.process.configuration import place
+from gateway.tools import provisioning
+from gateway.tools.cli import command_line
+from gateway.tools.commands import completion, new_files
+from gateway.tools.handbook import manual
+from gateway.tools.provisioning.files import SYSTEM_USER
+from gateway.tools.provisioning.texts import SYSTEM_STATE_DIR
+from gateway.tools.provisioning.unit import STARTER, STARTER_FILES, Environment, ServicePlan, unit
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
@@ -44,8 +44,8 @@ PROGRAM = """\
 #!{home}/bin/python3
 import sys
 
-from gateway import provisioning
-from gateway.cli import main
+from gateway.tools import provisioning
+from gateway.tools.cli import main
 
 sys.exit(main())
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 from gateway.alerting.section import AlertsSection
 from gateway.alerting.spooled_ways import SpooledWays
 from gateway.alerting.ways import open_ways
-from gateway.toml.toml_file import ConfigError, Fault, hold
+from gateway.base.toml.toml_file import ConfigError, Fault, hold
 from light_dataclasses import dataclass
 
 FILE_NAME = "alert_ways.json"

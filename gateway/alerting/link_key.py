@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from alerts.ack_link import KEY_BYTES
-from gateway.kept_file import KeptFile
+from gateway.base.kept_file import KeptFile
 
 FILE_NAME: Final = "alert_links"
 _WITHOUT: Final = "links in mails that were sent before take nothing on any more"

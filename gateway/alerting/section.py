@@ -15,8 +15,8 @@ from alerts.terms import AlertRoute
 from gateway.alerting.judging import AlertLimits
 from gateway.alerting.plan import AlertPlan
 from gateway.alerting.rules import RULES
-from gateway.toml import checks
-from gateway.toml.toml_file import Fault, hold
+from gateway.base.toml import checks
+from gateway.base.toml.toml_file import Fault, hold
 from light_dataclasses import dataclass
 
 WAYS: Final = ("mail", "webhook", "ntfy", "alertmanager", "syslog")

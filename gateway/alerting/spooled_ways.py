@@ -22,8 +22,8 @@ from alerts.outgoing import WayQueue
 from alerts.record import AlertRecord, RecordsRefusedError, WayOut
 from alerts.state import WayState
 from alerts.terms import AlertRoute, ways_of
-from gateway.kept_file import KeptFile
-from gateway.printable import said
+from gateway.base.kept_file import KeptFile
+from gateway.base.printable import said
 
 MAX_MET: Final = 20_000
 """Names of records that are remembered, so that one that comes again is known."""

@@ -9,7 +9,7 @@ from alerts.ack_link import AckLinks
 from alerts.record import AlertRecord, WayOut
 from dtls import private_file
 from gateway.alerting.section import AlertsSection, MailSection
-from gateway.toml.toml_file import ConfigError
+from gateway.base.toml.toml_file import ConfigError
 
 LinkOf = Callable[[AlertRecord], str]
 """Gives that by which an alert is taken on."""

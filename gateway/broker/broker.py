@@ -9,6 +9,9 @@ from dataclasses import field
 from pathlib import Path
 from typing import Final
 
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.lasting_clock import LastingClock
+from gateway.base.steady_clock import steady_clock
 from gateway.broker.access.guard import Access, Guard
 from gateway.broker.access.plugin_loading import load
 from gateway.broker.access.plugins import PluginHost, Plugins
@@ -22,11 +25,8 @@ from gateway.broker.listeners.listener import Listener, Listeners
 from gateway.broker.listeners.websocket_rules import WebSocketRules
 from gateway.broker.outbound.message import Message
 from gateway.broker.statistics.sys_topics import SysTopics
-from gateway.event_log.counted_lines import CountedLines
-from gateway.lasting_clock import LastingClock
 from gateway.mqtt import PacketError
-from gateway.policy.origins import OriginRules
-from gateway.steady_clock import steady_clock
+from gateway.trust.policy.origins import OriginRules
 from light_dataclasses import dataclass
 from tree_handler.batch import Entry
 from tree_handler.origin_clocks import OriginClocks

@@ -9,6 +9,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
+from gateway.base.repeating import Repeating
+from gateway.base.tasks import Tasks
+from gateway.base.turns import Turns
 from gateway.broker import owners
 from gateway.broker.durability.checkpoints import Checkpoints
 from gateway.broker.durability.durability import Durability
@@ -30,12 +35,7 @@ from gateway.broker.outbound.message import Message
 from gateway.broker.sessions.session import Session
 from gateway.broker.statistics.traffic import Traffic
 from gateway.broker.upkeep import SWEEP_S, TURN_S
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
 from gateway.mqtt import ReasonCode
-from gateway.repeating import Repeating
-from gateway.tasks import Tasks
-from gateway.turns import Turns
 
 LEFT_OUT: Final = "retained message left out of this start for want of room"
 

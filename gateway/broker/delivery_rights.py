@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from gateway.base.tasks import Tasks
 from gateway.broker.hooks import TopicPermissions
 from gateway.broker.outbound.routes import KnownRoutes
 from gateway.broker.sessions.session import Session
-from gateway.tasks import Tasks
 
 
 class DeliveryRights:

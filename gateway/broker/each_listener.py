@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from gateway.base.event_log.failures import Failures
 from gateway.broker.hooks import Client, Events
-from gateway.event_log.failures import Failures
 
 _WHAT: Final = "listener to what happens to clients"
 

@@ -10,8 +10,8 @@ from typing import Final, Protocol
 from gateway.log.commits import Committed
 from gateway.mqtt import Connect
 from gateway.mqtt.kinds import V5
-from gateway.policy.origins import OriginRules
-from gateway.tls.certificates import PeerCertificate
+from gateway.trust.policy.origins import OriginRules
+from gateway.trust.tls.certificates import PeerCertificate
 from light_dataclasses import dataclass
 from tree_handler.batch import Row
 from tree_handler.sharing.rule import EachGateway, SharedGroups

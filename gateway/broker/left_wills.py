@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from functools import partial
 
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
+from gateway.base.tasks import Tasks
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.hooks import TopicPermissions
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.wills import Wills
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
-from gateway.tasks import Tasks
 
 
 class LeftWills:

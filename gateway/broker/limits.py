@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from gateway.event_log.counted_lines import CountedLines
-from gateway.toml.toml_file import LimitRangeError
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.toml.toml_file import LimitRangeError
 from light_dataclasses import dataclass
 
 _log = logging.getLogger(__name__)

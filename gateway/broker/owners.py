@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
+from gateway.base.tasks import Tasks
+from gateway.base.turns import Turns
 from gateway.broker.delivery_rights import DeliveryRights
 from gateway.broker.durability.durability import Durability
 from gateway.broker.each_listener import EachListener
@@ -39,13 +43,9 @@ from gateway.broker.statistics.traffic import Traffic
 from gateway.broker.topics.routes import RouteCache
 from gateway.broker.topics.subscriptions import SubscriptionTree
 from gateway.broker.upkeep import Upkeep
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
-from gateway.shares.log_room import LogRoom
-from gateway.shares.user_rates import UserRates
-from gateway.shares.user_turns import UserTurns
-from gateway.tasks import Tasks
-from gateway.turns import Turns
+from gateway.trust.shares.log_room import LogRoom
+from gateway.trust.shares.user_rates import UserRates
+from gateway.trust.shares.user_turns import UserTurns
 from light_dataclasses import dataclass
 
 

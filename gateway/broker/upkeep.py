@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
 from gateway.broker.inbound.connections import Connections
 from gateway.broker.inbound.departures import Departures
 from gateway.broker.inbound.peer import Peer
@@ -19,8 +21,6 @@ from gateway.broker.limits import NO_LONGER_LOGGED, NOT_QUEUED, NOT_READ, Budget
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.wills import Wills
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
 from gateway.mqtt import ReasonCode
 
 SWEEP_S: Final = 0.5

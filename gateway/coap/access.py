@@ -14,13 +14,19 @@ from typing import Any, Final
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
 from gateway.coap.peers import VouchedAddress, shown_by
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
-from gateway.policy.action import READS, coap_action
-from gateway.policy.policy import Policy
-from gateway.policy.principal import NAMELESS, STRANGER, THE_STRANGER, Principal, PrincipalError
-from gateway.policy.rule import Decision
+from gateway.trust.policy.action import READS, coap_action
+from gateway.trust.policy.policy import Policy
+from gateway.trust.policy.principal import (
+    NAMELESS,
+    STRANGER,
+    THE_STRANGER,
+    Principal,
+    PrincipalError,
+)
+from gateway.trust.policy.rule import Decision
 
 _log = logging.getLogger(__name__)
 KNOWN_MAX: Final = 256
@@ -160,7 +166,7 @@ class CoapAccess:
         """Return how somebody is introduced that has given proof here, over whatever protocol.
 
         Args:
-            kind: of the proof; see `gateway.policy.principal`.
+            kind: of the proof; see `gateway.trust.policy.principal`.
             name: within that kind.
             claimed: the roles that a certificate names.
 

@@ -12,6 +12,9 @@ from typing import Any, Final, Protocol
 from coap_engine import codes, option_numbers
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, value_of
 from coap_engine.rates import ADMITTED, Rates, RateShares
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
+from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import (
     AskForBody,
@@ -30,9 +33,6 @@ from gateway.coap.refused_requests import RefusedRequests
 from gateway.coap.rendering import Renderings
 from gateway.coap.representations import represented
 from gateway.coap.writes_in_turn import TurnOfWrite, WriteInTurn, rendered_in_turn
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
-from gateway.write_turns import WriteTurns
 
 RENDERING_RATES: Final = Rates(host=20.0, strangers=50.0)
 """Requests for which a resource is asked in a task, which takes a fraction of a millisecond."""

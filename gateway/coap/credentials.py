@@ -9,8 +9,8 @@ from dtls.context import ServerContext
 from dtls.errors import IdentityError
 from dtls.identity import PeerIdentity, Proof
 from dtls.keystore import Keystore
-from gateway.tls.certificates import CertificateError, identify
-from gateway.tls.context import Tls
+from gateway.trust.tls.certificates import CertificateError, identify
+from gateway.trust.tls.context import Tls
 
 
 class DtlsCredentials:

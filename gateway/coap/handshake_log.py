@@ -12,9 +12,9 @@ import logging
 from dtls.datagrams import PeerAddress, host_of, join_host_port
 from dtls.endpoint import TOO_MANY
 from dtls.identity import PeerIdentity
-from gateway.event_log.bounded_lines import SUM_UP_S, Allowance, LeftOut, LineShares
-from gateway.printable import printable
-from gateway.timers import Timers
+from gateway.base.event_log.bounded_lines import SUM_UP_S, Allowance, LeftOut, LineShares
+from gateway.base.printable import printable
+from gateway.base.timers import Timers
 from tree_handler.rate_limit import RateLimit
 
 EVERYBODY = Allowance(at_once=60, per_s=1.0)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
 from dtls.endpoint_limits import EndpointLimits
+from gateway.base.toml import checks
+from gateway.base.toml.toml_file import hold
 from gateway.coap.asked_at_once import held_bytes_least
-from gateway.toml import checks
-from gateway.toml.toml_file import hold
 from light_dataclasses import dataclass
 
 _SHARES = DEFAULT_LIMITS.shares

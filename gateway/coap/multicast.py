@@ -23,14 +23,14 @@ from coap_engine import option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from coap_engine.multicast import DEFAULT_RULES, MulticastAnswer, MulticastRequests, MulticastRules
 from dtls.datagrams import PeerAddress, host_of
+from gateway.base.due_timer import DueTimer
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
+from gateway.base.repeating import Repeating
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.udp import UdpPort
 from gateway.coap.well_known import PATH
-from gateway.due_timer import DueTimer
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
-from gateway.repeating import Repeating
 from light_dataclasses import dataclass
 
 GROUP: Final = "224.0.1.187"

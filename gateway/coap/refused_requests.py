@@ -9,9 +9,9 @@ from typing import Final
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
+from gateway.base.printable import printable
 from gateway.coap.peers import OscoreAddress, SessionAddress
-from gateway.policy.action import path_text
-from gateway.printable import printable
+from gateway.trust.policy.action import path_text
 from tree_handler.rate_limit import RateLimit
 
 NO_PROOF: Final = "no_proof"

@@ -21,6 +21,7 @@ from dtls.errors import SocketError
 from dtls.identity import PeerIdentity
 from dtls.keystore import Keystore
 from dtls.transport import DtlsPort
+from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers, RequestAnswers, RouteRequest, serve_here
 from gateway.coap.at_hand import ImmediateResponder
@@ -36,9 +37,8 @@ from gateway.coap.peers import (
 from gateway.coap.requester import Requester, plain_requester
 from gateway.coap.shell import EngineShell
 from gateway.coap.udp import UdpPort
-from gateway.policy.policy import Policy
-from gateway.tls.context import Tls
-from gateway.write_turns import WriteTurns
+from gateway.trust.policy.policy import Policy
+from gateway.trust.tls.context import Tls
 from light_dataclasses import dataclass
 
 if TYPE_CHECKING:

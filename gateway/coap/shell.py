@@ -24,10 +24,10 @@ from coap_engine.message import (
 )
 from dtls.core_timer import CoreTimer
 from dtls.transport import TURN_S
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
 from gateway.coap.answers import RequestAnswers
 from gateway.coap.refusals import RefusalLog
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
 
 _FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from aiocoap import resource
 
+from gateway.base.watched_tasks import WatchedTasks
 from gateway.broker.client_roll import ClientRoll
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers
@@ -38,12 +39,11 @@ from gateway.coap.sensors.answers import PATH as SENSORS_PATH
 from gateway.coap.sensors.resources import OWN_IDENTITY, SensorResources
 from gateway.coap.sensors.roll import SensorRoll
 from gateway.coap.well_known import CountedSite, WellKnownCore
-from gateway.links.direct_part import DirectPart
-from gateway.members.roll import MemberRoll
-from gateway.policy.principal import NAMELESS
+from gateway.node.links.direct_part import DirectPart
+from gateway.node.members.roll import MemberRoll
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
-from gateway.watched_tasks import WatchedTasks
+from gateway.trust.policy.principal import NAMELESS
 from light_dataclasses import dataclass
 from resource_directory.registry import RegistryLimits
 from resource_directory.resources import ResourceDirectory

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from coap_engine.message import CoapRequest, CoapResponse
+from gateway.base.write_turns import WriteTurn, WriteTurns
 from gateway.coap.at_hand import AskForBody, PendingResponse
 from gateway.coap.conditional import resource_of
 from gateway.coap.rendering import OnRendered
-from gateway.write_turns import WriteTurn, WriteTurns
 
 EndOfTurn = Callable[[], None]
 

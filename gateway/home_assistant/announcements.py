@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 
+from gateway.base.toml.toml_file import Fault, hold
 from gateway.home_assistant.entities import AnnouncingGateway, describe, object_id
 from gateway.home_assistant.section import HomeAssistantSection
 from gateway.sensors import mqtt_form
@@ -18,7 +19,6 @@ from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.reading import names_of
 from gateway.sensors.sensor import Actuator
-from gateway.toml.toml_file import Fault, hold
 from tree_handler.batch import Entry
 
 ONLINE, OFFLINE = b"online", b"offline"

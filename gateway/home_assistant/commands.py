@@ -1,8 +1,8 @@
 """Sets actuators as messages on their command topics say, whichever gateway they came to.
 
 Who may publish there, the broker's policy decides: of its own clients as for every topic, and of
-what comes by other gateways by what these may have obeyed (`gateway.policy.origins`). Of several
-values that come while an actuator is being set, the newest counts.
+what comes by other gateways by what these may have obeyed (`gateway.trust.policy.origins`). Of
+several values that come while an actuator is being set, the newest counts.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from cloud_ingest.record import Value
-from gateway.policy.origins import Voice
-from gateway.printable import said, told
+from gateway.base.printable import said, told
 from gateway.sensors import senml
 from gateway.sensors.sensor import Actuator, SensorError, ValueRefusedError
+from gateway.trust.policy.origins import Voice
 from tree_handler.batch import Row
 
 REFUSED = "command not carried out"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gateway.toml.toml_file import Fault, hold
+from gateway.base.toml.toml_file import Fault, hold
 from light_dataclasses import dataclass
 
 _PREFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")

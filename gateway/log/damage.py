@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.kept_file import is_at_fault
+from gateway.base.kept_file import is_at_fault
 from gateway.log.errors import LogError
 from gateway.log.inner_starts import InnerStarts
 from tree_handler import batch

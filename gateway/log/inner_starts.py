@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from gateway import replaced_file
+from gateway.base import replaced_file
 from tree_handler.noted_batches import FILE_NAME, NOWHERE, RECORD_BYTES, NotedBatches, record
 
 MAX_SINGLE: Final = 4_096

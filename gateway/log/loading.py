@@ -11,8 +11,8 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Final
 
-from gateway import replaced_file
-from gateway.kept_file import is_at_fault
+from gateway.base import replaced_file
+from gateway.base.kept_file import is_at_fault
 from gateway.log.damage import Damage
 from gateway.log.index import SUFFIX, IndexedNumbers, SegmentIndex
 from gateway.log.inner_starts import InnerStarts

@@ -26,8 +26,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from gateway import replaced_file
-from gateway.duration_histogram import DurationHistogram
+from gateway.base import replaced_file
+from gateway.base.duration_histogram import DurationHistogram
 from gateway.log import loading
 from gateway.log.errors import LogError
 from gateway.log.going import GoingSegments

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from gateway import replaced_file
+from gateway.base import replaced_file
 from gateway.log.damage import Damage
 from gateway.log.index import SUFFIX
 from gateway.log.segment import Segment

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgpack
 
-from gateway.kept_file import KeptFile
+from gateway.base.kept_file import KeptFile
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication.repair import pack_numbers, unpack_numbers

@@ -1,1 +1,1 @@
-"""One gateway process: its parts, their order, and the system around it."""
+"""One gateway as a process: its configuration, what it keeps, shows, and runs."""

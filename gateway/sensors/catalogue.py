@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.alerting.sensor_rules import SensorRuleError, SensorRules
-from gateway.printable import said, told
+from gateway.base.printable import said, told
 from gateway.sensors import drivers, mqtt_form
 from gateway.sensors.declared import DescribedDriver, SensorDriver, driver, of_class
 from gateway.sensors.device_resource import ChildResources, check_served

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from gateway.printable import said
+from gateway.base.printable import said
 from gateway.sensors.sensor import (
     Sensor,
     SensorBusyError,
@@ -22,7 +22,7 @@ from gateway.sensors.sensor import (
     ValueRefusedError,
 )
 from gateway.sensors.threads import DriverThreads
-from gateway.shares.fair_turns import FairTurns
+from gateway.trust.shares.fair_turns import FairTurns
 
 WAITING_MAX: Final = 16
 """So many calls may wait for one device, beside the gateway's own."""

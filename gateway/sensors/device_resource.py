@@ -22,7 +22,7 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Final
 
-from gateway.printable import said
+from gateway.base.printable import said
 from gateway.sensors.link_texts import DescriptionError, check_text, checked_attributes
 from light_dataclasses import dataclass
 from tree_handler.members.place import check_name

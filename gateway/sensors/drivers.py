@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from gateway.printable import said
+from gateway.base.printable import said
 from gateway.sensors.sensor import Sensor
 
 if TYPE_CHECKING:

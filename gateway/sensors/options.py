@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gateway.printable import printable
+from gateway.base.printable import printable
 from gateway.sensors.parameters import DriverParameter
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from gateway.printable import said
+from gateway.base.printable import said
 from gateway.sensors.device_calls import DeviceCalls, call_now
 from gateway.sensors.reading import Reading, as_reading
 from gateway.sensors.sensor import Sensor, SensorError, ValueRefusedError

@@ -19,9 +19,10 @@ from functools import partial
 from typing import Any
 
 from cloud_ingest.record import BAD, Record, Value
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
-from gateway.printable import said
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
+from gateway.base.printable import said
+from gateway.base.write_turns import WriteTurns
 from gateway.sensors.device_calls import DeviceCalls, call_now, waits_for_nothing
 from gateway.sensors.reading import Reading, names_of
 from gateway.sensors.reads import Reads
@@ -29,7 +30,6 @@ from gateway.sensors.schedule import Schedule, back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
 from gateway.sensors.threads import DriverThreads
 from gateway.sensors.values import Outcome
-from gateway.write_turns import WriteTurns
 
 MAX_SENSORS = 10_000
 READS_PER_TURN = 32  # then the event loop gets a turn, however many sensors are due

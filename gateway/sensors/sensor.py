@@ -21,7 +21,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 
 from cloud_ingest.record import Value
-from gateway.printable import SAID_CHARACTERS_MAX, printable
+from gateway.base.printable import SAID_CHARACTERS_MAX, printable
 from gateway.sensors.device_resource import ChildResources, DeviceResource, check_described
 from gateway.sensors.link_texts import DescriptionError, check_text, checked_attributes
 from gateway.sensors.values import KINDS, NUMBER, Outcome, ValueKind

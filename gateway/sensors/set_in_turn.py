@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from cloud_ingest.record import Value
+from gateway.base.write_turns import WriteTurn
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Actuator, Sensor
-from gateway.write_turns import WriteTurn
 
 
 async def set_in_turn(sampler: Sampler, actuator: Actuator, value: Value, asker: str) -> None:

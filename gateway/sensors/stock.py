@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from gateway.kept_file import KeptFile
+from gateway.base.kept_file import KeptFile
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.reading import names_of

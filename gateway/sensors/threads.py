@@ -15,7 +15,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
 
-from gateway.printable import said
+from gateway.base.printable import said
 from light_dataclasses import dataclass
 
 MAX_THREADS: Final = 16

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gateway.printable import said
+from gateway.base.printable import said
 from gateway.sensors.catalogue import ConfiguredSensor, Workshop
 from gateway.sensors.reading import as_reading, full_name
 from gateway.sensors.sensor import Sensor, SensorError

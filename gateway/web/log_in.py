@@ -9,11 +9,11 @@ from typing import Final, Literal
 
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.limits import Limits
-from gateway.policy.policy import Policy
-from gateway.policy.principal import CONSOLE as CONSOLE_USER
-from gateway.policy.principal import LOCAL, Principal
-from gateway.shares.failed_attempts import FailedAttempts
-from gateway.shares.password_checks import PasswordChecks
+from gateway.trust.policy.policy import Policy
+from gateway.trust.policy.principal import CONSOLE as CONSOLE_USER
+from gateway.trust.policy.principal import LOCAL, Principal
+from gateway.trust.shares.failed_attempts import FailedAttempts
+from gateway.trust.shares.password_checks import PasswordChecks
 from gateway.web.web_sessions import WebSessions
 from light_dataclasses import dataclass
 

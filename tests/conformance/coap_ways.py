@@ -46,9 +46,9 @@ from gateway.coap.oscore.numbers import SenderNumbers
 from gateway.coap.remote.forward_proxy import ForwardProxy
 from gateway.coap.requester import plain_requester
 from gateway.coap.shell import EngineShell
-from gateway.coap_topics.asker import CoapFace, TopicAsker
-from gateway.coap_topics.properties import PropertyRefusedError, request_options
-from gateway.coap_topics.topics import target
+from gateway.coap.topics.asker import CoapFace, TopicAsker
+from gateway.coap.topics.properties import PropertyRefusedError, request_options
+from gateway.coap.topics.topics import target
 from gateway.mqtt import PropertyId
 from tests.policies import open_access
 

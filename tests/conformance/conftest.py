@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from raw_client import Address, Broker
 from raw_websocket import WebSocketClient
 
-from gateway.configuration import config
-from gateway.process.gateway_process import GatewayProcess
+from gateway.process.configuration import config
+from gateway.process.running.gateway_process import GatewayProcess
 
 START_S = 30.0
 VERSIONS = {4: "3.1.1", 5: "5.0"}

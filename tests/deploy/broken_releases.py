@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_SERVE = ("gateway/process/service.py", "    os.umask(PRIVATE)\n")
+_SERVE = ("gateway/process/running/service.py", "    os.umask(PRIVATE)\n")
 CRASHES = (_SERVE[0], (_SERVE[1], '    raise RuntimeError("this release crashes")\n'))
 """It ends as soon as it has begun."""
 CRASHES_IN_THE_SOUTH = (
@@ -31,7 +31,7 @@ ANSWERS_NO_CLIENT = (
 )
 """Its links, its status and its directory are as they were, and no client gets a CONNACK."""
 READS_OTHER_STATE = (
-    "gateway/state_folder/state_format.py",
+    "gateway/process/state_folder/state_format.py",
     ("WRITTEN = 1", "WRITTEN = 2"),
     ("frozenset({1})", "frozenset({2})"),
 )

@@ -242,7 +242,7 @@ class DeployedFleet:
 
     def hedgerow(self, *arguments: str | Path, who: str = "operator") -> tuple[int, str]:
         """Exit code and words of a command on the operator's machine."""
-        command = [sys.executable, "-m", "gateway.cli", *map(str, arguments)]
+        command = [sys.executable, "-m", "gateway.tools.cli", *map(str, arguments)]
         if who:
             command += ["--psk-file", str(self.folder / f"{who}.psk")]
         done = subprocess.run(

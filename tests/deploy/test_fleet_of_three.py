@@ -69,7 +69,7 @@ def test_the_doctor_finds_a_healthy_fleet_well_and_names_one_that_is_stopped(
 
 
 def test_the_inventory_asks_one_gateway_for_the_fleet(deployed: DeployedFleet) -> None:
-    hedgerow = deployed.bed.operator(sys.executable, "-m", "gateway.cli")
+    hedgerow = deployed.bed.operator(sys.executable, "-m", "gateway.tools.cli")
     asked = {
         "plugin": "hedgerow",
         "gateway": deployed.bed.pis["gw-root"].address,

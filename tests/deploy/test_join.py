@@ -20,7 +20,7 @@ from server_wheels import download
 pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
 
 NAMES = ("gw-root", "gw-north", "gw-south")
-HEDGEROW = (sys.executable, "-m", "gateway.cli")
+HEDGEROW = (sys.executable, "-m", "gateway.tools.cli")
 LIST = PROJECT / "deploy/ansible/roles/gateway/files/requirements.txt"
 SERVICE = f"{OPERATOR}:8890"
 

@@ -44,7 +44,7 @@ def follower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Follower]:
         }
         (pi.root / "etc/hostname").write_text("raspberrypi\n")
         package_proxy.tell(pi)
-        keys = ("-m", "gateway.cli", "keys", "serve", "--listen", ENROLMENT)
+        keys = ("-m", "gateway.tools.cli", "keys", "serve", "--listen", ENROLMENT)
         serve = made.operator(sys.executable, *keys, "--ca", str(fleet.certificates))
         stack.enter_context(running(*serve))
         stack.enter_context(running(*made.operator(*repository.serve())))

@@ -88,7 +88,7 @@ class RelayedPi:
     def shell(self, *words: str) -> subprocess.CompletedProcess[str]:
         """`hedgerow shell`, on the operator's machine."""
         return subprocess.run(
-            self.bed.operator(sys.executable, "-m", "gateway.cli", "shell", *words),
+            self.bed.operator(sys.executable, "-m", "gateway.tools.cli", "shell", *words),
             cwd=PROJECT,
             env=os.environ | {"HEDGEROW_RELAY": str(self.shared)},
             stdin=subprocess.DEVNULL,

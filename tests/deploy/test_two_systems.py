@@ -18,12 +18,12 @@ from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 from two_systems import PiWithTwoSystems
 
-from gateway import cli
-from gateway.system_image import __main__ as command
-from gateway.system_image.layout import ImageLayout, ImageSizes
-from gateway.system_image.root_file_system import SERVICE_ID
-from gateway.system_slots.installing import ABOUT
-from gateway.system_slots.slots import Slot
+from gateway.tools import cli
+from gateway.tools.system_image import __main__ as command
+from gateway.tools.system_image.layout import ImageLayout, ImageSizes
+from gateway.tools.system_image.root_file_system import SERVICE_ID
+from gateway.tools.system_slots.installing import ABOUT
+from gateway.tools.system_slots.slots import Slot
 
 pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
 PROJECT = Path(__file__).resolve().parents[2]

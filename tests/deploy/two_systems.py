@@ -22,8 +22,8 @@ import pytest
 from bed import REBOOT
 from commands import inside, run
 
-from gateway.system_image.layout import ImageLayout
-from gateway.system_slots.slots import Slot
+from gateway.tools.system_image.layout import ImageLayout
+from gateway.tools.system_slots.slots import Slot
 
 UP_S = 180.0
 UNITS = "etc/systemd/system"

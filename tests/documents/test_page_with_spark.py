@@ -14,8 +14,8 @@ from session import Session
 from surroundings_of_pages import PARTS, SURROUNDINGS
 
 from cloud_ingest.job.argument_faults import argument_faults
-from gateway import cli
-from gateway.provisioning import collecting
+from gateway.tools import cli
+from gateway.tools.provisioning import collecting
 
 PAGE = PROJECT / "docs" / "cloud.md"
 

@@ -17,7 +17,7 @@ from typing import Any
 from failing_calls import NETWORK, FailingCalls, Fault
 from virtual_loop import VirtualLoop
 
-from gateway.links.link import Link
+from gateway.node.links.link import Link
 
 HOST = "127.0.0.1"
 PORTS_FROM = {"mqtt": 0, "mqtts": 10_000, "ws": 20_000, "wss": 30_000}

@@ -9,7 +9,7 @@ from typing import Any
 from authority import Authority
 from failing_calls import NETWORK, FailingCalls
 
-from gateway.tls.context import Tls, TlsFiles
+from gateway.trust.tls.context import Tls, TlsFiles
 
 
 def certificates(folder: Path) -> tuple[TlsFiles, ssl.SSLContext]:

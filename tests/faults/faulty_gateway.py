@@ -19,6 +19,7 @@ from surroundings import hooks
 from threads_in_turn import LockInTurn, ThreadsInTurn
 from virtual_loop import VirtualLoop
 
+from gateway.base.lasting_clock import LastingClock
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.opening import open_store
@@ -26,16 +27,15 @@ from gateway.broker.durability.store import StoreError
 from gateway.broker.limits import NO_LONGER_LOGGED
 from gateway.broker.listeners.listener import Listener, Listeners
 from gateway.broker.listeners.websocket_rules import WebSocketRules
-from gateway.lasting_clock import LastingClock
-from gateway.links.handshake import Credentials
-from gateway.links.neighbours import Address, Neighbours
-from gateway.links.node import TreeNode
-from gateway.links.retained_part import RetainedPart
-from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import LogError, MessageLog
-from gateway.state_folder.history import LogHistory
-from gateway.state_folder.identity import next_boot_epoch
-from gateway.tls.context import TlsFiles
+from gateway.node.links.handshake import Credentials
+from gateway.node.links.neighbours import Address, Neighbours
+from gateway.node.links.node import TreeNode
+from gateway.node.links.retained_part import RetainedPart
+from gateway.node.links.settings import NodeReceiver, NodeSettings
+from gateway.process.state_folder.history import LogHistory
+from gateway.process.state_folder.identity import next_boot_epoch
+from gateway.trust.tls.context import TlsFiles
 from tree_handler.batch import Header, Row
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 

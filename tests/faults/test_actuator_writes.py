@@ -16,8 +16,6 @@ from coap_engine import codes, option_numbers
 from coap_engine.uint import decode_uint
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.sensors.resources import SensorResources
-from gateway.policy.open_policy import OPEN
-from gateway.policy.policy import Policy, PolicyRules
 from gateway.sensors.device_calls import WAITING_MAX, WAITING_MAX_OF_ASKER
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import (
@@ -28,6 +26,8 @@ from gateway.sensors.sensor import (
     SensorLateError,
     ValueRefusedError,
 )
+from gateway.trust.policy.open_policy import OPEN
+from gateway.trust.policy.policy import Policy, PolicyRules
 from tests.policies import open_access
 from tree_handler.members.place import Place
 from tree_handler.remote.options import REQUEST_ID

@@ -14,13 +14,13 @@ import pytest
 from cryptography import x509
 from failing_calls import OF_THE_DISK, Draw, FailingCalls, Fault
 
-from gateway.certificates import authority_folder, founding, private_keys
-from gateway.certificates import x509_forms as forms
-from gateway.certificates.authority import Authority, AuthorityError
-from gateway.certificates.signature_keys import PrivateKey
-from gateway.certificates.token_book import TokenBook, TokenGrant
-from gateway.enrolment import requests
-from gateway.enrolment.desk import Asker, EnrolmentDesk, RefusedRequestError
+from gateway.trust.certificates import authority_folder, founding, private_keys
+from gateway.trust.certificates import x509_forms as forms
+from gateway.trust.certificates.authority import Authority, AuthorityError
+from gateway.trust.certificates.signature_keys import PrivateKey
+from gateway.trust.certificates.token_book import TokenBook, TokenGrant
+from gateway.trust.enrolment import requests
+from gateway.trust.enrolment.desk import Asker, EnrolmentDesk, RefusedRequestError
 
 
 def revoked(folder: Path) -> set[int]:

@@ -32,7 +32,7 @@ from life_secured import LifeSecured
 from threads_in_turn import ThreadsInTurn
 from virtual_loop import VirtualLoop
 
-from gateway import event_loop
+from gateway.base import event_loop
 
 AnyLife = LifeAlone | LifeOfTwo | LifeSecured
 CASES = [

@@ -19,7 +19,7 @@ import pytest
 from failing_calls import FOR_EVER, FailingCalls, Fault
 from filled_gateway import KNOWN, World, filled, known
 
-from gateway.configuration.config import ConfigError
+from gateway.process.configuration.config import ConfigError
 
 FAULTS = (
     Fault("EIO-once", errno.EIO),

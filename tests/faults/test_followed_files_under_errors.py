@@ -16,14 +16,14 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from failing_calls import OF_THE_DISK, Draw, FailingCalls, Fault
 from fleet_gateway import until
 
-from gateway.certificates import authority_folder, founding, private_keys
-from gateway.certificates import x509_forms as forms
-from gateway.certificates.authority import Authority
-from gateway.certificates.signature_keys import PrivateKey
-from gateway.enrolment import following, requests
-from gateway.enrolment.desk import Asker, EnrolmentDesk
-from gateway.enrolment.following import FollowedFiles, TrustFollower
-from gateway.enrolment.requests import TrustedNow
+from gateway.trust.certificates import authority_folder, founding, private_keys
+from gateway.trust.certificates import x509_forms as forms
+from gateway.trust.certificates.authority import Authority
+from gateway.trust.certificates.signature_keys import PrivateKey
+from gateway.trust.enrolment import following, requests
+from gateway.trust.enrolment.desk import Asker, EnrolmentDesk
+from gateway.trust.enrolment.following import FollowedFiles, TrustFollower
+from gateway.trust.enrolment.requests import TrustedNow
 
 OPEN = io.open
 """As it is before calls fail."""

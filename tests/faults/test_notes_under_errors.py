@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from failing_calls import OF_THE_DISK, Draw, FailingCalls, Fault
 
-from gateway.access import changes
-from gateway.configuration import config
-from gateway.event_log.audit import AuditTrail
-from gateway.state_folder.identity import next_boot_epoch
-from gateway.state_folder.life import GatewayLife, Renewals
+from gateway.base.event_log.audit import AuditTrail
+from gateway.process.access import changes
+from gateway.process.configuration import config
+from gateway.process.state_folder.identity import next_boot_epoch
+from gateway.process.state_folder.life import GatewayLife, Renewals
 
 WHAT = "access.password_file changed"
 AGAIN = "the trail begins again, changes before are not known"

@@ -21,10 +21,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from failing_calls import OF_DISK, OF_THE_DISK, Draw, FailingCalls, Fault
 from fleet_gateway import FleetGateway, until
 
-from gateway.access import secure_files
-from gateway.configuration import config
-from gateway.credentials import crl as crls
-from gateway.process import access_in_use as in_use
+from gateway.process.access import secure_files
+from gateway.process.configuration import config
+from gateway.process.running import access_in_use as in_use
+from gateway.trust.credentials import crl as crls
 
 
 async def _at_once(work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from failing_calls import FailingCalls, Fault
 
-from gateway import replaced_file
+from gateway.base import replaced_file
 
 EIO = Fault("EIO-once", errno.EIO)
 

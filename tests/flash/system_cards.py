@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pi_firmware
 
-from gateway.system_image import content
-from gateway.system_image.content import ImageContent
-from gateway.system_image.layout import ImageLayout, ImageSizes
-from gateway.system_slots.board import Board
-from gateway.system_slots.folder import SystemFolder
-from gateway.system_slots.installing import ABOUT
-from gateway.system_slots.slots import Slot
+from gateway.tools.system_image import content
+from gateway.tools.system_image.content import ImageContent
+from gateway.tools.system_image.layout import ImageLayout, ImageSizes
+from gateway.tools.system_slots.board import Board
+from gateway.tools.system_slots.folder import SystemFolder
+from gateway.tools.system_slots.installing import ABOUT
+from gateway.tools.system_slots.slots import Slot
 
 EPOCH_S = 1_790_000_000
 SIZES = ImageSizes(boot=36, root=8, data=8)

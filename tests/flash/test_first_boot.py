@@ -22,7 +22,7 @@ import pytest
 from booted import BootedPi, PiOnDesk, until
 from flash_images import MIB
 
-from gateway import cli
+from gateway.tools import cli
 
 pytestmark = [
     pytest.mark.timeout(1800),
@@ -45,7 +45,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKz1 anna"
 PHRASE = "a passphrase of the house"
 WORD, PIN = "a word of the campus", "40817263"
 HERE, PI = "10.77.0.1", "10.77.0.2"
-HEDGEROW = (sys.executable, "-m", "gateway.cli")
+HEDGEROW = (sys.executable, "-m", "gateway.tools.cli")
 
 
 def run(*command: str | Path, **options: Any) -> str:

@@ -20,8 +20,8 @@ import fleet_keys
 import pytest
 from flash_images import MIB
 
-from gateway import cli
-from gateway.flashing import card, copying
+from gateway.tools import cli
+from gateway.tools.flashing import card, copying
 
 pytestmark = [
     pytest.mark.peer("mcopy", "mtools"),

@@ -63,7 +63,7 @@ def test_a_first_boot_makes_the_folder_of_sensor_classes_that_the_role_names(
     tmp_path: Path,
 ) -> None:
     """A configuration of the role names one, and a gateway does not start without it."""
-    script = (ANSIBLE.parents[1] / "gateway/flashing/data/first-boot.sh").read_text()
+    script = (ANSIBLE.parents[1] / "gateway/tools/flashing/data/first-boot.sh").read_text()
     step = script[script.index("    sensors=$(") : script.index("    # A gateway that is enrolled")]
     (tmp_path / "hedgerow.toml").write_text(f'[gateway]\nsensors_dir = "{tmp_path}/sensors"\n')
     fake = 'install() { for last do :; done; mkdir -m 0750 "$last"; }'

@@ -17,14 +17,14 @@ import pytest
 import system_cards
 from system_cards import LAYOUT, CardInFiles, Signer
 
-from gateway import cli
-from gateway.flashing.card import Card
-from gateway.flashing.errors import RefusalError
-from gateway.flashing.partition_table import parse
-from gateway.system_image import content
-from gateway.system_slots.guard import HEALTHY_LOOKS, SystemGuard
-from gateway.system_slots.installing import SlotInstaller
-from gateway.system_slots.slots import Slot, SystemSlotError
+from gateway.tools import cli
+from gateway.tools.flashing.card import Card
+from gateway.tools.flashing.errors import RefusalError
+from gateway.tools.flashing.partition_table import parse
+from gateway.tools.system_image import content
+from gateway.tools.system_slots.guard import HEALTHY_LOOKS, SystemGuard
+from gateway.tools.system_slots.installing import SlotInstaller
+from gateway.tools.system_slots.slots import Slot, SystemSlotError
 
 pytestmark = [
     pytest.mark.drawn(8),

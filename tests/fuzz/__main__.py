@@ -30,7 +30,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 INPUT_BYTES_MAX = 4_096
 HEX_BYTES_MAX = 1_000
 _INSTRUMENTED = [
-    *("gateway.broker", "gateway.mqtt", "gateway.policy", "coap_engine", "dtls"),
+    *("gateway.broker", "gateway.mqtt", "gateway.trust.policy", "coap_engine", "dtls"),
     *("resource_directory", "tree_handler"),
 ]
 MODULES = {

@@ -16,8 +16,8 @@ from coap_engine.codec import decode as decode_coap
 from coap_engine.request_options import read_options
 from gateway.broker.limits import Limits
 from gateway.coap.sensors.roll import MAX_TABLE_BYTES, SensorRoll, posted
-from gateway.coap_topics import topics
-from gateway.coap_topics.properties import request_options
+from gateway.coap.topics import topics
+from gateway.coap.topics.properties import request_options
 from gateway.home_assistant import announcements
 from gateway.mqtt import V5, Publish, body_at
 from gateway.mqtt import decode as decode_mqtt

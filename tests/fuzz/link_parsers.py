@@ -11,10 +11,10 @@ import msgpack
 from parser_cost import MEMBER, STRANGER, Parser, Shape
 
 from gateway.coap.remote.multi_status import resolved
-from gateway.links import handshake
-from gateway.links.wire import MAX_UNAUTHENTICATED_BYTES
-from gateway.signing import certificate_part, revocation_part
-from gateway.signing.former_keys import MAX_STATEMENT_BYTES, KeyStatement
+from gateway.node.links import handshake
+from gateway.node.links.wire import MAX_UNAUTHENTICATED_BYTES
+from gateway.node.signing import certificate_part, revocation_part
+from gateway.node.signing.former_keys import MAX_STATEMENT_BYTES, KeyStatement
 from tree_handler import batch, origin_clocks
 from tree_handler.discovery import MAGIC, MAX_ANNOUNCEMENT_BYTES, Announcement
 from tree_handler.members import suspicion

@@ -11,12 +11,12 @@ from websockets.server import ServerProtocol
 from gateway.broker.inbound.requests import check_size
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.websocket import HANDSHAKE_BYTES_MAX
-from gateway.console.exchange import HEAD_BYTES_MAX, HttpExchange
 from gateway.mqtt import V5, body_at
 from gateway.mqtt import decode as decode_mqtt
 from gateway.mqtt.primitives import encode_length, frame
 from gateway.mqtt.properties import BYTES_MAX as PROPERTIES_BYTES
-from gateway.shares.paced_reading import PIECE_BYTES
+from gateway.process.console.exchange import HEAD_BYTES_MAX, HttpExchange
+from gateway.trust.shares.paced_reading import PIECE_BYTES
 
 LIMITS = Limits()
 

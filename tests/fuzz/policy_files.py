@@ -11,12 +11,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from gateway.policy import policy_file
-from gateway.policy.action import Action, Where
-from gateway.policy.faults import AccessFileError
-from gateway.policy.findings import findings
-from gateway.policy.policy import Policy
-from gateway.policy.principal import STRANGER
+from gateway.trust.policy import policy_file
+from gateway.trust.policy.action import Action, Where
+from gateway.trust.policy.faults import AccessFileError
+from gateway.trust.policy.findings import findings
+from gateway.trust.policy.policy import Policy
+from gateway.trust.policy.principal import STRANGER
 
 HERE = Where("gw-a", "campus", "north")
 _ACTIONS = tuple(

@@ -19,13 +19,13 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 from parser_cost import CLIENT, MEMBER, STRANGER, Parser, Shape
 
-from gateway.certificates import key_work
-from gateway.credentials import crl as crls
-from gateway.enrolment import requests
-from gateway.signing import revocations, trust
-from gateway.signing.revocations import Revocations, Revoking
-from gateway.signing.trust import Trust
-from gateway.tls.certificates import identify
+from gateway.node.signing import revocations, trust
+from gateway.node.signing.revocations import Revocations, Revoking
+from gateway.node.signing.trust import Trust
+from gateway.trust.certificates import key_work
+from gateway.trust.credentials import crl as crls
+from gateway.trust.enrolment import requests
+from gateway.trust.tls.certificates import identify
 
 _KEY = Ed25519PrivateKey.generate()
 _NOW = datetime.datetime.now(datetime.UTC)

@@ -19,7 +19,7 @@ from policies import keys_may_all
 
 from dtls.keystore import Keystore
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
-from gateway.tls.context import ClientCertificate, Tls, TlsFiles
+from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
 
 openssl_client = pytest.mark.peer("coap-client-openssl", "libcoap3-bin")
 gnutls_client = pytest.mark.peer("coap-client-gnutls", "libcoap3-bin")

@@ -26,7 +26,7 @@ from policies import keys_may_all
 from dtls.context import ClientContext, Context
 from dtls.keystore import Keystore
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
-from gateway.tls.context import ClientCertificate, Tls, TlsFiles
+from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
 
 KEY = b"0123456789abcdef"
 GET = b"\x40\x01\x00\x02"

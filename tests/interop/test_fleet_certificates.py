@@ -12,7 +12,7 @@ from pathlib import Path
 import fleet_keys
 import pytest
 
-from gateway import cli
+from gateway.tools import cli
 
 LIMIT_S = 30
 SECRET = "a text of one's own"
@@ -68,7 +68,7 @@ async def listeners(tmp_path: Path) -> AsyncIterator[dict[str, str]]:
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o600)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.cli", "run"),
+        *(sys.executable, "-m", "gateway.tools.cli", "run"),
         *("--config", str(tmp_path / "gateway.toml")),
         stderr=subprocess.PIPE,
     )

@@ -15,9 +15,9 @@ from mqtt_peer import LIMIT_S, Bench, Peer
 from ports import free_port
 
 from gateway.broker.listeners.listener import Listener
+from gateway.broker.proxy_protocol.layer import REFUSED, SILENT
 from gateway.mqtt import Version
-from gateway.proxy_protocol.layer import REFUSED, SILENT
-from gateway.tls.context import ClientCertificate, Tls, TlsFiles
+from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
 
 pytestmark = pytest.mark.peer("haproxy", "haproxy")
 PROXY = (ipaddress.ip_network("127.0.0.1"),)

@@ -172,7 +172,7 @@ password_file = "{folder}/passwords"
 policy_file = "{folder}/policy.toml"
 """
         )
-        command = [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)]
+        command = [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)]
         self.gateway = Process(command, port)
         (folder / "mosquitto").mkdir()
         local = free_port()

@@ -11,8 +11,8 @@ import pytest
 from amqtt.plugins.authentication import Argon2Hasher
 
 from gateway.broker.limits import Limits
-from gateway.configuration import config
-from gateway.process.gateway_process import GatewayProcess
+from gateway.process.configuration import config
+from gateway.process.running.gateway_process import GatewayProcess
 
 pytestmark = [
     pytest.mark.peer("mosquitto_pub", "mosquitto-clients"),

@@ -73,7 +73,7 @@ policy_file = "{self.policy}"
 
     async def start(self) -> None:
         self.process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway.cli", "run"),
+            *(sys.executable, "-m", "gateway.tools.cli", "run"),
             *("--config", str(self.folder / "gateway.toml")),
             stderr=subprocess.PIPE,
         )

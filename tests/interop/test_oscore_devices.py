@@ -75,7 +75,7 @@ name = "valve"
         listeners.unlink(missing_ok=True)
         with (self._folder / "log.txt").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "gateway.cli", "run", "--config", "gateway.toml"],
+                [sys.executable, "-m", "gateway.tools.cli", "run", "--config", "gateway.toml"],
                 cwd=self._folder,
                 stderr=log,
             )

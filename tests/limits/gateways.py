@@ -88,7 +88,7 @@ discovery = false
         self._start()
 
     def _start(self) -> None:
-        own = [sys.executable, "-m", "gateway.cli", "run", "--config", str(self._config)]
+        own = [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(self._config)]
         command = [*self._before, *own]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(command, stderr=log)
@@ -126,7 +126,14 @@ discovery = false
 
     def links(self) -> dict[str, str]:
         """Its neighbours' connections, by id: one that was lost and made anew is another."""
-        command = [sys.executable, "-m", "gateway.cli", "status", "--json", self.listeners["coap"]]
+        command = [
+            sys.executable,
+            "-m",
+            "gateway.tools.cli",
+            "status",
+            "--json",
+            self.listeners["coap"],
+        ]
         told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         return {one["id"]: one["address"] for one in json.loads(told)["neighbours"]}
 

@@ -7,9 +7,9 @@ import socket
 
 from gateways import Start
 
-from gateway.links import wire
-from gateway.links.link_admission import MAX_HANDSHAKES, MAX_HANDSHAKES_PER_ADDRESS
-from gateway.links.wire import ReturnCode
+from gateway.node.links import wire
+from gateway.node.links.link_admission import MAX_HANDSHAKES, MAX_HANDSHAKES_PER_ADDRESS
+from gateway.node.links.wire import ReturnCode
 
 CONNECT = wire.LinkConnect("gw-b", "hedgerow", bytes(16)).encode()
 ACCEPTED, REFUSED = bytes((0x20, 2, 0, 0)), bytes((0x20, 2, 0, ReturnCode.NOT_AUTHORIZED))

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 import gateway
-from gateway.links.clock_part import ClockPart
-from gateway.links.direct_part import DirectPart
-from gateway.links.exchange import Exchange
-from gateway.links.locator_part import LocatorPart
-from gateway.links.overlay_part import OverlayPart
-from gateway.links.retained_part import RetainedPart
-from gateway.links.routed_part import RoutedPart
-from gateway.process.substitutes import SubstitutePart
-from gateway.signing.certificate_part import CertificatePart
-from gateway.signing.revocation_part import RevocationPart
+from gateway.node.links.clock_part import ClockPart
+from gateway.node.links.direct_part import DirectPart
+from gateway.node.links.exchange import Exchange
+from gateway.node.links.locator_part import LocatorPart
+from gateway.node.links.overlay_part import OverlayPart
+from gateway.node.links.retained_part import RetainedPart
+from gateway.node.links.routed_part import RoutedPart
+from gateway.node.signing.certificate_part import CertificatePart
+from gateway.node.signing.revocation_part import RevocationPart
+from gateway.process.running.substitutes import SubstitutePart
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
 

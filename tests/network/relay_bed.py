@@ -158,7 +158,7 @@ class RelayBed:
     def shell(self, *words: str) -> subprocess.CompletedProcess[str]:
         """`hedgerow shell`, as anna."""
         return subprocess.run(
-            self.relay.command(sys.executable, "-m", "gateway.cli", "shell", *words),
+            self.relay.command(sys.executable, "-m", "gateway.tools.cli", "shell", *words),
             env=os.environ
             | {"HOME": str(self.folder / "home"), "HEDGEROW_RELAY": str(self.shared)},
             cwd=PROJECT,

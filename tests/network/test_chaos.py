@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from chaos import Chaos
 
-from gateway.configuration.config import MODES
+from gateway.process.configuration.config import MODES
 
 SOAK_S = 3600.0
 """Over all modes that it goes through."""

@@ -94,7 +94,9 @@ enabled = false
     log = tmp_path / "log.txt"
     with log.open("wb") as told:
         process = await asyncio.create_subprocess_exec(
-            *here.command(sys.executable, "-m", "gateway.cli", "run", "--config", str(config)),
+            *here.command(
+                sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)
+            ),
             stderr=told,
         )
     try:

@@ -62,7 +62,7 @@ class Member:
                 for name, table in tables.items()
             )
         )
-        command = [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)]
+        command = [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)]
         with self.log.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self.space.command(*command), stderr=log

@@ -25,6 +25,7 @@ from broker_client import Client, Wire
 from memory_log import CrashError, Disk, MachineClocks, MemoryLog
 from surroundings import hooks
 
+from gateway.base.lasting_clock import LastingClock
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.saved import Checkpoint
@@ -35,7 +36,6 @@ from gateway.broker.hooks import DeliveryVerdict, Events
 from gateway.broker.limits import NO_LONGER_LOGGED, Limits
 from gateway.broker.sessions import backlog
 from gateway.broker.sessions.backlog import HEAD_BYTES
-from gateway.lasting_clock import LastingClock
 from gateway.mqtt import Version
 from tree_handler.batch import Entry, Epoch
 from tree_handler.intervals import Intervals

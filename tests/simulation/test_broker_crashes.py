@@ -14,13 +14,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from broker_world import World
 from surroundings import hooks
 
+from gateway.base.lasting_clock import LastingClock
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.durability.durable import Durable
 from gateway.broker.durability.journal import Journal, SessionRecord
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.sessions import backlog
-from gateway.lasting_clock import LastingClock
 from tree_handler import batch
 from tree_handler.batch import Entry, Header
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.directory_simulation.costs import measure
-from gateway.directory_simulation.world import DirectoryOptions, DirectoryWorld
+from gateway.tools.directory_simulation.costs import measure
+from gateway.tools.directory_simulation.world import DirectoryOptions, DirectoryWorld
 from resource_directory.registry import Registry
 
 GATEWAYS_MOST = 9
@@ -45,7 +45,7 @@ def test_a_criterion_that_few_meet_costs_few_messages_and_a_change_one_over_each
 
 
 def _keeps_answers_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.fleet_directory.kept.FRESH_S", 1e9)
+    monkeypatch.setattr("gateway.coap.fleet_directory.kept.FRESH_S", 1e9)
 
 
 def _never_tells_of_news(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from passing_days import Days, Device, turn
 
+from gateway.base.lasting_clock import STEP_S, KernelClocks, LastingClock
 from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S
 from gateway.broker.durability.sessions_again import BACK_S
-from gateway.lasting_clock import STEP_S, KernelClocks, LastingClock
 from gateway.mqtt import (
     Disconnect,
     PropertyId,

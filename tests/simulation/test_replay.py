@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway import cli
+from gateway.tools import cli
 from tree_handler.retained.sync import RetainedSync
 from tree_handler.routing.routed import Routed
 from tree_handler.seal import Seals
@@ -95,7 +95,7 @@ def test_a_run_is_the_same_in_each_process(subject: str) -> None:
     def reports(hash_seed: str) -> str:
         sweep = "--subject", subject, "--runs", "1", "--gateways", "5", "--seed", "70", "--json"
         return subprocess.run(
-            [sys.executable, "-m", "gateway.cli", "simulate", *sweep],
+            [sys.executable, "-m", "gateway.tools.cli", "simulate", *sweep],
             check=True,
             env=os.environ | {"PYTHONHASHSEED": hash_seed},
             capture_output=True,

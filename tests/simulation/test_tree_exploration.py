@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway import build
+from gateway.base import build
 from tree_handler.simulation.exploration import Search, run, shape
 from tree_handler.simulation.exploration_state import EventBudget
 from tree_handler.spanning.agreement import Agreements

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway import cli
+from gateway.tools import cli
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import ReplicationAction, SendRequest

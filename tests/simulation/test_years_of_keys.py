@@ -1,7 +1,8 @@
 """Goal: certificates are renewed for years, some while a gateway is away, and none goes round.
 
 Twelve rings of keys over links that form cycles; what is new to one goes on to its other
-neighbours, as `gateway.signing.certificate_part` has it. Certificates are models: a name and a day.
+neighbours, as `gateway.node.signing.certificate_part` has it. Certificates are models: a name and a
+day.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections import deque
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gateway.signing.ring import MAX_KEYS, CertificateRing, fingerprint_of
-from gateway.signing.trust import Chain, Trust, Vouched
+from gateway.node.signing.ring import MAX_KEYS, CertificateRing, fingerprint_of
+from gateway.node.signing.trust import Chain, Trust, Vouched
 
 GATEWAYS = 12
 RENEWALS_A_YEAR = 7

@@ -17,7 +17,7 @@ import fleet_keys
 from brokers import _Process
 from ports import free_port
 
-from gateway.commands.place import rewritten
+from gateway.tools.commands.place import rewritten
 from tree_handler.members.place import NONE, Place
 
 HELLO_S = 1.0
@@ -140,7 +140,7 @@ name = "{ACTUATOR}"
         )
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "gateway.cli", "run", "--config", str(self.config)]
+        return [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(self.config)]
 
     def uri(self, path: str) -> str:
         """Of something that it is asked."""

@@ -162,7 +162,7 @@ anonymous = true
         )
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "gateway.cli", "run", "--config", str(self.config)]
+        return [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(self.config)]
 
 
 class PoweredGateway(Gateway):

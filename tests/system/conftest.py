@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher
 
-from gateway.provisioning import password_lines
+from gateway.tools.provisioning import password_lines
 
 # No package holds these under --import-mode=importlib.
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "conformance")]

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gateway import cli
+from gateway.tools import cli
 
 NO_FILE, NO_RIGHT, NO_ANSWER = "no file", "no right", "no answer"
 SILENCE, REFUSED = "silence", "refused"
@@ -305,11 +305,27 @@ machine is off, or a firewall drops what comes. What the codes mean: [commands](
 """
 TABLE = "\n## hedgerow {}\n\n| | typed | code | what it says |\n|---|---|--:|---|\n"
 LOADED = (
-    *("gateway.configuration.config", "gateway.provisioning.files", "gateway.commands.check"),
-    *("gateway.commands.asking", "gateway.commands.resources", "gateway.commands.certifying"),
-    *("gateway.commands.enrolling", "gateway.commands.joining", "gateway.commands.broker_address"),
-    *("gateway.commands.mqtt_client", "gateway.commands.flashing", "gateway.commands.policy"),
-    *("gateway.commands.passwd", "gateway.process.service"),
+    *(
+        "gateway.process.configuration.config",
+        "gateway.tools.provisioning.files",
+        "gateway.tools.commands.check",
+    ),
+    *(
+        "gateway.tools.commands.asking",
+        "gateway.tools.commands.resources",
+        "gateway.tools.commands.certifying",
+    ),
+    *(
+        "gateway.tools.commands.enrolling",
+        "gateway.tools.commands.joining",
+        "gateway.tools.commands.broker_address",
+    ),
+    *(
+        "gateway.tools.commands.mqtt_client",
+        "gateway.tools.commands.flashing",
+        "gateway.tools.commands.policy",
+    ),
+    *("gateway.tools.commands.passwd", "gateway.process.running.service"),
 )
 """What commands load, once for all children."""
 
@@ -418,7 +434,7 @@ def partners(home: Path) -> Iterator[None]:
 def _going_on(home: Path, typed: str, awaited: str) -> Iterator[None]:
     """Run a command beside the others, from the line on that says that it is there."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "gateway.cli", *typed.split()],
+        [sys.executable, "-m", "gateway.tools.cli", *typed.split()],
         cwd=home,
         env=os.environ | {"PYTHONPATH": str(PROJECT)},
         stdout=subprocess.PIPE,

@@ -22,9 +22,9 @@ from shifted_clock import shift
 
 from cloud_ingest.collector import keeping
 from cloud_ingest.spool.progress import STATUS_NAME
-from gateway.configuration.config import LogSection
-from gateway.event_log.counted_lines import CountedLines
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.log.message_log import LogError, MessageLog
+from gateway.process.configuration.config import LogSection
 from tree_handler import batch
 
 JOB = "ingest"

@@ -14,10 +14,10 @@ import pytest
 from argon2 import PasswordHasher
 from mqtt_peer import Peer
 
-from gateway.configuration import config
 from gateway.mqtt import Version
-from gateway.process.alert_watch import STATE_FILE
-from gateway.process.gateway_process import GatewayProcess
+from gateway.process.configuration import config
+from gateway.process.running.alert_watch import STATE_FILE
+from gateway.process.running.gateway_process import GatewayProcess
 from tests import policies
 
 PATIENCE_S = 60.0
@@ -101,7 +101,7 @@ mqtt = {{}}
         return GatewayProcess(config.load(self.config, config.GatewaySettings))
 
     async def hedgerow(self, *arguments: str) -> tuple[int, str, str]:
-        command = [sys.executable, "-m", "gateway.cli", *arguments]
+        command = [sys.executable, "-m", "gateway.tools.cli", *arguments]
         command += ["--config", str(self.config)]
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE

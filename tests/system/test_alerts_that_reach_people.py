@@ -205,7 +205,7 @@ ack_url = "http://127.0.0.1:{self.console}"
         )
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "gateway.cli", "run"]
+        command = [sys.executable, "-m", "gateway.tools.cli", "run"]
         command += ["--config", str(self.folder / "gateway.toml")]
         with (self.folder / "gateway.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)

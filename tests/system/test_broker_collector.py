@@ -66,7 +66,7 @@ receive_maximum = {WINDOW}
         )
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "gateway.cli", "collector", "--config", str(self._file)]
+        return [sys.executable, "-m", "gateway.tools.cli", "collector", "--config", str(self._file)]
 
     def batches(self) -> list[tuple[Header, list[Row]]]:
         """What a reader of the spool finds, as the job does."""

@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 def check(file: Path, *arguments: str) -> tuple[int, list[str], str]:
     done = subprocess.run(
-        [sys.executable, "-m", "gateway.cli", "check", "--config", str(file), *arguments],
+        [sys.executable, "-m", "gateway.tools.cli", "check", "--config", str(file), *arguments],
         capture_output=True,
         text=True,
         timeout=60,
@@ -237,7 +237,7 @@ def test_a_start_names_the_first_and_how_many_more_there_are(folder: Path) -> No
     file = folder / "hedgerow.toml"
     file.write_text(GOOD.replace("discovery", "dicsovery").replace('"gw"', '"GW"'))
     done = subprocess.run(
-        [sys.executable, "-m", "gateway.cli", "run", "--config", str(file)],
+        [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(file)],
         capture_output=True,
         text=True,
         timeout=60,
@@ -258,7 +258,7 @@ def test_the_user_s_own_configuration_is_every_command_s_default(
 
     def run(*arguments: str) -> tuple[int, str]:
         done = subprocess.run(
-            [sys.executable, "-m", "gateway.cli", *arguments],
+            [sys.executable, "-m", "gateway.tools.cli", *arguments],
             capture_output=True,
             text=True,
             timeout=60,

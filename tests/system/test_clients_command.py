@@ -12,9 +12,9 @@ import pytest
 from argon2 import PasswordHasher
 from mqtt_peer import Peer
 
-from gateway.configuration import config
 from gateway.mqtt import Disconnect, ReasonCode, Version
-from gateway.process.gateway_process import GatewayProcess
+from gateway.process.configuration import config
+from gateway.process.running.gateway_process import GatewayProcess
 from tests import policies
 
 
@@ -68,7 +68,7 @@ policy_file = "{folder}/policy.toml"
         self, *arguments: str, key: bool = False, at: str = ""
     ) -> tuple[int, str, str]:
         where = (at,) if at else ("--config", str(self.config))
-        command = [sys.executable, "-m", "gateway.cli", "clients", *where]
+        command = [sys.executable, "-m", "gateway.tools.cli", "clients", *where]
         command += [*arguments, *(("--psk-file", str(self.psk)) if key else ())]
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
@@ -140,7 +140,7 @@ async def test_a_watch_shows_it_again_and_goes_on_when_the_gateway_does_not_answ
 ) -> None:
     one = await place.client("meter-1")
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.cli", "clients", "--config", str(place.config)),
+        *(sys.executable, "-m", "gateway.tools.cli", "clients", "--config", str(place.config)),
         *("--json", "--watch", "0.2", "--timeout", "1"),
         stdout=asyncio.subprocess.PIPE,
     )

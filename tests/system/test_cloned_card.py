@@ -23,7 +23,15 @@ RETRY_S = 120.0
 
 async def hedgerow(command: str, gateway: TreeGateway, *more: str) -> str:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.cli", command, "--config", str(gateway.config), *more),
+        *(
+            sys.executable,
+            "-m",
+            "gateway.tools.cli",
+            command,
+            "--config",
+            str(gateway.config),
+            *more,
+        ),
         stdout=asyncio.subprocess.PIPE,
     )
     out, _ = await process.communicate()

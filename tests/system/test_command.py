@@ -63,7 +63,7 @@ interval_s = 0.2
 """
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)],
+        [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -87,7 +87,7 @@ WITHOUT_PRIVILEGES = (
 
 def hedgerow(*arguments: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*prefix, sys.executable, "-m", "gateway.cli", *arguments],
+        [*prefix, sys.executable, "-m", "gateway.tools.cli", *arguments],
         capture_output=True,
         text=True,
         timeout=60,

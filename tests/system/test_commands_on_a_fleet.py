@@ -22,13 +22,14 @@ from chain import CONVERGE_S
 from remote_fleet import Fleet, asking
 
 from coap_engine import codes
-from gateway import cli, exit_codes
+from gateway.base import exit_codes
 from gateway.coap.directory.fleet_lookup import FleetLookUps
 from gateway.coap.operations.hierarchy import PATH as HIERARCHY
 from gateway.coap.operations.hierarchy import HierarchyResource, HierarchyView
 from gateway.coap.operations.status import PATH as STATUS
 from gateway.coap.operations.status import StatusResource
 from gateway.coap_client import CoapClient
+from gateway.tools import cli
 from resource_directory.digest import DirectoryDigest
 from resource_directory.link_format import WebLink
 from resource_directory.registry import Registry
@@ -221,7 +222,7 @@ def note(name: str, *arguments: str) -> None:
 
 async def begun(*arguments: str, **settings: Any) -> asyncio.subprocess.Process:
     """A command that runs, and what it prints can be read."""
-    command = (sys.executable, "-m", "gateway.cli", *arguments)
+    command = (sys.executable, "-m", "gateway.tools.cli", *arguments)
     return await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, **settings
     )
@@ -297,7 +298,9 @@ async def _line_of(process: asyncio.subprocess.Process) -> bytes:
 
 async def _run(*arguments: str) -> int:
     note(*arguments)
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "gateway.cli", *arguments)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gateway.tools.cli", *arguments
+    )
     return await process.wait()
 
 

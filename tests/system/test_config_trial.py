@@ -19,8 +19,8 @@ from brokers import START_S, Gateway
 from mqtt_peer import Peer
 from ports import free_port
 
-from gateway.config_trials import trial as trials
-from gateway.config_trials.trial_files import TrialFiles
+from gateway.process.config_trials import trial as trials
+from gateway.process.config_trials.trial_files import TrialFiles
 
 pytestmark = pytest.mark.slow
 
@@ -38,8 +38,8 @@ OPERATOR = """
 import itertools, os, signal, sys
 from pathlib import Path
 
-from gateway.config_trials import changing
-from gateway.config_trials.trial_files import TrialFiles
+from gateway.process.config_trials import changing
+from gateway.process.config_trials.trial_files import TrialFiles
 
 file, state, steps, within_s, after = sys.argv[1:]
 files = TrialFiles(Path(file))
@@ -72,7 +72,15 @@ class Changed(Gateway):
     async def told(self, *words: str) -> tuple[int, str]:
         """Run `hedgerow config`; its exit code, and what it says."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway.cli", "config", *words, "--config", str(self.config)),
+            *(
+                sys.executable,
+                "-m",
+                "gateway.tools.cli",
+                "config",
+                *words,
+                "--config",
+                str(self.config),
+            ),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )

@@ -15,7 +15,7 @@ from authority import Authority
 from dashboard_server import CHEAP
 from synthetic_tables import Fleet
 
-COMMAND = (sys.executable, "-m", "gateway.cli", "dashboard")
+COMMAND = (sys.executable, "-m", "gateway.tools.cli", "dashboard")
 
 
 @contextmanager

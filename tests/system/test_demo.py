@@ -41,7 +41,7 @@ class Run:
 @pytest.fixture(scope="session")  # made once, in whichever order the tests run
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     folder = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "gateway.cli", "demo", "--quick"]
+    command = [sys.executable, "-m", "gateway.tools.cli", "demo", "--quick"]
     done = subprocess.run(
         [*command, "--json", str(folder / "demo.json"), "--report", str(folder / "report")],
         capture_output=True,

@@ -21,7 +21,7 @@ from refused_commands import (
     why_not,
 )
 
-from gateway import cli
+from gateway.tools import cli
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 INTERNAL = re.compile(r"Errno|Traceback|\.lock\b|\.new\b|call failed|\b[0-9a-f]{40}\b")

@@ -20,8 +20,8 @@ from mqtt_peer import Peer
 from page_gateway import PageGateway, page_gateway
 
 from gateway.mqtt import Version
-from gateway.page.site_asker import SiteAsker, SiteQuestion
-from gateway.policy.principal import Principal
+from gateway.process.page.site_asker import SiteAsker, SiteQuestion
+from gateway.trust.policy.principal import Principal
 
 pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
 

@@ -23,14 +23,14 @@ from typing import Any
 import pytest
 from ports import free_port
 
-from gateway import cli
-from gateway.certificates.authority_folder import listed
-from gateway.commands import check
-from gateway.provisioning import new_folder
+from gateway.tools import cli
+from gateway.tools.commands import check
+from gateway.tools.provisioning import new_folder
+from gateway.trust.certificates.authority_folder import listed
 
 pytestmark = pytest.mark.usefixtures("cheap_passwords")
 
-HEDGEROW = [sys.executable, "-m", "gateway.cli"]
+HEDGEROW = [sys.executable, "-m", "gateway.tools.cli"]
 LIMIT_S = 60.0
 KEYS = re.compile(r"passwords|psk|tree\.key|.*\.password|.*\.key\.pem")
 
@@ -364,7 +364,7 @@ def test_if_what_is_added_can_not_be_written_there_is_no_certificate_either(
     def full(path: Path, *_: object) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("gateway.provisioning.files.write", full)
+    monkeypatch.setattr("gateway.tools.provisioning.files.write", full)
     code, _, err = init(folder, "--add", "gw-c=10.0.0.3")
     assert (code, "No space left on device; nothing is written" in err) == (2, True)
     assert contents(folder) == before

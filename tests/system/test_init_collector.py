@@ -17,13 +17,14 @@ from ports import free_port
 
 from cloud_ingest.collector.settings import CollectorSettings
 from cloud_ingest.spool.segments import read_mark, segments
-from gateway import cli, exit_codes
-from gateway.certificates.authority_folder import listed
-from gateway.configuration import config
+from gateway.base import exit_codes
+from gateway.process.configuration import config
+from gateway.tools import cli
+from gateway.trust.certificates.authority_folder import listed
 
 pytestmark = pytest.mark.usefixtures("cheap_passwords")
 
-HEDGEROW = [sys.executable, "-m", "gateway.cli"]
+HEDGEROW = [sys.executable, "-m", "gateway.tools.cli"]
 LIMIT_S = 60.0
 
 

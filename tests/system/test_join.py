@@ -19,15 +19,16 @@ import fleet_keys
 import pytest
 from ports import free_port
 
-from gateway import cli, exit_codes
-from gateway.certificates import private_keys, token_book
-from gateway.certificates.authority import Authority
-from gateway.commands import joining
-from gateway.enrolment.desk import EnrolmentDesk
-from gateway.enrolment.service import EnrolmentService
-from gateway.provisioning.grown import GrownFleet
-from gateway.provisioning.plan import PlanError
-from gateway.provisioning.welcome import BYTES_MAX, Welcome
+from gateway.base import exit_codes
+from gateway.tools import cli
+from gateway.tools.commands import joining
+from gateway.tools.provisioning.grown import GrownFleet
+from gateway.tools.provisioning.plan import PlanError
+from gateway.tools.provisioning.welcome import BYTES_MAX, Welcome
+from gateway.trust.certificates import private_keys, token_book
+from gateway.trust.certificates.authority import Authority
+from gateway.trust.enrolment.desk import EnrolmentDesk
+from gateway.trust.enrolment.service import EnrolmentService
 
 pytestmark = pytest.mark.usefixtures("cheap_passwords")
 
@@ -68,7 +69,7 @@ async def service(fleet: Path) -> AsyncIterator[str]:
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tokens are made at the time that the service has."""
-    monkeypatch.setattr("gateway.commands.enrolling.time.time", lambda: 0.0)
+    monkeypatch.setattr("gateway.tools.commands.enrolling.time.time", lambda: 0.0)
 
 
 def token(fleet: Path, at: str, *options: object) -> str:

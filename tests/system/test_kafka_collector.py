@@ -50,7 +50,7 @@ topics = ["meters"]
         )
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "gateway.cli", "collector", "--config", str(self._file)]
+        return [sys.executable, "-m", "gateway.tools.cli", "collector", "--config", str(self._file)]
 
     def stored(self) -> Counter[tuple[str, int, str, str]]:
         """Origin, number, topic and value of each message of the spool."""
@@ -90,7 +90,7 @@ def lines(values: list[str]) -> list[tuple[str, str, str]]:
 
 def ingest(folder: Path, spool: Path) -> tuple[Counter[str], dict[str, Any]]:
     words = ("ingest", "--spool", spool, "--tables", folder / "tables", "--json", folder / "f.json")
-    subprocess.run([sys.executable, "-m", "gateway.cli", *words], check=True, timeout=180)
+    subprocess.run([sys.executable, "-m", "gateway.tools.cli", *words], check=True, timeout=180)
     rows = DeltaTable(folder / "tables" / "telemetry").to_pyarrow_table(columns=["value"])
     values = Counter(str(int(value)) for value in rows.column("value").to_pylist())
     return values, json.loads((folder / "f.json").read_bytes())

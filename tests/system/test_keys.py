@@ -21,7 +21,7 @@ from mqtt_peer import Peer
 from dtls import keystore
 from gateway.coap_client import ClientError, CoapClient
 from gateway.mqtt import Disconnect, ReasonCode
-from gateway.provisioning import password_lines
+from gateway.tools.provisioning import password_lines
 from tree_handler import batch
 from tree_handler.batch import Epoch
 

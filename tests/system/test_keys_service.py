@@ -16,8 +16,8 @@ from cryptography import x509
 from keyed_fleet import KeyedGateway, until
 from load import Load
 
-from gateway import cli
-from gateway.certificates.authority_folder import trusted
+from gateway.tools import cli
+from gateway.trust.certificates.authority_folder import trusted
 
 RECONNECT_S = 30.0
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.demo import count
-from gateway.demo.device import Device
-from gateway.demo.fleet import Fleet
 from gateway.sensors import recorded
+from gateway.tools.demo import count
+from gateway.tools.demo.device import Device
+from gateway.tools.demo.fleet import Fleet
 
 
 @pytest.mark.timeout(300)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gateway.coap_client import request
-from gateway.commands.mqtt_client import Login, MqttClient
+from gateway.tools.commands.mqtt_client import Login, MqttClient
 
 PSK = bytes.fromhex("ab" * 16)
 CONFIG = """
@@ -59,7 +59,7 @@ class Running:
 
 def begin(config: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)],
+        [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -144,7 +144,7 @@ def test_all_of_them_are_told_each_with_one_port(gateway: Running) -> None:
 def test_commands_find_it(gateway: Running) -> None:
     for command in (("status",), ("pub", "-t", "a", "-m", "1")):
         done = subprocess.run(
-            [sys.executable, "-m", "gateway.cli", *command, "--config", str(gateway.config)],
+            [sys.executable, "-m", "gateway.tools.cli", *command, "--config", str(gateway.config)],
             capture_output=True,
             text=True,
             timeout=60,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fleet_gateway import Fleet, FleetGateway, until
 
-from gateway import cli
+from gateway.tools import cli
 from tests import policies
 
 

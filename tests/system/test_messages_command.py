@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud_ingest.record import Record
-from gateway.commands import payloads
+from gateway.tools.commands import payloads
 
 RECORD = Record("lamp", "W", 21.5, 1_700_000_000.0, 12)
 
@@ -33,7 +33,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FleetGateway]:
 
 async def begin(*arguments: str, given: bool = False) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.cli", *arguments),
+        *(sys.executable, "-m", "gateway.tools.cli", *arguments),
         stdin=asyncio.subprocess.PIPE if given else asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -160,7 +160,7 @@ def test_whatever_comes_is_one_printable_line_and_one_document(payload: bytes, t
 )
 def test_a_wrong_argument_is_one_line(arguments: tuple[str, ...], why: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "gateway.cli", *arguments],
+        [sys.executable, "-m", "gateway.tools.cli", *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=60,

@@ -13,9 +13,9 @@ from typing import IO, Any
 import pytest
 from cryptography import x509
 
-from gateway import exit_codes
+from gateway.base import exit_codes
 
-HEDGEROW = [sys.executable, "-m", "gateway.cli"]
+HEDGEROW = [sys.executable, "-m", "gateway.tools.cli"]
 PRINTING = [
     ["--help"],
     ["--version"],

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from mqtt_peer import Peer
 
-from gateway.demo.fleet import Fleet
 from gateway.mqtt import Disconnect, Publish, ReasonCode, Version
+from gateway.tools.demo.fleet import Fleet
 
 pytestmark = pytest.mark.drawn(4)
 
@@ -24,7 +24,7 @@ LIMIT_S = 90.0
 
 
 async def hedgerow(*arguments: str) -> tuple[int, str, str]:
-    command = [sys.executable, "-m", "gateway.cli", *arguments]
+    command = [sys.executable, "-m", "gateway.tools.cli", *arguments]
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gateway.broker.access.passwords import Passwords
-from gateway.provisioning.password_lines import PasswordLineError, change, line, replaced
+from gateway.tools.provisioning.password_lines import PasswordLineError, change, line, replaced
 
-COMMAND = [sys.executable, "-m", "gateway.cli", "passwd"]
+COMMAND = [sys.executable, "-m", "gateway.tools.cli", "passwd"]
 
 
 def run(*arguments: str, given: bytes = b"") -> tuple[int, str, str]:

@@ -27,10 +27,10 @@ from gateway.coap.oscore.context import OscoreContext
 from gateway.coap.oscore.keys import OscoreKeys
 from gateway.coap.oscore.numbers import SenderNumbers
 from gateway.coap_client import CoapClient
-from gateway.configuration import config
 from gateway.mqtt import PingReq, PingResp, Publish
-from gateway.process.drain import Drain
-from gateway.process.gateway_process import GatewayProcess
+from gateway.process.configuration import config
+from gateway.process.running.drain import Drain
+from gateway.process.running.gateway_process import GatewayProcess
 
 LIMIT_S = 60.0
 KEY, PASSWORD = b"0123456789abcdef", b"open sesame"

@@ -14,8 +14,8 @@ import pytest
 from aiocoap.numbers.codes import Code
 
 from gateway.coap_client import CoapClient
-from gateway.configuration import config
-from gateway.process.gateway_process import GatewayProcess
+from gateway.process.configuration import config
+from gateway.process.running.gateway_process import GatewayProcess
 
 LIMIT_S = 60.0
 KEY = b"0123456789abcdef"

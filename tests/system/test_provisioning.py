@@ -217,9 +217,9 @@ def test_the_unit_is_exposed_less_than_2_of_10(provisioned: Provisioned, device:
 @pytest.mark.peer("mmdebstrap", "mmdebstrap")
 def test_the_installed_gateway_accepts_the_configuration(provisioned: Provisioned) -> None:
     program = (
-        "import pathlib; from gateway.configuration.config import GatewaySettings, load; "
+        "import pathlib; from gateway.process.configuration.config import GatewaySettings, load; "
         "s = load(pathlib.Path('/etc/hedgerow/hedgerow.toml'), GatewaySettings); "
-        "from gateway.access import files; tls = files.read(s).links is not None; "
+        "from gateway.process.access import files; tls = files.read(s).links is not None; "
         "print(s.gateway.id, s.gateway.place.domain, s.tree.key().hex(), s.sensors[0]['type'], tls)"
     )
     done = run("chroot", provisioned.root, "/opt/hedgerow/venv/bin/python", "-c", program)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from gmqtt import Client as MqttClient
 
-from gateway.configuration import config
-from gateway.process.gateway_process import GatewayProcess
+from gateway.process.configuration import config
+from gateway.process.running.gateway_process import GatewayProcess
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 

@@ -12,11 +12,11 @@ import pytest
 from asked_fleet import ACTUATOR, AskedFleet, AskedGateway
 from chain import CONVERGE_S
 
-from gateway import exit_codes
+from gateway.base import exit_codes
 from gateway.coap_client import CoapClient
 from tree_handler.members.place import Place
 
-COMMAND = [sys.executable, "-m", "gateway.cli"]
+COMMAND = [sys.executable, "-m", "gateway.tools.cli"]
 
 
 async def hedgerow(near: AskedGateway, *arguments: str) -> tuple[int, str, str]:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gateway.coap_client import CoapClient
-from gateway.configuration import config
-from gateway.process.gateway_process import GatewayProcess
+from gateway.process.configuration import config
+from gateway.process.running.gateway_process import GatewayProcess
 from tests import policies
 
 KEY = b"\xcd" * 32
@@ -76,7 +76,7 @@ name = "valve"
 
     def command(self, *arguments: str, key: bool = False, at: str = "") -> list[str]:
         more = ("--psk-file", str(self.psk)) if key else ()
-        command = [sys.executable, "-m", "gateway.cli", "rd", *arguments]
+        command = [sys.executable, "-m", "gateway.tools.cli", "rd", *arguments]
         where = ("--host", at) if at else ("--config", str(self.config))
         return [*command, *where, *more]
 

@@ -57,7 +57,7 @@ def running(folder: Path, client_certificate: str, coap: str) -> Iterator[subpro
     config = folder / "gateway.toml"
     config.write_text(CONFIG.format(client_certificate=client_certificate, coap=coap))
     process = subprocess.Popen(
-        [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)],
+        [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)],
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -50,7 +50,7 @@ class Changeable(TreeGateway):
 
     async def status(self) -> dict[str, Any]:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway.cli", "status", "--json"),
+            *(sys.executable, "-m", "gateway.tools.cli", "status", "--json"),
             *("--config", str(self.config)),
             stdout=asyncio.subprocess.PIPE,
         )

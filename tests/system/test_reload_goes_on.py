@@ -15,10 +15,10 @@ from fleet_gateway import FleetGateway, until
 from mqtt_peer import Peer
 from ports import free_port
 
-from gateway.config_trials.judge import ConfigJudge
 from gateway.mqtt import Disconnect, ReasonCode
-from gateway.process import service
-from gateway.process.trial_watch import TrialWatch
+from gateway.process.config_trials.judge import ConfigJudge
+from gateway.process.running import service
+from gateway.process.running.trial_watch import TrialWatch
 
 
 async def test_after_a_byte_that_is_no_utf_8_the_next_sighup_revokes_a_certificate(
@@ -57,8 +57,8 @@ client_crl_file = "{revoked}"
         (line,) = complaints()
         place = f"{gateway.config}:{text.count(chr(10)) + 1}"
         assert (
-            f"ERROR gateway.process.gateway_process: nothing is read again: {place}: byte 0xFC"
-            in line
+            "ERROR gateway.process.running.gateway_process: "
+            f"nothing is read again: {place}: byte 0xFC" in line
         )
 
         revoked.write_bytes(authority.revoke(alice))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gateway.coap.directory.file import NAME
 from gateway.coap_client import CoapClient
-from gateway.demo.fleet import OPERATOR, Fleet
+from gateway.tools.demo.fleet import OPERATOR, Fleet
 from resource_directory.link_format import parse
 
 GATEWAY = "gw-north"

@@ -16,9 +16,9 @@ from dtls_clients import CertificateClientContext, DtlsPeer
 from fleet_gateway import Fleet, FleetGateway, until
 from mqtt_peer import Peer
 
-from gateway import cli
 from gateway.coap.peers import shown_by
 from gateway.mqtt import Disconnect, ReasonCode
+from gateway.tools import cli
 
 GET = b"\x40\x01\x00\x02\xbb.well-known\x04core"
 

@@ -49,7 +49,7 @@ mode = "{mode}"
         )
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "gateway.cli", "collector", "--config", str(self._file)]
+        return [sys.executable, "-m", "gateway.tools.cli", "collector", "--config", str(self._file)]
 
     def sharing(self) -> dict[str, Any]:
         try:
@@ -137,7 +137,7 @@ async def told(one: SharingCollector, what: str, at_least: int) -> None:
 def ingested(folder: Path, collectors: list[SharingCollector]) -> Counter[str]:
     spools = [word for one in collectors for word in ("--spool", str(one.state))]
     words = ("ingest", *spools, "--tables", str(folder / "tables"))
-    subprocess.run([sys.executable, "-m", "gateway.cli", *words], check=True, timeout=200)
+    subprocess.run([sys.executable, "-m", "gateway.tools.cli", *words], check=True, timeout=200)
     rows = DeltaTable(folder / "tables" / "telemetry").to_pyarrow_table(columns=["value"])
     return Counter(str(int(value)) for value in rows.column("value").to_pylist())
 

@@ -179,7 +179,7 @@ async def each_once(expected: set[str], *members: Member) -> None:
 
 
 @pytest.mark.soak(
-    "processes in three modes; tests/unit/gateway/links/test_groups_part has a sample"
+    "processes in three modes; tests/unit/gateway/node/links/test_groups_part has a sample"
 )
 @pytest.mark.parametrize("mode", MODES)
 async def test_each_message_goes_to_one_member_in_the_fleet_and_near_ones_come_first(

@@ -38,7 +38,7 @@ tls = "off"
 
 def run_until_up(path: Path) -> list[str]:
     """Run a gateway, stop it when it is up; the lines that it said."""
-    command = [sys.executable, "-m", "gateway.cli", "run", "--config", str(path)]
+    command = [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     said = []
@@ -79,7 +79,7 @@ def test_a_folder_of_a_form_that_it_does_not_read_is_refused_in_one_line(tmp_pat
     state.mkdir()
     (state / "format").write_text("2\n")
     done = subprocess.run(
-        [sys.executable, "-m", "gateway.cli", "run", "--config", str(path)],
+        [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(path)],
         capture_output=True,
         text=True,
         timeout=LIMIT_S,

@@ -22,7 +22,7 @@ from thief import SUMMARY, Known, Thief, look_at_no_signatures
 
 from gateway.broker.outbound.message import Message
 from gateway.mqtt import PubAck, Publish
-from gateway.signing.quarantine import FOLDER
+from gateway.node.signing.quarantine import FOLDER
 from tree_handler.intervals import Intervals
 from tree_handler.replication.repair import Summary
 from tree_handler.retained.message import VERSION

@@ -59,7 +59,7 @@ class GatewayAtWork:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        command = (sys.executable, "-m", "gateway.cli", "run", "--config", str(self.config))
+        command = (sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(self.config))
         self._process = await asyncio.create_subprocess_exec(
             *command, "--log-file", stderr=asyncio.subprocess.DEVNULL
         )
@@ -78,7 +78,7 @@ class GatewayAtWork:
 
     def command(self, name: str, *words: str) -> tuple[str, ...]:
         config = ("--config", str(self.config))
-        return (sys.executable, "-m", "gateway.cli", name, *config, *words)
+        return (sys.executable, "-m", "gateway.tools.cli", name, *config, *words)
 
     async def hedgerow(self, name: str, *words: str) -> tuple[int | None, str, str]:
         process = await asyncio.create_subprocess_exec(

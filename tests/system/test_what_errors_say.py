@@ -10,7 +10,8 @@ import shlex
 
 import pytest
 
-from gateway import cli, exit_codes
+from gateway.base import exit_codes
+from gateway.tools import cli
 
 NONE = "/proc/none/x"
 """No such file, and none can be made there, whoever runs the test."""

@@ -26,7 +26,7 @@ from ports import free_port
 from tree_handler.members.place import Place
 
 PAGE = Path(__file__).parents[2] / "docs" / "what-to-do-when.md"
-HEDGEROW = (sys.executable, "-m", "gateway.cli")
+HEDGEROW = (sys.executable, "-m", "gateway.tools.cli")
 LIMIT_S = 60.0
 NORTH, BARN, SOUTH = "gw-north", "gw-barn", "gw-south"
 

@@ -36,7 +36,7 @@ def start(folder: Path, text: str | bytes) -> tuple[int, list[str]]:
     config = folder / "gateway.toml"
     config.write_bytes(text if isinstance(text, bytes) else text.encode())
     done = subprocess.run(
-        [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)],
+        [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)],
         capture_output=True,
         text=True,
         timeout=60,
@@ -276,7 +276,7 @@ def test_a_state_folder_in_use_is_named(tmp_path: Path, base: str) -> None:
     config = tmp_path / "first.toml"
     config.write_text(base)
     first = subprocess.Popen(
-        [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)],
+        [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -297,7 +297,7 @@ def test_a_state_folder_in_use_is_named(tmp_path: Path, base: str) -> None:
 
 def test_a_wrong_argument_is_one_line_too() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "gateway.cli", "simulate", "--runs", "0"],
+        [sys.executable, "-m", "gateway.tools.cli", "simulate", "--runs", "0"],
         capture_output=True,
         text=True,
         timeout=60,

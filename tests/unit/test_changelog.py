@@ -6,7 +6,7 @@ import re
 from datetime import date
 from pathlib import Path
 
-from gateway import build
+from gateway.base import build
 
 PROJECT = Path(__file__).parents[2]
 TEXT = (PROJECT / "CHANGELOG.md").read_text()

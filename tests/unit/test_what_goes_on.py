@@ -1,8 +1,8 @@
 """What the product has under way by itself: a failure of one item ends none of it.
 
-Tasks that go on go through `gateway.watched_tasks` or `gateway.tasks`, and timers that ring
-again through `gateway.repeating` or `gateway.due_timer`. All others stand here, with the reason why
-a failure of theirs stops nothing but what it was about.
+Tasks that go on go through `gateway.base.watched_tasks` or `gateway.base.tasks`, and timers that
+ring again through `gateway.base.repeating` or `gateway.base.due_timer`. All others stand here, with
+the reason why a failure of theirs stops nothing but what it was about.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ BEGINS = frozenset(
 )
 MECHANISMS = frozenset(
     (
-        "gateway/watched_tasks.py",
-        "gateway/tasks.py",
-        "gateway/repeating.py",
-        "gateway/due_timer.py",
-        "gateway/timers.py",
-        "gateway/links/schedule.py",
+        "gateway/base/watched_tasks.py",
+        "gateway/base/tasks.py",
+        "gateway/base/repeating.py",
+        "gateway/base/due_timer.py",
+        "gateway/base/timers.py",
+        "gateway/node/links/schedule.py",
     )
 )
 REASONS: dict[str, tuple[str, ...]] = {
@@ -44,26 +44,26 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/coap/remote/gathering.py:GatheredAnswer.begin",
         "gateway/coap/rendering.py:Renderings.begin",
         "gateway/coap/sensors/device_answers.py:DeviceAnswers.call",
-        "gateway/commands/many_resources.py:answers",
-        "gateway/console/server.py:_Connection._due",
-        "gateway/console/server.py:_Connection._serve",
-        "gateway/demo/story.py:_Story._publish",
-        "gateway/enrolment/service.py:EnrolmentService._begin",
-        "gateway/shares/password_checks.py:PasswordChecks.run",
-        "gateway/process/readings.py:Readings._keep",
-        "gateway/proxy_protocol/layer.py:ProxiedConnection.connection_made",
-        "gateway/shares/paced_reading.py:PacedReading._flow",
+        "gateway/tools/commands/many_resources.py:answers",
+        "gateway/process/console/server.py:_Connection._due",
+        "gateway/process/console/server.py:_Connection._serve",
+        "gateway/tools/demo/story.py:_Story._publish",
+        "gateway/trust/enrolment/service.py:EnrolmentService._begin",
+        "gateway/trust/shares/password_checks.py:PasswordChecks.run",
+        "gateway/process/running/readings.py:Readings._keep",
+        "gateway/broker/proxy_protocol/layer.py:ProxiedConnection.connection_made",
+        "gateway/trust/shares/paced_reading.py:PacedReading._flow",
     ),
     "who waits for it is given its failure": (
-        "gateway/commands/looking.py:_followed",
-        "gateway/commands/shown_log.py:_follow",
-        "gateway/top/live.py:LiveTop.run",
+        "gateway/tools/commands/looking.py:_followed",
+        "gateway/tools/commands/shown_log.py:_follow",
+        "gateway/tools/top/live.py:LiveTop.run",
         "gateway/coap/remote/noted_names.py:NotedNames.note",
         "gateway/sensors/device_calls.py:DeviceCalls.call",
         "gateway/sensors/reads.py:Reads.of",
         "cloud_ingest/collector/from_kafka.py:_aside",
         "gateway/broker/inbound/waiting.py:ReadGate.for_verdict",
-        "gateway/process/service.py:_until_any",
+        "gateway/process/running/service.py:_until_any",
     ),
     "its end is the process's, which is started anew": (
         "cloud_ingest/collector/command.py:Collector.run",
@@ -76,16 +76,16 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/broker/durability/queue_losses.py:QueueLosses.sweep",
         "gateway/coap/sensors/device_observers.py:DeviceObservers.changed",
         "gateway/home_assistant/commands.py:Commands._take",
-        "gateway/links/backlog.py:LinkBacklog.__init__",
-        "gateway/links/commit.py:GroupCommit._start",
-        "gateway/links/neighbours.py:Neighbours._keep",
-        "gateway/links/repairs.py:Repairs.look",
-        "gateway/links/repairs.py:Repairs.serve",
-        "gateway/links/routed_part.py:RoutedPart._begin_to_serve",
-        "gateway/links/surveys.py:Surveys.begin",
-        "gateway/process/alert_watch.py:AlertWatch._hand_over",
-        "gateway/process/alert_watch.py:AlertWatch.acknowledge_soon",
-        "gateway/process/substitutes.py:SubstitutePart._do",
+        "gateway/node/links/backlog.py:LinkBacklog.__init__",
+        "gateway/node/links/commit.py:GroupCommit._start",
+        "gateway/node/links/neighbours.py:Neighbours._keep",
+        "gateway/node/links/repairs.py:Repairs.look",
+        "gateway/node/links/repairs.py:Repairs.serve",
+        "gateway/node/links/routed_part.py:RoutedPart._begin_to_serve",
+        "gateway/node/links/surveys.py:Surveys.begin",
+        "gateway/process/running/alert_watch.py:AlertWatch._hand_over",
+        "gateway/process/running/alert_watch.py:AlertWatch.acknowledge_soon",
+        "gateway/process/running/substitutes.py:SubstitutePart._do",
         "gateway/sensors/coap_device.py:CoapSensor.begin",
     ),
     "each read is guarded for itself, and who runs all of them is watched": (
@@ -96,34 +96,34 @@ REASONS: dict[str, tuple[str, ...]] = {
     "it is set again before what it does, or in `finally`": (
         "cloud_ingest/collector/command.py:Collector.reload",
         "dtls/core_timer.py:CoreTimer.set",
-        "gateway/process/access_in_use.py:AccessInUse._obey",
+        "gateway/process/running/access_in_use.py:AccessInUse._obey",
         "gateway/coap/sensors/device_answers.py:DeviceAnswers._described",
-        "gateway/certificates/expiry.py:ExpiryWatch._wait",
-        "gateway/links/discovery.py:MulticastDiscovery._schedule",
-        "gateway/page/topic_api.py:TopicApi._sweep_later",
+        "gateway/trust/certificates/expiry.py:ExpiryWatch._wait",
+        "gateway/node/links/discovery.py:MulticastDiscovery._schedule",
+        "gateway/process/page/topic_api.py:TopicApi._sweep_later",
     ),
     "it rings once; each item is guarded, and the next event sets it anew": (
-        "gateway/process/access_in_use.py:AccessInUse.revoked",
+        "gateway/process/running/access_in_use.py:AccessInUse.revoked",
         "gateway/coap/directory/fleet_observing.py:FleetObserving._again",
         "gateway/coap/directory/fleet_observing.py:FleetObserving._begin.told",
         "gateway/coap/directory/fleet_observing.py:FleetObserving._soon",
         "gateway/coap/refusals.py:RefusalLog.look_soon",
-        "gateway/event_log/bounded_lines.py:LeftOut.count",
-        "gateway/links/commit.py:GroupCommit._takes_again",
-        "gateway/links/commit.py:GroupCommit.append",
-        "gateway/process/readings.py:Readings.met",
+        "gateway/base/event_log/bounded_lines.py:LeftOut.count",
+        "gateway/node/links/commit.py:GroupCommit._takes_again",
+        "gateway/node/links/commit.py:GroupCommit.append",
+        "gateway/process/running/readings.py:Readings.met",
     ),
     "what was to be done is asked for again: by the next record, event, look-up or connection": (
         "cloud_ingest/collector/from_broker.py:BrokerCollector._one_connection",
         "cloud_ingest/collector/from_broker.py:BrokerCollector._store",
         "dtls/client_transport.py:Association._pump",
-        "gateway/process/access_in_use.py:AccessInUse._begin",
+        "gateway/process/running/access_in_use.py:AccessInUse._begin",
         "gateway/broker/access/amqtt_plugins.py:_Events._tell",
         "gateway/coap/directory/fleet_lookup.py:FleetLookUps._go_on",
-        "gateway/fleet_status/publishing.py:StatusPublishing.handle_timer",
-        "gateway/links/dns_sd.py:DnsSd._changed",
-        "gateway/links/gathering.py:Gathering.add",
-        "gateway/signing/revocations.py:Revocations._keep",
+        "gateway/process/fleet_status/publishing.py:StatusPublishing.handle_timer",
+        "gateway/node/links/dns_sd.py:DnsSd._changed",
+        "gateway/node/links/gathering.py:Gathering.add",
+        "gateway/node/signing/revocations.py:Revocations._keep",
     ),
 }
 

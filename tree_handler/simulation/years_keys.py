@@ -1,4 +1,4 @@
-"""Keys that are renewed for years, and how the news of them spreads: a model of `gateway.signing`.
+"""Keys that are renewed for years, and how news of them spreads, after `gateway.node.signing`.
 
 A gateway's key is a number that grows. Others know the latest few of each gateway, as far as they
 were told; whoever knows a key knows by its gateway's statement the last few that it had before, and

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import AuthPlugins
 from gateway.broker.hooks import MADE_UP, Client, DeliveryVerdict
 from gateway.broker.limits import Limits
-from gateway.event_log.counted_lines import CountedLines
-from gateway.shares.failed_attempts import FailedAttempts
-from gateway.shares.password_checks import PasswordChecks
+from gateway.trust.shares.failed_attempts import FailedAttempts
+from gateway.trust.shares.password_checks import PasswordChecks
 
 
 class Authentication:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.access.authentication import Authentication
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import PluginHost
@@ -9,13 +10,12 @@ from gateway.broker.data_plane import DataPlane
 from gateway.broker.hooks import Client, DeliveryVerdict
 from gateway.broker.limits import Limits
 from gateway.broker.sessions.session import Session
-from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import ReasonCode
-from gateway.policy.built_in import OPERATOR
-from gateway.policy.policy import Policy
-from gateway.policy.principal import CERTIFICATE, NO_ROLES, STRANGER, USER, Principal
-from gateway.policy.rights import Rights
-from gateway.tls.context import Tls
+from gateway.trust.policy.built_in import OPERATOR
+from gateway.trust.policy.policy import Policy
+from gateway.trust.policy.principal import CERTIFICATE, NO_ROLES, STRANGER, USER, Principal
+from gateway.trust.policy.rights import Rights
+from gateway.trust.tls.context import Tls
 from light_dataclasses import dataclass
 from tree_handler.routing.topic_filters import proper
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from zlib import crc32
 
 from gateway.broker.access import password_hashes
-from gateway.policy.faults import AccessFileError, hold
+from gateway.trust.policy.faults import AccessFileError, hold
 
 
 class Passwords:

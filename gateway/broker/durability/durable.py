@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from gateway.base.lasting_clock import STEP_S, LastingClock
 from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.durability import Durability
 from gateway.broker.durability.history import History
@@ -25,7 +26,6 @@ from gateway.broker.hooks import Client
 from gateway.broker.inbound.accepted import Accepted
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.sessions.session import Session
-from gateway.lasting_clock import STEP_S, LastingClock
 from gateway.mqtt import Will
 from tree_handler.batch import Epoch
 from tree_handler.holders import SharedGroup

@@ -26,11 +26,11 @@ from typing import Any, Final
 
 import msgspec
 
+from gateway.base.lasting_clock import Mark
 from gateway.broker.hooks import Client
 from gateway.broker.outbound.message import IN_PACKET
 from gateway.broker.retained.owed import Wanted
 from gateway.broker.sessions.subscription import Subscription
-from gateway.lasting_clock import Mark
 from tree_handler.batch import Epoch, Ref, Row
 from tree_handler.holders import SharedGroup
 

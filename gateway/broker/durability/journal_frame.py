@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgpack
 
+from gateway.base.lasting_clock import Mark
 from gateway.broker.durability.journal import Event, Operation
-from gateway.lasting_clock import Mark
 from light_dataclasses import dataclass
 
 _MOVES: Final = frozenset((Operation.INHERITS, Operation.LEAVES, Operation.TAKEN))

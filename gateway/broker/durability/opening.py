@@ -6,9 +6,9 @@ import logging
 from pathlib import Path
 from typing import Final
 
+from gateway.base.kept_file import set_aside
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.store import DamagedStoreError, Store
-from gateway.kept_file import set_aside
 
 _WITHOUT: Final = "sessions and retained messages are known as far as the log tells them"
 

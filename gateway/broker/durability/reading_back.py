@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.durability.history import History
 from gateway.broker.durability.store import Store
 from gateway.broker.outbound.message import Message
-from gateway.event_log.counted_lines import CountedLines
 from gateway.log.errors import LogError
 from gateway.mqtt import PacketError
 from tree_handler import batch

@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from typing import Any
 
+from gateway.base.lasting_clock import Dating
 from gateway.broker.durability.batches_again import BatchesAgain, ReadBatch
 from gateway.broker.durability.changes import Changes
 from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S, Durable
@@ -31,7 +32,6 @@ from gateway.broker.durability.standing_wills import SavedWill, WillsAgain
 from gateway.broker.outbound.message import EXPIRY, LearntMessage, Message
 from gateway.broker.sessions.estates import Estate
 from gateway.broker.sessions.session import Session
-from gateway.lasting_clock import Dating
 from gateway.mqtt import PacketError
 from tree_handler import batch
 from tree_handler.batch import MAX_NUMBER, Entry, Epoch, Header, Ref

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from gateway.base.lasting_clock import Mark
 from gateway.broker.durability.lacking import SavedLack
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import RetainedBacklog
 from gateway.broker.sessions.subscription import Subscription
-from gateway.lasting_clock import Mark
 from light_dataclasses import dataclass
 from tree_handler.batch import Entry, Epoch, Ref
 from tree_handler.retained.hybrid_clock import RetainedVersion

@@ -18,6 +18,8 @@ from typing import Any
 import msgpack
 from mypy_extensions import mypyc_attr
 
+from gateway.base.lasting_clock import Mark
+from gateway.base.sqlite_trouble import could_not_look, is_passing
 from gateway.broker.durability import packed, saved_marks, saved_places, spared
 from gateway.broker.durability.saved import (
     Checkpoint,
@@ -32,8 +34,6 @@ from gateway.broker.durability.tables import FORMAT, NEEDED, RETAINED, SWEEP, TA
 from gateway.broker.hooks import Client
 from gateway.broker.retained.owed import RetainedBacklog, Wanted
 from gateway.broker.sessions.subscription import Subscription
-from gateway.lasting_clock import Mark
-from gateway.sqlite_trouble import could_not_look, is_passing
 from tree_handler.batch import MAX_NUMBER, Entry, Epoch, Ref
 from tree_handler.intervals import Intervals
 from tree_handler.retained.hybrid_clock import RetainedVersion

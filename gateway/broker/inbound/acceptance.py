@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from gateway.base.turns import Turns
 from gateway.broker.durability.durability import Durability
 from gateway.broker.hooks import Tree
 from gateway.broker.inbound.accepted import Accepted
@@ -28,8 +29,7 @@ from gateway.broker.sessions.session import Session
 from gateway.broker.statistics.acknowledgement_delays import AcknowledgementDelays
 from gateway.log.errors import PartlyTakenError
 from gateway.mqtt import ReasonCode
-from gateway.shares.log_room import LogRoom
-from gateway.turns import Turns
+from gateway.trust.shares.log_room import LogRoom
 from tree_handler.batch import Row, cut
 from tree_handler.entry import accepted_at
 from tree_handler.holders import with_holders

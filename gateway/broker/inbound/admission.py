@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.hooks import MADE_UP, Client, Hooks
 from gateway.broker.inbound.departures import Departures
 from gateway.broker.inbound.peer import Peer
@@ -23,7 +24,6 @@ from gateway.broker.outbound.aliases import OutgoingAliases
 from gateway.broker.retained.sending import RetainedSending
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.wills import Wills, size_bytes
-from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import (
     ConnAck,
     Connect,

@@ -11,13 +11,13 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.durability.durability import Durability
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import EXPIRY, HandedOnMessage, Message
 from gateway.broker.outbound.outlet import Outlet
 from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.retention import Retention
-from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import PacketError
 from tree_handler.batch import Entry, Epoch, Ref, Row
 from tree_handler.entry import accepted_us

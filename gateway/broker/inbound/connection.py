@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, cast
 
+from gateway.base.turns import Turns
 from gateway.broker.inbound.connections import Connections
 from gateway.broker.inbound.departures import Departures
 from gateway.broker.inbound.greeting import Greeting
@@ -22,9 +23,8 @@ from gateway.broker.listeners.half_open import keep_watch
 from gateway.broker.outbound.channel import Channel, Output
 from gateway.broker.sessions.registry import Sessions
 from gateway.mqtt import PacketError, Scanner
-from gateway.shares.user_rates import UserRates
-from gateway.shares.user_turns import UserTurns
-from gateway.turns import Turns
+from gateway.trust.shares.user_rates import UserRates
+from gateway.trust.shares.user_turns import UserTurns
 from light_dataclasses import dataclass
 
 PORTION: Final = 64

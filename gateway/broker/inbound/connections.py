@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.limits import Limits
-from gateway.event_log.counted_lines import CountedLines
-from gateway.shares.connection_room import ConnectionRoom, Standing
-from gateway.shares.failed_attempts import network_of
+from gateway.trust.shares.connection_room import ConnectionRoom, Standing
+from gateway.trust.shares.failed_attempts import network_of
 from tree_handler.rate_limit import RateLimit
 
 _ALL: Final = ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gateway.base.tasks import Tasks
 from gateway.broker.hooks import Links
 from gateway.broker.inbound.admission import Admission
 from gateway.broker.inbound.connections import Connections
@@ -25,7 +26,6 @@ from gateway.mqtt import (
     body_at,
     decode,
 )
-from gateway.tasks import Tasks
 
 _CONNECT: Final = 0x10
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.hooks import TopicPermissions
 from gateway.broker.inbound.acceptance import Acceptance
 from gateway.broker.inbound.publisher import Publisher
@@ -17,7 +18,6 @@ from gateway.broker.limits import Budget
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import DUP, RETAIN, Message, size_of
 from gateway.broker.outbound.routes import Route, Routes
-from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import V311, PacketError, PropertyId, ReasonCode, body_at, read_publish
 
 Private = Callable[[Publisher, str, bytes, tuple[int, int], dict[int, Any] | None], bool | None]

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import Final
 
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.hooks import BrokerPermissions, Client, DeliveryVerdict, PrivateTopics
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.limits import Limits
@@ -16,7 +17,6 @@ from gateway.broker.retained.sending import RetainedSending
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.sessions.subscriptions import Subscriptions
-from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import (
     V311,
     PacketError,

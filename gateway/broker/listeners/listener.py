@@ -16,14 +16,14 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from gateway import event_loop
+from gateway.base import event_loop
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.inbound.connection import Connection, Service
 from gateway.broker.listeners.websocket_rules import WebSocketRules
-from gateway.event_log.counted_lines import CountedLines
-from gateway.proxy_protocol.layer import ProxiedConnection, Proxies, ProxyNetwork
-from gateway.tls.certificates import CertificateError, identify
-from gateway.tls.context import Tls
-from gateway.tls.layer import TlsLayer
+from gateway.broker.proxy_protocol.layer import ProxiedConnection, Proxies, ProxyNetwork
+from gateway.trust.tls.certificates import CertificateError, identify
+from gateway.trust.tls.context import Tls
+from gateway.trust.tls.layer import TlsLayer
 from light_dataclasses import dataclass
 
 FREE_PORT_TRIES: Final = 20

@@ -18,11 +18,11 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Origin, Subprotocol
 
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.websocket_rules import ANY_ORIGIN, WebSocketRules
-from gateway.event_log.counted_lines import CountedLines
-from gateway.shares.paced_reading import PacedReading, PacedTransport
+from gateway.trust.shares.paced_reading import PacedReading, PacedTransport
 
 HANDSHAKE_BYTES_MAX: Final = 16 * 1024
 """An HTTP request of more is no request for a websocket."""

@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.turns import Turns
 from gateway.broker.limits import NOT_TOLD, TOO_LARGE, UNREAD, Limits
 from gateway.broker.outbound.aliases import OutgoingAliases
 from gateway.broker.statistics.traffic import Traffic
-from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import Version
-from gateway.turns import Turns
 
 _PACKET_TOO_LARGE: Final = b"\xe0\x01\x95"
 """DISCONNECT of 5.0, with its reason code alone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from gateway.base.event_log.failures import Failures
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.routes import Routes
@@ -11,7 +12,6 @@ from gateway.broker.retained.bridged import RetainedByBridges
 from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.session import Session
-from gateway.event_log.failures import Failures
 from tree_handler.holders import SharedGroup
 
 

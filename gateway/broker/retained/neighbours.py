@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.turns import Turns
 from gateway.broker.durability.durability import Durability
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import LearntMessage, Message
 from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.owing import Owing
 from gateway.broker.retained.retention import Retention, number_of
-from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import PacketError
-from gateway.turns import Turns
 from tree_handler.batch import Entry
 from tree_handler.retained.message import VERSION, Retained
 from tree_handler.retained.tombstones import Tombstone

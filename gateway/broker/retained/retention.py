@@ -14,15 +14,15 @@ import math
 import time
 from collections.abc import Callable, Iterator
 
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.durability.durability import Durability
 from gateway.broker.hooks import Owner
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.message import LearntMessage, Message
 from gateway.broker.retained.messages import RetainedLimitError, RetainedMessages
-from gateway.event_log.counted_lines import CountedLines
-from gateway.policy.origins import OriginRules
-from gateway.shares.origin_topics import OriginTopics
-from gateway.shares.user_topics import UserTopics
+from gateway.trust.policy.origins import OriginRules
+from gateway.trust.shares.origin_topics import OriginTopics
+from gateway.trust.shares.user_topics import UserTopics
 from tree_handler.retained.hybrid_clock import HybridClock, RetainedVersion
 from tree_handler.retained.left_to_log import PUT_OFF_MAX
 from tree_handler.retained.message import VERSION

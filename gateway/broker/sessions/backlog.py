@@ -19,11 +19,11 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
+from gateway.base.pauses import GrowingPause
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import RETAIN, LearntMessage, Message
 from gateway.broker.sessions.logged import Logged, read_first
 from gateway.broker.sessions.places import Places, WaitingRun
-from gateway.pauses import GrowingPause
 from tree_handler.batch import Epoch, Ref
 from tree_handler.intervals import Intervals
 

@@ -7,15 +7,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.pauses import GrowingPause
 from gateway.broker.durability.durability import Durability
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.inbound.acceptance import Acceptance
 from gateway.broker.outbound.message import Message
 from gateway.broker.sessions.due_will import DueWill
 from gateway.broker.sessions.session import Session
-from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import PacketError, PropertyId, Will
-from gateway.pauses import GrowingPause
 
 PAUSE_S: Final = 0.5
 """So long after the log refused a will it is tried again; each time twice as long."""

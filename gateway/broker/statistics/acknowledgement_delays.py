@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from gateway.duration_histogram import BOUNDS_S, DurationHistogram
+from gateway.base.duration_histogram import BOUNDS_S, DurationHistogram
 
 WATCHED_S: Final = 60.0
 """Whoever has asked may ask again within so long, and is told what passed meanwhile."""

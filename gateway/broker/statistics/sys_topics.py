@@ -13,12 +13,12 @@ import resource
 from pathlib import Path
 from typing import Final
 
-from gateway import build
+from gateway.base import build
+from gateway.base.event_log.failures import Failures
+from gateway.base.repeating import Repeating
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.statistics import report
 from gateway.broker.statistics.load import MINUTES, LoadAverages
-from gateway.event_log.failures import Failures
-from gateway.repeating import Repeating
 
 PREFIX: Final = "$SYS/broker/"
 _STATM = Path("/proc/self/statm")

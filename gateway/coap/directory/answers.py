@@ -14,12 +14,12 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, value_of
 from coap_engine.uint import decode_uint, encode_uint
 from dtls.datagrams import PeerAddress, join_host_port
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
 from gateway.coap.at_hand import AskForBody, PendingResponse, RespondAtHand, WithoutTurn
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.directory.waiting_watches import WaitingWatches
 from gateway.coap.peers import OscoreAddress, SessionAddress
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
 from resource_directory.exchange import (
     GET,
     LINK_FORMAT,

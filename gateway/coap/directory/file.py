@@ -19,9 +19,9 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from gateway.kept_file import READS, KeptFile, is_at_fault, naming
-from gateway.lasting_clock import LastingClock, Mark
-from gateway.replaced_file import replace
+from gateway.base.kept_file import READS, KeptFile, is_at_fault, naming
+from gateway.base.lasting_clock import LastingClock, Mark
+from gateway.base.replaced_file import replace
 from resource_directory import journal
 from resource_directory.errors import DirectoryError
 from resource_directory.journal import KeptRecords, RegistrationJournal

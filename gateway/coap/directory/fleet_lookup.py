@@ -1,6 +1,6 @@
 """Look-ups in the directories of a group, a domain or the whole fleet, asked at any gateway.
 
-The shell around `gateway.fleet_directory`.
+The shell around `gateway.coap.fleet_directory`.
 
 ``/rd-lookup/ep`` and ``/rd-lookup/res`` with ``scope=`` group, domain or all, or with ``gw=``: the
 directories of other gateways are asked for it, in the name of who asks, so the policy of each
@@ -19,19 +19,19 @@ from typing import Final, Protocol
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
+from gateway.base.due_timer import DueTimer
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import AskForBody, ImmediateResponder, PendingResponse, RespondAtHand
 from gateway.coap.directory.fleet_observing import FleetObserving
+from gateway.coap.fleet_directory.search import DirectoryQuestion, DirectorySearch
+from gateway.coap.fleet_directory.searches import DirectorySearches
+from gateway.coap.fleet_directory.targets import LookedUp, links_of, targets
 from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.peers import shown_by
 from gateway.coap.remote.reply import OnReply
-from gateway.due_timer import DueTimer
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
-from gateway.fleet_directory.search import DirectoryQuestion, DirectorySearch
-from gateway.fleet_directory.searches import DirectorySearches
-from gateway.fleet_directory.targets import LookedUp, links_of, targets
-from gateway.policy.principal import Principal
+from gateway.trust.policy.principal import Principal
 from resource_directory.errors import DirectoryError
 from resource_directory.exchange import LINK_FORMAT
 from resource_directory.link_format import WebLink

@@ -14,15 +14,15 @@ from typing import Final
 
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import RespondAtHand
+from gateway.coap.fleet_directory.observed import GATEWAYS_MAX, ObservedLookUp
+from gateway.coap.fleet_directory.search import UriOfMember
+from gateway.coap.fleet_directory.targets import LookedUp, links_of
 from gateway.coap.remote.reply import OnReply, RemoteReply
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
-from gateway.fleet_directory.observed import GATEWAYS_MAX, ObservedLookUp
-from gateway.fleet_directory.search import UriOfMember
-from gateway.fleet_directory.targets import LookedUp, links_of
-from gateway.policy.principal import Principal
+from gateway.trust.policy.principal import Principal
 from light_dataclasses import dataclass
 from resource_directory.link_format import WebLink
 from tree_handler.members.hierarchy import Membership

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
 
 _log = logging.getLogger(__name__)
 

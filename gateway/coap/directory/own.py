@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from gateway.base.lasting_clock import Clocks, KernelClocks, LastingClock
+from gateway.base.watched_tasks import WatchedTasks
 from gateway.coap.directory.file import NAME, DirectoryFile
-from gateway.lasting_clock import Clocks, KernelClocks, LastingClock
-from gateway.watched_tasks import WatchedTasks
 from resource_directory.digest import DigestTimes, DirectoryDigest
 from resource_directory.journal import RegistrationJournal
 from resource_directory.registry import Registry, RegistryLimits
@@ -27,7 +27,7 @@ class GatewayDirectory:
 
     Its clock is one that outlives the process too: for a machine without a battery clock a lifetime
     counts the time that the machine was off only if the wall clock is known to have been right
-    before and after (`gateway.lasting_clock`).
+    before and after (`gateway.base.lasting_clock`).
 
     Args:
         state_dir: where its file is.

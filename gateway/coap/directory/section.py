@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gateway.toml import checks
-from gateway.toml.toml_file import Fault, hold
+from gateway.base.toml import checks
+from gateway.base.toml.toml_file import Fault, hold
 from light_dataclasses import dataclass
 from resource_directory.registry import RegistryLimits
 

@@ -19,11 +19,11 @@ from aiocoap.message import Message
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from coap_engine.uint import decode_uint, encode_uint
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
 from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.operations.status import JSON
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
 from tree_handler.members.hierarchy import Membership
 
 CBOR: Final = 60

@@ -16,7 +16,7 @@ from aiocoap.numbers.codes import Code
 
 from gateway.coap.access import CoapAccess
 from gateway.coap.operations.status import JSON
-from gateway.members.roll import MemberRoll, PresentMemberError
+from gateway.node.members.roll import MemberRoll, PresentMemberError
 
 PATH = ("members",)
 """Where to add `MembersResource` to a site."""

@@ -28,16 +28,16 @@ from coap_engine.response_bodies import ResponseBodies
 from coap_engine.shares import Shares
 from coap_engine.uint import encode_uint
 from dtls.identity import PeerIdentity, Proof
+from gateway.base.due_timer import DueTimer
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
+from gateway.base.timers import Timers
 from gateway.coap.answers import NO_PROXY, RequestAnswers, is_for_a_proxy
 from gateway.coap.at_hand import AskPeer, RespondAtHand
 from gateway.coap.messages import add_option, options_of
 from gateway.coap.oscore.asking import ask_device
 from gateway.coap.oscore.context import OscoreContext
 from gateway.coap.peers import OscoreAddress
-from gateway.due_timer import DueTimer
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
-from gateway.timers import Timers
 
 _SIZE_EXPONENT: Final = 5
 """Blocks of 512 bytes, so that a protected one fits into one of the engine's."""

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from gateway.kept_file import DamagedFileError, KeptFile
+from gateway.base.kept_file import DamagedFileError, KeptFile
 
 NAME = "oscore-numbers"
 COPY = ".copy"

@@ -8,11 +8,11 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Protocol
 
+from gateway.base.due_timer import DueTimer
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
+from gateway.base.steady_clock import steady_clock
 from gateway.coap.remote.reply import NO_REPLY, OnReply, RemoteReply
-from gateway.due_timer import DueTimer
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
-from gateway.steady_clock import steady_clock
 from tree_handler.errors import ProtocolError
 from tree_handler.rate_limit import RateLimit
 from tree_handler.remote.query import (

@@ -11,6 +11,7 @@ from aiocoap.numbers.codes import Code
 
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
+from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess, refused
 from gateway.coap.answers import Answers
 from gateway.coap.at_hand import ImmediateResponder
@@ -19,8 +20,7 @@ from gateway.coap.peers import VouchedAddress
 from gateway.coap.remote.forms import coap_request, resource_response
 from gateway.coap.remote.named_execution import NamedExecution, OnNamedAnswer
 from gateway.coap.remote.noted_names import NotedNames
-from gateway.policy.principal import NAMELESS, Principal
-from gateway.write_turns import WriteTurns
+from gateway.trust.policy.principal import NAMELESS, Principal
 from tree_handler.errors import ProtocolError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 

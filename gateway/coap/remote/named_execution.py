@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
 from gateway.coap.remote.noted_names import NotedNames
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
 from tree_handler.remote.request_ids import CarryOut, Join, NamedWrites, NameKey
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 

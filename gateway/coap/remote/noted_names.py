@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
-from gateway.kept_file import KeptFile
-from gateway.printable import told
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
+from gateway.base.kept_file import KeptFile
+from gateway.base.printable import told
 from tree_handler.remote.request_ids import MAX_NAMED, NOTE_BYTES
 
 NAME: Final = "named-writes"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from gateway.toml import checks
-from gateway.toml.toml_file import Fault, hold
+from gateway.base.toml import checks
+from gateway.base.toml.toml_file import Fault, hold
 from light_dataclasses import dataclass
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
 

@@ -10,13 +10,13 @@ from typing import Final, Protocol
 
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
+from gateway.base.due_timer import DueTimer
 from gateway.coap.at_hand import AskForBody, RespondAtHand
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import coap_response, no_answer, relayed
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.paths import RemoteAsked
 from gateway.coap.remote.reply import NO_REPLY, OnReply, RemoteReply
-from gateway.due_timer import DueTimer
 from tree_handler.remote.options import HOP_LIMIT, NO_OPTIONS, hops_left
 from tree_handler.remote.query import Lease, TooManyError
 from tree_handler.remote.resource import ResourceResponse

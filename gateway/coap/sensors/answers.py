@@ -14,10 +14,10 @@ from aiocoap.numbers.contentformat import ContentFormat
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
 from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.representations import tagged
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
 from gateway.sensors import senml
 from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler

@@ -34,10 +34,10 @@ from gateway.coap.sensors.handler_calls import (
 )
 from gateway.coap.sensors.link_attributes import CheckedLink, DescribedLinks
 from gateway.coap.sensors.roll import SensorRoll
-from gateway.policy.action import READS
 from gateway.sensors.device_resource import GET, ChildResource, DeviceResource, check_described
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
+from gateway.trust.policy.action import READS
 
 _OBSERVERS: Final = "observers of "
 """Who asks a device for what observers are told."""

@@ -15,10 +15,10 @@ from typing import Final
 
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse, Option
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.event_log.failures import Failures
 from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.sensors.handler_calls import ServedDevice, is_busy
-from gateway.event_log.counted_lines import CountedLines
-from gateway.event_log.failures import Failures
 
 CHANGED_S: Final = 0.1
 

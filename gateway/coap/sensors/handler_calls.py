@@ -10,10 +10,9 @@ from typing import Any, Final
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
+from gateway.base.printable import SAID_CHARACTERS_MAX, printable, said
 from gateway.coap.access import METHOD_NAMES
 from gateway.coap.sensors.answers import PATH, max_age_s
-from gateway.policy.action import READS
-from gateway.printable import SAID_CHARACTERS_MAX, printable, said
 from gateway.sensors.device_resource import (
     BODY_BYTES_MAX,
     CallRefusedError,
@@ -31,6 +30,7 @@ from gateway.sensors.sensor import (
     SensorLateError,
     ValueRefusedError,
 )
+from gateway.trust.policy.action import READS
 from light_dataclasses import dataclass
 
 _UNDERSTOOD: Final = frozenset(

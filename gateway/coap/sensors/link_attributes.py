@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gateway.printable import said, told
+from gateway.base.printable import said, told
 
 _log: Final = logging.getLogger(__name__)
 

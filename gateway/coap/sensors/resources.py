@@ -16,12 +16,12 @@ from aiocoap import Code, ContentFormat, Message, error, resource
 from cloud_ingest.record import Value
 from coap_engine.message import CoapResponse
 from dtls.identity import ANONYMOUS
+from gateway.base.printable import told
 from gateway.coap.sensors.answers import FORMATS, PATH, SensorAnswers, max_age_s
 from gateway.coap.sensors.device_answers import DeviceAnswers
 from gateway.coap.sensors.link_attributes import CheckedLink, DescribedLinks
 from gateway.coap.sensors.pack import MayRead, SensorPack, in_senml
 from gateway.coap.sensors.roll import SensorRoll, removed
-from gateway.printable import told
 from gateway.sensors import senml, values
 from gateway.sensors.device_resource import GET, DeviceResource
 from gateway.sensors.reading import Reading

@@ -16,19 +16,19 @@ from aiocoap import error
 from aiocoap.message import Message
 from aiocoap.numbers.codes import Code
 
+from gateway.base.toml.toml_file import ConfigError
 from gateway.coap.operations.status import JSON
 from gateway.coap.sensors.answers import PATH
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.stock import SensorConflictError, StockError
-from gateway.toml.toml_file import ConfigError
 
 MAX_TABLE_BYTES = 8192
 _CHANGE = "change="
 
 
 class SensorRoll(Protocol):
-    """The sensors of a gateway, which come and go; see `gateway.process.readings.Readings`."""
+    """The sensors of a gateway, which come and go (`gateway.process.running.readings.Readings`)."""
 
     @property
     def sensors(self) -> Sequence[Sensor]:

@@ -366,7 +366,8 @@ def test_a_mail_server_that_refuses_or_is_silent_takes_nothing() -> None:
 
 def test_the_ways_are_loaded_only_where_they_are_used() -> None:
     program = (
-        "import sys; import gateway.configuration.config; import gateway.alerting.ways as ways;"
+        "import sys; import gateway.process.configuration.config;"
+        "import gateway.alerting.ways as ways;"
         "from gateway.alerting.section import AlertsSection;"
         "assert ways.open_ways(AlertsSection(), 'gw') == {};"
         "found = {'smtplib', 'http.client', 'alerts.ways.mail'} & set(sys.modules);"

@@ -183,9 +183,9 @@ def test_the_interpreted_build_is_a_case_of_its_own_and_a_peer_of_ours() -> None
 
 
 def test_a_compiled_gateway_imports_nothing_from_the_folder_that_it_is_started_in() -> None:
-    assert builds.INTERPRETED.command("gateway.cli")[1:] == ["-m", "gateway.cli"]
-    assert builds.Build("compiled", "python").command("gateway.cli") == [
-        *("python", "-P", "-E", "-m", "gateway.cli")
+    assert builds.INTERPRETED.command("gateway.tools.cli")[1:] == ["-m", "gateway.tools.cli"]
+    assert builds.Build("compiled", "python").command("gateway.tools.cli") == [
+        *("python", "-P", "-E", "-m", "gateway.tools.cli")
     ]
 
 

@@ -11,7 +11,7 @@ from benchmarks import load_generator, tree, tree_cases, tree_chains
 from benchmarks.load_generator import Programs
 from benchmarks.tree_cases import ChainLoad
 from benchmarks.tree_chains import Kind
-from gateway.configuration.config import GatewaySettings, load
+from gateway.process.configuration.config import GatewaySettings, load
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ import pytest
 
 from cloud_ingest.collector.broker_settings import BrokerCollectorSettings
 from cloud_ingest.collector.from_broker import BrokerCollector
-from gateway.configuration.config import ConfigError, load
 from gateway.mqtt import Version
+from gateway.process.configuration.config import ConfigError, load
 
 PAGE = Path(__file__).parents[3] / "docs" / "collector-of-a-broker.md"
 

@@ -16,8 +16,8 @@ from cloud_ingest.collector.command import Collector
 from cloud_ingest.collector.shared_spool import TOPIC
 from cloud_ingest.collector.spooled import Spooled, signed
 from cloud_ingest.spool.segments import read_mark, segments
-from gateway.configuration.config import ConfigError
-from gateway.links.settings import NodeSettings
+from gateway.node.links.settings import NodeSettings
+from gateway.process.configuration.config import ConfigError
 from tree_handler import batch
 from tree_handler.intervals import Intervals
 

@@ -28,8 +28,8 @@ from cloud_ingest.collector.command import Collector, made
 from cloud_ingest.collector.settings import OriginSection, spool_log
 from cloud_ingest.collector.source_spool import SourceSpool
 from cloud_ingest.spool.segments import read_mark, segments
-from gateway.configuration.config import ConfigError
 from gateway.log.errors import LogError
+from gateway.process.configuration.config import ConfigError
 from tree_handler import batch
 from tree_handler.batch import Entry
 

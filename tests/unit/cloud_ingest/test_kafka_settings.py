@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cloud_ingest.collector.kafka_settings import KafkaCollectorSettings
-from gateway.configuration.config import ConfigError, load
+from gateway.process.configuration.config import ConfigError, load
 
 PAGE = Path(__file__).parents[3] / "docs" / "collector-of-a-broker.md"
 

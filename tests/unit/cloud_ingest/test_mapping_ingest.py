@@ -12,7 +12,7 @@ import pytest
 
 from cloud_ingest.job.command import main
 from cloud_ingest.mapping.sparkplug_messages import Payload
-from gateway import exit_codes
+from gateway.base import exit_codes
 
 PROGRAM = Path(__file__).with_name("ingest_in_steps.py")
 RULES = """

@@ -18,7 +18,7 @@ from cloud_ingest.metrics_listener import MetricsAddressError, parse_address, se
 from cloud_ingest.query.lake import Lake
 from cloud_ingest.spool import committed
 from cloud_ingest.spool.segments import MARK_NAME, SpoolMark, SpoolRange
-from gateway import cli
+from gateway.tools import cli
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

@@ -18,9 +18,9 @@ from authority import Authority, Issued
 from cloud_ingest.job import proven_again
 from cloud_ingest.job.command import main
 from cloud_ingest.job.micro_batches import MOMENTS
-from gateway.signing.own import OwnKey
-from gateway.signing.ring import CertificateRing
-from gateway.signing.trust import Trust
+from gateway.node.signing.own import OwnKey
+from gateway.node.signing.ring import CertificateRing
+from gateway.node.signing.trust import Trust
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 from tree_handler.seal import Seals

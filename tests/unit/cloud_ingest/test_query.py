@@ -12,7 +12,8 @@ from synthetic_tables import NOW, TELEMETRY, Fleet, put, rows, write_readings
 
 from cloud_ingest.query import Lake, LakeError, frame
 from cloud_ingest.query.command import ROWS_SHOWN
-from gateway import cli, exit_codes
+from gateway.base import exit_codes
+from gateway.tools import cli
 
 DAY = datetime.timedelta(days=1)
 

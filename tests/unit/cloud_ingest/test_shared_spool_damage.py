@@ -13,8 +13,8 @@ from unreadable_files import Unopened
 from cloud_ingest.collector import shared_spool
 from cloud_ingest.collector.shared_spool import SharedSpool
 from cloud_ingest.collector.sharing import SharingLimits
-from gateway.links.node import TreeNode
 from gateway.log.message_log import MessageLog
+from gateway.node.links.node import TreeNode
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 from tree_handler.intervals import Intervals

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cloud_ingest.collector.command import CollectorSettings
-from gateway.configuration import config
-from gateway.configuration.config import ConfigError
+from gateway.process.configuration import config
+from gateway.process.configuration.config import ConfigError
 
 PAGE = Path(__file__).parents[3] / "docs" / "cloud.md"
 

@@ -27,9 +27,9 @@ from cloud_ingest.record import Record
 from cloud_ingest.spool.segments import SpoolError
 from cloud_ingest.tables.schemas import PARTITIONS, QUARANTINE, TELEMETRY
 from cloud_ingest.tables.store import TableStore
-from gateway.signing.own import OwnKey
-from gateway.signing.ring import CertificateRing
-from gateway.signing.trust import Trust
+from gateway.node.signing.own import OwnKey
+from gateway.node.signing.ring import CertificateRing
+from gateway.node.signing.trust import Trust
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 from tree_handler.seal import Seals

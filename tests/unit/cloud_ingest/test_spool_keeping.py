@@ -13,9 +13,9 @@ from cloud_ingest.collector import keeping as spool_keeping
 from cloud_ingest.spool import committed, identity, receipts
 from cloud_ingest.spool.receipts import PAIR, Receipts
 from cloud_ingest.spool.segments import SpoolRange
-from gateway.configuration.config import LogSection
-from gateway.event_log.counted_lines import CountedLines
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.log.message_log import MessageLog
+from gateway.process.configuration.config import LogSection
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 

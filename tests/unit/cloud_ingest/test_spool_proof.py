@@ -12,9 +12,9 @@ from cloud_ingest.ingest.scan import scan
 from cloud_ingest.ledger.number_ledger import NumberLedger
 from cloud_ingest.spool.proof import CertificatesError, HandedCertificates, read_certificates
 from cloud_ingest.spool.segments import SpoolRange
-from gateway.signing.own import OwnKey
-from gateway.signing.ring import CertificateRing
-from gateway.signing.trust import Trust
+from gateway.node.signing.own import OwnKey
+from gateway.node.signing.ring import CertificateRing
+from gateway.node.signing.trust import Trust
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 from tree_handler.seal import Seals

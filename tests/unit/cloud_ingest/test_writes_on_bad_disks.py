@@ -26,7 +26,8 @@ from synthetic_tables import Fleet
 
 from cloud_ingest.dashboard import acknowledging
 from cloud_ingest.query.lake import Lake, LakeError
-from gateway import cli, exit_codes
+from gateway.base import exit_codes
+from gateway.tools import cli
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "system"))
 
@@ -90,7 +91,7 @@ def test_a_compaction_is_one_line_and_what_can_pass_and_goes_on_when_there_is_ro
     uri = str(disk.folder / "telemetry")
     run(*WRITING, uri)
     spoil(disk, how)
-    command = ("-m", "gateway.cli", "ingest", "--tables", str(disk.folder), "--compact")
+    command = ("-m", "gateway.tools.cli", "ingest", "--tables", str(disk.folder), "--compact")
     refused = run(*command)
     assert refused.returncode == exit_codes.FAILED
     said = refused.stderr.splitlines()[-1]  # before it a thread of deltalake's tells of its end
@@ -141,7 +142,15 @@ def test_a_copy_of_the_dashboard_is_one_line_that_names_the_disk(
 
 
 def test_rows_that_a_full_disk_does_not_take_are_no_answer(tmp_path: Path) -> None:
-    command = (sys.executable, "-m", "gateway.cli", "query", "--tables", str(tmp_path), "--csv")
+    command = (
+        sys.executable,
+        "-m",
+        "gateway.tools.cli",
+        "query",
+        "--tables",
+        str(tmp_path),
+        "--csv",
+    )
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [*command, "SELECT * FROM range(10)"],

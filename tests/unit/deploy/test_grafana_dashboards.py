@@ -64,7 +64,7 @@ def test_both_have_addresses_of_their_own_and_none_of_a_machine() -> None:
 def test_each_metric_is_one_that_is_told() -> None:
     told = "".join(
         path.read_text()
-        for folder in ("gateway/console", "cloud_ingest/job", "cloud_ingest/dashboard")
+        for folder in ("gateway/process/console", "cloud_ingest/job", "cloud_ingest/dashboard")
         for path in (PROJECT / folder).glob("*.py")
     )
     for title, query in queries(PROMETHEUS, "expr"):

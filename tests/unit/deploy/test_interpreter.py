@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway import provisioning
-from gateway.commands import new_files
-from gateway.flashing import first_run
-from gateway.provisioning.unit import (
+from gateway.tools import provisioning
+from gateway.tools.commands import new_files
+from gateway.tools.flashing import first_run
+from gateway.tools.provisioning.unit import (
     OF_RELEASES,
     STARTER,
     STARTER_FILES,
@@ -21,7 +21,7 @@ from gateway.provisioning.unit import (
     ServicePlan,
     cloud_unit,
 )
-from gateway.provisioning.unit import unit as made_unit
+from gateway.tools.provisioning.unit import unit as made_unit
 
 ROLES = Path(__file__).parents[3] / "deploy/ansible/roles"
 PROVISIONING = Path(provisioning.__file__).parent

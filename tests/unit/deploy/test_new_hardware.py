@@ -14,8 +14,8 @@ import pytest
 import yaml
 from backed_up_gateway import archived, filled_folders
 
-from gateway import exit_codes
 from gateway.backups.kept_archives import KeptArchive
+from gateway.base import exit_codes
 
 ROOT = Path(__file__).resolve().parents[3]
 ANSIBLE = ROOT / "deploy/ansible"

@@ -37,7 +37,7 @@ def test_promtool_takes_them(arguments: tuple[str, str]) -> None:
 def test_each_metric_in_them_is_one_that_is_told() -> None:
     told = "".join(
         path.read_text()
-        for folder in ("gateway/console", "cloud_ingest/job")
+        for folder in ("gateway/process/console", "cloud_ingest/job")
         for path in (PROJECT / folder).glob("*.py")
     )
     for rule in rules():

@@ -18,7 +18,7 @@ import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from loaded_file import loaded
 
-from gateway.configuration import keys as config_keys
+from gateway.process.configuration import keys as config_keys
 
 PROJECT = Path(__file__).resolve().parents[3]
 ROLES = PROJECT / "deploy/ansible/roles"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[3] / "gateway/provisioning/whole_release.sh"
+SCRIPT = Path(__file__).parents[3] / "gateway/tools/provisioning/whole_release.sh"
 
 
 def step(name: str, release: Path) -> int:

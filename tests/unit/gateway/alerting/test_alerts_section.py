@@ -11,9 +11,9 @@ import pytest
 
 from gateway.alerting.rules import RULES
 from gateway.alerting.section import AlertsSection, RouteSection, SyslogSection
-from gateway.configuration import change
-from gateway.configuration.config import GatewaySettings
-from gateway.toml.toml_file import read
+from gateway.base.toml.toml_file import read
+from gateway.process.configuration import change
+from gateway.process.configuration.config import GatewaySettings
 
 PAGE = Path(__file__).parents[4] / "docs/alerts.md"
 BASE = """

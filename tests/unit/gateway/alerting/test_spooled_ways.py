@@ -19,11 +19,11 @@ from alerts.terms import AlertRoute
 from cloud_ingest.fleet.alerts import AlertBook
 from cloud_ingest.fleet.outgoing import OutgoingAlerts, OutgoingState
 from cloud_ingest.fleet.way_out_thread import WayOutThread
-from gateway import cli
 from gateway.alerting import spooled_ways
 from gateway.alerting.fleet_ways import FleetWaysSection
 from gateway.alerting.spooled_ways import SpooledWays
-from gateway.toml.toml_file import ConfigError, load
+from gateway.base.toml.toml_file import ConfigError, load
+from gateway.tools import cli
 
 LIMIT_S = 60
 
@@ -119,7 +119,7 @@ def test_what_can_not_be_kept_is_not_taken_and_comes_again(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("gateway.kept_file.KeptFile.write", full)
+        patch.setattr("gateway.base.kept_file.KeptFile.write", full)
         with pytest.raises(OSError, match="No space"):
             made.take(records(2))
     made.take(records(2))

@@ -15,9 +15,9 @@ from cloud_ingest.status_record import StatusRecord, decode
 from gateway.backups import notes, trials
 from gateway.backups.standing import BackupFiles, BackupStanding, standing
 from gateway.backups.trials import BackupTrial
-from gateway.fleet_status import own_status
-from gateway.status import text
-from gateway.status.doctor import Examined, Weight, findings
+from gateway.process.fleet_status import own_status
+from gateway.process.status import text
+from gateway.process.status.doctor import Examined, Weight, findings
 
 DAY_S = 86_400.0
 NOW_S = 1_795_829_400.0

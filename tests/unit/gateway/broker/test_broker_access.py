@@ -15,9 +15,9 @@ from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.limits import Limits
 from gateway.mqtt import Disconnect, PingReq, PingResp, Publish, ReasonCode, Version, Will
-from gateway.policy import policy_file
-from gateway.policy.older import AccessPolicy, Rules
-from gateway.policy.policy import Policy
+from gateway.trust.policy import policy_file
+from gateway.trust.policy.older import AccessPolicy, Rules
+from gateway.trust.policy.policy import Policy
 from tree_handler.batch import Entry
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)

@@ -22,9 +22,9 @@ from gateway.mqtt import (
     Version,
     Will,
 )
-from gateway.policy.older import AccessPolicy, Rules
-from gateway.policy.policy import Policy
-from gateway.tls.context import ClientCertificate, Tls, TlsFiles
+from gateway.trust.policy.older import AccessPolicy, Rules
+from gateway.trust.policy.policy import Policy
+from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
 
 NOT_AUTHORIZED = ReasonCode.NOT_AUTHORIZED
 

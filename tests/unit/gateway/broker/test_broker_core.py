@@ -19,7 +19,6 @@ from gateway.broker.hooks import Client, Committed
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.inbound.requests import FILTERS_AT_ONCE, PAUSE_S
 from gateway.broker.limits import Limits
-from gateway.links import wire
 from gateway.mqtt import (
     ConnAck,
     Connect,
@@ -44,6 +43,7 @@ from gateway.mqtt import (
     encode,
     packet_end,
 )
+from gateway.node.links import wire
 from tree_handler.batch import Entry, Row
 
 

@@ -18,10 +18,10 @@ from mqtt_peer import LIMIT_S, Bench, Peer
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.limits import Limits
-from gateway.configuration import config
 from gateway.mqtt import PingReq, Publish, ReasonCode, Unsubscribe
-from gateway.policy.older import AccessPolicy, Rules
-from gateway.policy.policy import Policy
+from gateway.process.configuration import config
+from gateway.trust.policy.older import AccessPolicy, Rules
+from gateway.trust.policy.policy import Policy
 from tree_handler.batch import Entry
 
 REFUSED = ReasonCode.NOT_AUTHORIZED

@@ -17,8 +17,7 @@ from mqtt_peer import LIMIT_S, Bench
 
 from gateway.broker.limits import Limits, counted_refusals
 from gateway.broker.listeners.listener import Listener
-from gateway.mqtt import Connect, PingReq, Version, encode
-from gateway.proxy_protocol.layer import (
+from gateway.broker.proxy_protocol.layer import (
     HEADER_S,
     REFUSED,
     SILENT,
@@ -27,7 +26,8 @@ from gateway.proxy_protocol.layer import (
     ProxiedConnection,
     Proxies,
 )
-from gateway.tls.context import ClientCertificate, Tls, TlsFiles
+from gateway.mqtt import Connect, PingReq, Version, encode
+from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
 
 HERE = (ipaddress.ip_network("127.0.0.1"),)
 ELSEWHERE = (ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_network("2001:db8::/32"))

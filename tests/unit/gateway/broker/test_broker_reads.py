@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from log_world import LogWorld, publish
 
+from gateway.base.turns import READS_ALONE
 from gateway.mqtt import (
     Disconnect,
     PingReq,
@@ -22,7 +23,6 @@ from gateway.mqtt import (
     Version,
     encode,
 )
-from gateway.turns import READS_ALONE
 from tree_handler.batch import MAX_ENTRIES
 
 VERSIONS = [Version.V311, Version.V5]

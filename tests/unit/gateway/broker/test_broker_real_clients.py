@@ -15,8 +15,8 @@ from mqtt_peer import Bench
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.broker import GatewayBroker
 from gateway.broker.listeners.listener import Listener, ListenError
-from gateway.policy.older import AccessPolicy, Rules
-from gateway.policy.policy import Policy
+from gateway.trust.policy.older import AccessPolicy, Rules
+from gateway.trust.policy.policy import Policy
 from tree_handler.batch import Entry
 
 MOSQUITTO = [

@@ -12,10 +12,10 @@ import pytest
 from log_world import LogWorld, publish
 from loop_clock import Clock
 
-from gateway.links.commit import AGAIN_INTERVAL_S, GroupCommit
 from gateway.log.errors import PartlyTakenError
 from gateway.log.message_log import LogError, MessageLog
 from gateway.mqtt import PubAck, PubRec, ReasonCode, Version
+from gateway.node.links.commit import AGAIN_INTERVAL_S, GroupCommit
 from tree_handler import batch
 from tree_handler.batch import MAX_BODY_BYTES, MAX_ENTRIES, Entry, Flags
 

@@ -14,11 +14,11 @@ import pytest
 from gateway.broker.durability.journal import Journal
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.store import Store, StoreError
-from gateway.links.handshake import Credentials
-from gateway.links.node import TreeNode
-from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
-from gateway.state_folder.history import LogHistory
+from gateway.node.links.handshake import Credentials
+from gateway.node.links.node import TreeNode
+from gateway.node.links.settings import NodeReceiver, NodeSettings
+from gateway.process.state_folder.history import LogHistory
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epochs_over
 from tree_handler.spanning.spanning_tree import Identity, Parameters

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gateway.base.sqlite_trouble import could_not_look
 from gateway.broker.durability.opening import open_store
 from gateway.broker.durability.saved import (
     Checkpoint,
@@ -22,7 +23,6 @@ from gateway.broker.durability.saved import (
 from gateway.broker.durability.store import DamagedStoreError, Store, StoreError
 from gateway.broker.hooks import Client
 from gateway.broker.sessions.session import Subscription
-from gateway.sqlite_trouble import could_not_look
 from tree_handler.batch import Entry
 
 KEY = ("gw", 3)

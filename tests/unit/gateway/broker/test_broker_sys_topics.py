@@ -15,8 +15,8 @@ from ports import free_port
 
 from gateway.broker.statistics.load import LoadAverages
 from gateway.mqtt import PingReq, PingResp, Publish, Subscribe, SubscriptionRequest, Version
-from gateway.policy.older import AccessPolicy, Rules
-from gateway.policy.policy import Policy
+from gateway.trust.policy.older import AccessPolicy, Rules
+from gateway.trust.policy.policy import Policy
 
 PEERS = [
     pytest.mark.peer("mosquitto", "mosquitto"),

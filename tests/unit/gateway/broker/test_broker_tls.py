@@ -30,9 +30,9 @@ from gateway.mqtt import (
     Version,
     encode,
 )
-from gateway.policy.older import AccessPolicy, Rules
-from gateway.policy.policy import Policy
-from gateway.tls.context import ClientCertificate, Tls, TlsFiles
+from gateway.trust.policy.older import AccessPolicy, Rules
+from gateway.trust.policy.policy import Policy
+from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 LINK_USER = f"{LINK_USER_PREFIX}t"

@@ -30,8 +30,8 @@ from gateway.broker.listeners.websocket import (
     WebSocket,
     WebSocketRules,
 )
-from gateway.links.wire import LinkConnect
-from gateway.shares import paced_reading
+from gateway.node.links.wire import LinkConnect
+from gateway.trust.shares import paced_reading
 
 CONNECT = b"\x10\x0e\0\x04MQTT\x04\x02\0\0\0\x02ws"
 CONNACK = b"\x20\x02\0\0"

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.turns import Turns
 from gateway.broker.inbound.connections import Connections
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.channel import Channel, Output
 from gateway.broker.statistics.traffic import Traffic
-from gateway.event_log.counted_lines import CountedLines
 from gateway.mqtt import Scanner
-from gateway.turns import Turns
 
 LIMITS = replace(Limits(), connections_per_address=2, connects_per_s=1_000)
 

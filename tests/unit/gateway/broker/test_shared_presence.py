@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.base.turns import Turns
 from gateway.broker.hooks import Client
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.channel import Channel, Output
@@ -12,8 +14,6 @@ from gateway.broker.sessions.presence import foremost
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.statistics.traffic import Traffic
-from gateway.event_log.counted_lines import CountedLines
-from gateway.turns import Turns
 from tree_handler.sharing.claims import DURABLE, ONLINE
 
 

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.durability.durability import Durability
 from gateway.broker.hooks import Owner
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.message import Message
 from gateway.broker.retained.retention import Retention
-from gateway.event_log.counted_lines import CountedLines
 from tree_handler.batch import Entry
 from tree_handler.retained.message import VERSION
 

@@ -18,9 +18,9 @@ from waiting_gateways import EXPIRY, Gateway, Make, gateways, pass_s
 from gateway.broker.inbound.arriving import EXPIRED
 from gateway.broker.sessions.backlog import HEAD_BYTES
 from gateway.broker.sessions.places import Places
-from gateway.links.clock_part import FILE_NAME, ClockFile
-from gateway.links.held import Held
-from gateway.links.wire import Additions
+from gateway.node.links.clock_part import FILE_NAME, ClockFile
+from gateway.node.links.held import Held
+from gateway.node.links.wire import Additions
 from tree_handler import batch
 from tree_handler.batch import Flags, Row
 from tree_handler.entry import accepted_at, accepted_us

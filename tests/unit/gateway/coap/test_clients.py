@@ -20,8 +20,8 @@ from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.broker.client_roll import PAGE, ClientRoll
 from gateway.coap.operations.clients import BUSIEST, PATH, ClientsResource
 from gateway.coap.requester import plain_requester
-from gateway.commands.clients import as_table, as_text, query
 from gateway.mqtt import Disconnect, PropertyId, ReasonCode, Version, Will
+from gateway.tools.commands.clients import as_table, as_text, query
 from tests.policies import access_of
 
 KEEP = {"properties": {PropertyId.SESSION_EXPIRY_INTERVAL: 3600}}

@@ -13,8 +13,8 @@ from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.coap.access import CoapAccess, identity_of
 from gateway.coap.peers import OscoreAddress, UdpPeers, session_peer
 from gateway.coap.remote.execution import LocalExecution
-from gateway.policy.policy import Policy, PolicyRules
-from gateway.policy.rule import ALLOW, DENY, Rule
+from gateway.trust.policy.policy import Policy, PolicyRules
+from gateway.trust.policy.rule import ALLOW, DENY, Rule
 from tests.policies import access_of, open_access
 from tree_handler.remote.resource import ResourceRequest
 

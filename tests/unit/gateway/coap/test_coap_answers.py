@@ -18,7 +18,7 @@ from gateway.coap.answers import RENDERING_RATES, Answers
 from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.peers import UdpPeers, session_peer
 from gateway.coap.requester import plain_requester
-from gateway.policy.policy import Policy, PolicyRules
+from gateway.trust.policy.policy import Policy, PolicyRules
 from tests.policies import access_of, open_access
 
 URI_PATH, MAX_AGE = 11, 14

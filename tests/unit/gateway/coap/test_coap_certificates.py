@@ -21,7 +21,7 @@ from dtls.context import ClientContext, Context
 from dtls.keystore import Keystore
 from gateway.coap.handshake_log import HOST
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
-from gateway.tls.context import ClientCertificate, Tls, TlsFiles
+from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
 
 KEY = b"0123456789abcdef"
 PUT = b"\x40\x03\x00\x01\xb5value\xff99"

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from unreadable_files import Unreadable
 
-from gateway import watched_tasks
+from gateway.base import watched_tasks
+from gateway.base.lasting_clock import LastingClock
 from gateway.coap.directory import file as directory_file
 from gateway.coap.directory import own
 from gateway.coap.directory.file import NAME, DirectoryFile
 from gateway.coap.directory.own import GatewayDirectory
-from gateway.lasting_clock import LastingClock
 from resource_directory import journal
 from resource_directory.journal import RegistrationJournal
 from resource_directory.link_format import WebLink, parse
@@ -236,7 +236,7 @@ async def test_who_watches_hears_of_expiry(tmp_path: Path) -> None:
 async def test_registrations_expire_though_who_was_told_of_one_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.watched_tasks.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("gateway.base.watched_tasks.FIRST_PAUSE_S", 0.001)
     told, heard, clocks = 0, asyncio.Event(), MachineClocks()
 
     def expired() -> None:

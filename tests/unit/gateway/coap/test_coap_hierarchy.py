@@ -21,7 +21,7 @@ from gateway.coap.operations.hierarchy import (
     HierarchyView,
 )
 from gateway.coap.peers import UdpPeers
-from gateway.status.hierarchy_view import DrawnHierarchy
+from gateway.process.status.hierarchy_view import DrawnHierarchy
 from tests.policies import keys_may_all, open_access
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord

@@ -16,14 +16,14 @@ from aiocoap import resource
 
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
 from dtls.keystore import Keystore
+from gateway.base.toml.toml_file import ConfigError
 from gateway.coap.limits import CoapLimits
 from gateway.coap.remote.queries_section import QueriesSection
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
-from gateway.coap_topics.section import TopicsSection
-from gateway.coap_topics.shares import TopicLimits
-from gateway.configuration import config
-from gateway.configuration.listener_sections import CoapSection
-from gateway.toml.toml_file import ConfigError
+from gateway.coap.topics.section import TopicsSection
+from gateway.coap.topics.shares import TopicLimits
+from gateway.process.configuration import config
+from gateway.process.configuration.listener_sections import CoapSection
 from tests.policies import keys_may_all
 from tree_handler.remote.limits import QueryLimits
 

@@ -25,7 +25,7 @@ from gateway.coap.access import CoapAccess
 from gateway.coap.multicast import GROUP, DiscoveryAnswers, LinkAddress, MulticastPort, is_on
 from gateway.coap.server import CoapListener, CoapServer
 from gateway.coap.well_known import CountedSite, WellKnownCore
-from gateway.policy.policy import Policy, PolicyRules
+from gateway.trust.policy.policy import Policy, PolicyRules
 from resource_directory.registry import Registry
 from resource_directory.resources import ResourceDirectory
 from resource_directory.service import DirectoryService

@@ -22,7 +22,7 @@ from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.peers import UdpPeers
 from gateway.coap.shell import EngineShell
-from gateway.policy.policy import Policy, PolicyRules
+from gateway.trust.policy.policy import Policy, PolicyRules
 from resource_directory.link_format import parse
 from resource_directory.registry import Registry
 from resource_directory.service import DirectoryService

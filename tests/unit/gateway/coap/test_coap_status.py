@@ -19,8 +19,8 @@ from gateway.coap.peers import UdpPeers, session_peer
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.requester import plain_requester
 from gateway.coap_client import ClientError, Response
-from gateway.status.text import as_text
-from gateway.status.tree_view import collect
+from gateway.process.status.text import as_text
+from gateway.process.status.tree_view import collect
 from tests.policies import access_of
 from tree_handler.remote.resource import ResourceRequest
 

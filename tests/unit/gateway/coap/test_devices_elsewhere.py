@@ -16,8 +16,8 @@ from fleet_gateway import Fleet, FleetGateway, until
 from gpiozero.pins.mock import MockFactory
 from topic_gateway import client, prepared, told
 
-from gateway import cli
 from gateway.coap_client import CoapClient, Response
+from gateway.tools import cli
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "sensors.md"
 TABLE = (

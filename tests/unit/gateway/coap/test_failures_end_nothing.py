@@ -11,14 +11,14 @@ from loop_clock import Clock
 
 from cloud_ingest.record import Value
 from dtls.core_timer import CoreTimer
-from gateway.certificates.expiry import LOOK_S, Expiring, ExpiryWatch
+from gateway.base.due_timer import FAILED_S, DueTimer
+from gateway.base.watched_tasks import WatchedTasks
 from gateway.coap.directory.lookup_turns import LookUpTurns
-from gateway.due_timer import FAILED_S, DueTimer
 from gateway.home_assistant.commands import REFUSED, Commands
 from gateway.sensors.coap_device import CoapDevice, CoapSensor
 from gateway.sensors.mqtt_device import MessageForm
 from gateway.sensors.sensor import Actuator
-from gateway.watched_tasks import WatchedTasks
+from gateway.trust.certificates.expiry import LOOK_S, Expiring, ExpiryWatch
 from tree_handler.batch import Row
 
 

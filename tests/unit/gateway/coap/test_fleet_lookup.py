@@ -18,11 +18,11 @@ from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
 from gateway.coap.directory.fleet_lookup import FleetLookUps
+from gateway.coap.fleet_directory.partial import PARTIAL
+from gateway.coap.fleet_directory.search import AT_ONCE
+from gateway.coap.fleet_directory.searches import PER_HOST
 from gateway.coap.peers import UdpPeers
 from gateway.coap_client import Response, request
-from gateway.fleet_directory.partial import PARTIAL
-from gateway.fleet_directory.search import AT_ONCE
-from gateway.fleet_directory.searches import PER_HOST
 from resource_directory.digest import DirectoryDigest
 from resource_directory.link_format import WebLink, parse
 from resource_directory.registry import Registry
@@ -166,7 +166,7 @@ async def test_who_asks_again_soon_costs_nobody_anything() -> None:
 async def test_of_a_gateway_that_is_silent_the_last_known_is_told_and_marked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gateway.fleet_directory.kept.FRESH_S", -1.0)
+    monkeypatch.setattr("gateway.coap.fleet_directory.kept.FRESH_S", -1.0)
     fleet = Directories(PLACES)
     before = await fleet.found("scope=all")
     assert set(before.values()) == {""}

@@ -13,11 +13,11 @@ from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
 from gateway.coap.directory.fleet_observing import LOOK_UPS_MAX, FleetObserving
+from gateway.coap.fleet_directory.observed import GATEWAYS_MAX
+from gateway.coap.fleet_directory.targets import LookedUp
 from gateway.coap.peers import UdpPeers
 from gateway.coap.remote.reply import OnReply, RemoteReply
-from gateway.fleet_directory.observed import GATEWAYS_MAX
-from gateway.fleet_directory.targets import LookedUp
-from gateway.policy.principal import PSK, Principal
+from gateway.trust.policy.principal import PSK, Principal
 from resource_directory.link_format import WebLink, serialise
 from resource_directory.scoped import ScopedQuery
 from tree_handler.members.hierarchy import Membership

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from remote_fleet import Fleet, asking
 
 from gateway.coap.remote.multi_status import CBOR, SENML_CBOR, SENML_JSON, encode, resolved
-from gateway.policy.policy import Policy, PolicyRules
-from gateway.policy.rule import DENY, Rule
+from gateway.trust.policy.policy import Policy, PolicyRules
+from gateway.trust.policy.rule import DENY, Rule
 from tree_handler.remote.resource import ResourceResponse
 
 PATH = ("sensors", "load1")

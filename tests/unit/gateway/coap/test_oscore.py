@@ -14,7 +14,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.blocks import DEFAULT_LIMITS
 from coap_engine.engine import Engine
 from coap_engine.message import Asked, CoapRequest, CoapResponse
-from gateway import replaced_file
+from gateway.base import replaced_file
 from gateway.coap.oscore.context import OscoreContext
 from gateway.coap.oscore.devices import OscoreDevices
 from gateway.coap.oscore.keys import OscoreKeys

@@ -9,7 +9,7 @@ from aiocoap.numbers.codes import Code
 
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapResponse
-from gateway import replaced_file
+from gateway.base import replaced_file
 from gateway.coap.oscore.context import OscoreContext
 from gateway.coap.oscore.keys import OscoreKeys
 from gateway.coap.oscore.numbers import STEP, SenderNumbers

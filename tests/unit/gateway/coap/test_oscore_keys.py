@@ -79,7 +79,7 @@ tls = "off"
 '''
     )
     done = subprocess.run(
-        [sys.executable, "-m", "gateway.cli", "check", "--config", str(config)],
+        [sys.executable, "-m", "gateway.tools.cli", "check", "--config", str(config)],
         capture_output=True,
         text=True,
         check=False,

@@ -13,15 +13,15 @@ from aiocoap import Message, resource
 
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
+from gateway.base.write_turns import WriteTurn, WriteTurns
 from gateway.coap.at_hand import AskForBody
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.writes_in_turn import WriteInTurn
-from gateway.policy.policy import Policy, PolicyRules
-from gateway.policy.rule import Rule
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.set_in_turn import set_in_turn
 from gateway.sensors.switch import Switch
-from gateway.write_turns import WriteTurn, WriteTurns
+from gateway.trust.policy.policy import Policy, PolicyRules
+from gateway.trust.policy.rule import Rule
 from tests.policies import access_of
 from tests.slow_resource import ETAG, IF_MATCH, URI_PATH, World, turn_of_the_loop
 from tree_handler.members.place import Place

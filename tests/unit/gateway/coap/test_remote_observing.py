@@ -16,8 +16,8 @@ from remote_fleet import NORTH, Fleet, asking, shown
 
 from coap_engine import codes
 from coap_engine.codec import ACK, CON, RST, CoapMessage, decode
-from gateway.policy.action import Where
-from gateway.policy.policy import Policy, PolicyRules
+from gateway.trust.policy.action import Where
+from gateway.trust.policy.policy import Policy, PolicyRules
 
 
 class Gauge(resource.ObservableResource):  # type: ignore[misc]  # aiocoap is untyped

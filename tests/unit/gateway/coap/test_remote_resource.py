@@ -16,7 +16,7 @@ from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.coap.access import Introduction, identity_of
 from gateway.coap.operations.status import PATH as STATUS_PATH
 from gateway.coap.operations.status import StatusResource
-from gateway.policy.policy import PolicyRules
+from gateway.trust.policy.policy import PolicyRules
 from tree_handler.remote.message import Query
 from tree_handler.remote.resource import ResourceRequest
 

@@ -10,9 +10,9 @@ import pytest
 from mqtt_peer import Bench
 from tree_host import until
 
+from gateway.base.steady_clock import steady_clock
 from gateway.coap.remote.exchange import RemoteExchange
 from gateway.mqtt import PropertyId, Publish
-from gateway.steady_clock import steady_clock
 from tree_handler.batch import Entry
 from tree_handler.remote.query import Publication, RemoteQueries
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse

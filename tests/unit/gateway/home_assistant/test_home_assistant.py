@@ -13,8 +13,8 @@ from fleet_gateway import LIMIT_S, Fleet, FleetGateway, until
 from home_assistant_rules import check
 from mqtt_peer import Peer
 
-from gateway.configuration.config import ConfigError
 from gateway.mqtt import Publish
+from gateway.process.configuration.config import ConfigError
 
 SWITCH = """
 [[sensors]]

@@ -10,12 +10,12 @@ import pytest
 from home_assistant_rules import check
 
 from cloud_ingest.record import Record, Value
-from gateway.configuration.config import ConfigError
 from gateway.home_assistant import device_classes, units
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
 from gateway.home_assistant.section import HomeAssistantSection
 from gateway.home_assistant.units import _KNOWN
+from gateway.process.configuration.config import ConfigError
 from gateway.sensors.catalogue import ConfiguredSensor, build_sensors
 from gateway.sensors.mqtt_form import MqttForm
 from gateway.sensors.senml import decode_text

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from gateway.links.handshake import Credentials
-from gateway.links.node import TreeNode
-from gateway.links.settings import NodeReceiver, NodeSettings
 from gateway.log.message_log import MessageLog
-from gateway.state_folder.history import LogHistory
+from gateway.node.links.handshake import Credentials
+from gateway.node.links.node import TreeNode
+from gateway.node.links.settings import NodeReceiver, NodeSettings
+from gateway.process.state_folder.history import LogHistory
 from tree_handler.batch import Entry
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 

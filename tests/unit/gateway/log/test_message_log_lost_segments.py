@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway import replaced_file
+from gateway.base import replaced_file
 from gateway.log.index import SUFFIX, SegmentIndex
 from gateway.log.loading import missing
 from gateway.log.message_log import MessageLog

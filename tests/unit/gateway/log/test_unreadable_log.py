@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from tree_host import Host, Start, started, until
 
-from gateway.event_log.counted_lines import CountedLines
-from gateway.links.repairs import UNASKED_S, UNREADABLE_S, Repairs
-from gateway.links.surveys import NOT_LOOKED_THROUGH, REFUSED_S, Surveys
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.log.message_log import MessageLog
+from gateway.node.links.repairs import UNASKED_S, UNREADABLE_S, Repairs
+from gateway.node.links.surveys import NOT_LOOKED_THROUGH, REFUSED_S, Surveys
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags
 from tree_handler.intervals import Intervals

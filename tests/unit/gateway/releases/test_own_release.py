@@ -11,7 +11,7 @@ import pytest
 from cloud_ingest.dashboard import fleet_view
 from cloud_ingest.status_record import MAX_TEXT, StatusError, StatusRecord, decode
 from cloud_ingest.tables.fleet_schemas import GATEWAYS
-from gateway.fleet_status.own_release import ON_TRIAL, ReleaseFiles, ReleaseReading
+from gateway.process.fleet_status.own_release import ON_TRIAL, ReleaseFiles, ReleaseReading
 from gateway.releases import trial as trials
 from gateway.releases.folder import ReleaseFolder
 

@@ -19,15 +19,15 @@ from mqtt_peer import Peer
 from coap_engine.message import CoapRequest
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
-from gateway import cli
 from gateway.coap.peers import UdpPeers, session_peer
 from gateway.coap_client import CoapClient, Response
-from gateway.commands import sensors as command
-from gateway.commands.errors import WrongUseError
 from gateway.sensors.catalogue import Workshop
 from gateway.sensors.gpio import OutputPin
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.stock import MAX_ADDED, SensorConflictError, SensorStock
+from gateway.tools import cli
+from gateway.tools.commands import sensors as command
+from gateway.tools.commands.errors import WrongUseError
 from resource_directory.query import LookupQuery
 from tests.policies import access_of
 

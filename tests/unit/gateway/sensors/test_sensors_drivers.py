@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.configuration.config import GatewaySettings, load
+from gateway.process.configuration.config import GatewaySettings, load
 from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sensor import Sensor
@@ -255,7 +255,7 @@ def test_a_gateway_finds_a_driver_without_pythonpath(
     (tmp_path / driver).parent.mkdir(exist_ok=True)
     (tmp_path / driver).write_text("raise RuntimeError('it was found')\n")
     done = subprocess.run(
-        [sys.executable, "-m", "gateway.cli", "run", "--config", str(config)],
+        [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)],
         capture_output=True,
         text=True,
         timeout=30,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from gateway import cli
 from gateway.sensors import catalogue
 from gateway.sensors.catalogue import COMMON, KINDS, Workshop, described
 from gateway.sensors.options import SensorConfigError, SensorOptions
 from gateway.sensors.parameters import DriverParameter
+from gateway.tools import cli
 
 PAGE = Path(__file__).parents[4] / "docs/sensors.md"
 SAMPLES: Mapping[str, Mapping[str, Any]] = {

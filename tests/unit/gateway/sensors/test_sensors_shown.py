@@ -14,7 +14,6 @@ from cloud_ingest.record import Record, Value, decode
 from coap_engine import codes
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.sensors.resources import SensorResources
-from gateway.commands.resources import readings
 from gateway.sensors.catalogue import Workshop
 from gateway.sensors.host import host_sensors
 from gateway.sensors.mqtt_form import MqttForm
@@ -22,6 +21,7 @@ from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.values import shown
+from gateway.tools.commands.resources import readings
 from tests.policies import open_access
 from tree_handler.members.place import Place
 from tree_handler.remote.resource import ResourceRequest

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway import cli
 from gateway.sensors.catalogue import Workshop
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.trying import SensorTrials, TrialFailedError, TriedSensor
+from gateway.tools import cli
 
 OWN = """
 import asyncio

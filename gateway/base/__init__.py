@@ -1,0 +1,1 @@
+"""What every floor above stands on: files, clocks, tasks, the event log, TOML."""

@@ -1,0 +1,1 @@
+"""A gateway among others: links to neighbours, members, what is signed."""

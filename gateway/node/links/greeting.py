@@ -1,0 +1,193 @@
+"""The first packets of a link: connect or take over, and the hand-shake of both ends."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from gateway.node.links import handshake, wire
+from gateway.node.links.handshake import (
+    Acceptor,
+    Credentials,
+    Dialler,
+    HandshakeError,
+    NoPlaceError,
+)
+from gateway.node.links.link import Link
+from gateway.node.links.link_tls import LinkTls
+from gateway.node.links.pairing import Pairing
+from gateway.node.links.refusal import Refusal, RefusedError
+from gateway.node.links.wire import LinkPacket, ReturnCode, Type
+from tree_handler.errors import ProtocolError
+
+HANDSHAKE_TIMEOUT_S: Final = 5.0
+_ACCEPTED: Final = b""
+"""What ends a hand-shake that went well."""
+
+
+async def dial(
+    host: str,
+    port: int,
+    own: Credentials,
+    numbers: Iterator[int],
+    tls: LinkTls | None = None,
+    pairing: Pairing | None = None,
+) -> Link:
+    """Connect to a gateway's MQTT port as a neighbour.
+
+    Args:
+        host: where.
+        port: its port; one that speaks TLS if ``tls`` is given.
+        own: id, tree and key.
+        numbers: gives the link its number.
+        tls: the certificate to show and what to ask of the neighbour's; None for plain TCP.
+        pairing: knows whether there is a link already; None where there is none.
+
+    Raises:
+        OSError: unreachable, timed out (TimeoutError), closed, or no TLS came about.
+        HandshakeError: another mode, the wrong key or certificate, or this gateway itself.
+        NoPlaceError: there is a link already, or another life of either gateway in the tree.
+        RefusedError: the neighbour says why it takes no link with this gateway.
+        ProtocolError: what answers is no gateway.
+
+    """
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
+        context = None if tls is None else tls.context
+        transport, link = await loop.create_connection(Link, host, port, ssl=context)
+        try:
+            shown = None if tls is None else tls.dialled(transport.get_extra_info("ssl_object"))
+            core = Dialler(own, secrets.token_bytes(handshake.NONCE_BYTES))
+            link.send(core.connect.encode())
+            link.additions = _accepted_with(await link.receive())
+            peer_id, proof = core.receive(await _auth(link))
+            if shown not in (None, peer_id):
+                what = f"{peer_id} with the certificate of another gateway"
+                raise HandshakeError(what, shown, Refusal.OTHER_CERTIFICATE)
+            with _proving(pairing, peer_id, core.peer_epoch):
+                link.send_control(handshake.TOPIC, proof)
+                await _accepted(link, peer_id)
+        except HandshakeError as error:
+            link.refuse(error.tell)
+            raise
+        except asyncio.CancelledError:
+            link.leave()  # who may have a link here already does not dial back
+            raise
+        except BaseException:
+            link.close()
+            raise
+    link.peer_id, link.dialler_id = peer_id, own.gateway_id
+    link.peer_epoch = core.peer_epoch
+    link.number = next(numbers)
+    return link
+
+
+def take_over(transport: asyncio.Transport, first: bytes) -> Link:
+    """Make a link of a neighbour's connection, whose first bytes are read; reading goes on."""
+    link = Link()
+    transport.set_protocol(link)
+    link.connection_made(transport)
+    if first:
+        link.data_received(first)
+    transport.resume_reading()
+    return link
+
+
+async def accept(
+    link: Link, own: Credentials, numbers: Iterator[int], pairing: Pairing | None = None
+) -> None:
+    """Answer a neighbour that dialled; arguments as for `dial`.
+
+    Raises:
+        OSError: timed out (TimeoutError) or closed.
+        RefusedError: the neighbour says why it takes no link with this gateway.
+        NoPlaceError: there is a link already, or another life of the neighbour in the tree.
+        ProtocolError: not a neighbour of this tree (HandshakeError), or not a link's CONNECT.
+
+    """
+    try:
+        async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
+            core = await _greeted(link, own)
+            await _prove(link, core, own, pairing)
+            link.send_control(handshake.TOPIC, _ACCEPTED)
+    except BaseException:
+        link.refuse()  # not aborted: a refused neighbour is to read what it is told
+        raise
+    link.peer_id = link.dialler_id = core.peer_id
+    link.peer_port, link.peer_epoch = core.peer_port, core.peer_epoch
+    link.number = next(numbers)
+
+
+async def _greeted(link: Link, own: Credentials) -> Acceptor:
+    first = await link.receive()
+    if first.type is not Type.CONNECT:
+        raise ProtocolError("first packet on a link", str(first))
+    try:
+        connect = wire.LinkConnect.decode(first.body)
+        link.additions = connect.additions
+        return Acceptor(own, secrets.token_bytes(handshake.NONCE_BYTES), connect)
+    except ProtocolError as error:
+        tell = error.tell if isinstance(error, HandshakeError) else None
+        link.send(wire.connack(ReturnCode.NOT_AUTHORIZED if tell is None else tell))
+        raise
+
+
+def _accepted_with(answer: LinkPacket) -> int:
+    """The `wire.Additions` of who answers, if the answer is a yes."""
+    if answer.type is not Type.CONNACK or len(answer.body) != 2:
+        raise ProtocolError("answer to a link's CONNECT", str(answer))
+    if (code := answer.body[1]) != ReturnCode.ACCEPTED:
+        raise RefusedError(code)
+    return answer.body[0]
+
+
+@contextmanager
+def _proving(pairing: Pairing | None, peer_id: str, epoch: int) -> Iterator[None]:
+    if pairing is None:
+        yield
+        return
+    pairing.answered(peer_id, epoch)
+    try:
+        yield
+    finally:
+        pairing.concluded(peer_id)
+
+
+async def _accepted(link: Link, peer_id: str) -> None:
+    try:
+        verdict = await _auth(link)
+    except RefusedError as error:
+        if error.code in (Refusal.DUPLICATE, Refusal.OTHER_LIFE):
+            refusal = Refusal(error.code)
+            raise NoPlaceError(
+                f"{peer_id} says: {refusal.text}", None, refusal, peer_id, was_told=True
+            ) from error
+        raise
+    if verdict != _ACCEPTED:
+        raise HandshakeError("end of the hand-shake", verdict)
+
+
+async def _prove(link: Link, core: Acceptor, own: Credentials, pairing: Pairing | None) -> None:
+    link.send(wire.connack(ReturnCode.ACCEPTED, own.additions & link.additions))
+    link.send_control(handshake.TOPIC, core.answer)
+    try:
+        core.receive(await _auth(link))
+        if pairing is not None:
+            pairing.proved(core.peer_id, core.peer_epoch)
+    except RefusedError as error:
+        raise RefusedError(error.code, core.peer_id) from error
+    except HandshakeError as failed:
+        link.refuse(failed.tell)
+        raise
+
+
+async def _auth(link: Link) -> bytes:
+    packet = await link.receive()
+    if packet.type is not Type.PUBLISH:
+        raise HandshakeError("packet in the hand-shake", str(packet))
+    if packet.topic != handshake.TOPIC:
+        raise HandshakeError("topic in the hand-shake", packet.topic)
+    return packet.body

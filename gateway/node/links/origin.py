@@ -1,0 +1,215 @@
+"""What this gateway publishes: gathered into batches, logged, settled, and sent on its way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from gateway.log.commits import Committed
+from gateway.log.errors import PartlyTakenError
+from gateway.log.message_log import AfterSync, LogError
+from gateway.node.links.commit import GroupCommit
+from gateway.node.links.gathering import Gathering
+from gateway.node.links.link import Link
+from gateway.node.links.outbox import Outbox
+from gateway.node.links.scope import Scope
+from tree_handler import batch
+from tree_handler.batch import Entry, Flags, Header, Row
+from tree_handler.replication.replication import Append, Replication, ReplicationAction, RouteBatch
+from tree_handler.routing.runs import Run
+
+
+class Router(Protocol):
+    """Sends clients' messages to those who want them, where they are not flooded."""
+
+    def runs(self, rows: Sequence[Row]) -> Iterable[Run]:
+        """Cut messages so that a batch goes to the same gateways as a whole."""
+
+    def address(self, run: Run, flags: int) -> bytes:
+        """Return what the seal of a run's batch says of whom it is for.
+
+        Nothing if it says nothing.
+        """
+
+    def accepted(self, frame: bytes, header: Header, run: Run) -> Iterable[Any]:
+        """A batch of a run is numbered, and in the log if it is to be; what is to be done."""
+
+    def carry_out(self, actions: Iterable[Any]) -> None:
+        """Do it, and what replication decided."""
+
+
+class Origin:
+    """This gateway as the origin of batches.
+
+    Args:
+        replication: numbers the batches and says where they go.
+        commit: appends them to the log, and tells who waits when it has them.
+        replicate: carries out what replication decides.
+        scope: which messages of clients leave this gateway.
+        links: to neighbours, as they come and go.
+        spool_unlogged: whether QoS 0 messages are wanted without any, too.
+
+    """
+
+    def __init__(
+        self,
+        replication: Replication,
+        commit: GroupCommit,
+        replicate: Callable[[Iterable[ReplicationAction]], None],
+        scope: Scope,
+        links: Mapping[int, Link],
+        *,
+        spool_unlogged: bool,
+    ) -> None:
+        self._links = links
+        self._spool_unlogged = spool_unlogged
+        self._replication = replication
+        self._commit = commit
+        self._replicate = replicate
+        self._scope = scope
+        self._router: Router | None = None
+        self._loop = asyncio.get_running_loop()
+        self._outbox = Outbox(self.flush)
+        is_sealed = replication.settings.seals is not None
+        self._gathering = Gathering(self._send_gathered) if is_sealed else None
+
+    def _send_gathered(self, rows: Sequence[Row]) -> None:
+        self._accept([(Flags.NONE, rows)], [])
+
+    def stop(self) -> None:
+        """Make batches of all that waits."""
+        self.flush()
+        if self._gathering is not None:
+            self._gathering.end()
+
+    def route(self, router: Router) -> None:
+        """See `TreeNode.route`."""
+        self._router = router
+
+    def rescope(self, scope: Scope) -> None:
+        """See `TreeNode.rescope`."""
+        self._scope = scope
+
+    def leaves(self, topic: str) -> bool:
+        """Return whether clients' messages on a topic are for other gateways, too."""
+        return self._scope.leaves(topic)
+
+    def publish(self, entry: Entry, *, control: bool) -> asyncio.Future[None] | None:
+        """See `TreeNode.publish`."""
+        return self._outbox.add(entry, control=control)
+
+    @property
+    def carries_unlogged(self) -> bool:
+        """Whether QoS 0 messages are wanted: there is someone to send them to."""
+        return bool(self._links) or self._spool_unlogged
+
+    def publish_all(
+        self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
+    ) -> None:
+        """Accept the messages that local clients handed in during one turn: `hooks.Tree`.
+
+        What was published by `publish` before is a batch of its own, and an earlier one.
+        """
+        if self._outbox.rows:
+            self.flush()
+        if self._gathering is not None and unlogged:
+            unlogged = self._gathering.add(unlogged)
+        gathered: list[tuple[int, Sequence[Row]]] = []
+        waiting: list[AfterSync] = []
+        if logged:
+            gathered.append((Flags.LOGGED, logged))
+        if unlogged:
+            gathered.append((Flags.NONE, unlogged))
+        if done is not None:
+            first = self._replication.next_logged if logged else 0
+            waiting.append(partial(_tell_number, done, first))
+        self._accept(gathered, waiting)
+
+    def flush(self) -> None:
+        """Make batches of what `publish` has gathered."""
+        if self._outbox.rows:
+            gathered, waiting = self._outbox.take()
+            self._accept(gathered.items(), waiting)
+
+    def _accept(
+        self, gathered: Iterable[tuple[int, Sequence[Row]]], waiting: list[AfterSync]
+    ) -> None:
+        try:
+            refused, taken = self._log_and_send(gathered)
+        except Exception as error:  # whoever waits gets an answer
+            self._commit.refuse(waiting, LogError(f"not logged: {error!r}"))
+            raise
+        if refused is None:
+            self._commit.settle(waiting)
+        elif not taken:
+            self._commit.refuse(waiting, refused)
+        else:  # what was taken stands in the log, and nobody may send it again
+            partly = PartlyTakenError(refused, taken)
+            self._commit.settle([_told_partly(done, partly) for done in waiting])
+
+    def _log_and_send(
+        self, gathered: Iterable[tuple[int, Sequence[Row]]]
+    ) -> tuple[LogError | None, int]:
+        """Append batches up to the first that is refused; why, and how many messages were taken.
+
+        Nothing goes into the log behind what it refused: batches depend on those before them.
+        """
+        now_us = time.time_ns() // 1000
+        router = self._router
+        sends: list[Any] = []
+        refused: LogError | None = None
+        taken = 0
+        for flags, rows in gathered if self._scope.is_everything else self._by_scope(gathered):
+            is_routed = router is not None and not flags & (Flags.CONTROL | Flags.LOCAL)
+            for part in batch.cut(rows):
+                for run in router.runs(part) if router and is_routed else (Run(part),):
+                    if refused is not None and flags & Flags.LOGGED:
+                        continue
+                    address = router.address(run, flags) if router and is_routed else b""
+                    for action in self._replication.publish(run.rows, flags, now_us, address):
+                        if not isinstance(action, Append):
+                            sends += self._routed(action, run)
+                        elif refused is None:
+                            refused = self._commit.append(action.frame, action.header)
+                            if refused is None:
+                                taken += 0 if action.header.control else action.header.count
+                                for after in self._replication.appended(action):
+                                    sends += self._routed(after, run)
+        if sends:  # when this turn has written: local clients do not wait for links
+            self._loop.call_soon(router.carry_out if router else self._replicate, sends)
+        return refused, taken
+
+    def _routed(self, action: ReplicationAction, run: Run) -> Iterable[Any]:
+        if self._router is None or not isinstance(action, RouteBatch):
+            return (action,)
+        return self._router.accepted(action.frame, action.header, run)
+
+    def _by_scope(
+        self, gathered: Iterable[tuple[int, Sequence[Row]]]
+    ) -> Iterator[tuple[int, Sequence[Row]]]:
+        """Cut so that a batch stays here as a whole or leaves as a whole."""
+        for flags, rows in gathered:
+            if flags & Flags.CONTROL:
+                yield flags, rows
+                continue
+            for stays, run in self._scope.runs(rows):
+                if not stays:
+                    yield flags, run
+                elif flags & Flags.LOGGED:  # else nobody is to get it
+                    yield flags | Flags.LOCAL, run
+
+
+def _tell_number(done: Committed, first: int, error: OSError | None) -> None:
+    """Tell who waits that the log has messages from a number on, or has not."""
+    has_some = error is None or isinstance(error, PartlyTakenError)
+    done(first if has_some else 0, error)
+
+
+def _told_partly(done: AfterSync, partly: PartlyTakenError) -> AfterSync:
+    def told(error: OSError | None) -> None:
+        done(partly if error is None else error)
+
+    return told

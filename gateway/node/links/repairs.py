@@ -1,0 +1,190 @@
+"""Answers neighbours' requests for batches from the log, without holding the loop up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from gateway.base.event_log.counted_lines import CountedLines
+from gateway.log.message_log import LogError, MessageLog
+from gateway.node.links.link import Link
+from tree_handler import batch
+from tree_handler.batch import Epoch
+from tree_handler.intervals import Intervals
+from tree_handler.replication.answering import answer
+from tree_handler.replication.repair import Request
+
+PIECE_BYTES: Final = 1 << 20
+"""Read from the log at once; the next piece follows when the link has room."""
+PUSHED_BYTES: Final = 256 * 1024
+"""Sent unasked to a new neighbour in the tree, without a thread: most was written just now."""
+UNREADABLE_S: Final = 24 * 3600.0
+"""What the log fails to read for so long is gone, as what its origin takes away for so long is:
+until then nobody gives it up."""
+UNASKED_S: Final = 6 * 3600.0
+"""What was not looked for so long may have been readable meanwhile: the day begins anew."""
+MAX_UNREADABLE: Final = 1_000
+"""Streams that the log fails to read and that are remembered."""
+REPAIR: Final = b"$hedgerow/repair"
+DONE: Final = b"$hedgerow/done"
+_UNKNOWN: Final = "a damaged segment of the log is still to be looked through"
+
+_log = logging.getLogger(__name__)
+
+
+class Repairs:
+    """The requests being answered; a neighbour has one at a time.
+
+    Args:
+        log: the open log.
+        now: monotonic time in seconds.
+        seal: proves statements about what stays here; None where nobody seals.
+
+    """
+
+    def __init__(
+        self, log: MessageLog, now: Callable[[], float], seal: batch.Seal | None = None
+    ) -> None:
+        self._message_log = log
+        self._now = now
+        self._seal = seal
+        self._lines = CountedLines(_log, now)
+        self._unreadable: dict[Epoch, tuple[float, float]] = {}
+        """Since when the log failed to read a stream for searches, and when it did last."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.refused: set[int] = set()
+        """Links whose batches this gateway's own log refused since their last DONE."""
+
+    def was_refused(self, link: int) -> bool:
+        """Whether a neighbour that says DONE sent what the log refused: it will be asked again.
+
+        The request is left open, so that it is repeated when its time is over and not at once.
+        """
+        refused = link in self.refused
+        self.refused.discard(link)
+        return refused
+
+    def serve(self, link: Link, request: Request) -> None:
+        """Send what is asked for as far as the log has it, then say that this is all."""
+        task = asyncio.create_task(self._serve(link, request), name=f"repair {link.peer_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def push(self, link: Link, request: Request) -> None:
+        """Send some of these batches at once, unasked."""
+        left = PUSHED_BYTES
+        try:
+            for stream, numbers in request.wanted.items():
+                frames = _up_to(left, self._answer(stream, numbers))
+                for frame in frames:
+                    link.send_batch(REPAIR, frame)
+                    left -= len(frame)
+                if left <= 0:
+                    return
+        except LogError as error:
+            _log.error("for %s: %s", link.peer_id, error)
+
+    def look(
+        self,
+        link: Link,
+        wanted: dict[Epoch, Intervals],
+        looked: Callable[[dict[Epoch, Intervals], bool], None],
+    ) -> None:
+        """Send as repair what the log has of these numbers.
+
+        Args:
+            link: where to.
+            wanted: the numbers.
+            looked: is told which were sent, and whether all that the log has could be read.
+
+        """
+        task = asyncio.create_task(self._look(link, wanted, looked), name=f"seek {link.peer_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Answer no more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _look(
+        self,
+        link: Link,
+        wanted: dict[Epoch, Intervals],
+        looked: Callable[[dict[Epoch, Intervals], bool], None],
+    ) -> None:
+        found: dict[Epoch, Intervals] = {}
+        was_read = True
+        try:
+            for stream, numbers in wanted.items():
+                doubts = self._message_log.doubts
+                try:
+                    found[stream] = sent = await self._send(link, stream, numbers)
+                    is_doubted = doubts is None or doubts != self._message_log.doubts
+                    if is_doubted and len(numbers.without(sent)):
+                        raise LogError(_UNKNOWN)
+                    self._unreadable.pop(stream, None)
+                except LogError as error:
+                    was_read &= self._is_given_up(stream, error, link.peer_id)
+        except OSError as ended:
+            _log.debug("search by %s: %s", link.peer_id, ended)
+            was_read = False
+        looked(found, was_read)
+
+    def _is_given_up(self, stream: Epoch, error: LogError, peer_id: str) -> bool:
+        """Return whether what can't be read has been so for so long that it counts as gone."""
+        now = self._now()
+        since, last = self._unreadable.get(stream, (now, now))
+        if now - last > UNASKED_S:
+            since = now
+        self._unreadable[stream] = since, now
+        if len(self._unreadable) > MAX_UNREADABLE:
+            del self._unreadable[next(iter(self._unreadable))]
+        if now - since < UNREADABLE_S:
+            what = f"{error}: asked by {peer_id}, who has to wait until it can be read"
+            self._lines.count("search that the log could not answer", what, 1, stream[0])
+            return False
+        _log.error(
+            "%s: for a day, so what it holds of %s, epoch %d, counts as gone", error, *stream
+        )
+        return True
+
+    async def _send(self, link: Link, stream: Epoch, numbers: Intervals) -> Intervals:
+        """Send what the log has; returns the numbers of it."""
+        sent = Intervals()
+        batches = self._answer(stream, numbers)
+        while frames := await asyncio.to_thread(_up_to, PIECE_BYTES, batches):
+            for frame in frames:
+                header = batch.check(frame)
+                sent.add(header.first, header.last)
+                link.send_batch(REPAIR, frame)
+            await link.room()
+        return sent
+
+    def _answer(self, stream: Epoch, numbers: Intervals) -> Iterator[bytes]:
+        return answer(self._message_log.read(stream, numbers), self._seal)
+
+    async def _serve(self, link: Link, request: Request) -> None:
+        try:
+            for stream, numbers in request.wanted.items():
+                await self._send(link, stream, numbers)
+            # As a batch, for it must not go before those that it follows.
+            link.send_batch(DONE, b"")
+        except LogError as error:
+            _log.error("repair for %s: %s", link.peer_id, error)
+        except OSError as ended:
+            _log.debug("repair for %s: %s", link.peer_id, ended)
+
+
+def _up_to(limit_bytes: int, batches: Iterator[bytes]) -> list[bytes]:
+    frames: list[bytes] = []
+    size = 0
+    for frame in batches:
+        frames.append(frame)
+        size += len(frame)
+        if size >= limit_bytes:
+            break
+    return frames

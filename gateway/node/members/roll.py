@@ -1,0 +1,82 @@
+"""The gateways of the fleet as an operator is told of them, and one that is gone taken out."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from gateway.node.links.node import TreeNode
+from gateway.node.members.membership import Members
+from tree_handler.members.absence import AbsenceNotice
+from tree_handler.members.hierarchy import Membership
+from tree_handler.members.listed import ListedMember
+from tree_handler.members.member import MemberRecord
+from tree_handler.members.place import NONE
+
+_log = logging.getLogger(__name__)
+
+
+class PresentMemberError(Exception):
+    """A gateway is in the tree: it would tell its record anew at once."""
+
+
+class MemberRoll:
+    """What one gateway knows of all.
+
+    Args:
+        members: their records.
+        node: this gateway's.
+
+    """
+
+    def __init__(self, members: Members, node: TreeNode) -> None:
+        self._members = members
+        self._node = node
+
+    @property
+    def known(self) -> Membership:
+        """The records."""
+        return self._members.known
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """All of them, by id, ready for JSON."""
+        present = self._present()
+        return [
+            ListedMember(
+                record.id,
+                record.domain or NONE,
+                record.group or NONE,
+                record.address,
+                is_present=record.id in present,
+                is_draining=record.draining,
+            ).as_json()
+            for record in self.known
+        ]
+
+    def forget(self, gateway_id: str, who: str) -> MemberRecord | None:
+        """Take a gateway out of the fleet's records that will not come back; all are told.
+
+        One that does come back is a member again.
+
+        Args:
+            gateway_id: its id.
+            who: says so.
+
+        Returns:
+            Its record; None if there is none.
+
+        Raises:
+            PresentMemberError: it is in the tree.
+
+        """
+        record = self.known.get(gateway_id)
+        if record is None:
+            return None
+        if gateway_id in self._present():
+            raise PresentMemberError(gateway_id)
+        _log.warning("%s is taken out of the fleet's records by %s", gateway_id, who)
+        self._members.take_out(self._node, AbsenceNotice.of(record), who)
+        return record
+
+    def _present(self) -> set[str]:
+        return {self._node.tree.identity.gateway_id, *self._node.locator.reached}

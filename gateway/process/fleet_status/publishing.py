@@ -1,0 +1,155 @@
+"""A gateway's status records go out: the shell that waits, looks at the machine and publishes.
+
+The machine is read in a thread, since a disk that is dying keeps who asks it. While it does,
+records go on without what the machine would say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from cloud_ingest.status_record import SUFFIX, StatusError
+from gateway.backups.standing import BackupFiles, BackupStanding
+from gateway.process.configuration.config import GatewaySection
+from gateway.process.fleet_status.machine import MachineFiles, MachineReading
+from gateway.process.fleet_status.own_release import ReleaseFiles, ReleaseReading
+from gateway.process.fleet_status.own_status import OwnStatus
+from gateway.process.fleet_status.pace import StatusPace
+from gateway.sensors.threads import DriverBusyError, DriverThreads
+from tree_handler.batch import Entry
+from tree_handler.members.place import Place
+
+Accept = Callable[[Entry], None]
+READ_TIMEOUT_S: Final = 2.0
+_Look: TypeAlias = tuple[MachineReading, ReleaseReading, BackupStanding]
+_NOT_LOOKED: Final[_Look] = (MachineReading(), ReleaseReading(), BackupStanding())
+_log = logging.getLogger(__name__)
+
+
+class StatusPublishing:
+    """Publishes status records of one gateway; a `Part` of its node, so that it hears of changes.
+
+    Args:
+        own: what is told.
+        machine: what it runs on.
+        release: what it runs.
+        backups: how it stands with its backups.
+        place: gives where in the hierarchy it stands.
+        accept: takes what is published.
+        interval_s: how often; 0 for never.
+
+    """
+
+    topics: frozenset[bytes] = frozenset()
+
+    def __init__(
+        self,
+        own: OwnStatus,
+        machine: MachineFiles,
+        release: ReleaseFiles,
+        backups: BackupFiles,
+        place: Callable[[], Place],
+        accept: Accept,
+        interval_s: float,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._own = own
+        self._machine = machine
+        self._release = release
+        self._backups = backups
+        self._place = place
+        self._accept = accept
+        self._interval_s = interval_s
+        self._started = now = self._loop.time()
+        self._pace = StatusPace(own.own_id, interval_s, own.place_in_tree(), now)
+        self._threads = DriverThreads(1)
+        self._sending: asyncio.Task[None] | None = None
+        self._is_over = interval_s == 0
+
+    # -- a part of the node ----------------------------------------------------------------------
+
+    def link_up(self, link: int, peer_id: str, now: float) -> None:
+        """See `Part`; the next record has it."""
+
+    def link_down(self, link: int, now: float) -> None:
+        """See `Part`; the next record lacks it."""
+
+    def tree_changed(self, now: float) -> None:
+        """See `Part`: root or parent may be another one."""
+        self._pace.is_at(self._own.place_in_tree(), now)
+
+    def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
+        """See `Part`; nothing comes on no topic."""
+
+    def next_timer(self) -> float:
+        """See `Part`."""
+        return self._pace.due
+
+    def handle_timer(self, now: float) -> None:
+        """See `Part`."""
+        self._pace.published(now)
+        if not self._is_over and (self._sending is None or self._sending.done()):
+            self._sending = asyncio.create_task(self._send(), name="status record")
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Say once more how it is, with what it is about to do, and then no more."""
+        if not self._is_over:
+            self._publish(*_NOT_LOOKED)
+            self._is_over = True
+
+    async def stop(self) -> None:
+        """Publish no more."""
+        self._is_over = True
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
+        self._threads.close()
+
+    # -- records ---------------------------------------------------------------------------------
+
+    async def _send(self) -> None:
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                found = await self._threads.call(self._machine, self._look)
+        except (TimeoutError, DriverBusyError):
+            found = _NOT_LOOKED
+        if not self._is_over:
+            self._publish(*found)
+
+    def _look(self) -> _Look:
+        return self._machine.read(), self._release.read(), self._backups.read()
+
+    def _publish(
+        self, machine: MachineReading, release: ReleaseReading, backup: BackupStanding
+    ) -> None:
+        place = self._place()
+        up_s = self._loop.time() - self._started
+        looked = (machine, release, backup)
+        record = self._own.record(self._interval_s, up_s, place, looked, self._pace)
+        try:
+            payload = record.encode()
+        except StatusError as error:
+            _log.error("the status record is not published: %s", error)
+            return
+        self._accept(Entry(f"{place.prefix(self._own.own_id)}/{SUFFIX}", payload, qos=1))
+
+
+def begin(
+    own: OwnStatus,
+    settings: GatewaySection,
+    backups: BackupFiles,
+    place: Callable[[], Place],
+    accept: Accept,
+) -> StatusPublishing:
+    """Have a gateway say how it is from now on, as its configuration says."""
+    machine = MachineFiles(settings.state_dir)
+    every_s = settings.status_interval_s
+    publishing = StatusPublishing(own, machine, ReleaseFiles(), backups, place, accept, every_s)
+    # Links may be up already; it needs to hear of the tree alone.
+    own.node.add_part(publishing)
+    return publishing

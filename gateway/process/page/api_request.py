@@ -1,0 +1,37 @@
+"""A request of the API that has been checked, and who answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from gateway.trust.policy.principal import Principal
+from light_dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """A request.
+
+    Attributes:
+        visitor: who asks.
+        host: the address that it comes from.
+        names: what the segments in braces of the route's path stand for.
+        query: the parameters that were given.
+        body: the fields that were given.
+        raw: the body as it came.
+
+    """
+
+    visitor: Principal
+    host: str
+    names: Mapping[str, str]
+    query: Mapping[str, Any]
+    body: Mapping[str, Any]
+    raw: bytes
+
+
+AnswerApi = Callable[[ApiRequest], Awaitable[Any]]
+"""Answers a request with a document for JSON, or with a page; raises `ApiError`."""
+Handlers = Mapping[str, AnswerApi]
+"""By the operation that each carries out."""

@@ -1,0 +1,339 @@
+"""The document of the REST API (OpenAPI 3.1), made of its routes; loaded only for who reads it.
+
+https://spec.openapis.org/oas/v3.1.1.html
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, Final
+
+from gateway.base import build
+from gateway.process.page.fields import TEXT, Field
+from gateway.process.page.routes import PREFIX, ROUTES, ApiRoute
+
+_NAMES: Final = re.compile(r"\{(\w+)\}")
+
+Schema = dict[str, Any]
+
+
+def _object(needed: str = "", **properties: Schema) -> Schema:
+    found: Schema = {"type": "object", "properties": properties}
+    if needed:
+        found["required"] = needed.split()
+    return found
+
+
+def _list(of: Schema) -> Schema:
+    return {"type": "array", "items": of}
+
+
+def _or_null(kind: str) -> Schema:
+    return {"type": [kind, "null"]}
+
+
+def _by_name(of: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": of}
+
+
+_TEXT: Final[Schema] = {"type": "string"}
+_COUNT: Final[Schema] = {"type": "integer"}
+_NUMBER: Final[Schema] = {"type": "number"}
+_FLAG: Final[Schema] = {"type": "boolean"}
+_ANY: Final[Schema] = {}
+_TEXTS: Final = _list(_TEXT)
+_MESSAGE: Final = _object(
+    "topic payload form bytes qos retain",
+    topic=_TEXT,
+    payload={"type": "string", "description": "Its first 2,048 bytes, as `form` says."},
+    form={"enum": ["text", "hex"]},
+    bytes=_COUNT,
+    qos={"enum": [0, 1, 2]},
+    retain=_FLAG,
+    number=_COUNT,
+    time_ms=_COUNT,
+)
+_RULE: Final = _object(
+    "effect who verb target at place",
+    effect={"enum": ["allow", "deny", "conceal"]},
+    who=_TEXT,
+    verb=_TEXT,
+    target=_TEXT,
+    at=_TEXTS,
+    place=_TEXT,
+)
+_CLIENT: Final = _object(
+    "id user address protocol is_connected since_s subscriptions queued inflight dropped",
+    id=_TEXT,
+    user=_or_null("string"),
+    address=_TEXT,
+    protocol=_TEXT,
+    is_connected=_FLAG,
+    since_s=_NUMBER,
+    subscriptions=_COUNT,
+    queued=_COUNT,
+    inflight=_COUNT,
+    dropped=_COUNT,
+)
+_FILTER: Final = _object("filter qos", filter=_TEXT, qos=_COUNT)
+_STATUS: Final = {
+    **_object(
+        "id domain group version up_s mqtt_clients broker neighbours root",
+        id=_TEXT,
+        domain=_TEXT,
+        group=_TEXT,
+        version=_TEXT,
+        up_s=_NUMBER,
+        mqtt_clients=_COUNT,
+        broker={"type": "object"},
+        neighbours=_list({"type": "object"}),
+        root=_TEXT,
+        parent=_or_null("string"),
+    ),
+    "description": "All of it: docs/monitoring.md.",
+}
+_ALERT: Final = _object(
+    "alert rule gateway severity since_us",
+    alert=_TEXT,
+    rule=_TEXT,
+    gateway=_TEXT,
+    severity=_TEXT,
+    since_us=_COUNT,
+)
+
+SCHEMAS: Final[dict[str, Schema]] = {
+    "Error": _object("error", error={"type": "string", "description": "One line, for people."}),
+    "Done": _object(),
+    "Document": {"type": "object"},
+    "Me": _object(
+        "gateway user is_in asks",
+        gateway=_TEXT,
+        user=_or_null("string"),
+        is_in=_FLAG,
+        asks={"type": "boolean", "description": "Visitors have to log in."},
+        who={"type": "string", "description": "The principal, as a policy names it."},
+        roles=_TEXTS,
+        csrf={"type": "string", "description": "For `X-Hedgerow-CSRF`."},
+        may=_by_name(_FLAG),
+    ),
+    "LoggedIn": _object("csrf", csrf=_TEXT),
+    "Token": _object("token lasts_s", token=_TEXT, lasts_s=_NUMBER),
+    "Overview": _object(
+        "now_ms status machine findings",
+        now_ms=_COUNT,
+        status=_STATUS,
+        machine=_object(
+            "disk_free_bytes disk_total_bytes temperature_cel clock_is_set",
+            disk_free_bytes=_or_null("integer"),
+            disk_total_bytes=_or_null("integer"),
+            temperature_cel=_or_null("number"),
+            clock_is_set=_or_null("boolean"),
+        ),
+        findings=_list(
+            _object(
+                "weight about what advice",
+                weight={"enum": ["wrong", "look"]},
+                about=_TEXT,
+                what=_TEXT,
+                advice=_TEXT,
+            )
+        ),
+    ),
+    "Status": _STATUS,
+    "Tree": _object(
+        "roots gateways collectors silent",
+        roots=_TEXTS,
+        gateways=_by_name(_STATUS),
+        collectors=_by_name(_TEXTS),
+        silent=_by_name(_TEXT),
+    ),
+    "Members": _object("members", members=_list(_object("id", id=_TEXT))),
+    "Clients": _object(
+        "count has_more clients", count=_COUNT, has_more=_FLAG, clients=_list(_CLIENT)
+    ),
+    "Client": {"allOf": [_CLIENT, _object("filters queued_bytes", filters=_list(_FILTER))]},
+    "Kicked": _object("was_connected is_forgotten", was_connected=_FLAG, is_forgotten=_FLAG),
+    "Retained": _object("messages has_more", messages=_list(_MESSAGE), has_more=_FLAG),
+    "Messages": _object(
+        "messages after left_out", messages=_list(_MESSAGE), after=_COUNT, left_out=_COUNT
+    ),
+    "Sensors": _object(
+        "sensors",
+        sensors=_list(
+            _object(
+                "name type kind unit interval_s state is_actuator may_set values",
+                name=_TEXT,
+                type=_TEXT,
+                kind=_TEXT,
+                unit=_TEXT,
+                interval_s=_NUMBER,
+                state={"enum": ["good", "bad", "-"]},
+                is_actuator=_FLAG,
+                may_set=_FLAG,
+                values=_list(
+                    _object(
+                        "name value unit quality time_ms",
+                        name=_TEXT,
+                        value=_ANY,
+                        unit=_TEXT,
+                        quality=_TEXT,
+                        time_ms=_COUNT,
+                        hour={**_list(_or_null("number")), "minItems": 60, "maxItems": 60},
+                    )
+                ),
+            )
+        ),
+    ),
+    "Links": _object(
+        "links page has_more",
+        links=_list(_object("href attributes", href=_TEXT, attributes=_by_name(_TEXT))),
+        page=_COUNT,
+        has_more=_FLAG,
+    ),
+    "Alerts": _object(
+        "alerts cleared silences ways rules",
+        alerts=_list(_ALERT),
+        cleared=_list({"type": "object"}),
+        silences=_list({"type": "object"}),
+        ways=_by_name({"type": "object"}),
+        rules=_by_name({"type": "object"}),
+    ),
+    "Ordered": {"type": "object", "description": "What came of it, by the order."},
+    "Log": _object(
+        "lines after",
+        lines=_list(
+            _object(
+                "number time_ms level from text",
+                number=_COUNT,
+                time_ms=_COUNT,
+                level=_TEXT,
+                text=_TEXT,
+                **{"from": _TEXT},
+            )
+        ),
+        after=_COUNT,
+    ),
+    "Audit": _object(
+        "changes",
+        changes=_list(
+            _object(
+                "time_s who what of", time_s=_NUMBER, who=_TEXT, what=_TEXT, of={"type": "object"}
+            )
+        ),
+    ),
+    "Policy": _object(
+        "roles rules assigned vouched default_roles public",
+        roles=_list(
+            _object("name includes rules", name=_TEXT, includes=_TEXTS, rules=_list(_RULE))
+        ),
+        rules=_list(_RULE),
+        assigned=_by_name(_TEXTS),
+        vouched=_by_name(_TEXTS),
+        default_roles=_TEXTS,
+        public=_TEXTS,
+    ),
+    "Explanation": _object(
+        "principal roles action allowed why why_roles",
+        principal=_TEXT,
+        roles=_TEXTS,
+        action=_TEXT,
+        allowed=_FLAG,
+        why=_TEXT,
+        why_roles=_TEXT,
+    ),
+}
+"""Of answers, by the name that a route has."""
+
+
+@cache
+def document() -> dict[str, Any]:
+    """Return the document."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Hedgerow gateway",
+            "version": build.VERSION,
+            "description": "What the page of a gateway is made of (docs/page.md).",
+        },
+        "servers": [{"url": PREFIX}],
+        "paths": paths,
+        "components": {
+            "schemas": SCHEMAS,
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "hedgerow_...",
+                    "description": "Changes need the header X-Hedgerow-CSRF, too.",
+                },
+            },
+        },
+        "security": [{"token": []}, {"session": []}],
+    }
+
+
+def _operation(route: ApiRoute) -> dict[str, Any]:
+    is_json = "/" not in route.answer
+    schema = {"$ref": f"#/components/schemas/{route.answer}"} if is_json else {}
+    media = "application/json" if is_json else route.answer
+    error = {"$ref": "#/components/schemas/Error"}
+    found: dict[str, Any] = {
+        "operationId": route.operation,
+        "summary": route.what,
+        "parameters": [
+            *(
+                _parameter(Field(name, TEXT, "", is_needed=True), "path")
+                for name in _NAMES.findall(route.path)
+            ),
+            *(_parameter(one, "query") for one in route.query),
+        ],
+        "responses": {
+            "200": {"description": "Done.", "content": {media: {"schema": schema}}},
+            "default": {
+                "description": "Why not.",
+                "content": {"application/json": {"schema": error}},
+            },
+        },
+    }
+    if route.body:
+        body = {
+            "type": "object",
+            "properties": {one.name: _schema(one) for one in route.body},
+            "required": [one.name for one in route.body if one.is_needed],
+            "additionalProperties": False,
+        }
+        content = {"application/json": {"schema": body}}
+        found["requestBody"] = {
+            "required": any(one.is_needed for one in route.body),
+            "content": content,
+        }
+    if route.is_open:
+        found["security"] = []
+    return found
+
+
+def _parameter(field: Field, where: str) -> dict[str, Any]:
+    return {
+        "name": field.name,
+        "in": where,
+        "required": field.is_needed,
+        "schema": _schema(field),
+    }
+
+
+def _schema(field: Field) -> Schema:
+    found: Schema = {"type": field.kind}
+    if field.what:
+        found["description"] = field.what
+    if field.kind == TEXT and field.most is not None:
+        found["maxLength"] = int(field.most)
+    elif field.most is not None:
+        found["maximum"] = field.most
+    if field.least is not None:
+        found["minimum"] = field.least
+    return found

@@ -1,0 +1,288 @@
+"""The paths of the REST API: what each takes, and what it is for. Pure.
+
+This table is the API: requests are matched and checked by it, and `openapi` tells it to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from gateway.process.page.fields import COUNT, FLAG, LIST, NUMBER, TABLE, TEXT, Field
+from gateway.web.api_error import ApiError
+from light_dataclasses import dataclass
+
+PREFIX: Final = "/api/v1"
+WAIT_S_MAX: Final = 25.0
+"""So long a request may wait for news."""
+NAME_BYTES_MAX: Final = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRoute:
+    """A path with a method.
+
+    Attributes:
+        operation: its name.
+        method: of HTTP.
+        path: behind `PREFIX`; a segment in braces stands for any, and is a name of the request.
+        what: it does, for people.
+        answer: the name of its schema in `openapi`; a media type where it is no JSON.
+        query: parameters.
+        body: fields of the body.
+        change: what the audit trail calls it; empty where it changes nothing.
+        is_open: it needs no log-in.
+
+    """
+
+    operation: str
+    method: str
+    path: str
+    what: str
+    answer: str
+    query: tuple[Field, ...] = ()
+    body: tuple[Field, ...] = ()
+    change: str = ""
+    is_open: bool = False
+
+    def matches(self, segments: tuple[str, ...]) -> bool:
+        """Return whether segments of a path are this one's."""
+        own = self.path[1:].split("/")
+        return len(own) == len(segments) and all(
+            wanted[0] == "{" or wanted == given for wanted, given in zip(own, segments, strict=True)
+        )
+
+    def names(self, segments: tuple[str, ...]) -> dict[str, str]:
+        """Return what the segments in braces stand for.
+
+        Raises:
+            ApiError: one is no text, or too long.
+
+        """
+        own = self.path[1:].split("/")
+        return {
+            wanted[1:-1]: _decoded(wanted[1:-1], given)
+            for wanted, given in zip(own, segments, strict=True)
+            if wanted[0] == "{"
+        }
+
+
+def _decoded(name: str, segment: str) -> str:
+    try:
+        found = unquote_to_bytes(segment).decode()
+    except UnicodeDecodeError as error:
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: is not UTF-8") from error
+    if not found or len(found) > NAME_BYTES_MAX:
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: is empty or too long")
+    return found
+
+
+_USER = Field("user", TEXT, "A user of `access.password_file`.", is_needed=True, most=256)
+_PASSWORD = Field("password", TEXT, "The user's password.", is_needed=True)
+_AFTER = Field("after", COUNT, "The number that the answer before ended with.", least=0, most=2**53)
+_WAIT = Field(
+    "wait_s", NUMBER, "So long to wait for something new, in seconds.", least=0, most=WAIT_S_MAX
+)
+_SEARCH = Field(
+    "search", TEXT, "Attributes that all must hold, as in `rt=temperature ep=meter*`.", most=256
+)
+_PAGE = Field("page", COUNT, "Which page, from 0; each has 100 links.", least=0, most=10_000)
+
+ROUTES: Final = (
+    ApiRoute("document", "GET", "/openapi.json", "This document.", "Document", is_open=True),
+    ApiRoute("me", "GET", "/me", "Who asks, and what it may do here.", "Me", is_open=True),
+    ApiRoute(
+        "log_in",
+        "POST",
+        "/login",
+        "Log a browser in: the answer sets a cookie.",
+        "LoggedIn",
+        body=(_USER, _PASSWORD),
+        is_open=True,
+    ),
+    ApiRoute(
+        "make_token",
+        "POST",
+        "/tokens",
+        "Get a token for `Authorization: Bearer`, for scripts.",
+        "Token",
+        body=(_USER, _PASSWORD),
+        is_open=True,
+    ),
+    ApiRoute("log_out", "POST", "/logout", "End the session of the cookie or token.", "Done"),
+    ApiRoute(
+        "overview", "GET", "/overview", "How this gateway is, and what to do next.", "Overview"
+    ),
+    ApiRoute("status", "GET", "/status", "What it is and does (docs/monitoring.md).", "Status"),
+    ApiRoute("tree", "GET", "/tree", "The tree as its gateways tell it.", "Tree"),
+    ApiRoute("members", "GET", "/members", "The gateways of the fleet.", "Members"),
+    ApiRoute(
+        "forget_member",
+        "DELETE",
+        "/members/{id}",
+        "Take a gateway out of the fleet's records that will not come back.",
+        "Done",
+        change="member taken out",
+    ),
+    ApiRoute(
+        "clients",
+        "GET",
+        "/clients",
+        "Clients of the broker, 200 at a time.",
+        "Clients",
+        query=(Field("after", TEXT, "Begin behind this identifier."),),
+    ),
+    ApiRoute("client", "GET", "/clients/{id}", "One client: its queue, its filters.", "Client"),
+    ApiRoute(
+        "disconnect",
+        "POST",
+        "/clients/{id}/disconnect",
+        "Close a client's connection.",
+        "Kicked",
+        body=(Field("forget", FLAG, "End its session too.", is_noted=True),),
+        change="client disconnected",
+    ),
+    ApiRoute(
+        "retained",
+        "GET",
+        "/retained",
+        "What is retained on topics that a filter matches.",
+        "Retained",
+        query=(Field("filter", TEXT, "A topic filter.", is_needed=True),),
+    ),
+    ApiRoute(
+        "messages",
+        "GET",
+        "/messages",
+        "Messages on topics that a filter matches, as they come.",
+        "Messages",
+        query=(Field("filter", TEXT, "A topic filter.", is_needed=True), _AFTER, _WAIT),
+    ),
+    ApiRoute(
+        "publish",
+        "POST",
+        "/messages",
+        "Publish a message with QoS 1; it is on its way into the log when this answers.",
+        "Done",
+        body=(
+            Field("topic", TEXT, "Its topic.", is_needed=True, is_noted=True),
+            Field("payload", TEXT, "Its payload, in UTF-8.", is_needed=True, most=32_768),
+            Field("retain", FLAG, "Whether it is retained.", is_noted=True),
+        ),
+        change="message published",
+    ),
+    ApiRoute(
+        "sensors",
+        "GET",
+        "/sensors",
+        "Sensors, their values, their last hour.",
+        "Sensors",
+        query=(Field("hour", COUNT, "0 leaves the last hour out.", least=0, most=1),),
+    ),
+    ApiRoute(
+        "set_sensor",
+        "PUT",
+        "/sensors/{name}",
+        "Set an actuator.",
+        "Done",
+        body=(Field("value", TEXT, "As text, such as `1`.", is_needed=True, is_noted=True),),
+        change="actuator set",
+    ),
+    ApiRoute(
+        "endpoints",
+        "GET",
+        "/directory/endpoints",
+        "Devices that are registered in the Resource Directory.",
+        "Links",
+        query=(_SEARCH, _PAGE),
+    ),
+    ApiRoute(
+        "resources",
+        "GET",
+        "/directory/resources",
+        "Resources of devices that are registered.",
+        "Links",
+        query=(_SEARCH, _PAGE),
+    ),
+    ApiRoute(
+        "remove_registration",
+        "DELETE",
+        "/directory/registrations/{id}",
+        "Take a device's registration out, such as `7` of `/rd/7`.",
+        "Done",
+        change="registration removed",
+    ),
+    ApiRoute("alerts", "GET", "/alerts", "What is wrong, silences and ways out.", "Alerts"),
+    ApiRoute(
+        "order",
+        "POST",
+        "/alerts",
+        "Acknowledge, silence, unsilence or test, as `hedgerow alerts` does.",
+        "Ordered",
+        body=(
+            Field("do", TEXT, "ack, silence, unsilence or test.", is_needed=True, is_noted=True),
+            Field("alert", TEXT, "With ack: which.", is_noted=True),
+            Field("note", TEXT, "With ack and silence: what to say of it."),
+            Field("for_s", NUMBER, "With silence: how long.", least=0, most=1e9, is_noted=True),
+            Field("match", TABLE, "With silence: patterns by field."),
+            Field("begins_us", COUNT, "With silence: from when on.", least=0, most=2**62),
+            Field("number", COUNT, "With unsilence: which.", least=0, most=2**53, is_noted=True),
+            Field("ways", LIST, "With test: which ways out; all without it."),
+        ),
+        change="order about alerts",
+    ),
+    ApiRoute(
+        "log",
+        "GET",
+        "/log",
+        "The last lines of the log, and further ones as they come.",
+        "Log",
+        query=(
+            _AFTER,
+            _WAIT,
+            Field("level", TEXT, "The least: DEBUG, INFO, WARNING or ERROR.", most=8),
+            Field("text", TEXT, "What a line has to hold.", most=200),
+        ),
+    ),
+    ApiRoute("audit", "GET", "/audit", "The audit trail, the newest first.", "Audit"),
+    ApiRoute(
+        "support",
+        "GET",
+        "/support",
+        "A bundle for whoever helps: status, log, configuration; without secrets.",
+        "application/gzip",
+    ),
+    ApiRoute("policy", "GET", "/policy", "Roles, rules and who has which.", "Policy"),
+    ApiRoute(
+        "explain",
+        "GET",
+        "/policy/explain",
+        "Whether somebody may do something, and by which rule.",
+        "Explanation",
+        query=(
+            Field("who", TEXT, "A principal, as `psk:alice`; who asks without it.", most=300),
+            Field("action", TEXT, "As `PUT /sensors/valve`.", is_needed=True),
+        ),
+    ),
+)
+"""All of them."""
+
+
+def find(method: str, path: str) -> tuple[ApiRoute, Mapping[str, str]]:
+    """Return the route of a request, and the names in its path.
+
+    Raises:
+        ApiError: there is none.
+
+    """
+    segments = tuple(path.removeprefix(PREFIX)[1:].split("/"))
+    at = [route for route in ROUTES if route.matches(segments)]
+    if not path.startswith(f"{PREFIX}/") or not at:
+        raise ApiError(HTTPStatus.NOT_FOUND, "there is nothing here")
+    for route in at:
+        if route.method == method:
+            return route, route.names(segments)
+    known = ", ".join(route.method for route in at)
+    raise ApiError(HTTPStatus.METHOD_NOT_ALLOWED, f"{method}: only {known}")

@@ -1,0 +1,335 @@
+"""What the page asks of resources: status, tree, clients, sensors, devices and alerts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from gateway.process.page.api_request import ApiRequest, Handlers
+from gateway.process.page.site_asker import JSON, TEXT, SiteAsker, SiteQuestion
+from gateway.sensors.reading import full_name
+from gateway.sensors.sensor import Actuator
+from gateway.web.api_error import ApiError
+from resource_directory.errors import NoSuchRegistrationError, NotOwnerError
+from resource_directory.link_format import LinkFormatError, WebLink, parse
+
+if TYPE_CHECKING:
+    from gateway.coap_client import Response
+    from gateway.process.page.reading_history import ReadingHistory
+    from gateway.sensors.reading import Reading
+    from gateway.sensors.sampler import Sampler
+    from gateway.sensors.sensor import Sensor
+    from gateway.trust.policy.principal import Principal
+
+PAGE_LINKS: Final = 100
+LOOK_S: Final = 5.0
+"""The machine, and the tree for one visitor, are looked at again after so long."""
+TREES_MAX: Final = 16
+SENSORS_PER_TURN: Final = 50
+"""Then others have a turn: a gateway may have hundreds."""
+_OPTION_CHARACTERS: Final = 60
+"""Of an identifier that an option holds, whatever characters they are."""
+DONE: Final[Mapping[str, Any]] = {}
+
+
+class SiteApi:
+    """Answers by what resources answer.
+
+    Args:
+        asker: asks them.
+        sampler: reads the sensors.
+        history: their last hour.
+        state_dir: the gateway's, on the disk that is looked at.
+        take_out: takes a registration out, whoever made it; see `GatewaySite.take_out`.
+
+    """
+
+    def __init__(
+        self,
+        asker: SiteAsker,
+        sampler: Sampler,
+        history: ReadingHistory,
+        state_dir: Path,
+        take_out: Callable[[str], None],
+    ) -> None:
+        self._take_out = take_out
+        self._asker = asker
+        self._sampler = sampler
+        self._history = history
+        self._state_dir = state_dir
+        self._machine: tuple[float, dict[str, Any]] | None = None
+        self._trees: dict[str, tuple[float, dict[str, Any]]] = {}
+        sampler.listen(self._read)
+
+    @property
+    def handlers(self) -> Handlers:
+        """What answers each operation."""
+        return {
+            "overview": self.overview,
+            "status": self.status,
+            "tree": self.tree,
+            "members": self.members,
+            "forget_member": self.forget_member,
+            "clients": self.clients,
+            "client": self.client,
+            "disconnect": self.disconnect,
+            "sensors": self.sensors,
+            "set_sensor": self.set_sensor,
+            "endpoints": self.endpoints,
+            "resources": self.resources,
+            "remove_registration": self.remove_registration,
+            "alerts": self.alerts,
+            "order": self.order,
+        }
+
+    # -- how it is -------------------------------------------------------------------------------
+
+    async def overview(self, asked: ApiRequest) -> Any:
+        """Tell how it is, and what to do next, as `hedgerow doctor` does."""
+        from gateway.process.status.doctor import Examined, findings  # noqa: PLC0415  # for who looks
+
+        status = json.loads(await self._asker.good(asked.visitor, SiteQuestion("GET", ("status",))))
+        machine = await self._looked()
+        found = findings(
+            Examined(
+                status=status,
+                clock_is_set=machine["clock_is_set"],
+                free_bytes=machine["disk_free_bytes"],
+                throttled=1 if machine["under_voltage"] else None,
+                temperature_c=machine["temperature_cel"],
+            )
+        )
+        told = [
+            {"weight": str(one.weight), "about": one.about, "what": one.what, "advice": one.advice}
+            for one in found
+        ]
+        return {
+            "now_ms": time.time_ns() // 1_000_000,
+            "status": status,
+            "machine": machine,
+            "findings": told,
+        }
+
+    async def _looked(self) -> dict[str, Any]:
+        now_s = asyncio.get_running_loop().time()
+        if self._machine is None or now_s - self._machine[0] >= LOOK_S:
+            self._machine = now_s, await asyncio.to_thread(_look, self._state_dir)
+        return self._machine[1]
+
+    async def status(self, asked: ApiRequest) -> Any:
+        """Answer `/status`."""
+        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("status",)))
+
+    async def members(self, asked: ApiRequest) -> Any:
+        """Answer `/members`."""
+        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("members",)))
+
+    async def forget_member(self, asked: ApiRequest) -> Any:
+        """Take a gateway out of the fleet's records."""
+        question = SiteQuestion("DELETE", ("members",), [f"id={asked.names['id']}"])
+        await self._asker.good(asked.visitor, question)
+        return DONE
+
+    async def tree(self, asked: ApiRequest) -> Any:
+        """Tell the tree as `hedgerow tree` does, in the visitor's name."""
+        from gateway.coap_client import ClientError, Response  # noqa: PLC0415  # for who looks
+        from gateway.process.status.tree_view import collect  # noqa: PLC0415  # as above
+
+        who, now_s = str(asked.visitor), asyncio.get_running_loop().time()
+        kept = self._trees.get(who)
+        if kept is not None and now_s - kept[0] < LOOK_S:
+            return kept[1]
+
+        async def ask(path: str) -> Response:
+            question = SiteQuestion("GET", path[1:].split("/"))
+            try:
+                answer = await self._asker.response(asked.visitor, question)
+            except ApiError as error:
+                raise ClientError(error.why) from error
+            return Response(f"{answer.code >> 5}.{answer.code & 31:02}", answer.payload, None)
+
+        try:
+            told = (await collect(ask)).as_json()
+        except ClientError as error:
+            raise ApiError(HTTPStatus.FORBIDDEN, str(error)) from error
+        if len(self._trees) >= TREES_MAX:
+            self._trees.clear()
+        self._trees[who] = now_s, told
+        return told
+
+    # -- clients ---------------------------------------------------------------------------------
+
+    async def clients(self, asked: ApiRequest) -> Any:
+        """Answer a page of `/clients`."""
+        query = _pieces("after", asked.query.get("after", ""))
+        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("clients",), query))
+
+    async def client(self, asked: ApiRequest) -> Any:
+        """Answer one of `/clients`."""
+        query = _pieces("id", asked.names["id"])
+        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("clients",), query))
+
+    async def disconnect(self, asked: ApiRequest) -> Any:
+        """Close a client's connection."""
+        query = _pieces("id", asked.names["id"])
+        if asked.body.get("forget"):
+            query.append("forget=1")
+        return await self._asker.document(asked.visitor, SiteQuestion("POST", ("clients",), query))
+
+    # -- sensors ---------------------------------------------------------------------------------
+
+    def _read(self, sensor: Sensor) -> None:
+        reading = self._sampler.at_hand(sensor)
+        if reading is not None:
+            self._history.add(sensor.name, reading)
+
+    async def sensors(self, asked: ApiRequest) -> Any:
+        """List the sensors that the visitor may read, with what they say and said."""
+        question = SiteQuestion("GET", ("sensors",), accept=JSON)
+        listed = json.loads(await self._asker.good(asked.visitor, question))["sensors"]
+        now_s = time.time() if asked.query.get("hour", 1) else None
+        known = {sensor.name: sensor for sensor in self._sampler.sensors}
+        told: list[dict[str, Any]] = []
+        for number, one in enumerate(listed, 1):
+            if number % SENSORS_PER_TURN == 0:
+                await asyncio.sleep(0)
+            name = one["name"]
+            sensor = known.get(name)
+            if sensor is None:  # removed meanwhile
+                continue
+            is_actuator = isinstance(sensor, Actuator)
+            may_set = is_actuator and self._asker.may(
+                asked.visitor, "PUT", "sensors", *name.split("/")
+            )
+            values = self._values(name, self._history.last(name), now_s)
+            told.append({**one, "is_actuator": is_actuator, "may_set": may_set, "values": values})
+        return {"sensors": told}
+
+    def _values(
+        self, name: str, reading: Reading | None, now_s: float | None
+    ) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        if reading is None:
+            return []
+        for part, each in reading.values.items():
+            value: dict[str, Any] = {
+                "name": full_name(name, part),
+                "value": each.value,
+                "unit": each.unit or "",
+                "quality": each.quality,
+                "time_ms": int(reading.time_s * 1000),
+            }
+            if now_s is not None:
+                value["hour"] = self._history.of(full_name(name, part), now_s)
+            found.append(value)
+        return found
+
+    async def set_sensor(self, asked: ApiRequest) -> Any:
+        """Set an actuator."""
+        path = ("sensors", *asked.names["name"].split("/"))
+        payload = asked.body["value"].encode()
+        question = SiteQuestion("PUT", path, payload=payload, content_format=TEXT)
+        await self._asker.good(asked.visitor, question)
+        return DONE
+
+    # -- devices ---------------------------------------------------------------------------------
+
+    async def endpoints(self, asked: ApiRequest) -> Any:
+        """Look up endpoints."""
+        return await self._links("ep", asked)
+
+    async def resources(self, asked: ApiRequest) -> Any:
+        """Look up resources."""
+        return await self._links("res", asked)
+
+    async def _links(self, kind: str, asked: ApiRequest) -> dict[str, Any]:
+        criteria = asked.query.get("search", "").split()
+        for one in criteria:
+            if not all(one.partition("=")[::2]):
+                why = f"search: {one!r} is no NAME=VALUE, as rt=temperature is"
+                raise ApiError(HTTPStatus.BAD_REQUEST, why)
+        page = asked.query.get("page", 0)
+        query = [f"count={PAGE_LINKS}", f"page={page}", *criteria]
+        question = SiteQuestion("GET", ("rd-lookup", kind), query)
+        payload = await self._asker.good(asked.visitor, question)
+        try:
+            links = parse(payload)
+        except LinkFormatError as error:
+            raise ApiError(HTTPStatus.BAD_GATEWAY, str(error)) from error
+        return {"links": _told(links), "page": page, "has_more": len(links) == PAGE_LINKS}
+
+    def may_take_out(self, visitor: Principal) -> bool:
+        """Return whether a visitor may take out registrations that others have made."""
+        return self._asker.may(visitor, "DELETE", "rd", "0") and self._asker.may(
+            visitor, "POST", "clients"
+        )
+
+    async def remove_registration(self, asked: ApiRequest) -> Any:
+        """Take a registration out."""
+        name = asked.names["id"]
+        if not self.may_take_out(asked.visitor):  # its own, then
+            await self._asker.good(asked.visitor, SiteQuestion("DELETE", ("rd", name)))
+            return DONE
+        try:
+            self._take_out(f"/rd/{name}")
+        except NoSuchRegistrationError as error:
+            raise ApiError(HTTPStatus.NOT_FOUND, f"id: {error}") from error
+        except NotOwnerError as error:
+            raise ApiError(HTTPStatus.CONFLICT, "id: it is the gateway's own") from error
+        return DONE
+
+    # -- alerts ----------------------------------------------------------------------------------
+
+    async def alerts(self, asked: ApiRequest) -> Any:
+        """Answer `/alerts`."""
+        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("alerts",)))
+
+    async def order(self, asked: ApiRequest) -> Any:
+        """Give `/alerts` an order."""
+        question = SiteQuestion("POST", ("alerts",), payload=asked.raw, content_format=JSON)
+        return await self._asker.document(asked.visitor, question)
+
+
+def _pieces(name: str, text: str) -> list[str]:
+    """An identifier in as many parts of a query as it needs."""
+    return [
+        f"{name}={text[at : at + _OPTION_CHARACTERS]}"
+        for at in range(0, max(1, len(text)), _OPTION_CHARACTERS)
+    ]
+
+
+def _told(links: Sequence[WebLink]) -> list[dict[str, Any]]:
+    return [
+        {
+            "href": link.href,
+            "attributes": {name: value or "" for name, value in link.attributes},
+        }
+        for link in links
+    ]
+
+
+def _look(state_dir: Path) -> dict[str, Any]:
+    """Look at the machine; it waits for files."""
+    from gateway.base.lasting_clock import KernelClocks  # noqa: PLC0415  # as above
+    from gateway.process.fleet_status.machine import MachineFiles  # noqa: PLC0415  # loaded long before
+    from gateway.process.fleet_status.own_release import ReleaseFiles  # noqa: PLC0415  # as above
+
+    told: dict[str, Any] = msgspec.to_builtins(
+        {
+            **_fields(MachineFiles(state_dir).read()),
+            **_fields(ReleaseFiles().read()),
+            "clock_is_set": KernelClocks().is_synchronised(),
+        }
+    )
+    return told
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in type(record).__dataclass_fields__}

@@ -1,0 +1,1 @@
+"""One gateway process: its parts, their order, and the system around it."""

@@ -1,0 +1,160 @@
+"""What a gateway sees of itself, its machine and its neighbours, for those who raise alerts."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from gateway.alerting.judging import SeenByGateway
+from gateway.alerting.lost_gateways import LostGateways, site_of
+from gateway.base.lasting_clock import KernelClocks
+from gateway.base.watched_tasks import WatchedTasks
+from gateway.broker.data_plane import DataPlane
+from gateway.broker.inbound.admission import refused_for
+from gateway.broker.statistics import report
+from gateway.mqtt import ReasonCode
+from gateway.node.links.elections import Elections
+from gateway.node.links.node import TreeNode
+from gateway.process.configuration.config import GatewaySection
+from gateway.process.fleet_status.machine import MachineFiles, MachineReading
+from gateway.process.fleet_status.own_release import ReleaseFiles, ReleaseReading
+from gateway.process.running.attachment import Attachment
+from gateway.process.running.sensor_watch import SensorWatch
+from gateway.process.status.edge import GatewayEdge
+from light_dataclasses import dataclass
+
+RETURNED: Final = "returned"
+"""How a trial of a release ended that was sent back."""
+WRONG_PASSWORD: Final = refused_for(ReasonCode.BAD_USER_NAME_OR_PASSWORD)
+"""What the broker counts of clients whose password is wrong, or was tried too often."""
+HANDSHAKES_FAILED: Final = "handshakes_failed"
+"""What DTLS counts of peers without a key or certificate that counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLook:
+    """One look at the machine, from a thread.
+
+    Attributes:
+        machine: its figures.
+        release: which release it runs.
+        is_read_only: whether the disk takes nothing any more.
+        is_clock_kept: whether a time service keeps the clock.
+
+    """
+
+    machine: MachineReading
+    release: ReleaseReading
+    is_read_only: bool | None = None
+    is_clock_kept: bool | None = None
+
+    @classmethod
+    def unseen(cls) -> MachineLook:
+        """Return what is known of a machine that could not be looked at."""
+        return cls(MachineReading(), ReleaseReading())
+
+
+class MachineEyes:
+    """Looks at one machine: it reads files and may wait for them.
+
+    Args:
+        state_dir: on the disk that is looked at.
+        root: where the kernel's files are; another folder in tests.
+
+    """
+
+    def __init__(self, state_dir: Path, root: Path = Path("/")) -> None:
+        self._state_dir = state_dir
+        self._machine = MachineFiles(state_dir, root)
+        self._release = ReleaseFiles(root=root)
+        self._clocks = KernelClocks()
+
+    def look(self) -> MachineLook:
+        """Look now; not for the event loop."""
+        try:
+            is_read_only = bool(os.statvfs(self._state_dir).f_flag & os.ST_RDONLY)
+        except OSError:
+            return MachineLook.unseen()
+        kept = self._clocks.is_synchronised()
+        return MachineLook(self._machine.read(), self._release.read(), is_read_only, kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertSources:
+    """The parts of a running gateway that are looked at.
+
+    Attributes:
+        own: gives what the configuration says of it; its place may move.
+        node: its node in the tree.
+        core: its broker.
+        fleet: which gateways it has lost.
+        attachment: its way into the tree.
+        edge: CoAP and certificates.
+        watched: what runs beside.
+        elections: how often it has become root.
+        sensors: what rules make of them.
+        steady_s: gives the time, by a clock that nobody sets.
+
+    """
+
+    own: Callable[[], GatewaySection]
+    node: TreeNode
+    core: DataPlane
+    fleet: LostGateways
+    attachment: Attachment
+    edge: GatewayEdge
+    watched: WatchedTasks
+    elections: Elections
+    sensors: SensorWatch
+    steady_s: Callable[[], float]
+
+    def seen(self, look: MachineLook) -> SeenByGateway:
+        """Return what there is to be seen now.
+
+        Args:
+            look: at the machine.
+
+        """
+        own, core, machine = self.own(), self.core, look.machine
+        fleet = self.fleet.look()
+        limits = {
+            name: (used, int(getattr(core.limits, name)))
+            for name, used in report.use_of_limits(core).items()
+        }
+        returned = look.release.trial_release, look.release.trial_why
+        return SeenByGateway(
+            gateway=own.id,
+            site=site_of(own.place),
+            ahead_s=time.time() - self.steady_s(),
+            free_bytes=machine.disk_free_bytes,
+            total_bytes=machine.disk_total_bytes,
+            is_read_only=look.is_read_only,
+            written_bytes=machine.disk_written_bytes,
+            temperature_cel=machine.temperature_cel,
+            under_voltage=machine.under_voltage,
+            is_clock_kept=look.is_clock_kept,
+            log_failure=self.node.log.failure,
+            certificates=self.edge.expiry.as_json(),
+            limits=limits,
+            dropped=core.dropped,
+            lost=self.node.log.lost_messages,
+            failed_logins=self._failed_logins(),
+            links=len(self.node.links),
+            dialled=self.attachment.neighbours.status()["addresses"],
+            away=[missed for missed, by in fleet.told_by.items() if by == own.id],
+            missing=fleet.lost,
+            sites=fleet.sites,
+            above=fleet.above,
+            failing=self.watched.failing,
+            returned=returned if look.release.trial == RETURNED else None,
+            is_release_known=bool(look.release.release),
+            elections=self.elections.count,
+            sensors=self.sensors.look(),
+        )
+
+    def _failed_logins(self) -> int:
+        over_dtls = self.edge.coap_counts().dtls.get(HANDSHAKES_FAILED, 0)
+        return self.core.refusals.counts[WRONG_PASSWORD] + over_dtls

@@ -1,0 +1,113 @@
+"""The page of a gateway, if it has one: its modules are loaded only then."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from gateway.base.event_log.audit import FILE_NAME, AuditTrail
+from gateway.process.configuration.config import GatewaySettings
+from gateway.process.running.overheard_tree import OverheardTree
+from tree_handler.batch import Header, Row
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import GatewayBroker
+    from gateway.broker.hooks import Demand, Tree
+    from gateway.coap.site import GatewaySite
+    from gateway.process.access.files import AccessFiles
+    from gateway.process.page.face import PageFace
+    from gateway.process.page.log_lines import RecentLines
+    from gateway.process.page.opening import PageParts
+    from gateway.process.page.topic_tap import TopicTap
+    from gateway.sensors.sampler import Sampler
+
+
+class PagePart:
+    """Makes the page, lets it hear messages, and has it go by files that were read again.
+
+    Args:
+        settings: of the gateway.
+
+    """
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self._settings = settings
+        self._tap: TopicTap | None = None
+        self._parts: PageParts | None = None
+        self._lines: RecentLines | None = None
+        if settings.console.enabled and settings.console.web:
+            from gateway.process.page.log_lines import RecentLines  # noqa: PLC0415  # where there is one
+            from gateway.process.page.topic_tap import TopicTap  # noqa: PLC0415  # as above
+
+            self._tap = TopicTap()
+            self._lines = RecentLines(asyncio.get_running_loop())
+            logging.getLogger().addHandler(self._lines)
+
+    # -- messages ----------------------------------------------------------------------------------
+
+    @property
+    def is_listening(self) -> bool:
+        """Return whether somebody looks at messages."""
+        return self._tap is not None and len(self._tap) > 0
+
+    def reads_unlogged(self) -> bool:
+        """See `BatchReader`."""
+        return self.is_listening
+
+    def take(self, rows: list[Row], header: Header) -> None:
+        """See `BatchReader`; the page shows messages whoever they are of."""
+        del header
+        self.hear(rows)
+
+    def overhear(self, tree: Tree) -> Tree:
+        """Return the tree that the broker is to publish through, so that messages are heard."""
+        return tree if self._tap is None else OverheardTree(tree, self)
+
+    def hear(self, rows: Iterable[Any]) -> None:
+        """Take messages that came from anywhere."""
+        if self._tap is not None and len(self._tap):
+            self._tap.hear(rows, time.time_ns() // 1_000_000)
+
+    def wish(self, demand: Demand | None) -> None:
+        """Tell others which messages are wanted here, where they come to who wants them alone."""
+        if self._tap is not None and demand is not None:
+            self._tap.wishes(demand.subscribed, demand.unsubscribed)
+
+    # -- from start to end -------------------------------------------------------------------------
+
+    def open(
+        self, files: AccessFiles, broker: GatewayBroker, site: GatewaySite, sampler: Sampler
+    ) -> PageFace | None:
+        """Make the page; None where the configuration asks for none.
+
+        Args:
+            files: say who may do what.
+            broker: has clients and topics.
+            site: has the resources that are asked.
+            sampler: reads the sensors.
+
+        """
+        if self._tap is None or self._lines is None:
+            return None
+        from gateway.process.page.opening import PageSources, open_page  # noqa: PLC0415  # as above
+
+        own = self._settings
+        trail = AuditTrail(own.gateway.state_dir / FILE_NAME)
+        sources = PageSources(own, files, broker, site, sampler, self._tap, self._lines, trail)
+        self._parts = open_page(sources)
+        return self._parts.face
+
+    def follow(self, files: AccessFiles) -> None:
+        """Go by files that were read again."""
+        if self._parts is not None:
+            self._parts.follow(files)
+
+    def close(self) -> None:
+        """Hear no line of the log any more, and set no timer."""
+        if self._parts is not None:
+            self._parts.stop()
+        if self._lines is not None:
+            logging.getLogger().removeHandler(self._lines)

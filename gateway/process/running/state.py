@@ -1,0 +1,245 @@
+"""What a gateway finds when it starts: keys, sensors, its log and the number of this start.
+
+Whatever is wrong with it is an error of the configuration, which names the field.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+from gateway.base import build
+from gateway.base.kept_file import KeptFile
+from gateway.base.watched_tasks import WatchedTasks
+from gateway.coap.oscore.devices import OscoreContexts, OscoreDevices
+from gateway.coap.oscore.keys import OscoreKeys
+from gateway.home_assistant.announcements import Announcements
+from gateway.home_assistant.entities import AnnouncingGateway
+from gateway.log.message_log import LogError, MessageLog
+from gateway.node.members.membership import Members
+from gateway.process.access import changes as access_audit
+from gateway.process.configuration.config import ConfigError, GatewaySection, GatewaySettings
+from gateway.process.running.readings import Announce, Readings
+from gateway.process.state_folder.identity import next_boot_epoch
+from gateway.process.state_folder.life import GatewayLife, Renewals
+from gateway.sensors.catalogue import Workshop
+from gateway.sensors.mqtt_form import JSON, MSGPACK
+from gateway.sensors.options import SensorConfigError
+from gateway.sensors.stock import NAME as STOCK
+from gateway.sensors.stock import SensorStock, StockError
+from tree_handler import boot_epoch
+from tree_handler.batch import Entry
+from tree_handler.members.member import MemberRecord
+
+_WITHOUT_LOG: Final = (
+    "messages that wait are lost, but for what neighbours bring back and what checkpoints hold"
+)
+
+_log = logging.getLogger(__name__)
+
+
+def oscore_contexts(devices: OscoreDevices, found: Iterable[OscoreKeys]) -> OscoreContexts:
+    """Make contexts for these devices; see `OscoreDevices.contexts_of`.
+
+    Raises:
+        ConfigError: the numbers of an earlier start can't be read or kept.
+
+    """
+    try:
+        return devices.contexts_of(found)
+    except OSError as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error
+
+
+def readings(
+    settings: GatewaySettings,
+    accept: Callable[[Entry], None],
+    refused: Callable[[str, str], None],
+    watched: WatchedTasks,
+) -> Readings:
+    """The sensors of the configuration, ready to be read and announced; see `Readings`.
+
+    Raises:
+        ConfigError: one of them is not usable, or can't be announced as it is configured.
+
+    """
+    own = settings.gateway
+    stock = SensorStock(own.state_dir / STOCK, workshop(settings).build)
+    try:
+        stock.take(stock.recalled(settings.sensors))
+    except SensorConfigError as error:
+        raise ConfigError(error.key, error.why) from error
+    except StockError as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error
+    prefix = own.place.prefix(own.id)
+    return Readings(own.id, prefix, stock, announcer(settings), accept, refused, watched)
+
+
+def announcer(settings: GatewaySettings) -> Announce:
+    """Return what says what Home Assistant is told of sensors, at the gateway's place."""
+    return partial(Announcements, settings.home_assistant, announcing(settings.gateway))
+
+
+def planned(readings: Readings, settings: GatewaySettings) -> Callable[[], None]:
+    """Return what takes over the sensors of a configuration that was read again.
+
+    Raises:
+        ConfigError: one of them is not usable.
+
+    """
+    try:
+        return partial(readings.change, *readings.planned(settings.sensors))
+    except SensorConfigError as error:
+        raise ConfigError(error.key, error.why) from error
+
+
+def announcing(own: GatewaySection) -> AnnouncingGateway:
+    """A gateway as Home Assistant is told of it."""
+    return AnnouncingGateway(own.id, own.place.prefix(own.id), build.VERSION)
+
+
+def check_sensors_dir(own: GatewaySection) -> None:
+    """See that the folder of one's own sensor classes is there, where the configuration names one.
+
+    Raises:
+        ConfigError: it is not.
+
+    """
+    if own.sensors_dir is not None and not own.sensors_dir.is_dir():
+        raise ConfigError("gateway.sensors_dir", f"{own.sensors_dir}: no such folder")
+
+
+def workshop(settings: GatewaySettings) -> Workshop:
+    """Return what builds the sensors of a configuration.
+
+    Raises:
+        ConfigError: the folder of their classes is missing.
+
+    """
+    check_sensors_dir(settings.gateway)
+    return Workshop(settings.sensors_dir, JSON if settings.home_assistant.discovery else MSGPACK)
+
+
+def open_log(settings: GatewaySettings) -> MessageLog:
+    """The message log, recovered and ready to append.
+
+    Raises:
+        ConfigError: it can't be opened.
+
+    """
+    folder = KeptFile(settings.gateway.state_dir / "log", _WITHOUT_LOG)
+    if not folder.path.exists():
+        folder.miss()
+    log = MessageLog(
+        folder.path,
+        segment_bytes=settings.log.segment_bytes,
+        max_bytes=settings.log.max_bytes,
+        limit_bytes=settings.log.limit_bytes,
+    )
+    try:
+        log.open()
+    except LogError as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error
+    folder.is_kept()
+    if log.cut_bytes:
+        _log.warning("log: cut off %d bytes of a batch that was not appended", log.cut_bytes)
+    return log
+
+
+def record(
+    own: GatewaySection, epoch: int, capability: float, address: str, ports: Mapping[str, int]
+) -> MemberRecord:
+    """Return what a gateway tells the fleet of itself at its start.
+
+    Args:
+        own: who it is, and its place.
+        epoch: its boot epoch.
+        capability: what it is elected by.
+        address: where others reach it.
+        ports: that are open, by scheme; ``link`` where it takes links.
+
+    """
+    mqtt, coap, coaps = (ports.get(scheme, 0) for scheme in ("mqtt", "coap", "coaps"))
+    return MemberRecord(
+        own.id,
+        epoch,
+        0,
+        own.domain,
+        own.group,
+        address,
+        mqtt,
+        coap,
+        coaps,
+        capability,
+        link_port=ports.get("link", 0),
+    )
+
+
+def count_start(own: GatewaySection, log: MessageLog, members: Members) -> int:
+    """The boot epoch of this start: later than all that any file of the folder knows of.
+
+    Args:
+        own: the gateway.
+        log: which has the numbers of its earlier starts.
+        members: which has its own record of an earlier start.
+
+    Raises:
+        ConfigError: it can't be read or written.
+
+    """
+    state_dir = own.state_dir
+    told = members.known.get(own.id)
+    streams = [*log.have, (own.id, told.epoch if told is not None else 0)]
+    try:
+        return next_boot_epoch(state_dir, boot_epoch.latest(own.id, streams))
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise ConfigError(
+            "gateway.state_dir", f"{error.filename or state_dir}: {reason}"
+        ) from error
+
+
+def begin_life(
+    own: GatewaySection, log: MessageLog, members: Members, renewals: Renewals
+) -> GatewayLife:
+    """Begin the life of this start, in an event loop; see `count_start` and `GatewayLife`.
+
+    Raises:
+        ConfigError: the start can't be counted.
+
+    """
+    epoch = count_start(own, log, members)
+    return GatewayLife(own.state_dir, epoch, renewals, asyncio.get_running_loop().call_later)
+
+
+@contextmanager
+def being_read() -> Iterator[None]:
+    """Have a file of the state folder that can't be read now name the field.
+
+    Raises:
+        ConfigError: in place of an `OSError`.
+
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error
+
+
+def note_access(settings: GatewaySettings, who: str) -> str:
+    """Have what has changed of keys, passwords and policy in the audit trail.
+
+    Args:
+        settings: whose files the gateway goes by now.
+        who: made it read them: ``start`` or ``reload``.
+
+    Returns:
+        What is not noted, and why; empty if all is.
+
+    """
+    return access_audit.note(settings, who)

@@ -1,0 +1,99 @@
+"""Which gateway a command asks, and with which key: arguments that many commands share."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+from gateway.process.configuration import place as config_place
+
+
+def add_config(command: argparse._ActionsContainer) -> None:
+    """The option that names a configuration."""
+    command.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"the gateway's TOML file (default: {config_place.IN_WORDS})",
+    )
+
+
+def add_gateway(command: argparse.ArgumentParser, *, timeout_s: float = 10.0) -> None:
+    """The gateway that is asked, and the key for it; its address may also stand alone."""
+    which = _add_which(command)
+    which.add_argument(
+        "gateway",
+        nargs="?",
+        default=argparse.SUPPRESS,  # what --host has said stays
+        metavar="HOST[:PORT]",
+        help="as --host",
+    )
+    _add_client_options(command, timeout_s)
+
+
+def add_own_gateway(command: argparse.ArgumentParser) -> None:
+    """The gateway of a configuration, and the key for it."""
+    add_config(command)
+    command.set_defaults(gateway=None, at=None, way="")
+    _add_client_options(command, 5.0)
+
+
+def add_host(command: argparse.ArgumentParser) -> None:
+    """The gateway that is asked, where a command has other arguments, and the key for it."""
+    _add_which(command)
+    _add_client_options(command)
+
+
+def add_at(command: argparse.ArgumentParser) -> None:
+    """The option that names another gateway of the fleet, which the one that is asked asks."""
+    command.add_argument(
+        "--at",
+        metavar="GATEWAY",
+        help="another gateway of the fleet, by its id, through the one that is asked",
+    )
+
+
+def _add_which(command: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    """The same in every command: by its address, or by its configuration."""
+    which = command.add_mutually_exclusive_group()
+    which.add_argument(
+        "--host",
+        dest="gateway",
+        metavar="HOST[:PORT]",
+        help="a gateway's CoAP address (default: that of --config, or 127.0.0.1)",
+    )
+    add_config(which)
+    command.set_defaults(at=None, way="")
+    return which
+
+
+def _add_client_options(command: argparse.ArgumentParser, timeout_s: float = 10.0) -> None:
+    command.add_argument(
+        "--psk-file",
+        type=Path,
+        metavar="FILE",
+        help="IDENTITY:HEXKEY lines, for coaps (default: what writes to the gateway of a "
+        "configuration takes its coap.psk_file, if this user may read it)",
+    )
+    command.add_argument(
+        "--psk-identity", metavar="ID", help="which identity of the file (default: the first)"
+    )
+    command.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=timeout_s,
+        metavar="S",
+        help=f"how long to wait, in seconds (default: {timeout_s:g})",
+    )
+    command.add_argument("--json", action="store_true", help="for scripts")
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time in seconds")
+    return number

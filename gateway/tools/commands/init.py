@@ -1,0 +1,315 @@
+"""`hedgerow init`: its arguments and questions, and what it says in the end."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gateway.tools.commands import new_files, next_steps, output
+from gateway.tools.commands.errors import WrongUseError
+
+if TYPE_CHECKING:
+    from gateway.tools.provisioning.plan import GatewayPlan
+    from gateway.tools.provisioning.secret import Secrets
+
+FLEET_FOLDER = Path("hedgerow-fleet")
+LOOPBACK = "127.0.0.1"
+COLLECTOR = "collector"
+USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+"""It names a file, too."""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser.
+
+    Args:
+        commands: the parser's commands.
+
+    """
+    init = commands.add_parser(
+        "init",
+        help="write what a new gateway needs, or a fleet of them",
+        description="Write a configuration, an access policy, keys, passwords, certificates where "
+        "other machines or gateways are reached, and a unit for systemd. On a terminal it asks "
+        "for name, place and address, unless they are given; each question has a default, which "
+        "is taken without a terminal. What is there is never written over: exit code 2 names it.",
+    )
+    init.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        metavar="FOLDER",
+        help="where to write; stands before --fleet (default: where every command looks for a "
+        f"configuration, /etc/hedgerow for root, else ~/.config/hedgerow; of a fleet "
+        f"{FLEET_FOLDER})",
+    )
+    init.add_argument("--name", metavar="NAME", help="the gateway's id (default: the host's name)")
+    init.add_argument(
+        "--place",
+        metavar="DOMAIN[/GROUP]",
+        help="where in the hierarchy; of a fleet all gateways' (default: its top)",
+    )
+    init.add_argument(
+        "--address",
+        metavar="ADDRESS",
+        help="where it listens and others reach it: any but this machine's own over TLS alone "
+        f"(default: {LOOPBACK})",
+    )
+    init.add_argument(
+        "--user",
+        default="operator",
+        metavar="USER",
+        help="who may write, over MQTT and over CoAP (default: operator)",
+    )
+    init.add_argument(
+        "--port",
+        type=port,
+        metavar="N",
+        help="the first of four in a row for each gateway: MQTT, MQTT over TLS, CoAP, CoAP over "
+        "DTLS (default: 1883, 8883, 5683, 5684, and the next ones for a machine's further ones)",
+    )
+    _add_fleet(init)
+    _add_collector(init)
+    init.add_argument("-y", "--yes", action="store_true", help="ask nothing")
+    init.set_defaults(command=run)
+
+
+def _add_fleet(init: argparse.ArgumentParser) -> None:
+    init.add_argument(
+        "--fleet",
+        nargs="+",
+        type=_member,
+        metavar="NAME[=ADDRESS]",
+        help="a folder for each of these gateways, linked in TLS, and their authority; without "
+        "addresses they are all on this machine",
+    )
+    init.add_argument(
+        "--add",
+        type=_member,
+        metavar="NAME[=ADDRESS]",
+        help="one more gateway for the fleet in FOLDER, which --fleet has written: a folder beside "
+        "the others, with their authority, tree key, users and policy",
+    )
+
+
+def _add_collector(init: argparse.ArgumentParser) -> None:
+    init.add_argument(
+        "--collector",
+        action="store_true",
+        help="a collector of the fleet in the folder --fleet DIR (default: "
+        f"{FLEET_FOLDER}), named --name (default: {COLLECTOR}): certificate, policy, and units of "
+        "the collector, of the job that reads its spool and of the dashboard (docs/cloud.md)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the arguments say.
+
+    Raises:
+        WrongUseError: an argument or an answer is wrong, or something is there already.
+        KeyboardInterrupt: Ctrl-C; nothing is written then.
+
+    """
+    try:
+        if options.collector:
+            return _collector(options)
+        if options.add:
+            return _added(options)
+        return _fleet(options) if options.fleet else _one(options)
+    except KeyboardInterrupt:
+        output.complain("\nhedgerow: init: interrupted, and nothing is written")
+        raise
+
+
+# -- one gateway and several -----------------------------------------------------------------------
+
+
+def _one(options: argparse.Namespace) -> int:
+    from gateway.tools.provisioning import files, plan  # noqa: PLC0415  # the others need no certificates
+
+    folder = new_files.absolute(options.folder or new_files.own_folder())
+    secrets = _secrets(options)
+    new_files.refuse_taken(folder, [files.CONFIGURATION])  # before any question
+    name, place, address = _answers(options)
+    [one] = _planned(lambda: plan.fleet([(name, address)], place, options.port))
+    new_files.refuse_taken(folder, files.names_of_one(one, secrets))
+    fill = partial(
+        files.write_one, folder=folder, plan=one, secrets=secrets, machine=new_files.machine()
+    )
+    new_files.make(folder, fill)
+    next_steps.of_one(folder, one, secrets)
+    return 0
+
+
+def _fleet(options: argparse.Namespace) -> int:
+    from gateway.tools.provisioning import files, plan  # noqa: PLC0415
+
+    for option in ("name", "address"):
+        if getattr(options, option) is not None:
+            raise WrongUseError(f"--{option}: of no use with --fleet, which has NAME=ADDRESS")
+    if len({bool(address) for _, address in options.fleet}) > 1:
+        lacking = next(name for name, address in options.fleet if not address)
+        raise WrongUseError(f"--fleet: {lacking}: no address, and others have one")
+    folder = new_files.absolute(options.folder or FLEET_FOLDER)
+    secrets = _secrets(options)
+    members = [(name, address or LOOPBACK) for name, address in options.fleet]
+    plans = _planned(lambda: plan.fleet(members, options.place or "", options.port))
+    for one in plans:
+        if one.id in (files.AUTHORITY, secrets.password_name):
+            raise WrongUseError(f"--fleet: {one.id!r} is the name of another file there")
+        if one.is_local and any(not other.is_local for other in plans):
+            raise WrongUseError(f"--fleet: {one.id}: other machines do not reach {one.address}")
+    new_files.refuse_taken(folder, files.names_of_fleet(plans, secrets))
+    fill = partial(
+        files.write_fleet, folder=folder, plans=plans, secrets=secrets, machine=new_files.machine()
+    )
+    new_files.make(folder, fill)
+    next_steps.of_fleet(folder, plans, secrets)
+    return 0
+
+
+def _added(options: argparse.Namespace) -> int:
+    from gateway.tools.provisioning.grown import AuthorityError, GrownFleet  # noqa: PLC0415
+    from gateway.tools.provisioning.plan import PlanError  # noqa: PLC0415
+
+    for option in ("name", "address", "fleet"):
+        if getattr(options, option) is not None:
+            raise WrongUseError(f"--{option}: of no use with --add, which has NAME=ADDRESS")
+    folder = new_files.absolute(options.folder or FLEET_FOLDER)
+
+    added: list[GatewayPlan] = []
+
+    def work() -> None:
+        name, address = options.add
+        grown = GrownFleet(folder, name, address, options.place, options.port)
+        grown.add(new_files.machine())
+        added.append(grown.plan)
+
+    try:
+        new_files.written(work, folder)
+    except (PlanError, AuthorityError) as error:
+        raise WrongUseError(str(error)) from error
+    for plan in added:
+        next_steps.of_added(folder, plan)
+    return 0
+
+
+def _collector(options: argparse.Namespace) -> int:
+    from gateway.tools.provisioning.collecting import NewCollector  # noqa: PLC0415
+    from gateway.tools.provisioning.plan import PlanError  # noqa: PLC0415
+    from gateway.trust.certificates.authority import AuthorityError  # noqa: PLC0415
+
+    for option in ("address", "place", "port", "add"):
+        if getattr(options, option) is not None:
+            raise WrongUseError(f"--{option}: of no use with --collector, which listens nowhere")
+    [(fleet, address), *more] = options.fleet or [(str(FLEET_FOLDER), "")]
+    if more or address:
+        raise WrongUseError("--fleet: with --collector it is the folder of a fleet that is there")
+    folder = None if options.folder is None else new_files.absolute(options.folder)
+    made: list[NewCollector] = []
+
+    def work() -> None:
+        made.append(
+            NewCollector(new_files.absolute(Path(fleet)), options.name or COLLECTOR, folder)
+        )
+        made[0].add(new_files.machine())
+
+    try:
+        new_files.written(work, folder or Path(fleet))
+    except (PlanError, AuthorityError) as error:
+        where = "" if options.fleet else " (--fleet DIR says where it is)"
+        raise WrongUseError(f"{error}{where}") from error
+    next_steps.of_collector(made[0].folder, made[0].plan)
+    return 0
+
+
+def _secrets(options: argparse.Namespace) -> Secrets:
+    from gateway.tools.provisioning.secret import Secrets  # noqa: PLC0415
+
+    if not USER.fullmatch(options.user):
+        raise WrongUseError(
+            f"--user: {options.user!r} is not 1 to 64 letters, digits, '.', '_', '-' and '@'"
+        )
+    return Secrets(options.user)
+
+
+def _planned(work: Callable[[], list[GatewayPlan]]) -> list[GatewayPlan]:
+    from gateway.tools.provisioning.plan import PlanError  # noqa: PLC0415
+
+    try:
+        return work()
+    except PlanError as error:
+        raise WrongUseError(str(error)) from error
+
+
+# -- questions -------------------------------------------------------------------------------------
+
+
+def _answers(options: argparse.Namespace) -> tuple[str, str, str]:
+    from gateway.tools.provisioning import plan  # noqa: PLC0415
+
+    asks = not options.yes and sys.stdin is not None and sys.stdin.isatty()
+
+    def answer(given: str | None, question: str, default: str, check: Callable[[str], None]) -> str:
+        if given is not None:
+            return given
+        return _ask(question, default, check) if asks else default
+
+    return (
+        answer(options.name, "Name of this gateway", _host_name(), plan.check_name),
+        answer(options.place, "Place, as DOMAIN or DOMAIN/GROUP", "", plan.check_place),
+        answer(options.address, "Address where others reach it", LOOPBACK, plan.check_address),
+    )
+
+
+_MEANINGS: Mapping[str, str] = {"": "the top", LOOPBACK: f"{LOOPBACK}: this machine alone"}
+
+
+def _ask(question: str, default: str, check: Callable[[str], None]) -> str:
+    from gateway.tools.provisioning.plan import PlanError  # noqa: PLC0415
+
+    while True:
+        sys.stderr.write(f"{question} [{_MEANINGS.get(default, default)}]: ")
+        sys.stderr.flush()
+        try:
+            line = sys.stdin.readline()
+        except UnicodeError:
+            line = "\N{REPLACEMENT CHARACTER}\n"
+        if not line:
+            sys.stderr.write("\n")  # the question's line is still open
+            raise WrongUseError("init: the input has ended, and nothing is written")
+        answer = line.strip() or default
+        try:
+            check(answer)
+        except PlanError as error:
+            sys.stderr.write(f"  {error}\n")
+        else:
+            return answer
+
+
+def _host_name() -> str:
+    name = re.sub(r"[^a-z0-9]+", "-", socket.gethostname().partition(".")[0].lower())
+    return name.strip("-")[:63].rstrip("-") or "gateway"
+
+
+# -- arguments -------------------------------------------------------------------------------------
+
+
+def _member(text: str) -> tuple[str, str]:
+    name, equals, address = text.partition("=")
+    if equals and not address:
+        raise argparse.ArgumentTypeError(f"{text!r}: no address behind '='")
+    return name, address
+
+
+def port(text: str) -> int:
+    """Read a port from an argument."""
+    if not text.isdecimal() or not 0 < int(text) <= 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 1 to 65535")
+    return int(text)

@@ -1,0 +1,94 @@
+"""What commands print, and that it arrives."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO, cast
+
+from gateway.base.printable import printable
+from gateway.tools.commands.errors import WrongUseError
+
+
+class OutputError(WrongUseError):
+    """Standard output takes nothing more; the message says why."""
+
+
+def print_json(document: Any) -> None:
+    """One document, to standard output."""
+    sys.stdout.write(json.dumps(document, indent=1) + "\n")
+
+
+@contextlib.contextmanager
+def arriving() -> Iterator[None]:
+    """See to it that what is printed within has left the process at the end.
+
+    Raises:
+        OutputError: it can't: standard output is closed, its reader has gone or its disk is full.
+
+    """
+    # Python has None where there was none at its start. Here writing fails then, and no socket
+    # gets the descriptor.
+    stream = sys.stdout or os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    checked = _Checked(stream)
+    with contextlib.redirect_stdout(cast(TextIO, checked)):
+        try:
+            yield
+        finally:
+            checked.flush()
+
+
+def complain(line: str) -> None:
+    """Write a line to standard error, if that takes it; what a terminal obeys is escaped."""
+    if sys.stderr is not None:
+        shown = "\n".join(map(printable, line.split("\n")))
+        try:
+            sys.stderr.write(f"{shown}\n")
+            sys.stderr.flush()
+        except OSError:
+            _give_up(sys.stderr)
+
+
+class _Checked:
+    """A stream that raises errors of its own, which nobody takes for those of other files.
+
+    Args:
+        stream: takes what is written.
+
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with self._naming():
+            return self._stream.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        with self._naming():
+            self._stream.writelines(lines)
+
+    def flush(self) -> None:
+        with self._naming():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            _give_up(self._stream)
+            raise OutputError(f"standard output: {error.strerror or error}") from error
+
+
+def _give_up(stream: TextIO) -> None:
+    """Throw away what it holds: the interpreter would try again, and have its own say about it."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)

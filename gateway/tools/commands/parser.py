@@ -1,0 +1,89 @@
+"""The parser of all commands: one line for what is wrong, with the near word."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+from gateway.base import build, exit_codes
+from gateway.base.near_words import near
+
+
+class Parser(argparse.ArgumentParser):
+    """As argparse has it, but for what it says where something is wrong."""
+
+    _is_among_words = False
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does; an option that there is not is told beside the near one."""
+        given = sys.argv[1:] if args is None else list(args)
+        options, unknown = self.parse_known_args(given, namespace)
+        if unknown:
+            parser = _parser_of(self, given)
+            known = [name for action in parser._actions for name in action.option_strings]
+            words = (near(word.partition("=")[0], known) for word in unknown if word[:1] == "-")
+            right = next(filter(None, words), None)
+            hint = f", did you mean {right}?" if right else ""
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        return options
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = None if action.choices is None else list(map(str, action.choices))
+        if choices is not None and str(value) not in choices:
+            right = near(str(value), choices)
+            hint = f"did you mean {right!r}?" if right else f"there are {', '.join(choices)}"
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}, {hint}")
+        super()._check_value(action, value)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, but options may also stand between a word and any number of others.
+
+        It would take the number for none there, and refuse `sensors add --psk-file FILE NAME=...`.
+        """
+        words = self._get_positional_actions()
+        if self._is_among_words or len(words) < 2 or words[-1].nargs != "*":
+            return super().parse_known_args(args, namespace)
+        self._is_among_words = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_among_words = False
+
+    def _parse_optional(self, arg_string: str) -> Any:
+        """As argparse does, but ``-/-/gw-north/pump`` is a topic, and no option."""
+        return None if arg_string.startswith("-/") else super()._parse_optional(arg_string)
+
+    def error(self, message: str) -> NoReturn:
+        """One line, where argparse would print its usage as well."""
+        self.exit(exit_codes.WRONG_USE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+class VersionAction(argparse.Action):
+    """Prints which version and build this is, and ends."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        about = "show program's version number and exit"
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=about)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        """See `argparse.Action`."""
+        sys.stdout.write(f"{parser.prog} {build.VERSION} ({build.running()})\n")
+        parser.exit()
+
+
+def _parser_of(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of the command that words name, as far as they name one."""
+    for word in given:
+        below = {name: one for action in _subcommands(parser) for name, one in action.items()}
+        parser = below.get(word, parser)
+    return parser
+
+
+def _subcommands(
+    parser: argparse.ArgumentParser,
+) -> Iterator[dict[str, argparse.ArgumentParser]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield dict(action.choices)

@@ -1,0 +1,57 @@
+"""The keys and passwords that the gateways of a new fleet share, drawn by chance."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import field
+from pathlib import Path
+
+from gateway.tools.provisioning import password_lines
+from gateway.tools.provisioning.new_folder import write
+from light_dataclasses import dataclass
+
+MODE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What one user and the tree have.
+
+    Attributes:
+        user: the MQTT user, and the identity of the CoAP key.
+        password: of the user, in clear.
+        coap_key: a text, which libcoap's client takes as it is.
+        tree_key: in hexadecimal.
+
+    """
+
+    user: str
+    password: str = field(default_factory=lambda: secrets.token_urlsafe(18), repr=False)
+    coap_key: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    tree_key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+
+    @property
+    def password_name(self) -> str:
+        """The name of the file that has the password in clear."""
+        return f"{self.user}.password"
+
+    def write_password(self, folder: Path) -> None:
+        """Write the password in clear.
+
+        Raises:
+            OSError: it can't be written.
+
+        """
+        write(folder / self.password_name, f"{self.password}\n", MODE)
+
+    def write_hidden(self, folder: Path) -> None:
+        """Write what a gateway reads: the password's hash, and the keys.
+
+        Raises:
+            OSError: a file can't be written.
+
+        """
+        line = password_lines.line(self.user, self.password.encode())
+        write(folder / "passwords", f"{line}\n", MODE)
+        write(folder / "psk", f"{self.user}:{self.coap_key.encode().hex()}\n", MODE)
+        write(folder / "tree.key", f"{self.tree_key}\n", MODE)

@@ -1,0 +1,206 @@
+"""A gateway follows its fleet: new authorities and revocations, and its own certificate in time.
+
+It asks the enrolment service that ``keys.service`` names. What is new is checked, written by one
+rename each, and then read as at SIGHUP. A renewed certificate has the key of the one before, so
+that certificate and key fit to each other at every moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+from cryptography import x509
+
+from gateway.base import replaced_file
+from gateway.trust.certificates import private_keys
+from gateway.trust.certificates import x509_forms as forms
+from gateway.trust.enrolment.client import EnrolmentClient, ServiceError
+from gateway.trust.enrolment.requests import TrustedNow
+from light_dataclasses import dataclass
+
+LEFT = 1 / 3
+"""Of its life, when a certificate is renewed."""
+RETRY_S = 60.0
+_MODE = 0o644
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedFiles:
+    """A gateway's files.
+
+    Attributes:
+        certificate: its own.
+        key: of that.
+        authorities: whom it trusts.
+        revoked: what those have revoked; None to look at no lists.
+
+    """
+
+    certificate: Path
+    key: Path
+    authorities: Path
+    revoked: Path | None
+
+
+class TrustFollower:
+    """Asks every now and then.
+
+    Args:
+        service: where, as ``host:port``.
+        files: tells where the gateway's are; asked for each look, for it may have another key now.
+        interval_s: how often.
+        changed: called when files are new, also where the next one could not be written.
+
+    """
+
+    def __init__(
+        self,
+        service: str,
+        files: Callable[[], FollowedFiles],
+        interval_s: float,
+        changed: Callable[[], None],
+    ) -> None:
+        self._service = service
+        self._files = files
+        self._interval_s = interval_s
+        self._changed = changed
+        self._was_refused = ""
+        self._written: list[str] = []
+        """Names of files that are new, and of which nobody has been told."""
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        while True:
+            pause_s = self._interval_s
+            try:
+                await asyncio.to_thread(self.look)
+                self._was_refused = ""
+            except (ServiceError, OSError, ValueError) as error:
+                pause_s = min(RETRY_S, pause_s)
+                if str(error) != self._was_refused:  # once, not every minute
+                    _log.warning("certificates are not followed: %s", error)
+                self._was_refused = str(error)
+            except Exception as error:  # else nobody renews any more until the next start
+                _log.error("certificates are not followed: %r", error, exc_info=error)
+            if written := self._written:
+                self._written = []
+                _log.info("new from %s: %s", self._service, ", ".join(written))
+                self._changed()
+            # Not all gateways at the same moment.
+            await asyncio.sleep(pause_s * random.uniform(0.9, 1.1))
+
+    def look(self) -> list[str]:
+        """Ask once, and write what is new.
+
+        Returns:
+            The names of the files that are.
+
+        Raises:
+            ServiceError: the service does not answer.
+            OSError: a file can't be read or written.
+            ValueError: a file or what the service said can't be read.
+
+        """
+        files = self._files()
+        before = files.certificate.read_bytes()
+        own = x509.load_pem_x509_certificates(before)[0]
+        shown = (files.certificate, files.key)
+        authorities = files.authorities.read_text()
+        client = EnrolmentClient(self._service, authorities, shown)
+        refusal: ServiceError | None = None
+        if is_due(own, forms.now()) or self._is_of_one_before(own, authorities):
+            (key, *_) = private_keys.load(files.key.read_bytes())
+            try:
+                found = client.renew(forms.common_name(own.subject), key)
+                _check_renewed(found, own)
+            except ServiceError as error:
+                if own.not_valid_after_utc > forms.now():
+                    raise
+                # It takes none that has ended. Whom to trust it tells who shows none, too.
+                refusal, found = error, EnrolmentClient(self._service, authorities).trust()
+        else:
+            found = client.trust()
+        _check(found)
+        # Whom to trust first: with the new list of an authority that is not known the gateway
+        # would not read its files, and its own certificate may be of that one.
+        rows: list[tuple[Path | None, str]] = [
+            (files.authorities, found.authorities),
+            (files.revoked, found.revoked),
+            (files.certificate, found.certificate),
+        ]
+        new: list[str] = []
+        for path, text in rows:
+            if path == files.certificate and path.read_bytes() != before:
+                continue  # an operator has put another one there, maybe with another key
+            if path is not None and _write(path, text):
+                new.append(path.name)
+                self._written.append(path.name)
+        if refusal is not None and not new:
+            ended = f"{files.certificate} ended at {own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+            what_to_do = "if the clock is right, it takes a new token (`hedgerow keys enrol`)"
+            raise ServiceError(f"{refusal}; {ended}: {what_to_do}") from refusal
+        return new
+
+    def _is_of_one_before(self, own: x509.Certificate, authorities: str) -> bool:
+        """Whether the first authority did not issue it, and others have had time to hear of that.
+
+        All gateways ask once in an interval: when two have passed since the authority was made,
+        nobody refuses its certificates.
+        """
+        first = x509.load_pem_x509_certificates(authorities.encode())[0]
+        heard = forms.made_at(first) + datetime.timedelta(seconds=2 * self._interval_s)
+        return first.subject != own.issuer and heard < forms.now()
+
+
+def is_due(own: x509.Certificate, now: datetime.datetime) -> bool:
+    """Return whether a certificate is to be renewed: when a third of its life is left."""
+    life = own.not_valid_after_utc - own.not_valid_before_utc
+    return own.not_valid_after_utc - now < life * LEFT
+
+
+def _check(found: TrustedNow) -> None:
+    """See to it that what a service said can be read.
+
+    Raises:
+        ValueError: it can't.
+
+    """
+    authorities = x509.load_pem_x509_certificates(found.authorities.encode())
+    subjects = {one.subject for one in authorities}
+    end = "-----END X509 CRL-----"
+    for block in found.revoked.split(end)[:-1]:
+        if x509.load_pem_x509_crl(f"{block}{end}\n".encode()).issuer not in subjects:
+            raise ValueError("a list of an authority that is not trusted")
+
+
+def _check_renewed(found: TrustedNow, own: x509.Certificate) -> None:
+    """See to it that a renewed certificate can stand in the place of the last one.
+
+    Raises:
+        ValueError: it can't.
+
+    """
+    (new, *_) = x509.load_pem_x509_certificates(found.certificate.encode())
+    is_same = new.subject == own.subject and new.public_key() == own.public_key()
+    if not is_same or forms.alternative_names_of(new) != forms.alternative_names_of(own):
+        raise ValueError("the renewed certificate is another one's, or for another key")
+    authorities = x509.load_pem_x509_certificates(found.authorities.encode())
+    issuer = next((one for one in authorities if one.subject == new.issuer), None)
+    if issuer is None:
+        raise ValueError("the renewed certificate is of an authority that is not trusted")
+    new.verify_directly_issued_by(issuer)
+
+
+def _write(path: Path, text: str) -> bool:
+    data = text.encode()
+    if not data or path.read_bytes() == data:
+        return False
+    replaced_file.replace(path, data, is_durable=True, keeps_owner=True, mode=_MODE)
+    return True

@@ -1,0 +1,180 @@
+"""Whom a gateway dials, dials back, and no longer dials."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from fleet_gateway import LIMIT_S, Fleet, FleetGateway, until
+from ports import free_port
+
+from gateway.node.links import greeting
+from gateway.node.links import neighbours as module
+from gateway.node.links.link import Link
+from gateway.node.links.neighbours import Address, Neighbours
+
+
+@pytest.fixture
+async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
+    fleet = Fleet(tmp_path)
+    yield fleet
+    await fleet.stop()
+
+
+def dialling(gateway: FleetGateway) -> dict[str, int]:
+    told: dict[str, int] = gateway.process.status()["dialling"]
+    return told
+
+
+async def unreachable(_: Address, __: Callable[[str], None]) -> None:
+    raise ConnectionRefusedError
+
+
+async def test_a_gateway_without_configuration_dials_back_who_dialled_it(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
+    await a.start()
+    await b.start(neighbours=[f"127.0.0.1:{a.port}"])
+    await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
+    await until(lambda: dialling(a)["found"] == 1)
+    # The one that has the address can't dial any more; the link breaks.
+    monkeypatch.setattr(b.process.parts.attachment.neighbours, "_dial", unreachable)
+    for link in list(b.process.parts.node.links.values()):
+        link.close()
+    await until(lambda: not a.links)
+    await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
+    (link,) = b.process.parts.node.links.values()
+    assert link.dialler_id == "gw-a"
+
+
+async def test_a_neighbour_that_ends_its_link_itself_is_not_dialled_back(fleet: Fleet) -> None:
+    a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
+    calm = {"hello_s": 1.0}  # a link that breaks by itself would be dialled back
+    await a.start(**calm)
+    await b.start(neighbours=[f"127.0.0.1:{a.port}"], **calm)
+    await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
+    await until(lambda: dialling(a)["found"] == 1)
+    b.write(neighbours=[], **calm)
+    await b.process.reload()
+    await until(lambda: not a.links and not b.links)
+    await until(lambda: dialling(a)["found"] == 0)
+
+
+async def test_a_neighbour_that_gives_up_while_it_dials_is_not_dialled_back(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
+
+    async def has_not_heard(_link: Link, _peer_id: str) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(greeting, "_accepted", has_not_heard)
+    await a.start()
+    await b.start(neighbours=[f"127.0.0.1:{a.port}"])
+    await until(lambda: a.links == {"gw-b"} and dialling(a)["found"] == 1)
+    b.write(neighbours=[])
+    await b.process.reload()
+    await until(lambda: dialling(a)["found"] == 0 and not a.links)
+
+
+async def test_a_neighbour_that_has_dialled_in_itself_is_shown_as_linked_at_once(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
+    a.plain_port, b.plain_port = free_port(), free_port()
+    await a.start()
+    # The next attempt is a long time away, as after many that have failed.
+    monkeypatch.setattr(module, "FIRST_RETRY_S", 1_000.0)
+    monkeypatch.setattr(module, "LAST_RETRY_S", 1_000.0)
+    a.write(neighbours=[f"127.0.0.1:{b.plain_port}"])
+    await a.process.reload()
+    await until(lambda: dialling(a)["failed"] == 1)
+    await b.start(neighbours=[f"127.0.0.1:{a.plain_port}"])
+    await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
+    (told,) = a.process.status()["dialling"]["addresses"]
+    assert (told["linked"], told["why"]) == (True, "")
+    await b.stop()
+    await until(lambda: not a.links)
+    (told,) = a.process.status()["dialling"]["addresses"]
+    assert not told["linked"]
+
+
+async def test_a_gateway_that_has_itself_for_a_neighbour_counts_it_and_goes_on(
+    fleet: Fleet,
+) -> None:
+    a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
+    await a.start()
+    await b.start()
+    a.write(neighbours=[f"127.0.0.1:{a.port}", f"127.0.0.1:{b.port}"])
+    await a.process.reload()
+    await until(lambda: a.links == {"gw-b"} and dialling(a)["itself"] == 1)
+
+
+async def test_two_that_dial_each_other_keep_one_link(fleet: Fleet) -> None:
+    a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
+    await a.start()
+    await b.start()
+    for gateway, other in ((a, b), (b, a)):
+        gateway.write(neighbours=[f"127.0.0.1:{other.port}"])
+    await asyncio.gather(a.process.reload(), b.process.reload())
+    await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
+    await until(lambda: dialling(a)["duplicate_links"] + dialling(b)["duplicate_links"] > 0)
+    await until(lambda: len(a.process.parts.node.links) == len(b.process.parts.node.links) == 1)
+    (link,) = a.process.parts.node.links.values()
+    (other,) = b.process.parts.node.links.values()
+    assert link.dialler_id == other.dialler_id  # whose link was up first, or else the lower id
+
+
+class Dialled:
+    """Stands for links: each dial hangs until the test ends it."""
+
+    def __init__(self) -> None:
+        self.calls: list[Address] = []
+
+    async def dial(self, address: Address, _: Callable[[str], None]) -> None:
+        self.calls.append(address)
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("add", "most"),
+    [("add_discovered", module.MAX_FOUND), ("add_listed", module.MAX_LISTED)],
+)
+async def test_no_more_are_dialled_than_the_limit_says(add: str, most: int) -> None:
+    dialled = Dialled()
+    neighbours = Neighbours("gw-a", dialled.dial, lambda _: False)
+    for n in range(most + 3):
+        getattr(neighbours, add)(Address("10.0.0.1", n + 1), f"gw-{n}")
+    neighbours.add_static(Address("10.0.0.2", 1))
+    async with asyncio.timeout(LIMIT_S):
+        while len(dialled.calls) < most + 1:
+            await asyncio.sleep(0.01)
+    assert neighbours.counters.over_limit == 3
+    assert len(set(dialled.calls)) == most + 1
+    await neighbours.stop()
+
+
+async def test_an_address_that_becomes_static_is_not_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "GIVE_UP_S", -1.0)
+    dialled = Dialled()
+    neighbours = Neighbours("gw-a", dialled.dial, lambda _: False)
+    address = Address("10.0.0.1", 1)
+    neighbours.add_discovered(address, "gw-b")
+    neighbours.add_static(address)
+    await asyncio.sleep(0)
+    assert neighbours.status()["static"] == 1
+    neighbours.remove_listed(address)
+    neighbours.remove_met(address)
+    assert neighbours.status()["static"] == 1
+    neighbours.remove_static(address)
+    neighbours.add_discovered(address, "gw-b")
+    async with asyncio.timeout(LIMIT_S):
+        while neighbours.counters.given_up == 0:
+            await asyncio.sleep(0.01)
+    await neighbours.stop()

@@ -1,0 +1,77 @@
+"""``/metrics`` tells of the machine, the members and alerts what the last look saw."""
+
+from __future__ import annotations
+
+from alerts.desk import trial
+from alerts.record import AlertRecord
+from alerts.state import AlertState, WaitingRecord, WayState
+from gateway.alerting.figures import AlertFigures
+from gateway.alerting.gateway_alerts import GatewayAlerts
+from gateway.alerting.judging import SeenByGateway
+from gateway.alerting.plan import AlertPlan
+from gateway.alerting.rules import RULES
+from gateway.process.console.exposition import render
+from gateway.process.console.watch_metrics import collect
+
+SEEN = SeenByGateway(
+    gateway="gw-a",
+    site="campus/north",
+    ahead_s=0.0,
+    free_bytes=10,
+    total_bytes=100,
+    is_read_only=True,
+    temperature_cel=61.5,
+    under_voltage=False,
+    away=["gw-z"],
+    missing={"gw-z", "gw-y"},
+    sites={"gw-a": "campus/north", "gw-y": "", "gw-z": "campus/south"},
+)
+
+
+def told(figures: AlertFigures) -> set[str]:
+    lines = render(collect(figures)).decode().splitlines()
+    return {line for line in lines if not line.startswith("#")}
+
+
+def test_what_was_seen_is_told_with_who_this_is() -> None:
+    alerts = GatewayAlerts(AlertPlan(), AlertState(), 0.0)
+    alerts.look(SEEN, 1_000_000, 10.0)
+    lines = told(alerts.figures())
+    assert {
+        'hedgerow_gateway_info{domain="campus",gateway="gw-a",group="north"} 1.0',
+        "hedgerow_members 3.0",
+        "hedgerow_members_away 2.0",
+        'hedgerow_member_away{domain="campus",gateway="gw-z",group="south"} 1.0',
+        "hedgerow_disk_free_bytes 10.0",
+        "hedgerow_disk_size_bytes 100.0",
+        "hedgerow_disk_read_only 1.0",
+        "hedgerow_cpu_temperature_celsius 61.5",
+        "hedgerow_under_voltage 0.0",
+        "hedgerow_tree_elections_total 0.0",
+        'hedgerow_alerts{alertname="disk-read-only",severity="critical"} 1.0',
+        'hedgerow_alerts{alertname="hot",severity="warning"} 0.0',
+    } <= lines
+    assert len([line for line in lines if line.startswith("hedgerow_alerts{")]) == len(RULES)
+    assert not any("clock_synchronized" in line for line in lines), "it does not say"
+
+
+def test_before_the_first_look_alerts_alone_are_told() -> None:
+    lines = told(GatewayAlerts(AlertPlan(), AlertState(), 0.0).figures())
+    assert not any(line.startswith("hedgerow_gateway_info") for line in lines)
+    assert 'hedgerow_alerts{alertname="hot",severity="warning"} 0.0' in lines
+
+
+def test_ways_tell_what_waits_and_whether_they_fail() -> None:
+    record: AlertRecord = trial("gw-a", "", 1)[0]
+    ways = {
+        "mail": WayState([WaitingRecord(record)], delivered=3, dropped=1, trouble="no route"),
+        "ntfy": WayState(),
+    }
+    lines = told(AlertFigures(None, {}, ways))
+    assert {
+        'hedgerow_alert_way_waiting_records{way="mail"} 1.0',
+        'hedgerow_alert_way_failing{way="mail"} 1.0',
+        'hedgerow_alert_way_failing{way="ntfy"} 0.0',
+        'hedgerow_alert_way_delivered_records_total{way="mail"} 3.0',
+        'hedgerow_alert_way_dropped_records_total{way="mail"} 1.0',
+    } <= lines

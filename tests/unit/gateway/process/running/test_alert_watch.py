@@ -1,0 +1,275 @@
+"""Alerts leave whatever hangs: a way out, the machine's files, the disk with what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiosmtpd.controller import Controller
+from ports import free_port
+
+from alerts.record import AlertRecord, RecordsRefusedError, WayOut
+from alerts.ways.mail import MailServer, MailWay
+from gateway.alerting.judging import SeenByGateway
+from gateway.alerting.plan import AlertPlan
+from gateway.alerting.rules import RULES
+from gateway.base.watched_tasks import WatchedTasks
+from gateway.process.running.alert_sources import MachineEyes, MachineLook
+from gateway.process.running.alert_watch import STATE_FILE, AlertWatch
+from tree_handler.members.place import Place
+
+LIMIT_S = 60
+
+
+class Way:
+    """A way out that keeps what it gets, refuses it, or hangs."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.taken: list[AlertRecord] = []
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    def take(self, records: Sequence[AlertRecord]) -> None:
+        self.may_answer.wait()
+        if self.error is not None:
+            raise self.error
+        self.taken += records
+
+    @property
+    def changes(self) -> list[str]:
+        met = {one.delivery_id: one for one in self.taken if one.rule != "part-failing"}
+        return [one.change for one in met.values()]
+
+
+class Mailbox:
+    """What mails say, as a server gets them."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802
+        self.lines += re.findall(r"(?m)^((?:RAISED|CLEARED)  [a-z-]+)", envelope.content.decode())
+        return "250 OK"
+
+    @property
+    def told(self) -> set[str]:
+        return set(self.lines)
+
+
+SOON = {
+    name: replace(RULES[name], after_s=0, clears_after_s=0) for name in ("hot", "under-voltage")
+}
+
+
+class Sources:
+    """What a gateway sees, as the test says."""
+
+    def __init__(self) -> None:
+        self.watched = WatchedTasks()
+        self.wrong: dict[str, Any] = {}
+        self.looks: list[MachineLook] = []
+
+    def own(self) -> Any:
+        return SimpleNamespace(id="gw-a", place=Place("campus", "north"))
+
+    def steady_s(self) -> float:
+        return time.monotonic()
+
+    def seen(self, look: MachineLook) -> SeenByGateway:
+        self.looks.append(look)
+        temperature = look.machine.temperature_cel
+        return SeenByGateway(
+            gateway="gw-a",
+            site="campus/north",
+            ahead_s=0.0,
+            temperature_cel=temperature,
+            under_voltage=look.machine.under_voltage,
+            failing=dict(self.watched.failing),
+            **{"is_read_only": False} | self.wrong,
+        )
+
+
+class Bed:
+    """Watches that are stopped when the test ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.sources = Sources()
+        self.watches: list[AlertWatch] = []
+
+    def watch(
+        self,
+        look: Callable[[], MachineLook] = MachineLook.unseen,
+        plan: AlertPlan | None = None,
+        **ways: WayOut,
+    ) -> AlertWatch:
+        plan = plan or AlertPlan(ways=tuple(ways), look_s=0.05, gather_s=0)
+        watch = AlertWatch(plan, self.sources, look, ways, None, self.folder)  # type: ignore[arg-type]
+        self.watches.append(watch)
+        watch.start()
+        return watch
+
+    async def stop(self) -> None:
+        for watch in self.watches:
+            await watch.stop()
+
+
+@pytest.fixture
+async def bed(tmp_path: Path) -> AsyncIterator[Bed]:
+    made = Bed(tmp_path)
+    yield made
+    await made.stop()
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_way_that_hangs_keeps_neither_the_gateway_nor_another_way(bed: Bed) -> None:
+    hanging, well = Way(), Way()
+    hanging.may_answer.clear()
+    watch = bed.watch(mail=hanging, ntfy=well)
+    bed.sources.wrong = {"is_read_only": True}
+    await until(lambda: well.changes == ["raised"])
+    before = len(bed.sources.looks)
+    await until(lambda: len(bed.sources.looks) > before + 3)
+    assert watch.summary()["ways"]["mail"]["waiting"] == 1
+    hanging.may_answer.set()
+    await until(lambda: hanging.changes == ["raised"])
+    await until(lambda: watch.summary()["ways"]["mail"]["waiting"] == 0)
+
+
+async def test_a_stop_in_the_moment_of_a_wake_ends_the_watch(bed: Bed) -> None:
+    for _ in range(40):
+        watch = bed.watch(mail=Way(OSError("no route")))
+        bed.sources.wrong = {"is_read_only": True}
+        seen = len(bed.sources.looks)
+        await until(lambda seen=seen: len(bed.sources.looks) > seen)
+        watch._wake.set()
+        async with asyncio.timeout(LIMIT_S):
+            await watch.stop()
+
+
+async def test_a_way_that_fails_is_told_and_what_it_never_takes_is_dropped(bed: Bed) -> None:
+    failing, refusing = Way(OSError("no route")), Way(RecordsRefusedError("answers 422"))
+    watch = bed.watch(mail=failing, webhook=refusing)
+    bed.sources.wrong = {"is_read_only": True}
+    await until(lambda: watch.summary()["ways"]["webhook"]["dropped"] == 1)
+    await until(lambda: "no route" in watch.summary()["ways"]["mail"]["trouble"])
+    assert set(bed.sources.watched.failing) == {"alerts by mail", "alerts by webhook"}
+
+
+async def test_what_a_way_raises_that_nobody_foresaw_is_a_failure_like_others(bed: Bed) -> None:
+    way = Way(ZeroDivisionError("oops"))
+    watch = bed.watch(mail=way)
+    bed.sources.wrong = {"is_read_only": True}
+    await until(lambda: "oops" in watch.summary()["ways"]["mail"]["trouble"])
+    assert "alerts" not in bed.sources.watched.failing
+
+
+async def test_while_the_machines_files_hang_all_else_is_seen(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.process.running.alert_watch.LOOK_TIMEOUT_S", 0.05)
+    may_answer = threading.Event()
+
+    def look() -> MachineLook:
+        may_answer.wait()
+        return MachineLook.unseen()
+
+    way = Way()
+    bed.watch(look, mail=way)
+    bed.sources.wrong = {"is_read_only": True}
+    await until(lambda: way.changes == ["raised"])
+    may_answer.set()
+
+
+async def test_over_a_restart_an_alert_is_told_once_and_its_end_is_told(bed: Bed) -> None:
+    way = Way()
+    first = bed.watch(mail=way)
+    bed.sources.wrong = {"is_read_only": True}
+    await until(lambda: way.changes == ["raised"])
+    await first.stop()
+    second = bed.watch(mail=way)
+    await until(lambda: second.summary()["standing"] == 1)
+    assert way.changes == ["raised"]
+    assert second.document()["alerts"][0]["is_told"]
+
+
+async def test_a_disk_that_takes_nothing_keeps_no_alert_from_leaving(
+    bed: Bed, tmp_path: Path
+) -> None:
+    way = Way()
+    bed.folder = tmp_path / "gone"
+    bed.watch(mail=way)
+    bed.sources.wrong = {"is_read_only": True}
+    await until(lambda: way.changes == ["raised"])
+    await until(lambda: "alerts kept" in bed.sources.watched.failing)
+    bed.folder.mkdir()
+    await until(lambda: "alerts kept" not in bed.sources.watched.failing)
+    assert (bed.folder / STATE_FILE).exists()
+
+
+async def test_a_state_that_is_damaged_is_set_aside_and_one_that_cant_be_read_is_not_replaced(
+    bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / STATE_FILE).write_bytes(b"\0" * 100)
+    way = Way()
+    watch = bed.watch(mail=way)
+    assert (tmp_path / f"{STATE_FILE}.damaged-1").exists()
+    await watch.stop()
+
+    def denied(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", STATE_FILE)
+
+    kept = (tmp_path / STATE_FILE).read_bytes() if (tmp_path / STATE_FILE).exists() else None
+    monkeypatch.setattr("gateway.base.kept_file.KeptFile.read", denied)
+    bed.watch(mail=way)
+    bed.sources.wrong = {"is_read_only": True}
+    await until(lambda: way.changes == ["raised"])
+    assert "Permission denied" in bed.sources.watched.failing["alerts kept"]
+    after = (tmp_path / STATE_FILE).read_bytes() if (tmp_path / STATE_FILE).exists() else None
+    assert after == kept
+
+
+async def test_heat_and_a_weak_supply_of_the_kernels_files_are_told_and_their_end(
+    bed: Bed, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    zone, chip = root / "sys/class/thermal/thermal_zone0", root / "sys/class/hwmon/hwmon0"
+    for folder in (zone, chip):
+        folder.mkdir(parents=True)
+    (zone / "type").write_text("cpu-thermal\n")
+    (zone / "temp").write_text("85000\n")
+    (chip / "name").write_text("rpi_volt\n")
+    (chip / "in0_lcrit_alarm").write_text("1\n")
+    box = Mailbox()
+    server = Controller(box, hostname="127.0.0.1", port=free_port())
+    server.start()
+    try:
+        mail = MailWay(
+            MailServer(host="127.0.0.1", port=server.port, starts_tls=False, tls=None),
+            *("gw-a", "gw-a@example.org", ["ops@example.org"]),
+        )
+        plan = replace(AlertPlan(ways=("mail",), look_s=0.05, gather_s=0), terms=SOON)
+        watch = bed.watch(MachineEyes(tmp_path, root).look, plan, mail=mail)
+        await until(lambda: box.told == {"RAISED  hot", "RAISED  under-voltage"})
+        await watch.stop()  # and on again: nothing is told twice
+        bed.watch(MachineEyes(tmp_path, root).look, plan, mail=mail)
+        (zone / "temp").write_text("50000\n")
+        (chip / "in0_lcrit_alarm").write_text("0\n")
+        await until(lambda: {"CLEARED  hot", "CLEARED  under-voltage"} <= box.told)
+    finally:
+        server.stop()
+    assert len(box.lines) == 4, "each once"

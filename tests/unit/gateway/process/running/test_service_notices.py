@@ -1,0 +1,102 @@
+"""What a service manager hears of a gateway over its lives (sd_notify(3))."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gateway.base.watched_tasks import WatchedTasks
+from gateway.process.config_trials.judge import ConfigJudge
+from gateway.process.running import allocator, garbage, service
+from gateway.process.running.trial_watch import TrialWatch
+from gateway.process.state_folder.life import Renewals
+
+READY = "READY=1\nWATCHDOG_USEC=20000"
+"""With the patience of the service's own, which a start in the same process had widened."""
+
+
+@pytest.fixture
+def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """Where a service manager would listen, which has little patience."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(tmp_path / "notify"))
+        listening.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "20000")
+        monkeypatch.delenv("WATCHDOG_PID", raising=False)
+        yield listening
+
+
+async def notices_until(manager: socket.socket, last: str, times: int = 1) -> list[str]:
+    """All that is heard until a notice has come so often."""
+    heard: list[str] = []
+    async with asyncio.timeout(60):
+        while heard.count(last) < times:
+            heard.append((await asyncio.get_running_loop().sock_recv(manager, 200)).decode())
+    return heard
+
+
+class Process:
+    """Stands in for a gateway, whose second life is slow to begin."""
+
+    lives: list[Process]
+
+    def __init__(self, settings: Any, end: Any, read: Any, renewals: Renewals) -> None:
+        self.renewals = renewals
+        self.watched = WatchedTasks()
+        self.may_begin = asyncio.Event()
+        if not self.lives:
+            self.may_begin.set()
+        self.lives.append(self)
+
+    async def start(self) -> None:
+        await self.may_begin.wait()
+
+    async def stop(self) -> None:
+        pass
+
+    async def reload(self) -> None:
+        pass
+
+
+async def test_another_life_in_the_process_is_no_end_and_the_watchdog_hears_of_it_all_the_while(
+    manager: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Process, "lives", [], raising=False)
+    monkeypatch.setattr(service, "GatewayProcess", Process)
+    # These would last in the process of the test.
+    monkeypatch.setattr(garbage, "spare_the_loop", lambda: None)
+    monkeypatch.setattr(allocator, "keep_what_is_freed", lambda: None)
+    monkeypatch.setattr(service, "PRIVATE", 0o027)
+    settings: Any = SimpleNamespace(
+        gateway=SimpleNamespace(state_dir=tmp_path / "state"),
+        mqtt=SimpleNamespace(certificate_file=None, client_ca_file=None),
+        keys=SimpleNamespace(service=None),
+    )
+    trial = TrialWatch(ConfigJudge(tmp_path / "none.toml", lambda _: settings), lambda: None)
+    serving = asyncio.create_task(service.serve(settings, trial))
+    assert "STOPPING=1" not in await notices_until(manager, READY)
+    Process.lives[0].renewals.start_again()
+    async with asyncio.timeout(60):
+        while len(Process.lives) < 2:
+            await asyncio.sleep(0)
+    # The second life has not begun: who says nothing now is killed.
+    heard = await notices_until(manager, "WATCHDOG=1", 3)
+    Process.lives[1].may_begin.set()
+    heard += await notices_until(manager, READY)
+    os.kill(os.getpid(), signal.SIGHUP)
+    heard += await notices_until(manager, "WATCHDOG=1", 2)
+    assert set(heard) == {"WATCHDOG=1", READY}
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert (await notices_until(manager, "STOPPING=1"))[-1] == "STOPPING=1"
+    await serving
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
+        asyncio.get_running_loop().remove_signal_handler(number)

@@ -1,0 +1,252 @@
+"""What `hedgerow bench` measures and says, and what it does where the gateway misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.tools.bench import coap_load, disk, measured_gateway, mqtt_load
+from gateway.tools.bench.errors import BenchError
+from gateway.tools.bench.figures import (
+    CLIENTS_MAX,
+    LATE_MS,
+    SPARED_BYTES,
+    STEADY_PER_S,
+    AnswerTimes,
+    Figures,
+    as_document,
+    as_text,
+    verdict,
+)
+
+FAST = Figures(
+    start_s=2.0,
+    start_cpu_s=1.5,
+    sync=AnswerTimes(2.0, 9.0),
+    idle_bytes=80 << 20,
+    messages_per_s=4_000.0,
+    puback=AnswerTimes(3.0, 12.0),
+    reads_per_s=2_500.0,
+    available_bytes=300 << 20,
+)
+SOON_S = 0.2
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+# -- the verdict -----------------------------------------------------------------------------------
+
+
+def test_a_machine_gets_a_quarter_of_the_messages_that_it_can_do() -> None:
+    assert verdict(FAST).messages_per_s == 1_000
+
+
+def test_clients_have_the_memory_that_is_left_behind_the_gateway_and_the_system() -> None:
+    assert verdict(FAST).clients == 5_800  # 92 MiB of 16 KiB each, to two digits
+    assert verdict(replace(FAST, available_bytes=SPARED_BYTES)).clients == 0
+    assert verdict(replace(FAST, available_bytes=8 << 30)).clients == CLIENTS_MAX
+
+
+def test_one_whose_acknowledgements_are_late_gets_half_of_what_was_asked_for() -> None:
+    late = replace(FAST, puback=AnswerTimes(20.0, LATE_MS + 0.1))
+    assert verdict(late).messages_per_s == STEADY_PER_S // 2
+    assert verdict(replace(FAST, puback=AnswerTimes(20.0, LATE_MS))).messages_per_s == 1_000
+    assert "acknowledgements are late" in as_text(late)
+    assert "acknowledgements are late" not in as_text(FAST)
+
+
+@given(st.lists(st.floats(0, 1_000), min_size=1, max_size=300))
+def test_of_a_hundred_answers_ninety_nine_came_within_the_99th_percentile(
+    times_s: list[float],
+) -> None:
+    latency = AnswerTimes.of(times_s)
+    assert latency.p50_ms <= latency.p99_ms <= round(max(times_s) * 1000, 2)
+    within = sum(round(one * 1000, 2) <= latency.p99_ms for one in times_s)
+    assert within >= 0.99 * len(times_s)
+
+
+@given(st.floats(0, 1e9), st.integers(0, 1 << 45), st.floats(0, 1e6))
+def test_whatever_was_measured_the_verdict_is_no_more_than_that(
+    messages_per_s: float, available_bytes: int, p99_ms: float
+) -> None:
+    figures = replace(
+        FAST,
+        messages_per_s=messages_per_s,
+        available_bytes=available_bytes,
+        puback=AnswerTimes(0.0, p99_ms),
+    )
+    found = verdict(figures)
+    assert 0 <= found.messages_per_s <= messages_per_s
+    assert 0 <= found.clients <= CLIENTS_MAX
+    assert json.loads(json.dumps(as_document(figures)))["verdict"]["clients"] == found.clients
+
+
+# -- what it asks ----------------------------------------------------------------------------------
+
+
+def test_a_disk_that_takes_nothing_is_an_error_and_nothing_is_left(tmp_path: Path) -> None:
+    assert disk.sync_times(tmp_path).p50_ms >= 0
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(OSError, match="No such file"):
+        disk.sync_times(tmp_path / "gone")
+
+
+@contextlib.asynccontextmanager
+async def broker(answer: Answer) -> AsyncIterator[int]:
+    """A server that answers as it likes; its port."""
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+async def load(port: int) -> None:
+    async with mqtt_load.connected(port, SOON_S) as clients:
+        await clients.most_per_s(0.1)
+        await clients.puback_times_s(0.1, 100)
+
+
+async def never(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+    while await reader.read(100):
+        pass
+
+
+async def hangs_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+async def speaks_no_mqtt(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"\xff" * 64)
+    await never(reader, writer)
+
+
+async def takes_and_acknowledges_nothing(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    while data := await reader.read(1 << 16):
+        if data[0] >> 4 == 1:
+            writer.write(b"\x20\x03\x00\x00\x00")
+        elif data[0] >> 4 == 8:
+            writer.write(b"\x90\x04\x00\x01\x00\x01")
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (never, "no answer to Connect"),
+        (hangs_up, "ended the connection"),
+        (speaks_no_mqtt, "speaks no MQTT"),
+        (takes_and_acknowledges_nothing, "no acknowledgement"),
+    ],
+)
+async def test_a_broker_that_does_not_answer_is_told_and_not_waited_for(
+    answer: Answer, told: str
+) -> None:
+    async with asyncio.timeout(60), broker(answer) as port:
+        with pytest.raises(BenchError, match=told):
+            await load(port)
+
+
+async def test_who_listens_nowhere_is_told() -> None:
+    with pytest.raises(BenchError, match="takes no client"):
+        await load(1)
+
+
+async def test_a_coap_server_that_never_answers_is_told() -> None:
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(
+        asyncio.DatagramProtocol, local_addr=("127.0.0.1", 0)
+    )
+    port = transport.get_extra_info("sockname")[1]
+    async with asyncio.timeout(60):
+        with pytest.raises(BenchError, match="not answered"):
+            await coap_load.reads_per_s(port, ("sensors", "x"), 0.1, 0.2)
+    transport.close()
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def bench(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "gateway.tools.cli", "bench", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_run_measures_a_gateway_of_its_own_and_leaves_nothing(tmp_path: Path) -> None:
+    done = bench("--folder", str(tmp_path), "--seconds", "5", "--json")
+    said, complained = done.communicate(timeout=200)
+    assert done.returncode == 0, complained
+    figures = json.loads(said)
+    assert figures["messages_per_s"] > 0
+    assert figures["reads_per_s"] > 0
+    assert figures["idle_bytes"] > 10 << 20
+    assert figures["verdict"]["messages_per_s"] <= figures["messages_per_s"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--seconds", "4"), "--seconds: 4 is not 5 or more"),
+        (("--seconds", "nan"), "--seconds: nan is not 5 or more"),
+        (("--config", "/nowhere.toml"), "/nowhere.toml"),
+    ],
+)
+def test_what_is_wrong_with_the_command_is_told_in_a_line(
+    arguments: tuple[str, ...], told: str
+) -> None:
+    done = bench(*arguments)
+    said, complained = done.communicate(timeout=100)
+    assert (done.returncode, said) == (2, "")
+    assert told in complained
+    assert complained.count("\n") == 1
+
+
+def test_a_folder_that_is_none_is_told_in_a_line(tmp_path: Path) -> None:
+    done = bench("--folder", str(tmp_path / "gone"), "--seconds", "5")
+    _, complained = done.communicate(timeout=100)
+    assert done.returncode == 2
+    assert "gone: no such folder" in complained.splitlines()[-1]
+
+
+def test_a_run_that_is_ended_takes_its_gateway_with_it(tmp_path: Path) -> None:
+    running = bench("--folder", str(tmp_path), "--seconds", "3600")
+    assert running.stderr is not None
+    while "publishing" not in running.stderr.readline():
+        assert running.poll() is None
+    running.terminate()
+    running.communicate(timeout=100)
+    assert running.returncode != 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_run_left_is_ended_and_taken_away_by_the_next(tmp_path: Path) -> None:
+    running = bench("--folder", str(tmp_path), "--seconds", "3600")
+    assert running.stderr is not None
+    while "publishing" not in running.stderr.readline():
+        assert running.poll() is None
+    running.kill()
+    running.communicate(timeout=100)
+    (left,) = tmp_path.iterdir()
+    gateway = json.loads((left / "state" / "listeners.json").read_text())["pid"]
+    another = tmp_path / f"bench-{os.getpid()}-x"  # of a run that goes on
+    another.mkdir()
+    measured_gateway.remove_left(tmp_path)
+    assert list(tmp_path.iterdir()) == [another]
+    while (
+        Path(f"/proc/{gateway}/cmdline").exists() and Path(f"/proc/{gateway}/cmdline").read_bytes()
+    ):
+        pass  # it was told to end, and its parent is gone

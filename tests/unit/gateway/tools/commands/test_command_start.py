@@ -1,0 +1,166 @@
+"""A start imports what it needs: on a Pi each module is felt.
+
+What each command imports stands in `imported_packages.toml`. These bounds do not depend on time.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gateway.base import build
+
+RECORD = Path(__file__).with_name("imported_packages.toml")
+COMMANDS = {
+    "help": ["--help"],
+    "pub": ["pub", "--host", "127.0.0.1", "--port", "1", "-t", "t", "-m", "m"],
+    "get": ["get", "coap://127.0.0.1:1/x"],
+    "status": ["status", "127.0.0.1:1"],
+    "top": ["top", "127.0.0.1:1", "--once"],
+}
+PROGRAM = """
+import sys
+from gateway.program import main
+try:
+    main()
+finally:
+    with open(sys.stderr.fileno(), "w", closefd=False) as told:
+        print("MODULES", *sorted(sys.modules), file=told)
+"""
+READY_S = 60.0
+THREADS_MAX = 6
+UNUSED = {  # by a gateway of the plain configuration
+    "amqtt": "access.plugins",
+    "websockets": "mqtt.websocket_port",
+    "prometheus_client": "a visit of /metrics",
+    "h11": "a visit of the console",
+    "argon2": "a client with a password",
+    "csv": "a sensor of type replay",
+    "gateway.node.links.routed_part": "tree.mode",
+    "tree_handler.overlays": "tree.mode",
+    "gateway.coap.oscore.context": "coap.oscore_file",
+    "gateway.trust.enrolment.following": "keys.service",
+    "gateway.tools.flashing": "hedgerow flash",
+    "gateway.trust.certificates.authority": "hedgerow keys",
+    "gateway.tools.demo": "hedgerow demo",
+    "cloud_ingest.collector": "hedgerow collector",
+    "confluent_kafka": "hedgerow collector",
+    "zeroconf": "coap.dns_sd",
+    "importlib.metadata": "a sensor of an installed package",
+}
+
+
+def imported(told: str) -> list[str]:
+    """The modules that a process of `PROGRAM` has said it imported."""
+    line = next(line for line in told.splitlines() if line.startswith("MODULES "))
+    return line.split()[1:]
+
+
+def packages(modules: Iterable[str]) -> set[str]:
+    """Rooms of ours, and packages of others that are not Python's own."""
+    parts = [name.split(".") for name in modules]
+    ours = {room(each) for each in parts if len(each) > 2 and each[0] in OURS}
+    others = {each[0] for each in parts} - sys.stdlib_module_names
+    return ours | {name for name in others if not name.startswith(NOT_PACKAGES)}
+
+
+def room(module: list[str]) -> str:
+    """The folder of ours that a module is in: of a floor's modules a folder of that floor."""
+    depth = 3 if ".".join(module[:2]) in FLOORS and len(module) > 3 else 2
+    return ".".join(module[:depth])
+
+
+FLOORS = {f"gateway.{name}" for name in ("base", "trust", "node", "process", "tools")}
+OURS = {
+    *("gateway", "tree_handler", "dtls", "coap_engine", "resource_directory", "cloud_ingest"),
+    "light_dataclasses",
+}
+NOT_PACKAGES = ("_", "sitecustomize", "usercustomize", "cython_runtime", "hedgerow__mypyc")
+"""Of Python, of what made an extension, and the library of a compiled build."""
+
+
+def told_of(command: str, modules: list[str]) -> str:
+    """What is wrong with what a command imported, and what to do; empty if nothing is."""
+    known = tomllib.loads(RECORD.read_text())[command]
+    faults = [
+        f"`hedgerow {command}` imports {name}, which it did not before. Import it where it is "
+        "used, if not each start uses it (docs/decisions/0139); else write it down, with the "
+        f"reason in the commit, in {RECORD.name}."
+        for name in sorted(packages(modules) - set(known["packages"]))
+    ]
+    if len(modules) > known["modules_max"]:
+        faults.append(
+            f"`hedgerow {command}` imports {len(modules)} modules; {known['modules_max']} are "
+            "allowed. `python -X importtime -m gateway.tools.cli` says which cost what."
+        )
+    return "\n".join(faults)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_imports_what_it_is_known_to_need(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *COMMANDS[command]],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    modules = imported(done.stderr)
+    assert told_of(command, modules) == ""
+
+
+def test_a_new_package_is_named_with_what_to_do() -> None:
+    told = told_of("help", ["gateway.tools.cli", "cryptography.x509", "json"])
+    assert told.startswith("`hedgerow help` imports cryptography, which it did not before.")
+    assert "json" not in told
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A gateway as `hedgerow init` configures it, that is ready."""
+    init = [sys.executable, "-m", "gateway.tools.cli", "init", "--name", "gw-a", "-y", str(folder)]
+    subprocess.run(init, check=True, capture_output=True)
+    config = folder / "hedgerow.toml"
+    text = config.read_text()
+    for port in ("1883", "5683", "5684"):
+        text = text.replace(f"port = {port}", "port = 0")
+    config.write_text(text + "\n[console]\nport = 0\n")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
+        notices.bind(str(folder / "notify"))
+        notices.settimeout(READY_S)
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, "run", "--config", str(config)],
+            env=os.environ | {"NOTIFY_SOCKET": str(folder / "notify")},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert b"READY=1" in notices.recv(4096)
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def test_a_serving_gateway_has_imported_what_its_configuration_uses(tmp_path: Path) -> None:
+    with serving(tmp_path) as process:
+        assert psutil.Process(process.pid).num_threads() <= THREADS_MAX
+        process.send_signal(signal.SIGTERM)
+        modules = imported(process.communicate(timeout=READY_S)[1])
+    used = {name: why for name, why in UNUSED.items() if name in modules}
+    assert used == {}, "imported without the key of the configuration, or the command, that uses it"
+    assert told_of("run", modules) == ""
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert importlib.metadata.version("hedgerow") == build.VERSION

@@ -1,0 +1,152 @@
+"""The log is read from a file that is begun anew, and from a journal that misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gateway.base.event_log.lines import FILE_NAME
+from gateway.tools.commands.errors import FailedError, WrongUseError
+from gateway.tools.commands.log_lines import (
+    LINE_BYTES_MAX,
+    LogSource,
+    UnitJournal,
+    WrittenLog,
+    find_source,
+    unit_in,
+)
+
+LIMIT_S = 60
+
+
+async def all_of(source: LogSource, last: int | None = None) -> list[str]:
+    async with asyncio.timeout(LIMIT_S):
+        return [line async for line in source.lines(last=last, follows=False)]
+
+
+async def taken(lines: AsyncIterator[str], count: int) -> list[str]:
+    async with asyncio.timeout(LIMIT_S):
+        return [await anext(lines) for _ in range(count)]
+
+
+@pytest.fixture
+def journalctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program of that name, which a test writes."""
+    program = tmp_path / "bin" / "journalctl"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return program
+
+
+def configured(folder: Path) -> Path:
+    """A gateway's configuration."""
+    (folder / "tree.key").touch(mode=0o600)
+    (folder / "tree.key").write_text("ab" * 32)
+    config = folder / "gateway.toml"
+    state = f'[gateway]\nid = "gw"\nstate_dir = "{folder}/state"\n'
+    rest = f'[tree]\nkey_file = "{folder}/tree.key"\ntls = "off"\n[access]\nanonymous = true\n'
+    config.write_text(state + rest)
+    (folder / "state").mkdir()
+    return config
+
+
+def test_the_file_of_a_gateway_comes_before_a_journal(tmp_path: Path) -> None:
+    config, file = configured(tmp_path), tmp_path / "state" / FILE_NAME
+    file.touch()
+    assert find_source(config, None) == WrittenLog(file)
+
+
+@pytest.mark.parametrize(
+    ("groups", "unit"),
+    [
+        ("0::/system.slice/hedgerow.service\n", "hedgerow.service"),
+        ("0::/system.slice/system-hedgerow.slice/hedgerow-gw-b.service\n", "hedgerow-gw-b.service"),
+        ("1:name=systemd:/system.slice/hedgerow.service\n0::/\n", "hedgerow.service"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/x.service\n", None),
+        ("0::/user.slice/user-1000.slice/session-3.scope\n", None),
+        ("0::/\n", None),
+        ("", None),
+    ],
+)
+def test_a_gateway_of_the_system_is_known_by_its_unit(groups: str, unit: str | None) -> None:
+    assert unit_in(groups) == unit
+
+
+def test_a_file_that_is_named_and_not_there_is_wrong_use(tmp_path: Path) -> None:
+    with pytest.raises(WrongUseError, match=r"--file: .*none: No such file"):
+        find_source(None, tmp_path / "none")
+
+
+async def test_the_last_lines_of_a_file_are_told_in_their_order(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    file.write_bytes(b"one\ntwo\r\n\xff three\nhalf")
+    assert await all_of(WrittenLog(file)) == ["one", "two", "\ufffd three"]
+    assert await all_of(WrittenLog(file), 1) == ["\ufffd three"]
+
+
+async def test_a_file_is_followed_over_its_end_and_a_half_line_is_waited_for(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "log"
+    file.write_text("one\nha")
+    lines = WrittenLog(file).lines(last=None, follows=True)
+    assert await taken(lines, 1) == ["one"]
+    with file.open("a") as more:
+        more.write("lf\ntwo\n")
+    assert await taken(lines, 2) == ["half", "two"]
+    file.rename(tmp_path / "log.1")
+    file.write_text("anew\n")
+    assert await taken(lines, 1) == ["anew"]
+    os.truncate(file, 0)
+    with file.open("a") as more:
+        more.write("cut\n")
+    assert await taken(lines, 1) == ["cut"]
+
+
+async def test_a_line_without_an_end_is_told_in_parts(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    file.write_text("x" * (LINE_BYTES_MAX + 5) + "\n")
+    assert [len(one) for one in await all_of(WrittenLog(file))] == [LINE_BYTES_MAX, 5]
+
+
+async def test_a_file_that_is_not_there_is_told_in_a_line(tmp_path: Path) -> None:
+    with pytest.raises(FailedError, match="log: No such file or directory"):
+        await all_of(WrittenLog(tmp_path / "log"))
+
+
+async def test_the_journal_is_asked_for_a_unit(journalctl: Path) -> None:
+    journalctl.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    told = await all_of(UnitJournal("hedgerow.service"), 5)
+    assert told == [
+        *("--quiet", "--no-pager", "--output=cat"),
+        *("--unit=hedgerow.service", "--lines=5"),
+    ]
+
+
+async def test_why_the_journal_can_not_be_read_is_told(journalctl: Path) -> None:
+    journalctl.write_text("#!/bin/sh\necho one\necho 'No journal files were opened' >&2\nexit 1\n")
+    with pytest.raises(FailedError, match="journalctl: No journal files were opened"):
+        await all_of(UnitJournal("hedgerow.service"))
+
+
+async def test_a_journal_with_a_line_without_an_end_is_read_to_its_end(journalctl: Path) -> None:
+    journalctl.write_text("#!/bin/sh\nhead -c 200000 /dev/zero | tr '\\0' x\nprintf '\\nlast'\n")
+    told = await all_of(UnitJournal("hedgerow.service"))
+    assert sum(map(len, told[:-1])) == 200_000
+    assert told[-1] == "last"
+
+
+async def test_a_journal_that_is_not_followed_any_more_leaves_no_process(
+    journalctl: Path, tmp_path: Path
+) -> None:
+    noted = tmp_path / "pid"
+    journalctl.write_text(f"#!/bin/sh\necho $$ > {noted}\necho one\nexec sleep 600\n")
+    lines = UnitJournal("hedgerow.service").lines(last=None, follows=True)
+    assert await taken(lines, 1) == ["one"]
+    await lines.aclose()  # type: ignore[attr-defined]  # it is a generator
+    assert not Path(f"/proc/{noted.read_text().strip()}").exists()

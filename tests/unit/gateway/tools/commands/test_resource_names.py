@@ -1,0 +1,119 @@
+"""Names of resources as people write them, and readings as they are shown."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.coap.fleet_directory.partial import Missing, partial_link
+from gateway.tools.commands.finding import found_document, found_table
+from gateway.tools.commands.resource_names import name_of, needs_fleet, path_of
+from gateway.tools.commands.resources import readings
+from resource_directory.link_format import WebLink
+
+PLACES = {"gw-here": "-/-", "gw-south": "campus/south"}
+SOUTH = "/q/campus/south/gw-south"
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("valve", "/sensors/valve"),
+        ("host/load1", "/sensors/host/load1"),
+        ("gw-here/host/load1", "/sensors/host/load1"),
+        ("gw-south/valve", f"{SOUTH}/sensors/valve"),
+        ("gw-south/host/load1", f"{SOUTH}/sensors/host/load1"),
+        ("campus/south/gw-south/valve", f"{SOUTH}/sensors/valve"),
+        ("campus/north/gw-south/valve", "/sensors/campus/north/gw-south/valve"),
+        ("gw-south:/status", f"{SOUTH}/status"),
+        ("gw-here:/status", "/status"),
+        ("/rd-lookup/ep?ep=a", "/rd-lookup/ep?ep=a"),
+        ("with space", "/sensors/with%20space"),
+    ],
+)
+def test_a_name_stands_for_a_path_at_the_nearest_gateway(target: str, path: str) -> None:
+    assert path_of(target, PLACES, "gw-here") == path
+
+
+@pytest.mark.parametrize(
+    ("target", "needs"), [("valve", False), ("/a/b", False), ("a/b", True), ("gw:/a", True)]
+)
+def test_only_what_may_name_a_gateway_has_the_fleet_looked_at(target: str, needs: bool) -> None:
+    assert needs_fleet(target) is needs
+
+
+@given(
+    st.sampled_from(sorted(PLACES)),
+    st.lists(st.from_regex(r"[a-z0-9-]{1,5}", fullmatch=True), min_size=1, max_size=3),
+)
+def test_what_is_found_has_a_name_that_leads_back_to_it(gateway: str, parts: list[str]) -> None:
+    way = "" if gateway == "gw-here" else f"/q/{PLACES[gateway]}/{gateway}"
+    for path in (f"/sensors/{'/'.join(parts)}", f"/{'/'.join(parts)}"):
+        name = name_of(way + path, gateway)
+        assert path_of(name, PLACES, "gw-here") == way + path
+
+
+def test_a_device_of_its_own_is_named_by_its_address() -> None:
+    assert name_of("coap://10.0.0.9/temp", "gw-south") == "coap://10.0.0.9/temp"
+
+
+def test_what_is_found_is_a_table_that_marks_what_is_stale() -> None:
+    table = found_table(
+        [
+            WebLink(f"{SOUTH}/sensors/valve", (("rt", "switch"), ("gw", "gw-south"))),
+            WebLink("/sensors/a", (("unit", "Cel"), ("gw", "gw-here"), ("stale", "35"))),
+        ],
+        Missing(),
+    )
+    assert table.splitlines() == [
+        "name            type    unit  gateway",
+        "gw-south/valve  switch  -     gw-south",
+        "gw-here/a       -       Cel   gw-here   as of 35 s ago",
+        "2 found",
+    ]
+
+
+def test_what_is_missing_is_a_line_below_what_is_found_and_a_field_for_scripts() -> None:
+    path, valve = ("rd-lookup", "res"), WebLink("/sensors/a", (("gw", "gw-here"),))
+    links = [valve, *partial_link(path, [f"gw-{number:02}" for number in range(17)])]
+    missing = Missing.taken_out(path, links)
+    *table, found, below = found_table(links, missing).splitlines()
+    assert (len(table), found) == (2, "1 found")
+    assert below.startswith("not whole: nothing is known of 17 gateways: gw-00, gw-01, ")
+    assert below.endswith("gw-15, ...")
+    document = found_document(links, missing)
+    assert [one["name"] for one in document["resources"]] == ["gw-here/a"]
+    assert document["missing"]["count"] == 17
+
+
+def test_parts_that_lack_the_same_gateway_count_it_once() -> None:
+    first, second = Missing(1, ("gw-a",)), Missing(2, ("gw-a", "gw-b"))
+    assert first.joined(second) == second
+    assert Missing(1, ("gw-a",)).joined(Missing(1, ("gw-b",))).count == 2
+
+
+def test_a_resource_of_that_type_stays_a_resource() -> None:
+    links = [WebLink("coap://10.0.0.9/rd-lookup/res", (("rt", "hedgerow.partial"),))]
+    assert Missing.taken_out(("rd-lookup", "res"), links) == Missing()
+    assert len(links) == 1
+
+
+def test_a_pack_of_readings_is_a_table() -> None:
+    pack = [
+        {"bn": "gw/", "bt": 1_760_000_000, "n": "a", "v": 21.5, "u": "Cel"},
+        {"n": "door", "vb": True, "t": 1},
+        {"n": "label", "vd": "AAE", "q": "uncertain"},
+    ]
+    first, second, third = (line.split() for line in readings(json.dumps(pack).encode()))
+    assert first[:3] == ["gw/a", "21.5", "Cel"]
+    assert second[:2] == ["gw/door", "true"]
+    assert (third[:2], third[-1]) == (["gw/label", "AAE"], "uncertain")
+
+
+@pytest.mark.parametrize("payload", [b"{}", b"[]", b"[1]", b"no", b'[{"n": "a"}]'])
+def test_what_is_no_pack_is_told_to_be_none(payload: bytes) -> None:
+    with pytest.raises((ValueError, TypeError, KeyError, AttributeError)):
+        readings(payload)

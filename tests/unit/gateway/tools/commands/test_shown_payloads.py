@@ -1,0 +1,39 @@
+"""What `hedgerow sub` shows of a status record, and of what only stands on its topic."""
+
+from __future__ import annotations
+
+import json
+
+from cloud_ingest.status_record import LinkStatus, StatusRecord
+from gateway.tools.commands.payloads import Table, as_json
+
+LINKS = (LinkStatus("gw-b", 1.5, "root", "forwarding"),)
+RECORD = StatusRecord(
+    interval_s=10.0,
+    software="0.1.0",
+    up_s=12.4,
+    root="gw-b",
+    parent="gw-b",
+    links=LINKS,
+    link_count=1,
+    more={"later": b"\x00"},
+)
+TOPIC = "campus/north/gw-a/$status"
+
+
+def test_a_status_record_is_a_line_for_a_person() -> None:
+    line = Table().line(TOPIC, RECORD.encode(), received_s=0.0)
+    assert line.endswith(f"{TOPIC}  up 12 s, root gw-b, parent gw-b, 1 link, 0.1.0")
+
+
+def test_a_status_record_is_an_object_for_scripts() -> None:
+    told = json.loads(as_json(TOPIC, RECORD.encode(), 1, retain=False, received_s=1.0))
+    assert told["status"]["root"] == "gw-b"
+    assert told["status"]["links"] == [["gw-b", 1.5, "root", "forwarding"]]
+    assert told["status"]["temperature_cel"] is None
+
+
+def test_what_is_no_status_record_is_shown_as_anywhere_else() -> None:
+    assert Table().line(TOPIC, b"\x81\xa1r\xff", received_s=0.0).endswith("81 a1 72 ff")
+    told = json.loads(as_json(TOPIC, b"text", 1, retain=False, received_s=1.0))
+    assert told["text"] == "text"

@@ -1,0 +1,365 @@
+"""Two systems on a card: power may be cut between any two writes, and a whole one starts."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pi_firmware import started_partition
+
+from gateway.tools.system_slots import slots, trial
+from gateway.tools.system_slots.folder import SystemFolder
+from gateway.tools.system_slots.guard import SystemGuard
+from gateway.tools.system_slots.slots import Slot, SystemSlotError
+from gateway.tools.system_slots.trial import (
+    CloseTrial,
+    KeepTrial,
+    MakeDefault,
+    RestartPi,
+    Running,
+    SystemTrial,
+    TrialStep,
+)
+
+
+class PowerCutError(Exception):
+    """Nothing after it happens."""
+
+
+@dataclass
+class ModelCard:
+    """What a power cut leaves: autoboot.txt, the slots, and the files on the data partition."""
+
+    autoboot_txt: bytes = slots.autoboot(Slot.A)
+    whole: dict[Slot, str | None] = field(default_factory=lambda: {Slot.A: "1", Slot.B: None})
+    trial: bytes | None = None
+    last: SystemTrial | None = None
+
+
+@dataclass
+class ModelPi:
+    """A Pi with such a card; `writes_left` of them happen before its power is cut."""
+
+    card: ModelCard
+    writes_left: int = 1 << 30
+    tries_next: bool = False
+    starts: list[Slot] = field(default_factory=list)
+
+    def write(self) -> None:
+        if self.writes_left <= 0:
+            self.tries_next = False  # the flag of a try is gone with the power
+            raise PowerCutError
+        self.writes_left -= 1
+
+    @property
+    def running(self) -> Running:
+        return Running(self.starts[-1], slots.parse_autoboot(self.card.autoboot_txt))
+
+    @property
+    def opened(self) -> SystemTrial | None:
+        return None if self.card.trial is None else trial.decode(self.card.trial)
+
+    def start(self) -> None:
+        is_try, self.tries_next = self.tries_next, False
+        slot = Slot.booted_from(started_partition(self.card.autoboot_txt, is_try=is_try))
+        assert self.card.whole[slot], "half a system is started"
+        self.starts.append(slot)
+
+    def carry_out(self, steps: tuple[TrialStep, ...]) -> bool:
+        """Whether the Pi restarts."""
+        for step in steps:
+            match step:
+                case RestartPi(is_try=is_try):
+                    self.tries_next = is_try
+                    return True
+                case KeepTrial(trial=kept):
+                    self.write()
+                    self.card.trial = trial.encode(kept)
+                case MakeDefault(slot=slot):
+                    self.write()
+                    self.card.autoboot_txt = slots.autoboot(slot)
+                case CloseTrial(trial=closed):
+                    self.write()
+                    self.card.last = closed
+                    self.write()
+                    self.card.trial = None
+        return False
+
+    def install(self, version: str, attempts: int) -> None:
+        other = self.running.slot.other
+        trial.check_install(self.running, self.opened)
+        self.write()
+        self.card.whole[other] = None
+        for _ in range(3):  # the boot partition, the root partition, what is carried over
+            self.write()
+        self.card.whole[other] = version
+        assert self.carry_out(
+            trial.begun(self.running, SystemTrial(other, version, attempts, 60, True))
+        )
+
+    def live(self, healthy: dict[str, bool]) -> None:
+        """Start, and go on until nothing is left to do."""
+        for _ in range(20):
+            self.start()
+            if self.carry_out(trial.at_boot(self.running, self.opened)):
+                continue
+            opened = self.opened
+            if opened is None:
+                return
+            assert self.running.slot is opened.slot
+            if healthy[opened.version]:
+                assert not self.carry_out(trial.confirmed(self.running, opened))
+                return
+            late = trial.passed(opened, opened.within_s)
+            assert late.why
+            assert self.carry_out(trial.sent_back(self.running, late, ""))
+        pytest.fail(f"restarts for ever: {self.starts}")
+
+
+def lived_through(cuts: list[int], *, is_healthy: bool, attempts: int = 2) -> ModelPi:
+    """An upgrade from 1 to 2 with power cuts after so many writes each, and then none."""
+    pi = ModelPi(ModelCard())
+    pi.start()
+    healthy = {"1": True, "2": is_healthy}
+    pending: Iterator[int] = itertools.chain(cuts, itertools.repeat(1 << 30))
+    pi.writes_left = next(pending)
+    begins = True
+    for _ in range(len(cuts) + 2):
+        try:
+            if begins:
+                begins = False
+                pi.install("2", attempts)
+            pi.live(healthy)
+            return pi
+        except PowerCutError:
+            pi.writes_left = next(pending)
+    pytest.fail("it does not end")
+
+
+@given(cuts=st.lists(st.integers(0, 12), max_size=5), is_healthy=st.booleans())
+def test_after_power_cuts_at_any_writes_one_whole_system_runs_and_no_trial_is_open(
+    cuts: list[int], is_healthy: bool
+) -> None:
+    pi = lived_through(cuts, is_healthy=is_healthy)
+    assert pi.opened is None
+    assert pi.running.slot is pi.running.default
+    version = pi.card.whole[pi.running.slot]
+    assert version == "1" or (version == "2" and is_healthy)
+    if version == "1" and pi.card.last is not None:
+        assert pi.card.last.why
+
+
+def test_an_upgrade_that_is_healthy_stays_and_one_that_is_not_returns() -> None:
+    stays = lived_through([], is_healthy=True)
+    assert (stays.running.default, stays.card.whole[Slot.B]) == (Slot.B, "2")
+    assert stays.card.last is not None and not stays.card.last.why
+    returns = lived_through([], is_healthy=False)
+    assert returns.running == Running(Slot.A, Slot.A)
+    assert returns.card.last is not None
+    assert "not healthy in time" in returns.card.last.why
+
+
+@given(attempts=st.integers(1, trial.MOST_ATTEMPTS))
+def test_a_system_that_never_comes_up_is_started_as_often_as_it_may_be_and_then_left(
+    attempts: int,
+) -> None:
+    pi = ModelPi(ModelCard())
+    pi.start()
+    pi.install("2", attempts)
+    tried = 0
+    while pi.tries_next:
+        pi.start()  # the kernel panics: nothing of ours runs
+        pi.start()
+        assert pi.starts[-2:] == [Slot.B, Slot.A]
+        tried += 1
+        pi.carry_out(trial.at_boot(pi.running, pi.opened))
+    assert tried == attempts
+    assert pi.opened is None
+    assert pi.card.last is not None and "did not come up" in pi.card.last.why
+
+
+def test_a_confirmation_that_is_cut_off_after_the_first_write_holds() -> None:
+    pi = ModelPi(ModelCard())
+    pi.start()
+    pi.install("2", 1)
+    pi.start()
+    pi.writes_left = 1
+    with pytest.raises(PowerCutError):
+        pi.carry_out(trial.confirmed(pi.running, pi.opened))
+    pi.writes_left = 10
+    pi.live({"2": False})
+    assert pi.running == Running(Slot.B, Slot.B)
+    assert pi.card.last is not None and not pi.card.last.why
+
+
+def test_what_the_firmware_starts_no_more_after_all_gives_way_to_what_it_starts() -> None:
+    opened = SystemTrial(Slot.B, "2", 0, 60, True)
+    steps = trial.at_boot(Running(Slot.A, Slot.B), opened)
+    assert steps[0] == MakeDefault(Slot.A)
+    assert isinstance(steps[1], CloseTrial) and steps[1].trial.why
+
+
+def test_nothing_is_installed_over_a_system_that_is_needed() -> None:
+    opened = SystemTrial(Slot.B, "2", 1, 60, True)
+    with pytest.raises(SystemSlotError, match="2 is on trial in slot B"):
+        trial.check_install(Running(Slot.A, Slot.A), opened)
+    with pytest.raises(SystemSlotError, match="slot B runs, and A is what is started"):
+        trial.check_install(Running(Slot.B, Slot.A), None)
+    with pytest.raises(SystemSlotError, match="slot A runs already"):
+        trial.begun(Running(Slot.A, Slot.A), SystemTrial(Slot.A, "2", 1, 60, True))
+
+
+@pytest.mark.parametrize(("attempts", "within_s"), [(0, 60.0), (11, 60.0), (1, 0.0), (1, 901.0)])
+def test_attempts_and_time_have_a_range(attempts: int, within_s: float) -> None:
+    made = SystemTrial(Slot.B, "2", attempts, within_s, True)
+    with pytest.raises(SystemSlotError, match=r"attempts|within"):
+        trial.begun(Running(Slot.A, Slot.A), made)
+
+
+def test_only_what_runs_on_trial_is_confirmed() -> None:
+    opened = SystemTrial(Slot.B, "2", 1, 60, True)
+    for running, found, why in (
+        (Running(Slot.A, Slot.A), None, "no system is on trial"),
+        (Running(Slot.A, Slot.A), opened, "and A runs"),
+        (Running(Slot.B, Slot.A), trial.passed(opened, 61), "has failed"),
+    ):
+        with pytest.raises(SystemSlotError, match=why):
+            trial.confirmed(running, found)
+
+
+@pytest.mark.parametrize("default", list(Slot))
+def test_autoboot_txt_says_both_starts_within_one_sector_always_of_one_length(
+    default: Slot,
+) -> None:
+    text = slots.autoboot(default)
+    assert len(text) == slots.AUTOBOOT_BYTES
+    assert started_partition(text, is_try=False) == default.boot_partition
+    assert started_partition(text, is_try=True) == default.other.boot_partition
+    assert slots.parse_autoboot(text) is default
+
+
+def test_an_autoboot_txt_of_somebody_else_is_refused() -> None:
+    with pytest.raises(SystemSlotError, match="not ours"):
+        slots.parse_autoboot(b"[all]\nboot_partition=2\n")
+
+
+def test_texts_of_an_image_are_made_those_of_a_card_and_slot() -> None:
+    command_line = "console=tty1 root=PARTUUID=0a0b0c0d-05 rootfstype=ext4 rootwait"
+    for_b = slots.for_slot(command_line, "cafe0123", Slot.B)
+    assert for_b == "console=tty1 root=PARTUUID=cafe0123-06 rootfstype=ext4 rootwait"
+    table = "PARTUUID=0a0b0c0d-02 /boot/firmware vfat\nPARTUUID=0a0b0c0d-07 /data ext4\n"
+    assert slots.for_slot(table, "cafe0123", Slot.B) == (
+        "PARTUUID=cafe0123-03 /boot/firmware vfat\nPARTUUID=cafe0123-07 /data ext4\n"
+    )
+    assert slots.for_slot(slots.for_slot(table, "cafe0123", Slot.B), "0a0b0c0d", Slot.A) == table
+    assert slots.disk_id_in(for_b) == "cafe0123"
+    with pytest.raises(SystemSlotError, match="PARTUUID"):
+        slots.disk_id_in("root=/dev/sda2")
+
+
+trials = st.builds(
+    SystemTrial,
+    st.sampled_from(Slot),
+    st.text(max_size=20),
+    st.integers(0, 10),
+    st.floats(0, 1e6),
+    st.booleans(),
+    st.text(max_size=40),
+)
+
+
+@given(trials)
+def test_a_trial_is_read_as_it_was_written(written: SystemTrial) -> None:
+    assert trial.decode(trial.encode(written)) == written
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_trial_or_refused(data: bytes) -> None:
+    try:
+        trial.decode(data)
+    except SystemSlotError:
+        return
+    pytest.fail("sixty bytes hold no trial")
+
+
+@pytest.mark.parametrize(
+    "name", ["slot", "version", "attempts_left", "within_s", "has_gateway", "why"]
+)
+def test_a_damaged_field_is_named(name: str) -> None:
+    data = trial.encode(SystemTrial(Slot.B, "2", 1, 60, True))
+    with pytest.raises(SystemSlotError, match=name):
+        trial.decode(data.replace(f'"{name}": '.encode(), f'"{name}": [], "x{name}": '.encode()))
+
+
+class Board:
+    """A Pi that notes what it is told."""
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
+        self.restarts: list[bool] = []
+
+    def running(self) -> Running:
+        return Running(self.slot, Slot.A)
+
+    def make_default(self, slot: Slot) -> None:
+        raise AssertionError("nothing is confirmed here")
+
+    def restart(self, *, is_try: bool) -> None:
+        self.restarts.append(is_try)
+
+
+class Unwell:
+    """A gateway that is never healthy."""
+
+    def has_gateway(self) -> bool:
+        return True
+
+    def status(self) -> dict[str, Any]:
+        return {}
+
+    def complaints(self, before: Mapping[str, Any], *, has_to_run: bool) -> list[str]:
+        return ["it does not answer"]
+
+
+def on_a_full_disk(path: Path, monkeypatch: pytest.MonkeyPatch, *, attempts: int) -> SystemFolder:
+    folder = SystemFolder(path)
+    with folder.locked():
+        folder.keep(SystemTrial(Slot.B, "2", attempts, 60.0, True))
+    full = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    monkeypatch.setattr("gateway.tools.system_slots.folder.replace", full)
+    return folder
+
+
+def test_on_a_full_disk_a_system_that_fails_is_left_and_what_is_not_noted_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = on_a_full_disk(tmp_path, monkeypatch, attempts=1)
+    now_s = itertools.count(0.0, 30.0)
+    tried = SystemGuard(folder, board := Board(Slot.B), Unwell())
+    tried.watch("2", lambda _s: None, lambda: next(now_s))
+    assert board.restarts == [False]
+    told = capsys.readouterr().err
+    assert "which version runs is not noted" in told
+    assert "why the system is left is not noted" in told
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+def test_on_a_full_disk_the_system_before_stays_and_tries_nothing_that_is_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempts: int
+) -> None:
+    folder = on_a_full_disk(tmp_path, monkeypatch, attempts=attempts)
+    before = SystemGuard(folder, board := Board(Slot.A), Unwell())
+    with contextlib.suppress(OSError):
+        before.watch("1", lambda _s: None, lambda: 0.0)
+    assert board.restarts == []
+    assert (folder.trial() is None) is (attempts == 0)

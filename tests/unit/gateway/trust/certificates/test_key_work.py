@@ -1,0 +1,362 @@
+"""Goal: a key or a store that would keep a processor busy is refused before it is opened."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat, pkcs12
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.tools import cli
+from gateway.trust.certificates import key_work, pkcs12_files, private_keys, unpacking
+from gateway.trust.certificates import x509_forms as forms
+from gateway.trust.certificates.key_work import KeyWorkError
+from gateway.trust.certificates.pkcs12_files import KDF_ROUNDS, KeystoreContent, Pkcs12Error
+
+PASSWORD = b"open sesame"
+KEY = private_keys.make("p256")
+CERTIFICATE = forms.authority(KEY, 30)
+
+
+def store(rounds: int, pbes: pkcs12.PBES = pkcs12.PBES.PBESv2SHA256AndAES256CBC) -> bytes:
+    encryption = (
+        PrivateFormat.PKCS12.encryption_builder()
+        .kdf_rounds(rounds)
+        .key_cert_algorithm(pbes)
+        .hmac_hash(hashes.SHA256())
+        .build(PASSWORD)
+    )
+    return pkcs12.serialize_key_and_certificates(b"x", KEY, CERTIFICATE, None, encryption)
+
+
+def patched(data: bytes, old: int, new: int) -> bytes:
+    """With other counts, of as many bytes."""
+    width = (old.bit_length() + 8) // 8
+    return data.replace(
+        bytes([2, width]) + old.to_bytes(width), bytes([2, width]) + new.to_bytes(width)
+    )
+
+
+HONEST, BOMB = store(1 << 16), patched(store(1 << 16), 1 << 16, 0x7FFFFF)
+
+
+@pytest.mark.parametrize("pbes", list(pkcs12.PBES))
+def test_stores_that_other_programs_write_are_opened(pbes: pkcs12.PBES) -> None:
+    data = store(2_048, pbes)
+    key_work.check(data)
+    assert pkcs12_files.unpack(data, PASSWORD).certificate == CERTIFICATE
+    key_work.check(pkcs12_files.pack(KeystoreContent(KEY, CERTIFICATE, []), PASSWORD))
+    key_work.check(pkcs12_files.pack(KeystoreContent(None, None, [CERTIFICATE]), PASSWORD))
+    assert KDF_ROUNDS * 3 < key_work.MOST_ROUNDS
+
+
+@pytest.mark.parametrize("pbes", list(pkcs12.PBES))
+def test_a_store_with_many_rounds_is_refused_at_once(pbes: pkcs12.PBES) -> None:
+    bomb = patched(store(1 << 16, pbes), 1 << 16, 0x7FFFFF)
+    began_s = time.process_time()
+    with pytest.raises(Pkcs12Error, match="its password would be hashed"):
+        pkcs12_files.unpack(bomb, PASSWORD)
+    assert time.process_time() - began_s < 1
+
+
+def test_many_small_counts_are_one_great_one() -> None:
+    each = bytes.fromhex("300a0404000000000202 7fff".replace(" ", ""))
+    body = each * 100
+    data = b"\x30\x82" + len(body).to_bytes(2) + body
+    with pytest.raises(KeyWorkError, match="3276700 times"):
+        key_work.check(data)
+
+
+def test_scrypt_counts_its_memory_and_its_lanes() -> None:
+    with pytest.raises(KeyWorkError, match="134217728 times"):
+        key_work.check(bytes.fromhex("3012 0404 00000000 0204 01000000 020108 020101"))
+    key_work.check(bytes.fromhex("3010 0404 00000000 0202 0400 020108 020101"))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "300c 0404 00000000 0204 7fffffff",
+        # of indefinite length, as some programs write it (X.690, 8.1.3.6)
+        "3080 0404 00000000 0204 7fffffff 0000",
+        # within a string that is data, as a store has it
+        "040e 300c 0404 00000000 0204 7fffffff",
+        # with something behind it, which some readers leave alone
+        "0410 300c 0404 00000000 0204 7fffffff ffff",
+        # with the length of its key, of which PBKDF2 makes 32 bytes a time
+        "3010 0404 00000000 0202 7fff 0204 7fffffff",
+    ],
+)
+def test_other_ways_to_write_it_hide_nothing(data: str) -> None:
+    with pytest.raises(KeyWorkError, match=r"would be hashed|longer than"):
+        key_work.check(bytes.fromhex(data))
+
+
+def test_a_count_in_a_string_in_pieces_is_found() -> None:
+    inner = bytes.fromhex("300a040400000000 0202 7fff".replace(" ", "")) * 100
+    inner = b"\x30\x82" + len(inner).to_bytes(2) + inner
+    pieces = b"".join(b"\x04\x10" + inner[i : i + 16] for i in range(0, len(inner) // 16 * 16, 16))
+    rest = inner[len(inner) // 16 * 16 :]
+    pieces += b"\x04" + bytes([len(rest)]) + rest
+    with pytest.raises(KeyWorkError, match="3276700 times"):
+        key_work.check(b"\x24\x80" + pieces + b"\0\0")
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"\x30\x80" * 100, "more parts"),
+        (b"\x05\x00" * (key_work.MOST_ELEMENTS + 1), "more parts"),
+        (bytes(key_work.MOST_BYTES + 1), "over 262144"),
+        (b"\x30\x84\xff\xff\xff\xff", "longer than what holds it"),
+        (b"\x30", "ends within"),
+        (b"\x3f\xff\xff", "ends within"),
+        (b"\x30\x80\x05\x00", "ends within"),
+    ],
+)
+def test_what_is_no_store_is_refused_without_work(data: bytes, why: str) -> None:
+    with pytest.raises(KeyWorkError, match=why):
+        key_work.check(data)
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_are_looked_through_or_refused(data: bytes) -> None:
+    try:
+        key_work.check(data)
+    except KeyWorkError:
+        return
+
+
+@given(st.data())
+def test_a_damaged_store_is_opened_or_refused(data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(HONEST) - 1))
+    damaged = bytearray(HONEST)
+    damaged[at] ^= data.draw(st.integers(1, 255))
+    try:
+        key_work.check(bytes(damaged))
+    except KeyWorkError:
+        return
+
+
+def test_an_encrypted_key_in_pem_is_bounded_too() -> None:
+    pem = private_keys.as_pem(KEY, PASSWORD)
+    key_work.check_pem(pem)
+    assert private_keys.load(pem, PASSWORD)
+    body = base64.encodebytes(bytes.fromhex("3010 300c 0404 00000000 0204 7fffffff 0500"))
+    name = b"ENCRYPTED PRIVATE KEY-----\n"
+    bomb = b"-----BEGIN " + name + body + b"-----END " + name
+    with pytest.raises(private_keys.PrivateKeyError, match="hashed 2147483647 times"):
+        private_keys.load(bomb, PASSWORD)
+
+
+# -- in a process of its own ---------------------------------------------------------------------
+
+
+def test_a_store_is_opened_in_another_process() -> None:
+    found = unpacking.unpacked(HONEST, PASSWORD)
+    assert found.certificate == CERTIFICATE
+    assert found.key is not None
+    assert private_keys.same_key(found.key.public_key(), KEY.public_key())
+    with pytest.raises(Pkcs12Error, match="password is another one"):
+        unpacking.unpacked(HONEST, b"open barley")
+    with pytest.raises(Pkcs12Error, match="hashed"):
+        unpacking.unpacked(BOMB, PASSWORD)
+    with pytest.raises(Pkcs12Error, match="over 262144"):
+        unpacking.unpacked(bytes(key_work.MOST_BYTES + 1), PASSWORD)
+
+
+def der(tag: int, *parts: bytes) -> bytes:
+    """An element of DER (X.690, 8.1)."""
+    content = b"".join(parts)
+    size = len(content)
+    if size < 0x80:
+        return bytes([tag, size]) + content
+    octets = size.to_bytes((size.bit_length() + 7) // 8)
+    return bytes([tag, 0x80 | len(octets)]) + octets + content
+
+
+def oid(dotted: str) -> bytes:
+    first, second, *more = map(int, dotted.split("."))
+    found = bytes([first * 40 + second])
+    for number in more:
+        seven = [number & 0x7F]
+        while number := number >> 7:
+            seven.insert(0, 0x80 | number & 0x7F)
+        found += bytes(seven)
+    return der(6, found)
+
+
+def pbes2(rounds: int) -> bytes:
+    """How something is encrypted with AES under a password (RFC 8018, appendix A.4)."""
+    prf = der(0x30, oid("1.2.840.113549.2.9"), der(5))
+    count = der(2, rounds.to_bytes(5).lstrip(b"\0").rjust(1, b"\0"))
+    kdf = der(0x30, oid("1.2.840.113549.1.5.12"), der(0x30, der(4, bytes(8)), count, prf))
+    cipher = der(0x30, oid("2.16.840.1.101.3.4.1.42"), der(4, bytes(16)))
+    return der(0x30, oid("1.2.840.113549.1.5.13"), der(0x30, kdf, cipher))
+
+
+def hidden_bomb(rounds: int) -> bytes:
+    """A store with a key under many rounds, which an encryption with few hides (RFC 7292)."""
+    data, encrypted = oid("1.2.840.113549.1.7.1"), oid("1.2.840.113549.1.7.6")
+    key = der(0x30, pbes2(rounds), der(4, bytes(160)))
+    bag = der(0x30, oid("1.2.840.113549.1.12.10.1.2"), der(0xA0, key))
+    plain = der(0x30, bag)
+    plain += bytes([16 - len(plain) % 16]) * (16 - len(plain) % 16)
+    secret = hashlib.pbkdf2_hmac("sha256", PASSWORD, bytes(8), 100, 32)
+    cipher = Cipher(algorithms.AES(secret), modes.CBC(bytes(16))).encryptor()
+    hidden = der(0x80, cipher.update(plain) + cipher.finalize())
+    content = der(0x30, der(2, b"\0"), der(0x30, data, pbes2(100), hidden))
+    safe = der(0x30, der(0x30, encrypted, der(0xA0, content)))
+    # The MAC over it, by appendix B: one round of SHA-1 over id, salt and password.
+    words = PASSWORD.decode().encode("utf-16-be") + b"\0\0"
+    filled = (words * 64)[: -(-len(words) // 64) * 64]
+    mac_key = hashlib.sha1(b"\3" * 64 + bytes(64) + filled).digest()
+    digest = hmac.digest(mac_key, safe, "sha1")
+    info = der(0x30, der(0x30, oid("1.3.14.3.2.26"), der(5)), der(4, digest))
+    mac = der(0x30, info, der(4, bytes(8)), der(2, b"\1"))
+    return der(0x30, der(2, b"\3"), der(0x30, data, der(0xA0, der(4, safe))), mac)
+
+
+@pytest.mark.slow
+def test_what_one_password_hides_behind_another_is_bounded_by_the_kernel() -> None:
+    few, many = hidden_bomb(1_000), hidden_bomb(0x7FFFFFFF)
+    key_work.check(many)  # which can't see it
+    with pytest.raises(Pkcs12Error, match="no PKCS#12 that can be read"):
+        unpacking.unpacked(few, PASSWORD)  # opened, and no key in it
+    began_s = time.monotonic()
+    with pytest.raises(Pkcs12Error, match=r"takes more than 10 s|not opened within"):
+        unpacking.unpacked(many, PASSWORD)
+    assert time.monotonic() - began_s < 2 * unpacking.PATIENCE_S
+
+
+def test_pem_is_taken_as_well() -> None:
+    certificate, other = CERTIFICATE.public_bytes(Encoding.PEM), forms.authority(KEY, 3)
+    key = private_keys.as_pem(KEY)
+    found = unpacking.opened(key + certificate, None)
+    assert found.certificate == CERTIFICATE
+    assert unpacking.opened(certificate, None).authorities == [CERTIFICATE]
+    assert unpacking.opened(other.public_bytes(Encoding.PEM) + key, None).certificate == other
+    stranger = private_keys.as_pem(private_keys.make("ed25519"))
+    for data, why in (
+        (stranger + certificate, "none of its certificates is of its key"),
+        (key + stranger, "2 private keys"),
+        (private_keys.as_pem(KEY, PASSWORD), "there is no password"),
+        (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "can't be read"),
+    ):
+        with pytest.raises(Pkcs12Error, match=why):
+            unpacking.opened(data, None)
+
+
+def keys(*words: str | Path) -> int:
+    return cli.main(["keys", *map(str, words)])
+
+
+@pytest.fixture
+def requested(tmp_path: Path) -> tuple[Path, x509.CertificateSigningRequest]:
+    """A folder with a key, and the request for its certificate."""
+    folder = tmp_path / "tls"
+    folder.mkdir()
+    assert keys("request", "--to", folder, "gw-a=10.0.0.1") == 0
+    asked = x509.load_pem_x509_csr((folder / "gw-a.csr.pem").read_bytes())
+    assert asked.is_signature_valid
+    return folder, asked
+
+
+def answer(asked: x509.CertificateSigningRequest, key: object, days: int = 3) -> x509.Certificate:
+    others = asked.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert isinstance(key, private_keys.PublicKey)
+    return forms.certificate(CERTIFICATE, KEY, key, "gw-a", others, days)
+
+
+def test_a_key_stays_where_it_is_made_and_another_authority_answers(
+    tmp_path: Path, requested: tuple[Path, x509.CertificateSigningRequest]
+) -> None:
+    folder, asked = requested
+    assert (folder / "gw-a.key.pem").stat().st_mode & 0o777 == 0o600
+    assert keys("request", "--to", folder, "gw-a") == 2  # it may be in use
+    answered = answer(asked, asked.public_key())
+    (tmp_path / "answer.pem").write_bytes(pkcs12_files.as_pem([answered, CERTIFICATE]))
+    assert keys("import", tmp_path / "answer.pem", "--to", folder) == 0
+    (key,) = private_keys.load((folder / "gateway.key.pem").read_bytes())
+    assert private_keys.same_key(key.public_key(), asked.public_key())  # type: ignore[arg-type]  # of this kind
+    assert (folder / "gateway.pem").read_bytes() == pkcs12_files.as_pem([answered])
+    assert (folder / "ca.pem").read_bytes() == pkcs12_files.as_pem([CERTIFICATE])
+
+
+def test_what_is_not_taken_over_changes_nothing(
+    tmp_path: Path,
+    requested: tuple[Path, x509.CertificateSigningRequest],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder, asked = requested
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    stranger = answer(asked, private_keys.make("p256").public_key())
+    (tmp_path / "password").write_bytes(PASSWORD)
+    (tmp_path / "password").chmod(0o600)
+    for data, why in (
+        (pkcs12_files.as_pem([stranger]), "no key in"),
+        (private_keys.as_pem(KEY), "a key without a certificate"),
+        (BOMB, "would be hashed"),
+        (bytes(1 << 20), "over 262144"),
+        (b"", "no PKCS#12 that can be read"),
+        (b"0", "it ends within an element"),
+        (b"-----BEGIN NOTHING-----\n", "neither a key nor a certificate"),
+    ):
+        (tmp_path / "file").write_bytes(data)
+        words = ("import", tmp_path / "file", "--to", folder)
+        assert keys(*words, "--password-file", tmp_path / "password") == 2
+        assert why in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_what_a_gateway_holds_is_listed_with_what_each_serves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = tmp_path / "fleet"
+    assert cli.main(["init", str(fleet), "--fleet", "gw-a", "gw-b", "-y"]) == 0
+    config = fleet / "gw-a/hedgerow.toml"
+    capsys.readouterr()
+    assert keys("list", "--config", config, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    found = {(one["field"], one["what"]): one for one in told}
+    own = found["mqtt.certificate_file", "certificate"]
+    assert (own["name"], own["serves"]) == ("gw-a", "mqtt.tls_port, links, signatures")
+    assert own["days_left"] in (728, 729, 730)
+    assert own["key"] == "P-256"
+    assert len(own["sha256"]) == 64
+    assert found["mqtt.client_crl_file", "revocation list"]["serial"] is None
+    assert found["mqtt.client_ca_file", "authority"]["name"].startswith("hedgerow fleet")
+    assert keys("list", "--config", config) == 0
+    assert "ends in 7" in capsys.readouterr().out
+    assert keys("list", "--config", tmp_path / "none.toml") == 2
+
+
+def test_a_store_under_a_password_is_listed_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = tmp_path / "fleet"
+    assert cli.main(["init", str(fleet), "--fleet", "gw-a", "gw-b", "-y"]) == 0
+    folder = fleet / "gw-a"
+    (folder / "password").write_bytes(PASSWORD)
+    (folder / "password").chmod(0o600)
+    export = ("export", "--ca", fleet / "authority", "--password-file", folder / "password", "--to")
+    assert keys(*export, folder / "own.p12", "gw-a") == 0
+    config = folder / "hedgerow.toml"
+    config_set = ["config", "set", "--config", str(config), "mqtt.certificate_file=own.p12"]
+    assert cli.main([*config_set, "mqtt.key_file=own.p12", "keys.password_file=password"]) == 0
+    capsys.readouterr()
+    assert keys("list", "--config", config, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    (own,) = [one for one in told if one["field"] == "mqtt.certificate_file"]
+    assert (own["name"], own["is_store"]) == ("gw-a", True)
+    assert own["file"].endswith("own.p12")

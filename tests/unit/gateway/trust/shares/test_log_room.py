@@ -1,0 +1,93 @@
+"""Who waits while much waits for the log."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from gateway.trust.shares.log_room import SHARED_BYTES, LogRoom
+from gateway.trust.shares.user_turns import LITTLE_BYTES, UserTurns
+
+LIMIT_BYTES = 8 * SHARED_BYTES
+MUCH = LITTLE_BYTES + 1
+
+
+class Socket:
+    is_read = True
+
+    def stall(self) -> None:
+        self.is_read = False
+
+    def resume(self) -> None:
+        self.is_read = True
+
+
+@dataclass(frozen=True)
+class Sender:
+    owner: str
+    channel: Socket = field(default_factory=Socket)
+
+
+async def rounds() -> None:
+    for _ in range(4):
+        await asyncio.sleep(0)
+
+
+def take(room: LogRoom, size_bytes: int, sender: Sender) -> None:
+    if room.took(size_bytes):
+        room.hold([sender])
+
+
+def shared_turns() -> UserTurns:
+    turns = UserTurns()
+    for user in ("modest", "greedy"):
+        turns.heard(user, MUCH, 0.0)
+    return turns
+
+
+async def test_a_busy_user_goes_on_when_the_log_has_most_of_what_it_brought() -> None:
+    turns = shared_turns()
+    room = LogRoom(LIMIT_BYTES, turns)
+    take(room, SHARED_BYTES + 1, Sender("greedy"))
+    greedy, modest = turns.turn("greedy"), turns.turn("modest")
+    await rounds()
+    assert (greedy.done(), modest.done()) == (False, True)
+    assert turns.heard("greedy", MUCH, 0.0)
+    assert not turns.heard("greedy", LITTLE_BYTES, 0.0)
+    assert not turns.heard("modest", MUCH, 0.0)
+    room.gave(SHARED_BYTES // 4)
+    await rounds()
+    assert not greedy.done()
+    room.gave(SHARED_BYTES // 2)
+    await rounds()
+    assert greedy.done()
+    assert not turns.heard("greedy", MUCH, 0.0)
+
+
+async def test_a_user_who_is_alone_waits_for_the_log_at_its_limit_only() -> None:
+    turns = UserTurns()
+    turns.heard("alone", MUCH, 0.0)
+    room, sender = LogRoom(LIMIT_BYTES, turns), Sender("alone")
+    take(room, LIMIT_BYTES, sender)
+    turn = turns.turn("alone")
+    await rounds()
+    assert turn.done()
+    assert sender.channel.is_read
+    take(room, 1, sender)
+    assert not sender.channel.is_read
+    room.gave(LIMIT_BYTES // 2)
+    assert not sender.channel.is_read
+    room.gave(1)
+    assert sender.channel.is_read
+
+
+async def test_a_row_whose_connections_are_gone_is_forgotten_when_the_log_goes_on() -> None:
+    turns = shared_turns()
+    room = LogRoom(LIMIT_BYTES, turns)
+    take(room, SHARED_BYTES + 1, Sender("greedy"))
+    turns.turn("greedy").cancel()
+    await rounds()
+    room.gave(SHARED_BYTES + 1)
+    await rounds()
+    assert room.used_bytes == 0
+    assert not turns._waiting
