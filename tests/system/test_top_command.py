@@ -256,8 +256,10 @@ async def test_on_a_terminal_it_obeys_keys_follows_a_restart_and_gives_the_termi
 ) -> None:
     meter = await gateway.client("meter-17")
     top = shlex.join(gateway.command("top", "--interval", "0.3"))
+    before, after = tmp_path / "modes-before", tmp_path / "modes-after"
     async with multiplexer(
-        tmp_path, f"stty -g; {top}; code=$?; stty -g; echo ended with $code; cat"
+        tmp_path,
+        f"stty -g > {before}; {top}; code=$?; stty -g > {after}; echo ended with $code; cat",
     ) as shown:
         await shown.shows("meter-17")
         await shown.press("3")
@@ -280,8 +282,7 @@ async def test_on_a_terminal_it_obeys_keys_follows_a_restart_and_gives_the_termi
         await shown.shows("started while you look")
         await shown.press("q")
         await shown.shows("ended with 0")
-        before, after = re.findall("^[0-9a-f:]{20,}$", await shown.screen(), re.MULTILINE)
-        assert before == after
+        assert before.read_text() == after.read_text() != ""
     del meter
 
 
