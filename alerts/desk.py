@@ -374,7 +374,7 @@ class AlertDesk:
 
     @property
     def subjects(self) -> Collection[AlertSubject]:
-        """What alerts stand about, or are about to."""
+        """Return what alerts stand about, or are about to."""
         return self._alerts.keys()
 
     @property

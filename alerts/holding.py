@@ -20,7 +20,7 @@ _MINUTE_S: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class LocalTime:
-    """What a clock on the wall says.
+    """A reading of the clock on the wall.
 
     Attributes:
         wall_us: microseconds since 1970, in UTC.

@@ -149,7 +149,7 @@ class AlertState(msgspec.Struct):
 
 
 class _Format(msgspec.Struct):
-    """What any state says of itself: a document that does not is something else."""
+    """The mark that every state carries: a document without it is something else."""
 
     format: int
 

@@ -82,7 +82,7 @@ class Measured:
 
     @property
     def processor_s(self) -> float:
-        """What it has used of a processor."""
+        """Return the processor time that it has used, in seconds."""
         times = self._seen.cpu_times()
         return float(times.user + times.system)
 

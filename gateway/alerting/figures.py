@@ -11,7 +11,7 @@ from light_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AlertFigures:
-    """What there is to be counted.
+    """Numbers of alerts, members and the machine, for `/metrics`.
 
     Attributes:
         seen: by the last look; None before there was one.

@@ -130,7 +130,7 @@ class GatewayAlerts:
         raise AlertNotFoundError("the alert of this link is over")
 
     def close(self, alert_id: str) -> None:
-        """See `AlertDesk.close`; its end leaves."""
+        """Close an alert as `AlertDesk.close` does, and tell its end by the ways out."""
         self._send(self._desk.close(alert_id, self._now.wall_us))
 
     def silence(

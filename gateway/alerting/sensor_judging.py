@@ -24,7 +24,7 @@ SensorValue = float | int | str | bytes | bool
 
 @dataclass(frozen=True, slots=True)
 class SensorFinding:
-    """What a rule makes of a sensor, or of one of its values.
+    """A rule's verdict on a sensor, or on one of its values.
 
     Attributes:
         rule: which.

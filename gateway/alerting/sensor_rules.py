@@ -47,7 +47,7 @@ class SensorRule:
 
     @property
     def is_any(self) -> bool:
-        """Whether it may ever be wrong."""
+        """Return whether any rule can ever find it wrong."""
         return self.stuck_s > 0 or self.low is not None or self.high is not None
 
 

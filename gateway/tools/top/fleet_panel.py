@@ -108,8 +108,17 @@ def _row(gateway_id: str, history: GatewayHistory, depth: int) -> PanelRow:
         sample.version,
     )
     keys = (
-        *(gateway_id, messages_in, messages_out, p99_s, sample.connected, sample.queued),
-        *(links, sample.alerts_standing, sample.up_s, sample.place, sample.version),
+        gateway_id,
+        messages_in,
+        messages_out,
+        p99_s,
+        sample.connected,
+        sample.queued,
+        links,
+        sample.alerts_standing,
+        sample.up_s,
+        sample.place,
+        sample.version,
     )
     return PanelRow(cells, keys, _style(sample.alerts_critical, sample.alerts_standing))
 

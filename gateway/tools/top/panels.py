@@ -150,8 +150,15 @@ def _client(one: ClientSample, history: GatewayHistory) -> PanelRow:
         one.address,
     )
     keys = (
-        *(one.id, rate.bytes_s, rate.packets_s, one.queued, one.inflight, one.dropped),
-        *(one.subscriptions, one.user, one.address),
+        one.id,
+        rate.bytes_s,
+        rate.packets_s,
+        one.queued,
+        one.inflight,
+        one.dropped,
+        one.subscriptions,
+        one.user,
+        one.address,
     )
     return PanelRow(cells, keys, Style.LOOK if one.dropped else Style.PLAIN)
 
