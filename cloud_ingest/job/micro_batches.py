@@ -58,7 +58,15 @@ AGAIN = "hedgerow/again"
 """The query whose batches are what `Ingest.take_restored` takes."""
 BYTES_A_TASK = 1 << 18
 """Less is not worth a task of its own."""
-MOMENTS = (*("planned", "decoded", "quarantined", "before commit", "committed", "told", "noted"),)
+MOMENTS = (
+    "planned",
+    "decoded",
+    "quarantined",
+    "before commit",
+    "committed",
+    "told",
+    "noted",
+)
 """Between them a job may die; each is told to `Ingest.watch`."""
 
 

@@ -12,10 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
+from urllib.request import urlopen
 
 import psutil
 from ingest_bed import children, kill, source_runners, workers
 from ingest_rounds import RULES
+from ports import free_port
+from prometheus_client.parser import text_string_to_metric_families
 
 from cloud_ingest.tables.store import TableStore
 
@@ -25,6 +28,13 @@ PATIENCE_S = 3_600.0
 LOOK_S = 0.3
 SOON_S = 0.002
 TOLD = 3_000
+WAYS = """
+state_dir = "{folder}"
+[alerts]
+gather_s = 0.0
+[alerts.webhook]
+url = "{webhook}"
+"""
 MASTER = (
     *("--master", "local-cluster[1,2,512]", "--conf", "spark.executor.memory=512m"),
     *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"),
@@ -38,10 +48,11 @@ class RoundJob:
         folder: of its log and rules.
         disk: where tables and checkpoint stand.
         spools: it reads these.
+        webhook: gets its alerts.
 
     """
 
-    def __init__(self, folder: Path, disk: Path, spools: Sequence[Path]) -> None:
+    def __init__(self, folder: Path, disk: Path, spools: Sequence[Path], webhook: str) -> None:
         self.tables = disk / "tables"
         self.has_executors = False
         """Whether it runs on a small cluster from its next start on."""
@@ -50,9 +61,12 @@ class RoundJob:
         self._log = folder / "job.log"
         self._rules = folder / "alerts.toml"
         self._rules.write_text(RULES)
+        self._ways = folder / "ways.toml"
+        self._ways.write_text(WAYS.format(folder=folder, webhook=webhook))
         # Where classes of Java can be kept, that of a killed driver writes them for nobody first.
         self._environment = os.environ | {"XDG_CACHE_HOME": os.devnull}
         self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
 
     def __enter__(self) -> Self:
         return self
@@ -66,8 +80,11 @@ class RoundJob:
         places = ("--tables", str(self.tables), "--checkpoint", str(self._checkpoint))
         follows = ("--follow", "--trigger-s", "0.5", "--compact", "--compact-every", "7")
         master = MASTER if self.has_executors else ()
-        words = (*spools, *places, *follows, "--alerts", str(self._rules), *master)
-        program = (HERE / "shifted_clock.py", str(clock_s), "cloud_ingest.job.command")
+        alerts = ("--alerts", str(self._rules), "--ways", str(self._ways))
+        self._port = free_port()
+        metrics = ("--metrics", f"127.0.0.1:{self._port}")
+        words = ("ingest", *spools, *places, *follows, *alerts, *metrics, *master)
+        program = (HERE / "shifted_clock.py", str(clock_s), "gateway.tools.cli")
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 (sys.executable, *program, *words), stdout=log, stderr=log, env=self._environment
@@ -88,6 +105,12 @@ class RoundJob:
         """Return how many commits telemetry has."""
         log = self.tables / "telemetry" / "_delta_log"
         return sum(1 for path in log.glob("*.json") if path.stem.isdigit())
+
+    def metrics(self) -> dict[str, float]:
+        """Return the sum of each metric that Prometheus would read now."""
+        with urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=PATIENCE_S) as answer:
+            families = text_string_to_metric_families(answer.read().decode())
+            return {one.name: sum(sample.value for sample in one.samples) for one in families}
 
     def alerts(self) -> list[dict[str, Any]]:
         """Return the rows of the table of alerts."""

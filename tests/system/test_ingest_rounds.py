@@ -4,7 +4,8 @@ The driver, the workers of Python and an executor in mid-task, the process of Sp
 a collector, and a compactor beside the job take turns. Meanwhile the checkpoint or the ledger is
 deleted, a disk is full, or one clock is wrong. After each round every message that gateways
 published is in telemetry or in quarantine, once, by a reader that knows only Delta's log and
-Parquet. In the end each alert was raised once, was right, and is cleared.
+Parquet. In the end each alert was raised once, was right, and is cleared. A webhook that refuses
+every third time has been told so, once of each.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from alert_receiver import AlertReceiver
 from disks import Tmpfs
 from ingest_rounds import A_BATCH, GATEWAYS, HOLED, ODD, RoundFleet, TableReader
 from round_job import RoundJob
@@ -50,16 +52,23 @@ class Rounds:
         fleet: it publishes all the time.
         job: over its spools.
         disks: of the second spool, and of the tables.
+        receiver: of the job's alerts.
         chance: when things happen.
 
     """
 
     def __init__(
-        self, fleet: RoundFleet, job: RoundJob, disks: dict[str, Tmpfs], chance: random.Random
+        self,
+        fleet: RoundFleet,
+        job: RoundJob,
+        disks: dict[str, Tmpfs],
+        receiver: AlertReceiver,
+        chance: random.Random,
     ) -> None:
         self._fleet = fleet
         self._job = job
         self._disks = disks
+        self._receiver = receiver
         self._chance = chance
         self._reader = TableReader(job.tables)
         self._clocks_s = list(CLOCKS_S)
@@ -111,6 +120,16 @@ class Rounds:
         assert Counter(tuple(row[name] for name in about) for row in rows) == wanted
         assert len({row["alert"] for row in rows}) == len(rows)
         assert all(row["opened"] <= row["cleared"] for row in rows)
+        self._check_told({row["alert"] for row in rows})
+
+    def _check_told(self, alerts: set[str]) -> None:
+        """Wait until the webhook knows of each alert that it was raised and cleared."""
+        told = self._receiver.told
+        wanted = {(alert, change) for alert in alerts for change in ("raised", "cleared")}
+        self._job.wait(lambda: wanted <= told.keys())
+        assert {alert for alert, _ in told} == alerts
+        twice = {about: names for about, names in told.items() if len(names) > 1}
+        assert not {about for about in twice if about[1] in ("raised", "cleared")}, twice
 
     def _kill(self, party: str, trouble: str) -> None:
         clock_s = 0.0
@@ -186,8 +205,13 @@ def test_whoever_is_killed_each_message_and_each_alert_is_there_once(
     plan = drawn(turns, chance)
     spools = [tmp_path / "spool-a", disks["spool's disk"].folder / "spool-b"]
     fleet = RoundFleet(spools, chance)
-    with RoundJob(tmp_path, disks["tables' disk"].folder, spools) as job, fleet.publishing():
-        rounds = Rounds(fleet, job, disks, chance)
+    receiver = AlertReceiver()
+    with (
+        receiver.serving(),
+        RoundJob(tmp_path, disks["tables' disk"].folder, spools, receiver.url) as job,
+        fleet.publishing(),
+    ):
+        rounds = Rounds(fleet, job, disks, receiver, chance)
         job.start()
         job.wait(lambda: job.commits() > 2)
         began_s = time.monotonic()
@@ -202,6 +226,7 @@ def test_whoever_is_killed_each_message_and_each_alert_is_there_once(
         fleet.stop()
         messages = rounds.check()
         rounds.check_alerts(len(plan))
+        assert job.metrics()["hedgerow_ingest_micro_batches"] > 0
         kinds = dict(Counter(party for party, _ in plan))
         _say(f"{len(plan)} rounds, kills {kinds}, {messages} messages, {2 * len(plan)} alerts")
 
