@@ -77,10 +77,23 @@ def read(state_dir: Path) -> dict[str, Any]:
         ValueError: the file is damaged.
 
     """
-    listeners = json.loads((state_dir / NAME).read_text())
+    return read_with_owner(state_dir)[0]
+
+
+def read_with_owner(state_dir: Path) -> tuple[dict[str, Any], int]:
+    """Return what a running gateway told, and the number of the user that it runs as.
+
+    Raises:
+        OSError: none runs.
+        ValueError: the file is damaged.
+
+    """
+    with (state_dir / NAME).open("rb") as file:
+        owner = os.fstat(file.fileno()).st_uid
+        listeners = json.loads(file.read())
     if not isinstance(listeners, dict) or not isinstance(listeners.get("listeners", {}), dict):
         raise ValueError(f"{state_dir / NAME}: tells of no listeners")  # noqa: TRY004  # damaged
-    return listeners
+    return listeners, owner
 
 
 def near(told: Mapping[str, Any], scheme: str) -> tuple[str, int] | None:

@@ -27,7 +27,9 @@ class RunningGateway:
         """Find the gateway of a state folder; None if none runs.
 
         What was killed leaves its number behind, which another process may have by now. A gateway
-        has files of its state folder open: a process without any is not meant.
+        has files of its state folder open: a process without any is not meant. Nor is one of
+        another user than wrote the file: who owns the folder could name any process there, and
+        root would signal it.
 
         Args:
             state_dir: the folder.
@@ -37,8 +39,15 @@ class RunningGateway:
 
         """
         try:
-            pid = listeners_file.read(state_dir).get("pid")
-            if not isinstance(pid, int) or pid <= 0 or not _has_open(pid, state_dir.resolve()):
+            told, owner = listeners_file.read_with_owner(state_dir)
+            pid = told.get("pid")
+            if (
+                not isinstance(pid, int)
+                or pid <= 0
+                or Path("/proc", str(pid)).stat().st_uid != owner
+            ):
+                return None
+            if not _has_open(pid, state_dir.resolve()):
                 return None
         except PermissionError as error:
             why = "permission denied to see whether the gateway runs"

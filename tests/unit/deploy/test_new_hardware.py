@@ -99,7 +99,7 @@ def test_the_newest_usable_backup_is_found_or_nothing_is_begun(tmp_path: Path) -
     recipient = subprocess.check_output(["age-keygen", "-y", str(key)], text=True).strip()
     archive = archived(tmp_path, folders / "gw", folders / "state")
     encrypted = subprocess.check_output(["age", "--recipient", recipient, str(archive)])
-    for number, content in ((1, encrypted), (2, encrypted[:-1] + b"!")):
+    for number, content in ((1, encrypted), (2, encrypted[:-1] + bytes([encrypted[-1] ^ 1]))):
         kept = KeptArchive(number, "20261128T013000Z", "gw", len(content))
         (place / kept.name).write_bytes(content)
     bed = FindingBed(tmp_path, place)

@@ -1,0 +1,67 @@
+"""Which process a command signals: one that has the state folder open, and is who wrote there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gateway.process.state_folder import listeners_file
+from gateway.tools.commands.running_gateway import RunningGateway
+
+OTHER_USER = 65_534
+HOLD = "import sys; file = open(sys.argv[1], 'w'); print(flush=True); sys.stdin.read()"
+
+
+@contextmanager
+def process_with(file: Path, user: int) -> Iterator[int]:
+    """Have a process of a user keep a file open."""
+    command = (sys.executable, "-c", HOLD, str(file))
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, user=user) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+
+
+def says(state_dir: Path, pid: object) -> None:
+    listeners_file.write(state_dir, "gw", {})
+    file = state_dir / listeners_file.NAME
+    file.write_text(file.read_text().replace(str(os.getpid()), str(pid)))
+
+
+def test_a_process_that_has_the_folder_open_is_the_gateway(tmp_path: Path) -> None:
+    with process_with(tmp_path / "log", os.getuid()) as pid:
+        says(tmp_path, pid)
+        assert RunningGateway.find(tmp_path) == RunningGateway(pid)
+    assert RunningGateway.find(tmp_path) is None, "it has ended"
+
+
+def test_a_process_with_nothing_of_the_folder_open_is_not_meant(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with process_with(tmp_path_factory.mktemp("elsewhere") / "log", os.getuid()) as pid:
+        says(tmp_path, pid)
+        assert RunningGateway.find(tmp_path) is None
+
+
+@pytest.mark.parametrize("pid", ["0", "-1", "true", '"1"', "null"])
+def test_what_is_no_number_of_a_process_is_none(tmp_path: Path, pid: str) -> None:
+    says(tmp_path, pid)
+    assert RunningGateway.find(tmp_path) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives a file to another user")
+def test_who_owns_the_folder_has_root_signal_nobody_elses_process(tmp_path: Path) -> None:
+    """Its owner has it open in root's process by what root reads there, such as a backup."""
+    with process_with(tmp_path / "log", 0) as pid:
+        says(tmp_path, pid)
+        os.chown(tmp_path / listeners_file.NAME, OTHER_USER, OTHER_USER)
+        assert RunningGateway.find(tmp_path) is None
+        os.chown(tmp_path / listeners_file.NAME, 0, 0)
+        assert RunningGateway.find(tmp_path) == RunningGateway(pid)
