@@ -44,8 +44,7 @@ one-build-in-ci: check-then-alone compiled-in-ci
 others-in-ci: check imported-in-ci
 	@nice -n 5 $(MAKE) --no-print-directory test-others
 
-# The second of two that run at once takes its ports behind those of the first one's workers. It has two workers more:
-# those wait for each other's processes for half of the time.
+# The second of two that run at once takes its ports behind those of the first one's workers.
 test-on-one-build:
 	@rm -f $(PASSED)
 	@if [ -x $(COMPILED)/bin/python ] && deploy/compiled --is-current; then \
