@@ -77,7 +77,7 @@ class Freshness:
 
     @property
     def remembered(self) -> int:
-        """How many addresses are remembered as proven."""
+        """Return how many addresses are remembered as proven."""
         return len(self._proven_until)
 
     def echo(self, peer: CoapPeer, now: float) -> bytes:

@@ -132,7 +132,7 @@ class RateShares:
 
     @property
     def hosts(self) -> int:
-        """How many buckets there are."""
+        """Return how many buckets there are."""
         return len(self._hosts) + len(self._principals)
 
     def admit(self, peer: CoapPeer, now: float) -> int:

@@ -56,7 +56,7 @@ class RequestBodies:
 
     @property
     def in_assembly(self) -> int:
-        """How many bodies are not whole yet."""
+        """Return how many bodies are not whole yet."""
         return len(self._bodies)
 
     def take(

@@ -56,7 +56,7 @@ class ResponseBodies:
 
     @property
     def kept(self) -> int:
-        """How many bodies are kept."""
+        """Return how many bodies are kept."""
         return len(self._bodies)
 
     def following(

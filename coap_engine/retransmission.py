@@ -101,7 +101,7 @@ class Retransmissions:
 
     @property
     def transmissions(self) -> int:
-        """How often a message is sent at most."""
+        """Return how often a message is sent at most."""
         return 1 + self._rules.max_retransmit
 
     def add(self, message: Confirmable, now: float) -> None:

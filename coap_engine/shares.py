@@ -90,7 +90,7 @@ class Share:
 
     @property
     def holders(self) -> int:
-        """How many hosts and authenticated peers hold something."""
+        """Return how many hosts and authenticated peers hold something."""
         return len(self._by_host) + len(self._by_principal)
 
     def take(self, peer: CoapPeer, amount: int = 1) -> ShareRefusal | None:

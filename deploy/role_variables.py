@@ -87,7 +87,7 @@ class RoleKey(ConfigKey):
 
     @property
     def is_required(self) -> bool:
-        """Whether an inventory has to have it."""
+        """Return whether an inventory has to have it."""
         return self.path in REQUIRED
 
     @property

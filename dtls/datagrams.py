@@ -129,7 +129,7 @@ class DatagramSocket:
             self._on_error(error)
 
     def share(self, is_shared: bool) -> None:
-        """Whether another socket may be bound to this port, which has to want that, too."""
+        """Return whether another socket may be bound to this port, which has to want that, too."""
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, is_shared)
 
     def local_host(self, peer: PeerAddress) -> str:

@@ -213,7 +213,7 @@ class RegistrationJournal:
 
     @property
     def has_news(self) -> bool:
-        """Whether anything but renewals is noted."""
+        """Return whether anything but renewals is noted."""
         return self._has_news
 
     def changed(self, before: Registration | None, after: Registration | None) -> None:

@@ -75,7 +75,7 @@ class LookUp:
 
     @property
     def is_tidy(self) -> bool:
-        """Whether nothing is left for ``tidy``."""
+        """Return whether nothing is left for ``tidy``."""
         return not self._leaving
 
     def resources(self, query: LookupQuery, now: float) -> LinkSearch:

@@ -112,7 +112,7 @@ class Registry:
 
     @property
     def links_max(self) -> int:
-        """How many links a registration may have."""
+        """Return how many links a registration may have."""
         return self._limits.links_per_registration
 
     def at(self, location: str) -> Registration | None:

@@ -55,7 +55,7 @@ class LinkSearch:
 
     @property
     def checks(self) -> int:
-        """How much was looked at; see `ChecksDone`."""
+        """Return how much was looked at; see `ChecksDone`."""
         return self._checks.done
 
     def go_on(self, checks: int) -> bool:

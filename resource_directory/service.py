@@ -125,7 +125,7 @@ class DirectoryService:
 
     @property
     def payload_bytes_max(self) -> int:
-        """How long a registration's payload may be."""
+        """Return how long a registration's payload may be."""
         return self._parsed.bytes_max
 
     def serves(self, path: tuple[str, ...]) -> bool:

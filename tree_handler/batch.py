@@ -117,7 +117,7 @@ class Header:
 
     @property
     def logged(self) -> bool:
-        """Whether the messages are in the origin's log and numbered without gaps."""
+        """Return whether the messages are in the origin's log and numbered without gaps."""
         return bool(self.flags & Flags.LOGGED)
 
     @property
@@ -127,7 +127,7 @@ class Header:
 
     @property
     def clients(self) -> bool:
-        """Whether it is of a stream of clients' logged messages: some, or a statement."""
+        """Return whether it is of a stream of clients' logged messages: some, or a statement."""
         return self.numbered and not (self.control or self.origin.startswith(NOTE_PREFIX))
 
     def __str__(self) -> str:

@@ -130,7 +130,7 @@ class BrokerSession:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more is to be read until something is stored."""
+        """Return whether nothing more is to be read until something is stored."""
         return self._held >= self._settings.receive_maximum or self._held_bytes >= HELD_BYTES_MAX
 
     def connect(self, username: str | None = None, password: bytes | None = None) -> bytes:

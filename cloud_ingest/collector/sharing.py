@@ -174,7 +174,7 @@ class Sharing:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it knows who is alive, and what those have."""
+        """Return whether it knows who is alive, and what those have."""
         return self._is_settled
 
     def owner(self, origin: str) -> str:

@@ -173,7 +173,7 @@ class GatewayState(msgspec.Struct):
 
     @property
     def missing(self) -> int:
-        """How many logged messages of its clients are missing."""
+        """Return how many logged messages of its clients are missing."""
         return added(self.lost, sum(life.numbering.missing for life in self.lives.values()))
 
     def act(self, activity: Activity, at_us: int | None) -> None:

@@ -37,7 +37,7 @@ class Hole(msgspec.Struct, array_like=True):
 
     @property
     def count(self) -> int:
-        """How many numbers."""
+        """Return how many numbers it has."""
         return self.last - self.first + 1
 
 
@@ -57,7 +57,7 @@ class Numbering(msgspec.Struct, array_like=True):
 
     @property
     def missing(self) -> int:
-        """How many numbers are missing."""
+        """Return how many numbers are missing."""
         return self.given_up + sum(hole.count for hole in self.holes)
 
     def come(self, intervals: Iterable[Interval], at_us: int) -> list[Hole]:

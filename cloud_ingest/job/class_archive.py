@@ -64,7 +64,7 @@ class ClassArchive:
 
     @property
     def is_written(self) -> bool:
-        """Whether Java writes its classes as it ends, which takes it some seconds."""
+        """Return whether Java writes its classes as it ends, which takes it some seconds."""
         return self._fresh is not None
 
     def keep(self) -> None:
@@ -151,7 +151,7 @@ def _own_folder(folder: Path) -> Path | None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[bool]:
-    """Whether this process alone is at it, until the end."""
+    """Return whether this process alone is at it, until the end."""
     lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         try:

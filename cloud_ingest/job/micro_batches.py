@@ -147,7 +147,7 @@ class Ingest:
 
     @property
     def is_restored(self) -> bool:
-        """Whether the tables lack what they once had."""
+        """Return whether the tables lack what they once had."""
         return self._kept.is_restored
 
     def reads_spools_again(self) -> None:

@@ -39,7 +39,7 @@ class TableFile:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether it stands in its partition's folder."""
+        """Return whether it stands in its partition's folder."""
         return self.path.rpartition("/")[0] == folder_of(self.partition)
 
 

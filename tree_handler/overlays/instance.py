@@ -213,7 +213,7 @@ class Instance:
 
     @property
     def is_root(self) -> bool:
-        """Whether this gateway is the root."""
+        """Return whether this gateway is the root."""
         return self.tree.root_id == self.tree.identity.gateway_id
 
     @property

@@ -128,7 +128,7 @@ class AnswerCache:
 
     @property
     def held_bytes(self) -> int:
-        """How much they take, about."""
+        """Return how much they take, about."""
         return self._bytes
 
     def find(self, key: CacheKey, now: float) -> CachedAnswer | None:

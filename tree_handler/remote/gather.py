@@ -36,12 +36,12 @@ class AnswerGathering:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody is waited for any more."""
+        """Return whether nobody is waited for any more."""
         return not self._asked and not self._waiting
 
     @property
     def in_flight(self) -> int:
-        """How many are asked now."""
+        """Return how many are asked now."""
         return len(self._asked)
 
     def next(self) -> str | None:

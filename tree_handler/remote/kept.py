@@ -65,7 +65,7 @@ class KeptAnswers:
 
     @property
     def held_bytes(self) -> int:
-        """How much they take, without what each takes beside its message."""
+        """Return how much they take, without what each takes beside its message."""
         return self._bytes
 
     def __contains__(self, key: QueryKey) -> bool:

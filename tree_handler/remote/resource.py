@@ -79,7 +79,7 @@ class ResourceRequest:
 
     @property
     def writes(self) -> bool:
-        """Whether it may change the resource."""
+        """Return whether it may change the resource."""
         return self.method not in SAFE_METHODS
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ class ResourceResponse:
 
     @property
     def is_success(self) -> bool:
-        """Whether its code is of class 2."""
+        """Return whether its code is of class 2."""
         return self.code >> 5 == 2
 
     def __str__(self) -> str:

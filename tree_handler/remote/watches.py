@@ -186,7 +186,7 @@ class RemoteWatches:
 
     @property
     def observers(self) -> int:
-        """How many observe."""
+        """Return how many observe."""
         return len(self._of_observer)
 
     def has_room(self, key: WatchKey) -> bool:

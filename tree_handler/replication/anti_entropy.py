@@ -110,17 +110,17 @@ class AntiEntropy:
 
     @property
     def is_being_told(self) -> bool:
-        """Whether a neighbour has told a part of what it has, and the rest is on its way."""
+        """Return whether a neighbour has told a part of what it has, and the rest is on its way."""
         return any(state.is_telling for state in self._neighbours.values())
 
     @property
     def has_told_all(self) -> bool:
-        """Whether any neighbour has told all that it has."""
+        """Return whether any neighbour has told all that it has."""
         return any(state.is_complete for state in self._neighbours.values())
 
     @property
     def is_asking(self) -> bool:
-        """Whether any neighbour has still to answer a request."""
+        """Return whether any neighbour has still to answer a request."""
         return any(state.asked is not None for state in self._neighbours.values())
 
     def came(self, link: int, header: Header) -> None:

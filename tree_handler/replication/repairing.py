@@ -284,7 +284,7 @@ class Repairing:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a neighbour has still to answer a request or a search."""
+        """Return whether a neighbour has still to answer a request or a search."""
         return self._neighbours.is_asking or self._searches.are_unanswered
 
     @property

@@ -137,7 +137,7 @@ class Searches:
 
     @property
     def is_seeking(self) -> bool:
-        """Whether a search of this gateway's own is under way."""
+        """Return whether a search of this gateway's own is under way."""
         return any(search.parent is None for search in self._active.values())
 
     def begin(self, wanted: WantedNumbers, now: float) -> list[ReplicationAction]:

@@ -104,7 +104,7 @@ class ToldNeighbour:
 
     @property
     def is_telling(self) -> bool:
-        """Whether it has begun to tell what it has and not ended."""
+        """Return whether it has begun to tell what it has and not ended."""
         return not self.is_complete and 0 < self.rounds <= MAX_TELLING_ROUNDS
 
     @property

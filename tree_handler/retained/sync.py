@@ -171,7 +171,7 @@ class RetainedSync:
 
     @property
     def is_fetching(self) -> bool:
-        """Whether a neighbour has still to answer an ASK."""
+        """Return whether a neighbour has still to answer an ASK."""
         return self._session is not None or any(link.late for link in self._links.values())
 
     # -- time ----------------------------------------------------------------------------------

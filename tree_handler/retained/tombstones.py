@@ -132,7 +132,7 @@ class _Room:
 
     @property
     def is_half_empty(self) -> bool:
-        """Whether there is room for as many again, and for as many old ones."""
+        """Return whether there is room for as many again, and for as many old ones."""
         is_half = 2 * self.count < self._most and 2 * self.size < self._most_bytes
         return is_half and not self.are_old_over(self.old_count, self.old_size)
 

@@ -76,12 +76,12 @@ class RetainedVersions:
 
     @property
     def tombstones(self) -> int:
-        """How many topics are dead."""
+        """Return how many topics are dead."""
         return len(self._dead)
 
     @property
     def dropped_early(self) -> int:
-        """How many tombstones went before their time."""
+        """Return how many tombstones went before their time."""
         return self._dead.dropped_early
 
     def version(self, topic: str) -> RetainedVersion | None:

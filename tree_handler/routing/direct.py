@@ -44,7 +44,7 @@ class Passed:
 
     @property
     def gateways_on_the_way(self) -> int:
-        """How many have passed it on."""
+        """Return how many have passed it on."""
         return HOPS - self.hops
 
     def encode(self) -> bytes:

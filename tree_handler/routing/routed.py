@@ -276,7 +276,7 @@ class Routed:
 
     @property
     def is_serving(self) -> bool:
-        """Whether a request of another gateway has still to be answered."""
+        """Return whether a request of another gateway has still to be answered."""
         return bool(self._serving)
 
     def settle(self, stream: Epoch, last: int) -> list[RoutingAction]:

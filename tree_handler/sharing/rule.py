@@ -53,7 +53,7 @@ class SharedGroups(Protocol):
 
     @property
     def is_settled(self) -> bool:
-        """Whether who is in reach is known: not yet, right after a start."""
+        """Return whether who is in reach is known: not yet, right after a start."""
 
     def is_elsewhere(self, group: SharedGroup) -> bool:
         """Return whether another gateway has members of this one."""

@@ -89,7 +89,7 @@ class Search:
 
     @property
     def gateways(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return shape(self.shape)[0]
 
     def __str__(self) -> str:

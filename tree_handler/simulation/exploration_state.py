@@ -103,7 +103,7 @@ class Wire:
 
     @property
     def live(self) -> bool:
-        """Whether data pass."""
+        """Return whether data pass."""
         return self.whole and all(self.open) and all(self.forwards)
 
 

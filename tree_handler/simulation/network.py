@@ -124,7 +124,7 @@ class Edge:
 
     @property
     def usable(self) -> bool:
-        """Whether a connection over the edge can be made and stays."""
+        """Return whether a connection over the edge can be made and stays."""
         return not (self.cut or any(self.silent))
 
 
@@ -139,7 +139,7 @@ class EdgeConnection:
 
     @property
     def live(self) -> bool:
-        """Whether data pass: both ends are open and forward."""
+        """Return whether data pass: both ends are open and forward."""
         return not self.broken and all(end.open and end.forwards for end in self.ends)
 
 

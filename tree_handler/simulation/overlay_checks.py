@@ -50,7 +50,7 @@ class OverlayChecks:
 
     @property
     def changes(self) -> int:
-        """How many greetings and BPDUs other than HELLO overlays have sent."""
+        """Return how many greetings and BPDUs other than HELLO overlays have sent."""
         kinds = sum(self.spoken[kind.name] for kind in Kind if kind is not Kind.HELLO)
         return self.spoken["greetings"] + kinds
 

@@ -18,11 +18,11 @@ class Described(Protocol):
 
     @property
     def gateways(self) -> int:
-        """How many there were."""
+        """Return how many there were."""
 
     @property
     def leaves(self) -> int:
-        """How many of them were leaves."""
+        """Return how many of them were leaves."""
 
     @property
     def parameters(self) -> Parameters:

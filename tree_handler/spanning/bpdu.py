@@ -100,7 +100,7 @@ class Bpdu:
 
     @property
     def is_of_a_leaf(self) -> bool:
-        """Whether its sender carries nothing for others and is never the root of others."""
+        """Return whether its sender carries nothing for others and is never the root of others."""
         return not (self.flags & BpduFlags.TRANSIT or self.capability)
 
     def encode(self) -> bytes:

@@ -72,7 +72,7 @@ class Offer:
 
     @property
     def finite(self) -> bool:
-        """Whether the neighbour has a way to the root."""
+        """Return whether the neighbour has a way to the root."""
         return self.distance.cost_ms != UNREACHABLE_MS
 
 

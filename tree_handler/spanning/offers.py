@@ -73,7 +73,7 @@ class Offers:
 
     @property
     def answer_s(self) -> float:
-        """How long an answer over any of the links may take."""
+        """Return how long an answer over any of the links may take."""
         slowest_ms = (n.round_trip.slowest_ms for n in self._neighbours.values())
         return max(slowest_ms, default=0) / 1000
 

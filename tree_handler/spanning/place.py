@@ -32,7 +32,7 @@ class TreePosition:
 
     @property
     def at_root(self) -> bool:
-        """Whether this gateway is the root."""
+        """Return whether this gateway is the root."""
         return self.root == self.own
 
     def is_outlived_by(self, root: Root) -> bool:
@@ -41,12 +41,12 @@ class TreePosition:
 
     @property
     def is_over(self) -> bool:
-        """Whether the root is known to have restarted: this tree will not come back."""
+        """Return whether the root is known to have restarted: this tree will not come back."""
         return not self.at_root and self._sources.superseded(self.root)
 
     @property
     def holds(self) -> bool:
-        """Whether there is a way to the root."""
+        """Return whether there is a way to the root."""
         if self.at_root:
             return True
         parent = self.parent

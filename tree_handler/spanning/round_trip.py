@@ -90,7 +90,7 @@ class RoundTrip:
 
     @property
     def settled(self) -> bool:
-        """Whether there were samples enough to compare this link with another."""
+        """Return whether there were samples enough to compare this link with another."""
         return len(self._first_ms) >= SETTLED_SAMPLES
 
     @property

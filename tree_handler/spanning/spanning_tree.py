@@ -253,7 +253,7 @@ class SpanningTree:
 
     @property
     def has_substitute(self) -> bool:
-        """Whether another neighbour may become the parent at once if this one is lost."""
+        """Return whether another neighbour may become the parent at once if this one is lost."""
         return self._offers.has_other(self._place.root, self._place.parent)
 
     @property
@@ -263,7 +263,7 @@ class SpanningTree:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many neighbours are in the table, and how many roots are remembered."""
+        """Return how many neighbours are in the table, and how many roots are remembered."""
         return len(self._neighbours), len(self._sources)
 
     def role(self, link: int) -> Role:

@@ -130,7 +130,7 @@ def links(statuses: Iterable[Status]) -> dict[str, set[str]]:
 
 
 def may_restart_together(graph: Graph, batch: Sequence[str]) -> bool:
-    """Whether none is another's only way, and others keep each way that one alone leaves."""
+    """Return whether none is another's only way, and others keep each way that one alone leaves."""
     whole = parts(graph, set())
     alone = {one: parts(graph, {one}) for one in batch}
     for way, other in permutations(batch, 2):
