@@ -31,6 +31,8 @@ EVERY_S = 0.05
 """So often it is noted which task runs, and what was acknowledged."""
 DURING = 2 / 3
 """Of the moments that are looked at, so many are before the playbook's end."""
+WELL = ("answers", "not yet")
+"""What a gateway is after a boot: as it was, or not there before the cut either."""
 ANSWERS_S = 90.0
 """A gateway that was there answers so soon after its Pi's boot."""
 CERTIFICATES = "etc/hedgerow/tls"
@@ -155,18 +157,18 @@ class Cut:
 
     Attributes:
         playbook, moment: when.
-        look: what was on its card; None if it was not looked at.
+        look: what was on its card.
         came_up: whether the system booted.
         gateway: ``not yet`` if there was none, ``answers``, or what systemd says of it.
-        again: the next run of the playbook; None if the system did not boot.
-        differs: files that are not as an uncut run leaves them.
+        again: the next run of the playbook; None if there was none.
+        differs: files that are not as an uncut run leaves them, and what else went wrong.
         lost: messages that had been acknowledged.
 
     """
 
     playbook: str
     moment: Moment
-    look: Look | None
+    look: Look
     came_up: bool
     gateway: str
     again: Play | None
@@ -174,20 +176,26 @@ class Cut:
     lost: set[int]
 
     @property
-    def is_whole(self) -> bool:
-        """Whether the next run left what an uncut one does."""
-        return self.again is not None and self.again.returncode == 0 and not self.differs
+    def is_well(self) -> bool:
+        """Whether all that was tried is as it should be."""
+        return self.came_up and not self.lost and self._is_whole
+
+    @property
+    def _is_whole(self) -> bool:
+        return not self.differs and (self.again is None or self.again.returncode == 0)
 
     def __str__(self) -> str:
-        again = (
-            "-" if self.again is None else f"{self.again.returncode} in {self.again.took_s:.0f} s"
-        )
+        again, whole = "-", "yes" if self._is_whole else "NO"
+        if self.again is not None:
+            again = f"{self.again.returncode} in {self.again.took_s:.0f} s"
+        elif self._is_whole:
+            whole = "-"
         differs = f" differs: {', '.join(self.differs[:6])}" if self.differs else ""
+        is_known = self.gateway == "answers" or self.again is not None
+        lost = f"{len(self.lost)} of {self.moment.tick.acknowledged}" if is_known else "-"
         return (
-            f"{row(self.playbook, self.moment, self.look)} "
-            f"{'yes' if self.came_up else 'NO'} | {self.gateway} | {again} | "
-            f"{'yes' if self.is_whole else 'NO'}{differs} | "
-            f"{len(self.lost)} of {self.moment.tick.acknowledged} |"
+            f"{row(self.playbook, self.moment, self.look)} {'yes' if self.came_up else 'NO'} | "
+            f"{self.gateway} | {again} | {whole}{differs} | {lost} |"
         )
 
 
@@ -197,12 +205,12 @@ HEAD = (
 )
 
 
-def row(playbook: str, moment: Moment, look: Look | None) -> str:
+def row(playbook: str, moment: Moment, look: Look) -> str:
     """The beginning of a moment's row: what is known before the card boots."""
     tick, left = moment.tick, moment.left
     return (
         f"| {playbook} | {tick.after_s:6.1f} | {tick.task or 'afterwards'} | "
-        f"{left.kept} of {left.unsynced} | {'?' if look is None else look} |"
+        f"{left.kept} of {left.unsynced} | {look} |"
     )
 
 
@@ -281,8 +289,17 @@ class Cinema:
             return Look([str(error)[:300]], [])
         return Look(wrong, hollow)
 
-    def cut(self, film: Film, moment: Moment, look: Look | None, *arguments: str) -> Cut:
-        """Boot what a cut left, and run the playbook again."""
+    def cut(
+        self, film: Film, moment: Moment, look: Look, *arguments: str, is_played: bool = True
+    ) -> Cut:
+        """Boot what a cut left, and run the playbook again.
+
+        Args:
+            film, moment, look: what was cut, when, and what is on its card.
+            arguments: of the playbook.
+            is_played: whether it is run where the gateway that was there has come back, too.
+
+        """
         came_up, gateway, again, differs, lost = False, "", None, [], set[int]()
         try:
             with self.on(moment.left.card):
@@ -290,20 +307,13 @@ class Cinema:
                 gateway = self._gateway(moment)
                 if gateway == "answers":
                     lost = self._lost(film, moment)
-                again = self.fleet.finish(self.fleet.start(film.playbook, *arguments))
-                if again.returncode == 0:
-                    self._answers()
-                    if gateway != "answers":
-                        lost = self._lost(film, moment)
-                found = files(self._root)
-                differs = (
-                    sorted(
-                        path
-                        for path in film.files.keys() | found.keys()
-                        if film.files.get(path) != found.get(path)
-                    )
-                    + self._other_certificates()
-                )
+                if is_played or gateway not in WELL:
+                    again = self.fleet.finish(self.fleet.start(film.playbook, *arguments))
+                    if again.returncode == 0:
+                        self._answers()
+                        if gateway != "answers":
+                            lost = self._lost(film, moment)
+                    differs = self._differs(film)
         except AssertionError as error:
             differs.append(str(error)[:600])
         return Cut(film.playbook, moment, look, came_up, gateway, again, differs, lost)
@@ -343,6 +353,13 @@ class Cinema:
             acknowledged, task = self.account.acknowledged, self._task
             ticks.append(Tick(time.monotonic() - began_s, task, acknowledged))
             is_over = self._over.wait(EVERY_S)
+
+    def _differs(self, film: Film) -> list[str]:
+        """Files that are not as an uncut run leaves them."""
+        found = files(self._root)
+        paths = film.files.keys() | found.keys()
+        others = [path for path in paths if film.files.get(path) != found.get(path)]
+        return sorted(others) + self._other_certificates()
 
     def _lost(self, film: Film, moment: Moment) -> set[int]:
         """What was acknowledged and is not there; a backup that is there took its part back."""

@@ -1,8 +1,8 @@
 """A Pi that loses its power at any moment of a playbook comes up, and the next run makes it whole.
 
 ``--cuts 40`` looks at forty moments of each playbook and of the minute after it, which ``--seed``
-draws, and takes some hours; without it there are a few. ``--boots 10`` boots ten of these, and only
-looks at what is on the other cards.
+draws, and takes some hours; without it there are a few. ``--boots 20`` boots twenty of these and
+only looks at the other cards; ``--plays 10`` runs the playbook again on ten of those that booted.
 """
 
 from __future__ import annotations
@@ -67,22 +67,21 @@ def cut(cinema: Cinema, film: Film, request: pytest.FixtureRequest, *arguments: 
     """Cut at as many moments as were asked for, tell what became of each, and want all whole."""
     count = request.config.getoption("--cuts") or FEW
     boots = request.config.getoption("--boots") or count
+    plays = request.config.getoption("--plays") or boots
     draw = random.Random(f"{request.config.getoption('--seed')} {film.playbook}")
     looked = [(moment, cinema.look(film, moment)) for moment in film.cut(count, draw)]
     sys.stderr.write(f"\n{HEAD}\n")
-    wrong = [
-        one for moment, look in looked if look.wrong and (one := row(film.playbook, moment, look))
-    ]
     # One that is ended before its time has looked everywhere, and not at the beginning alone.
     draw.shuffle(looked)
+    wrong = []
     for number, (moment, look) in enumerate(looked):
+        told, is_well = row(film.playbook, moment, look), not look.wrong
         if number < boots:
-            one = cinema.cut(film, moment, look, *arguments)
-            if not (one.came_up and one.is_whole) or one.lost:
-                wrong.append(str(one))
-            sys.stderr.write(f"{one}\n")
-        else:
-            sys.stderr.write(f"{row(film.playbook, moment, look)}\n")
+            one = cinema.cut(film, moment, look, *arguments, is_played=number < plays)
+            told, is_well = str(one), is_well and one.is_well
+        if not is_well:
+            wrong.append(told)
+        sys.stderr.write(f"{told}\n")
         moment.left.card.remove()
     film.recording.remove()
     assert looked
