@@ -139,8 +139,8 @@ class Look:
     Attributes:
         wrong: what no cut may leave: a file system that is not sound once its journal is read, or
             a release whose mark says that it is whole and which is not.
-        hollow: files with nothing or zeros where an uncut run has words, outside of releases
-            without a mark; the next run has to mend them.
+        hollow: files with nothing or zeros where an uncut run has words, outside of releases; the
+            next run has to mend them.
 
     """
 
@@ -275,14 +275,14 @@ class Cinema:
         try:
             with card.mounted() as root:
                 releases = sorted((root / RELEASES).glob("*"))
-                bad = [one for one in releases if not _is_as_marked(one)]
-                wrong = [f"release {one.name}" for one in bad if (one / MARK).exists()]
+                marked = [one for one in releases if (one / MARK).exists()]
+                wrong = [f"release {one.name}" for one in marked if not _is_as_marked(one)]
                 hollow = sorted(
                     at
-                    for at, digest in files(root).items()
-                    if digest == HOLLOW
-                    and film.files.get(at, HOLLOW) != HOLLOW
-                    and not any((root / at).is_relative_to(one) for one in bad)
+                    for at, path in _paths(root)
+                    if film.files.get(at, HOLLOW) != HOLLOW
+                    and not any(path.is_relative_to(one) for one in releases)
+                    and _is_hollow(path)
                 )
             run("e2fsck", "-f", "-n", card.image)
         except AssertionError as error:
@@ -397,14 +397,18 @@ class Cinema:
 
 
 HOLLOW = "hollow"
+"""Stands for the digest of a file that is empty or has only zeros."""
 
 
 def files(root: Path) -> dict[str, str]:
-    """Each file that a playbook may have written, with a digest of it; a link with what it says.
+    """Each file that a playbook may have written, with a digest of it; a link with what it says."""
+    return {
+        at: HOLLOW if _is_hollow(path) else hashlib.sha256(_said(path)).hexdigest()
+        for at, path in _paths(root)
+    }
 
-    One that is empty or has only zeros has `HOLLOW` in the place of its digest.
-    """
-    found = {}
+
+def _paths(root: Path) -> Iterator[tuple[str, Path]]:
     for folder in FOLDERS:
         for top, _, names in os.walk(root / folder):
             if top.endswith(NOT_OF_A_PLAYBOOK) or "/.ansible/tmp" in top:
@@ -412,11 +416,16 @@ def files(root: Path) -> dict[str, str]:
             for name in names:
                 path = Path(top, name)
                 at = str(path.relative_to(root))
-                if at in OF_ONE_BOOT:
-                    continue
-                said = bytes(path.readlink()) if path.is_symlink() else path.read_bytes()
-                found[at] = hashlib.sha256(said).hexdigest() if said.strip(b"\0") else HOLLOW
-    return found
+                if at not in OF_ONE_BOOT:
+                    yield at, path
+
+
+def _said(path: Path) -> bytes:
+    return bytes(path.readlink()) if path.is_symlink() else path.read_bytes()
+
+
+def _is_hollow(path: Path) -> bool:
+    return not path.is_symlink() and not _said(path).strip(b"\0")
 
 
 def _is_as_marked(release: Path) -> bool:
