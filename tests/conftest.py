@@ -306,5 +306,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--passed-before", type=Path, help="leave out the tests that this file names")
     parser.addoption("--seed", type=int, default=1, help="of what tests draw")
     parser.addoption("--cuts", type=int, help="power cuts at so many moments of each playbook")
+    parser.addoption("--boots", type=int, help="boot so many of these, and look at the others")
+    parser.addoption("--plays", type=int, help="run the playbook again on so many of these")
     parser.addoption("--chaos-s", type=float, default=None, help="how long the chaos goes on")
     parser.addoption("--chaos-mode", choices=MODES, default=None, help="the tree's mode in it")

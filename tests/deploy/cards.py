@@ -1,11 +1,8 @@
 """Cards of Pis, as images on a file system that copies a file of any size in one step.
 
 A card is an image with an ext4, which a loop device shows. What its file system holds only in
-memory is not in the image: a copy of the image is what a power cut at that moment leaves. The shelf
-is an XFS, whose copies (FICLONE) are of one moment and take no room for what is the same.
-
-What this does not show: the disk here has all that was handed to it, in that order. A real card may
-lose what it was handed and not yet told to flush.
+memory is not in the image. The shelf is an XFS, whose copies (FICLONE) take no room for what is the
+same.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from pathlib import Path
 
 from commands import run
 
-PROGRAMS = (("mkfs.xfs", "xfsprogs"), ("mkfs.ext4", "e2fsprogs"))
+PROGRAMS = (("mkfs.xfs", "xfsprogs"), ("mkfs.ext4", "e2fsprogs"), ("fusermount3", "fuse3"))
 """What is needed, and the Debian package that has it."""
 SHELF_BYTES = 24 << 30
 """Room for all images; what nobody writes takes none."""
@@ -37,7 +34,7 @@ def why_not() -> str | None:
         if shutil.which(program) is None:
             return f"{program} is not installed: sudo apt-get install {package}"
     systems = Path("/proc/filesystems").read_text().split()
-    lacking = [system for system in ("xfs", "ext4") if system not in systems]
+    lacking = [system for system in ("xfs", "ext4", "fuse") if system not in systems]
     if lacking:
         return f"the kernel has no {lacking[0]}: sudo modprobe {lacking[0]}"
     return None
@@ -67,15 +64,22 @@ class Card:
     @contextlib.contextmanager
     def mounted(self) -> Iterator[Path]:
         """Its root while it is in a Pi; what is left in memory in the end is written."""
-        root = self.image.with_suffix("")
-        root.mkdir(exist_ok=True)
         # Without barriers: the image has each write at once, and needs no flush of the host's.
-        run("mount", "-o", f"loop,noatime,nobarrier,commit={COMMIT_S}", self.image, root)
-        try:
+        with mounted(self.image, self.image.with_suffix(""), "nobarrier") as root:
             yield root
-        finally:
-            run("umount", root)
-        root.rmdir()
+
+
+@contextlib.contextmanager
+def mounted(disk: Path, root: Path, *options: str) -> Iterator[Path]:
+    """Mount the ext4 of a file as a Pi mounts its card, and take the mount away in the end."""
+    root.mkdir(exist_ok=True)
+    said = ",".join(("loop", "noatime", f"commit={COMMIT_S}", *options))
+    run("mount", "-o", said, disk, root)
+    try:
+        yield root
+    finally:
+        run("umount", root)
+    root.rmdir()
 
 
 class Shelf:
