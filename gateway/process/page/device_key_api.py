@@ -8,6 +8,7 @@ all rights, as an admin does, gives and takes keys of identities alone whose rol
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -158,5 +159,15 @@ def _drawn(text: str) -> str:
     """Return a QR code as SVG, black on white whatever the page's theme is."""
     import segno  # noqa: PLC0415  # only where a code is shown
 
-    code = segno.make(text, error="m", micro=False)
-    return code.svg_inline(border=_QUIET_ZONE, dark="#000", light="#fff", omitsize=True)
+    drawing = io.BytesIO()
+    segno.make(text, error="m", micro=False).save(
+        drawing,
+        kind="svg",
+        border=_QUIET_ZONE,
+        dark="#000",
+        light="#fff",
+        omitsize=True,
+        xmldecl=False,
+        nl=False,
+    )
+    return drawing.getvalue().decode()

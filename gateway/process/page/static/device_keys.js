@@ -24,7 +24,8 @@ function shown(told, hide) {
     title,
     h("p", { class: "warning" }, t.notAgain),
     drawn(told.svg),
-    facts([[t.host, told.host], [t.port, told.port], [t.identity, told.identity], [t.key, h("code", {}, told.key)]]),
+    facts([[t.host, told.host], [t.port, told.port], [t.identity, told.identity]]),
+    h("p", {}, h("span", { class: "soft" }, t.key), h("br"), h("code", {}, told.key)),
     h("button", { type: "button", class: "primary", onclick: hide }, t.hide),
   );
   return [card, title];
@@ -59,6 +60,7 @@ export async function showDeviceKeys(main) {
   async function load() {
     const told = await source.get("device-keys");
     fill(about, told.uri ? t.about(told.uri) : t.off);
+    form.hidden = !told.uri;
     fill(list, plainTable({ label: t.title, none: t.none, rows: told.devices, columns }));
   }
   function hide() {
@@ -80,12 +82,19 @@ export async function showDeviceKeys(main) {
       fill(error, T.failed(refused.message));
     }
   }
+  const form = h(
+    "form",
+    { class: "tools", onsubmit: make },
+    h("label", { for: "identity" }, t.identity),
+    identity,
+    h("button", { type: "submit", class: "primary" }, t.make),
+  );
   fill(
     main,
     h("p", { class: "crumbs" }, h("a", { href: link("directory") }, T.directory.title)),
     h("h1", {}, t.title),
     about,
-    h("form", { class: "tools", onsubmit: make }, h("label", { for: "identity" }, t.identity), identity, h("button", { type: "submit", class: "primary" }, t.make)),
+    form,
     error,
     place,
     h("section", { class: "card wide" }, list),

@@ -20,7 +20,8 @@ function isEmpty(value) {
 function hint(one) {
   const range = one.range ? t.range(...one.range) : "";
   const usual = isEmpty(one.default) ? "" : t.usual(written(one.default));
-  return [one.text, one.unit, range, usual].filter(Boolean).join("; ");
+  const unit = one.unit ? t.unit(one.unit) : "";
+  return [one.text, unit, range, usual].filter(Boolean).join("; ");
 }
 
 function control(one, id, value) {
@@ -134,7 +135,6 @@ function form(driver, name, table) {
         done(save, saved);
       },
     },
-    driver.text ? h("p", { class: "soft" }, driver.text) : null,
     often.map(({ made }) => made),
     h("details", { open: seldom.some(({ entry }) => entry.value !== "") }, h("summary", {}, t.more), seldom.map(({ made }) => made)),
     answer,

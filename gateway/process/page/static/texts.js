@@ -149,6 +149,7 @@ export const T = {
     choose: "Choose a driver",
     needed: "(needed)",
     notSet: "not set",
+    unit: (unit) => `in ${unit}`,
     range: (least, most) => `${least} to ${most}`,
     usual: (value) => `${value} if it is not set`,
     noNumber: (key) => `${key}: is no number`,

@@ -30,6 +30,7 @@ POLICY = """version = 1
 includes = ["reader", "device"]
 allow = ["membership"]
 """
+SVG = "{http://www.w3.org/2000/svg}"
 IN_FILE = "cd" * 16
 
 
@@ -96,8 +97,7 @@ async def test_a_key_is_made_shown_once_used_and_revoked(
             "key": key,
         }
         drawing = ET.fromstring(told["svg"])
-        assert drawing.tag == "svg"
-        assert {one.tag for one in drawing.iter()} == {"svg", "path"}
+        assert {one.tag for one in drawing.iter()} == {f"{SVG}svg", f"{SVG}path"}
         assert await known(anna) == {"boss": False, "stolen": False, "meter-7": True}
         assert await reads(gateway, "meter-7", key)
         assert (await anna.ask("DELETE", "device-keys/meter-7"))[0] == 200
@@ -110,6 +110,38 @@ async def test_a_key_is_made_shown_once_used_and_revoked(
         ("console:anna", "device key revoked", "meter-7", "done"),
     ]
     assert key not in caplog.text and key not in json.dumps(gateway.audit)
+
+
+@pytest.mark.peer("openssl", "openssl")
+async def test_another_program_comes_in_by_the_key(gateway: PageGateway) -> None:
+    port = gateway.process.parts.coap.ports["coaps"]
+    async with looker(gateway, "anna") as anna:
+        key = (await made(anna, "meter-7"))["key"]
+    found = {}
+    for name, tried in (("right", key), ("wrong", "00" * 32)):
+        client = await asyncio.create_subprocess_exec(
+            *("openssl", "s_client", "-dtls1_2", "-connect", f"127.0.0.1:{port}"),
+            *("-psk_identity", "meter-7", "-psk", tried, "-cipher", "PSK-AES128-CCM8:@SECLEVEL=0"),
+            *("-timeout", "-brief"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        assert client.stdout is not None
+        told = b""
+        try:
+            async with asyncio.timeout(5 if name == "wrong" else LIMIT_S):
+                while b"CONNECTION ESTABLISHED" not in told and (
+                    line := await client.stdout.readline()
+                ):
+                    told += line
+        except TimeoutError:
+            pass
+        found[name] = b"CONNECTION ESTABLISHED" in told
+        if client.returncode is None:
+            client.kill()
+        await client.wait()
+    assert found == {"right": True, "wrong": False}
 
 
 async def test_nobody_keeps_an_answer_with_a_key(gateway: PageGateway) -> None:
