@@ -14,6 +14,7 @@ from fleet_gateway import FleetGateway, until
 from mqtt_peer import Peer
 
 from gateway.mqtt import PropertyId, Version
+from gateway.process.access.device_keys import DeviceKeyFile, new_key
 from gateway.process.state_folder import state_format
 from tree_handler.batch import Entry
 from tree_handler.remote.options import REQUEST_ID
@@ -71,6 +72,8 @@ async def filled(folder: Path) -> World:
         process.parts.broker.accept(Entry("kept", b"1", qos=1, retain=True))
         await until(lambda: list(process.parts.broker.core.retention.match("kept")))
         await process.parts.readings.add({"type": "switch", "name": "added"})
+        access, key_file = process.parts.access, DeviceKeyFile(gateway.folder / "state")
+        key_file.write(access.devices.with_key("lamp", new_key(), access.files.keystore))
         for name in (b"\0one", b"\0two", b"\0three"):
             await process.parts.site._execution(_named_write(name))
         directory = process.parts.site.directory
@@ -108,6 +111,7 @@ def known(gateway: FleetGateway) -> set[str]:
         "former key": statement is not None and len(statement.keys) == 1,
         "list": bool(proof.revocations.lists),
         "device": len(process.parts.oscore.contexts) == 1,
+        "device key": "lamp" in process.parts.access.devices.made,
         "name": len(process.parts.site._execution._named._noted.earlier) == 3,
     }
     return {name for name, is_known in found.items() if is_known}
@@ -122,5 +126,6 @@ KNOWN = {
     "former key",
     "list",
     "device",
+    "device key",
     "name",
 }

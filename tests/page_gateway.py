@@ -129,14 +129,22 @@ class Looker:
         return status
 
 
-def configuration(folder: Path, *, users: bool = True, more: str = "", console: str = "") -> Path:
+def configuration(
+    folder: Path,
+    *,
+    users: bool = True,
+    more: str = "",
+    console: str = "",
+    coap: str = "",
+    policy: str = POLICY,
+) -> Path:
     """Write the files of a gateway with a page; returns its configuration."""
     folder.mkdir(parents=True, exist_ok=True)
     key = folder / "tree.key"
     key.touch(mode=0o600)
     key.write_text("ab" * 32)
     (folder / "passwords").write_text("\n".join(f"{u}:{CHEAP.hash(u)}" for u in USERS) + "\n")
-    (folder / "access.toml").write_text(POLICY)
+    (folder / "access.toml").write_text(policy)
     access = (
         f'password_file = "{folder}/passwords"\npolicy_file = "{folder}/access.toml"\n'
         if users
@@ -154,6 +162,7 @@ state_dir = "{folder}/state"
 port = 0
 [coap]
 port = 0
+{coap}
 [tree]
 key_file = "{key}"
 discovery = false
@@ -182,10 +191,12 @@ async def page_gateway(
     users: bool = True,
     more: str = "",
     console: str = "",
+    coap: str = "",
+    policy: str = POLICY,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[PageGateway]:
     """Run one."""
-    file = configuration(folder, users=users, more=more, console=console)
+    file = configuration(folder, users=users, more=more, console=console, coap=coap, policy=policy)
 
     def read() -> config.GatewaySettings:
         return config.load(file, config.GatewaySettings)

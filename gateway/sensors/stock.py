@@ -153,6 +153,25 @@ class SensorStock:
         tables = [each for each in self.plan.tables if each != table]
         return SensorPlan(self.plan.configured, left, tables)
 
+    def rebased(self, plan: SensorPlan) -> SensorPlan:
+        """The same additions beside the configuration that holds now.
+
+        A reload may have come while a plan was made and written.
+        """
+        taken = _names(self.plan.configured)
+        added = [each for each in plan.added if not _names([each]) & taken]
+        return SensorPlan(self.plan.configured, added, plan.tables)
+
+    def added_table(self, name: str) -> _Table:
+        """The table of a sensor that was added.
+
+        Raises:
+            KeyError: there is no such sensor.
+            SensorConflictError: it stands in the configuration.
+
+        """
+        return self._added(name).table
+
     def _added(self, name: str) -> ConfiguredSensor:
         for each in self.plan.added:
             if each.sensor.name == name:

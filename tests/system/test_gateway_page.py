@@ -34,7 +34,10 @@ READY = {
     "clients/meter-1": "document.querySelector('.facts') && document.querySelector('.plain td')",
     "topics": "document.querySelectorAll('.columns .card').length === 3",
     "sensors": "document.querySelectorAll('.sensor .reading-value').length > 3",
+    "sensors/new": "document.getElementById('driver')",
+    "sensors/change/pump": "document.getElementById('key-name')",
     "directory": "document.querySelector('.plain td')",
+    "directory/keys": "document.querySelector('.crumbs a')",
     "alerts": "document.querySelector('.chip')",
     "log": "document.querySelector('.lines')",
     "policy": "document.querySelectorAll('.role').length > 4",
@@ -96,6 +99,7 @@ async def test_each_page_fits_each_screen_in_both_themes_and_axe_finds_nothing(
     meter = await gateway.client("meter-1")
     await meter.subscribe("load/#")
     await meter.publish("hall/temperature", b'{"value": 21.5}', retain=True)
+    await gateway.process.parts.readings.add({"type": "switch", "name": "pump"})
     await log_in(browser, gateway, "anna")
     found: dict[str, list[str]] = {}
     for width, height in SIZES:
@@ -233,6 +237,135 @@ async def test_a_registration_is_searched_and_removed(browser: Page, gateway: Pa
     await browser.until("document.querySelectorAll('.plain tbody tr').length === 0")
     assert [one["what"] for one in gateway.audit].count("registration removed") == 1
     assert browser.complaints == []
+
+
+async def test_a_sensor_is_tried_added_changed_and_removed_by_its_form(
+    browser: Page, gateway: PageGateway
+) -> None:
+    await log_in(browser, gateway, "olga")
+    await show(browser, "sensors")
+    await browser.run("document.querySelector('.title-line a.button').focus()")
+    await browser.press("Enter")
+    await browser.until("document.getElementById('driver')")
+    await choose(browser, "gpio-in")
+    await browser.until("document.getElementById('key-pin')?.required")
+    await choose(browser, "host")
+    await browser.until("document.getElementById('key-interval_s')")
+    assert await browser.run("document.getElementById('key-disk')") is None  # names a file
+    await choose(browser, "switch")
+    await browser.until("document.getElementById('key-name')?.required")
+    await browser.run("document.getElementById('key-name').focus()")
+    await browser.write("pump")
+    await browser.run("document.getElementById('key-interval_s').focus()")
+    await browser.write("often")
+    await browser.run("document.querySelector('.sensor-form .tools button').click()")
+    await browser.until("document.querySelector('.sensor-form .error').textContent")
+    said = await browser.run("document.querySelector('.sensor-form .error').textContent")
+    assert "interval_s: is no number" in said
+    await browser.run("document.getElementById('key-interval_s').value = '5'")
+    await browser.run("document.querySelector('.sensor-form .tools button').click()")
+    await browser.until("document.querySelector('.tried dd')?.textContent.includes('good')")
+    await browser.run("document.querySelector('details').open = true")
+    for width, height in SIZES:
+        for theme in ("light", "dark"):
+            await browser.look(width, height, theme)
+            await browser.until("document.getAnimations().length === 0")  # colours fade
+            assert await browser.run("document.documentElement.scrollWidth <= innerWidth")
+            assert await violations(browser) == [], (width, theme)
+            await picture(browser, f"sensor-form-{width}-{theme}")
+    await browser.run("document.querySelector('.sensor-form').requestSubmit()")
+    await browser.until("document.querySelector('[data-name=pump] a')")
+    await browser.run("document.querySelector('[data-name=pump] a').click()")
+    await browser.until("document.getElementById('key-interval_s')?.value === '5'")
+    await browser.run("document.getElementById('key-interval_s').value = '7'")
+    await browser.run("document.querySelector('.sensor-form').requestSubmit()")
+    await browser.until("document.querySelector('[data-name=pump] a')")
+    await browser.run("document.querySelector('[data-name=pump] a').click()")
+    await browser.until("document.getElementById('key-interval_s')?.value === '7'")
+    await browser.run("document.querySelector('.sure .opener').click()")
+    await browser.until("document.activeElement.className === 'primary'")
+    await browser.press("Enter")
+    await browser.until("document.querySelectorAll('.sensor .reading-value').length > 3")
+    assert await browser.run("document.querySelector('[data-name=pump]')") is None
+    done = [one["what"] for one in gateway.audit if one["what"].startswith("sensor ")]
+    assert done == ["sensor tried", "sensor added", "sensor changed", "sensor removed"]
+    assert browser.complaints == []
+
+
+async def choose(browser: Page, driver: str) -> None:
+    await browser.run(
+        f"(() => {{ const s = document.getElementById('driver'); s.value = '{driver}'; "
+        "s.dispatchEvent(new Event('change')); })()"
+    )
+
+
+async def test_a_key_is_made_shown_once_as_a_code_and_revoked(
+    browser: Page, tmp_path: Path
+) -> None:
+    psk = tmp_path / "psk"
+    psk.touch(mode=0o600)
+    coap = f'psk_file = "{psk}"\ndtls_port = 0\n'
+    async with page_gateway(tmp_path / "keyed", coap=coap) as gateway:
+        await log_in(browser, gateway, "anna")
+        await show(browser, "directory")
+        await browser.run("document.querySelector('.title-line a.button').click()")
+        await browser.until("document.getElementById('identity')")
+        await browser.run("document.getElementById('identity').focus()")
+        await browser.write("meter-7")
+        await browser.press("Enter")
+        await browser.until("document.querySelector('.qr svg path')")
+        assert await browser.run("document.activeElement.textContent") == "The key of meter-7"
+        assert len(await browser.run("document.querySelector('.new-key code').textContent")) == 64
+        drawn = "document.querySelector('.qr svg path').getBoundingClientRect()"
+        assert await browser.run(f"{drawn}.width") > 200 < await browser.run(f"{drawn}.height")
+        for width, height in SIZES:
+            for theme in ("light", "dark"):
+                await browser.look(width, height, theme)
+                await browser.until("document.getAnimations().length === 0")  # colours fade
+                assert await browser.run("document.documentElement.scrollWidth <= innerWidth")
+                assert await violations(browser) == [], (width, theme)
+                await picture(browser, f"device-keys-{width}-{theme}")
+        await browser.run("document.querySelector('.new-key button').click()")
+        await browser.until("document.querySelector('.qr') === null")
+        await show(browser, "directory")
+        await browser.run("location.hash = '#/directory/keys'")
+        await browser.until("document.querySelector('td .opener')")
+        assert await browser.run("document.querySelector('.qr')") is None
+        await browser.run("document.querySelector('td .opener').click()")
+        await browser.until("document.activeElement?.className === 'primary'")
+        await browser.press("Enter")
+        await browser.until("document.querySelectorAll('.plain tbody tr').length === 0")
+        done = [one["what"] for one in gateway.audit if one["what"].startswith("device key")]
+        assert done == ["device key made", "device key revoked"]
+        assert browser.complaints == []
+
+
+async def test_what_a_driver_and_an_identity_are_called_is_text(
+    browser: Page, tmp_path: Path
+) -> None:
+    psk = tmp_path / "psk"
+    psk.touch(mode=0o600)
+    identity = HOSTILE.replace(" ", "/")
+    psk.write_text(f"{identity}:{'ab' * 16}\n")
+    coap = f'psk_file = "{psk}"\ndtls_port = 0\n'
+    async with page_gateway(tmp_path / "keyed", coap=coap) as gateway:
+        await gateway.process.parts.readings.add(
+            {"type": "switch", "name": "pump", "attributes": {"position": HOSTILE[:60]}}
+        )
+        await log_in(browser, gateway, "anna")
+        await browser.run("location.hash = '#/directory/keys'")
+        await browser.until("document.querySelector('.plain td')")
+        assert await browser.run("document.querySelector('.plain td').textContent") == identity
+        await browser.run("document.querySelector('td .opener').click()")
+        await browser.until("document.querySelector('.sure .primary')")
+        await browser.run("location.hash = '#/sensors/change/pump'")
+        await browser.until("document.getElementById('key-attributes')")
+        assert await browser.run("document.querySelector('details').open")
+        for made in ("<img src=x>", "%3Cimg%20src=x%3E", "..%2F..%2Fme"):
+            await browser.run(f"location.hash = {json.dumps(f'#/sensors/change/{made}')}")
+            await browser.until("document.querySelector('main .error')?.textContent")
+        assert await browser.run("document.querySelectorAll('main img, main script').length") == 0
+        assert await violations(browser) == []
 
 
 async def test_log_audit_trail_bundle_and_an_explanation_are_had(

@@ -162,7 +162,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         "sensors",
         sensors=_list(
             _object(
-                "name type kind unit interval_s state is_actuator may_set values",
+                "name type kind unit interval_s state is_actuator is_added may_set values",
                 name=_TEXT,
                 type=_TEXT,
                 kind=_TEXT,
@@ -170,6 +170,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
                 interval_s=_NUMBER,
                 state={"enum": ["good", "bad", "-"]},
                 is_actuator=_FLAG,
+                is_added={"type": "boolean", "description": "It can be changed and removed."},
                 may_set=_FLAG,
                 values=_list(
                     _object(
@@ -185,11 +186,73 @@ SCHEMAS: Final[dict[str, Schema]] = {
             )
         ),
     ),
+    "Drivers": _object(
+        "drivers",
+        drivers=_list(
+            _object("type text is_installed", type=_TEXT, text=_TEXT, is_installed=_FLAG)
+        ),
+    ),
+    "Driver": _object(
+        "type text parameters",
+        type=_TEXT,
+        text=_TEXT,
+        parameters=_list(
+            _object(
+                "name kind text default is_needed unit range choices only_in_file",
+                name=_TEXT,
+                kind={"enum": ["text", "whole", "number", "flag", "choice", "table", "any"]},
+                text=_TEXT,
+                default=_ANY,
+                is_needed=_FLAG,
+                unit=_or_null("string"),
+                range={"type": ["array", "null"], "items": _NUMBER},
+                choices={"type": ["array", "null"], "items": _TEXT},
+                only_in_file={"type": "boolean", "description": "A request may not say it."},
+            )
+        ),
+    ),
+    "Tried": _object(
+        "values left_out",
+        values=_list(
+            _object(
+                "name value unit quality why",
+                name=_TEXT,
+                value=_ANY,
+                unit=_TEXT,
+                quality=_TEXT,
+                why={"type": "string", "description": "Why there is no value."},
+            )
+        ),
+        left_out=_COUNT,
+    ),
+    "SensorNames": _object("names", names=_TEXTS),
+    "SensorTable": _object("table", table={"type": "object"}),
     "Links": _object(
         "links page has_more",
         links=_list(_object("href attributes", href=_TEXT, attributes=_by_name(_TEXT))),
         page=_COUNT,
         has_more=_FLAG,
+    ),
+    "DeviceKeys": _object(
+        "uri devices",
+        uri={"type": "string", "description": "Where devices come; empty where DTLS is off."},
+        devices=_list(
+            _object(
+                "identity is_made roles",
+                identity=_TEXT,
+                is_made={"type": "boolean", "description": "Here; else in `coap.psk_file`."},
+                roles=_TEXTS,
+            )
+        ),
+    ),
+    "DeviceKey": _object(
+        "host port identity key text svg",
+        host=_TEXT,
+        port=_COUNT,
+        identity=_TEXT,
+        key={"type": "string", "description": "In hexadecimal."},
+        text={"type": "string", "description": "Host, port, identity and key as JSON."},
+        svg={"type": "string", "description": "That text as a QR code, drawn as SVG."},
     ),
     "Alerts": _object(
         "alerts cleared silences ways rules",

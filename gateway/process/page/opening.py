@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.process.page.audit_notes import AuditNotes
+from gateway.process.page.device_key_api import DeviceKeyApi
 from gateway.process.page.face import PageFace, PageOwner, may_enter
 from gateway.process.page.reading_history import ReadingHistory
 from gateway.process.page.record_api import RecordApi
+from gateway.process.page.sensor_api import SensorApi
 from gateway.process.page.site_api import SiteApi
 from gateway.process.page.site_asker import SiteAsker
 from gateway.process.page.topic_api import TopicApi
@@ -23,8 +25,11 @@ if TYPE_CHECKING:
     from gateway.coap.site import GatewaySite
     from gateway.process.access.files import AccessFiles
     from gateway.process.configuration.config import GatewaySettings
+    from gateway.process.page.device_key_api import DeviceKeyDesk
     from gateway.process.page.log_lines import RecentLines
+    from gateway.process.page.sensor_api import AddedTables
     from gateway.process.page.topic_tap import TopicTap
+    from gateway.sensors.catalogue import Workshop
     from gateway.sensors.sampler import Sampler
 
 
@@ -38,6 +43,9 @@ class PageSources:
         broker: has clients and topics.
         site: has the resources that are asked.
         sampler: reads the sensors.
+        tables: of sensors that were added.
+        workshop: builds sensors.
+        device_keys: makes and revokes keys.
         tap: has messages as they come.
         lines: of the log.
         trail: of changes.
@@ -49,6 +57,9 @@ class PageSources:
     broker: GatewayBroker
     site: GatewaySite
     sampler: Sampler
+    tables: AddedTables
+    workshop: Workshop
+    device_keys: DeviceKeyDesk
     tap: TopicTap
     lines: RecentLines
     trail: AuditTrail
@@ -60,13 +71,17 @@ class PageParts:
     Args:
         face: answers; an attribute too.
         topics: answers what is asked of topics.
+        sensors: answers what is asked of drivers.
         policies: by which both go.
 
     """
 
-    def __init__(self, face: PageFace, topics: TopicApi, policies: PoliciesInUse) -> None:
+    def __init__(
+        self, face: PageFace, topics: TopicApi, sensors: SensorApi, policies: PoliciesInUse
+    ) -> None:
         self.face = face
         self._topics = topics
+        self._sensors = sensors
         self._policies = policies
 
     def follow(self, files: AccessFiles) -> None:
@@ -76,8 +91,9 @@ class PageParts:
         self.face.follow(files.policy, files.broker.passwords)
 
     def stop(self) -> None:
-        """Set no timer any more."""
+        """Set no timer any more, and keep no thread."""
         self._topics.stop()
+        self._sensors.close()
 
 
 class PoliciesInUse:
@@ -120,6 +136,8 @@ def open_page(sources: PageSources) -> PageParts:
         sources.lines, sources.trail, policies, asker, settings.gateway.id, settings.file
     )
     state_dir = settings.gateway.state_dir
+    sensors = SensorApi(asker, sources.workshop, sources.tables)
+    device_keys = DeviceKeyApi(sources.device_keys, policies)
     resources = SiteApi(asker, sources.sampler, ReadingHistory(), state_dir, site.take_out)
 
     def may(visitor: Principal) -> dict[str, bool]:
@@ -130,6 +148,8 @@ def open_page(sources: PageSources) -> PageParts:
             "alerts": asker.may(visitor, "POST", "alerts"),
             "directory": resources.may_take_out(visitor),
             "members": asker.may(visitor, "DELETE", "members"),
+            "sensors": sensors.may_add(visitor),
+            "device_keys": device_keys.may(visitor),
             **{what: records.may(visitor, what) for what in ("log", "audit", "policy")},
             "support": all(records.may(visitor, one) for one in ("support", "log", "audit")),
         }
@@ -137,7 +157,13 @@ def open_page(sources: PageSources) -> PageParts:
     own = settings.console
     owner = PageOwner(settings.gateway.id, own.certificate_file is not None, frozenset(own.names))
     door = WebLogIn(files.policy, files.broker.passwords, may_enter, settings.limits)
-    handlers = {**resources.handlers, **topics.handlers, **records.handlers}
+    handlers = {
+        **resources.handlers,
+        **topics.handlers,
+        **records.handlers,
+        **sensors.handlers,
+        **device_keys.handlers,
+    }
     counted = sources.broker.core.refusals.count
     face = PageFace(owner, door, handlers, AuditNotes(sources.trail, counted), may)
-    return PageParts(face, topics, policies)
+    return PageParts(face, topics, sensors, policies)

@@ -90,6 +90,15 @@ _SEARCH = Field(
 )
 _PAGE = Field("page", COUNT, "Which page, from 0; each has 100 links.", least=0, most=10_000)
 
+_TYPE = Field(
+    "type", TEXT, "A driver of `/drivers`, by its word.", is_needed=True, most=128, is_noted=True
+)
+_SENSOR = (
+    _TYPE,
+    Field("name", TEXT, "The sensor's, where its driver has none.", most=256, is_noted=True),
+    Field("options", TABLE, "Further keys of its table, as `/drivers/{type}` tells them."),
+)
+
 ROUTES: Final = (
     ApiRoute("document", "GET", "/openapi.json", "This document.", "Document", is_open=True),
     ApiRoute("me", "GET", "/me", "Who asks, and what it may do here.", "Me", is_open=True),
@@ -190,6 +199,54 @@ ROUTES: Final = (
         body=(Field("value", TEXT, "As text, such as `1`.", is_needed=True, is_noted=True),),
         change="actuator set",
     ),
+    ApiRoute("drivers", "GET", "/drivers", "Drivers that a sensor may have.", "Drivers"),
+    ApiRoute("driver", "GET", "/drivers/{type}", "All keys of a driver's table.", "Driver"),
+    ApiRoute(
+        "try_sensor",
+        "POST",
+        "/sensor-trials",
+        "Build a sensor and read it once, in ten seconds; nothing of it is kept.",
+        "Tried",
+        body=_SENSOR,
+        change="sensor tried",
+    ),
+    ApiRoute(
+        "add_sensor",
+        "POST",
+        "/sensors",
+        "Have one more sensor, after a restart too.",
+        "SensorNames",
+        body=_SENSOR,
+        change="sensor added",
+    ),
+    ApiRoute(
+        "sensor_table",
+        "GET",
+        "/sensors/{name}/table",
+        "The table of a sensor that was added.",
+        "SensorTable",
+    ),
+    ApiRoute(
+        "change_sensor",
+        "PUT",
+        "/sensors/{name}/table",
+        "Have a sensor that was added by another table.",
+        "SensorNames",
+        body=(
+            _TYPE,
+            Field("name", TEXT, "The sensor's from now on.", most=256),
+            _SENSOR[-1],
+        ),
+        change="sensor changed",
+    ),
+    ApiRoute(
+        "remove_sensor",
+        "DELETE",
+        "/sensors/{name}",
+        "Have a sensor no more that was added, nor what else its table made.",
+        "SensorNames",
+        change="sensor removed",
+    ),
     ApiRoute(
         "endpoints",
         "GET",
@@ -213,6 +270,30 @@ ROUTES: Final = (
         "Take a device's registration out, such as `7` of `/rd/7`.",
         "Done",
         change="registration removed",
+    ),
+    ApiRoute(
+        "device_keys",
+        "GET",
+        "/device-keys",
+        "Who has a key for CoAP over DTLS; the keys are told to nobody.",
+        "DeviceKeys",
+    ),
+    ApiRoute(
+        "make_device_key",
+        "POST",
+        "/device-keys",
+        "Make a key for a device, which is told this once.",
+        "DeviceKey",
+        body=(Field("identity", TEXT, "The device's.", is_needed=True, most=128, is_noted=True),),
+        change="device key made",
+    ),
+    ApiRoute(
+        "revoke_device_key",
+        "DELETE",
+        "/device-keys/{identity}",
+        "Let nobody in by the key of an identity any more.",
+        "Done",
+        change="device key revoked",
     ),
     ApiRoute("alerts", "GET", "/alerts", "What is wrong, silences and ways out.", "Alerts"),
     ApiRoute(

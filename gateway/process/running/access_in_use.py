@@ -14,6 +14,7 @@ from gateway.coap.server import CoapServer
 from gateway.node.links.node import TreeNode
 from gateway.node.signing.fleet_proof import FleetProof
 from gateway.process.access import files as access_files
+from gateway.process.access.device_keys import DeviceKeys
 from gateway.process.access.files import AccessFiles
 from gateway.process.configuration.config import ConfigError, GatewaySettings
 from gateway.process.running import state
@@ -52,10 +53,12 @@ class AccessInUse:
         settings: of the gateway.
         files: by which the faces go.
         faces: of the gateway.
+        devices: keys that were made, and that were revoked, while the gateway ran.
         tell: called with what does not work now, and why; with nothing for why when it does.
 
     Attributes:
         files: as given, or as last followed.
+        devices: likewise.
 
     """
 
@@ -64,9 +67,11 @@ class AccessInUse:
         settings: GatewaySettings,
         files: AccessFiles,
         faces: Faces,
+        devices: DeviceKeys,
         tell: Callable[[str, str], None] = lambda what, why: None,
     ) -> None:
         self.files = files
+        self.devices = devices
         self._tell = tell
         self._settings = settings
         self._faces = faces
@@ -84,12 +89,21 @@ class AccessInUse:
         faces.expiry.follow(files.expiring)
         faces.proof.renew(files.signing, files.revoking)
         faces.node.reseal()  # behind the certificates, which go ahead of it on the links
-        contexts = faces.oscore.contexts
-        faces.coap.renew(files.keystore, files.coap_tls, files.policy, contexts)
+        self._renew_coap()
         faces.console.follow(files)
         faces.page.follow(files)
         for gateway_id in faces.node.admission.renew(files.links):
             faces.node.drop(gateway_id, "its certificate is no longer accepted")
+
+    def go_by_devices(self, devices: DeviceKeys) -> None:
+        """Go by other keys of devices, whatever files say now; who is out is disconnected."""
+        self.devices = devices
+        self._renew_coap()
+
+    def _renew_coap(self) -> None:
+        files, faces = self.files, self._faces
+        keys = self.devices.over(files.keystore)
+        faces.coap.renew(keys, files.coap_tls, files.policy, faces.oscore.contexts)
 
     def revoked(self, peer_id: str) -> None:
         """Go by the lists that there are now, one of which a neighbour has handed over."""

@@ -36,6 +36,7 @@ from gateway.node.signing import receivers
 from gateway.node.signing.fleet_proof import FleetProof
 from gateway.node.signing.revocations import Revocations
 from gateway.process.access import files as access_files
+from gateway.process.access.device_keys import DeviceKeyFile
 from gateway.process.configuration.addresses import Addresses
 from gateway.process.configuration.broker_settings import faults_of_broker, settings_of_broker
 from gateway.process.configuration.config import GatewaySettings
@@ -49,6 +50,7 @@ from gateway.process.running.arrivals import LocalReaders, NodeArrivals
 from gateway.process.running.attachment import Attachment
 from gateway.process.running.client_log import ClientLog
 from gateway.process.running.console_part import ConsolePart
+from gateway.process.running.device_keys_in_use import DeviceKeysInUse
 from gateway.process.running.drain import Drain
 from gateway.process.running.node_settings import node_settings
 from gateway.process.running.origin_times import OriginTimes
@@ -123,7 +125,9 @@ async def build(around: Around) -> GatewayParts:
     )
     page.tell(status)
     console = ConsolePart()
-    web = ground.page.open(ground.files, served.broker, coap.site, ground.readings.sampler)
+    access = _access(around, ground, tree.node, served.broker, coap, console)
+    keys = _device_keys(around, ground, coap, access)
+    web = ground.page.open(ground.files, served.broker, coap.site, ground.readings, keys)
     await console.start(
         settings,
         ground.files,
@@ -136,7 +140,7 @@ async def build(around: Around) -> GatewayParts:
     )
     stack.push_async_callback(console.stop)
     parts = GatewayParts(
-        access=_access(around, ground, tree.node, served.broker, coap, console),
+        access=access,
         admission=tree.admission,
         alerts=alerts,
         attachment=attachment,
@@ -174,6 +178,7 @@ async def _ground(around: Around) -> Ground:
     with state.being_read():
         kept = Revocations(own.state_dir)
         files = access_files.read(settings, kept.lists)
+        devices = DeviceKeyFile(own.state_dir).recalled()
         proof = FleetProof(files.signing, own.state_dir, settings.tree.name, kept)
     addresses = await Addresses.of(settings)
     log = state.open_log(settings)
@@ -190,6 +195,7 @@ async def _ground(around: Around) -> Ground:
         stores=store_limits.of(settings),
         readings=readings,
         files=files,
+        devices=devices,
         proof=proof,
         addresses=addresses,
         log=log,
@@ -387,7 +393,13 @@ async def _coap(
     await coap_part.recall(site)
     stack.callback(coap_part.bridge(served.coap_topics, site, access, served.broker))
     server = await coap_part.serve(
-        site, settings.coap, addresses, files, oscore, ground.stores.coap, stack
+        site,
+        settings.coap,
+        addresses,
+        dataclasses.replace(files, keystore=ground.devices.over(files.keystore)),
+        oscore,
+        ground.stores.coap,
+        stack,
     )
     site.start(ground.readings, addresses.uri(server.ports), ground.members.offer)
     tree.arrivals.tell(lambda entry, header: site.receive(entry.topic, entry.payload))
@@ -443,10 +455,18 @@ def _access(
         page=ground.page,
         expiry=ground.expiry,
     )
-    access = AccessInUse(around.at_start, ground.files, faces, around.watched.tell)
+    access = AccessInUse(around.at_start, ground.files, faces, ground.devices, around.watched.tell)
     ground.expiry.changed = access.look_again
     around.stack.callback(access.close)
     return access
+
+
+def _device_keys(
+    around: Around, ground: Ground, coap: CoapParts, access: AccessInUse
+) -> DeviceKeysInUse:
+    secure = {scheme: port for scheme, port in coap.server.ports.items() if scheme == "coaps"}
+    uri = ground.addresses.uri(secure) if secure else ""
+    return DeviceKeysInUse(around.at_start.gateway.state_dir, access, uri)
 
 
 # -- and out -----------------------------------------------------------------------------------

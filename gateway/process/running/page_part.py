@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.base.event_log.audit import FILE_NAME, AuditTrail
 from gateway.process.configuration.config import GatewaySettings
+from gateway.process.running import state
 from gateway.process.running.overheard_tree import OverheardTree
 from tree_handler.batch import Header, Row
 
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     from gateway.broker.hooks import Demand, Tree
     from gateway.coap.site import GatewaySite
     from gateway.process.access.files import AccessFiles
+    from gateway.process.page.device_key_api import DeviceKeyDesk
     from gateway.process.page.face import PageFace
     from gateway.process.page.log_lines import RecentLines
     from gateway.process.page.opening import PageParts
     from gateway.process.page.topic_tap import TopicTap
-    from gateway.sensors.sampler import Sampler
+    from gateway.process.running.readings import Readings
 
 
 class PagePart:
@@ -79,7 +81,12 @@ class PagePart:
     # -- from start to end -------------------------------------------------------------------------
 
     def open(
-        self, files: AccessFiles, broker: GatewayBroker, site: GatewaySite, sampler: Sampler
+        self,
+        files: AccessFiles,
+        broker: GatewayBroker,
+        site: GatewaySite,
+        readings: Readings,
+        device_keys: DeviceKeyDesk,
     ) -> PageFace | None:
         """Make the page; None where the configuration asks for none.
 
@@ -87,7 +94,8 @@ class PagePart:
             files: say who may do what.
             broker: has clients and topics.
             site: has the resources that are asked.
-            sampler: reads the sensors.
+            readings: has the sensors.
+            device_keys: makes and revokes keys.
 
         """
         if self._tap is None or self._lines is None:
@@ -96,7 +104,19 @@ class PagePart:
 
         own = self._settings
         trail = AuditTrail(own.gateway.state_dir / FILE_NAME)
-        sources = PageSources(own, files, broker, site, sampler, self._tap, self._lines, trail)
+        sources = PageSources(
+            settings=own,
+            files=files,
+            broker=broker,
+            site=site,
+            sampler=readings.sampler,
+            tables=readings,
+            workshop=state.workshop(own),
+            device_keys=device_keys,
+            tap=self._tap,
+            lines=self._lines,
+            trail=trail,
+        )
         self._parts = open_page(sources)
         return self._parts.face
 

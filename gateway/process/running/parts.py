@@ -20,6 +20,7 @@ from gateway.node.links.node import TreeNode
 from gateway.node.links.retained_part import RetainedPart
 from gateway.node.members.membership import Members
 from gateway.node.signing.fleet_proof import FleetProof
+from gateway.process.access.device_keys import DeviceKeys
 from gateway.process.access.files import AccessFiles
 from gateway.process.configuration.addresses import Addresses
 from gateway.process.configuration.config import GatewaySettings
@@ -78,6 +79,7 @@ class Ground:
     stores: StoreLimits
     readings: Readings
     files: AccessFiles
+    devices: DeviceKeys
     proof: FleetProof
     addresses: Addresses
     log: MessageLog

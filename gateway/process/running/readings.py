@@ -19,12 +19,13 @@ from gateway.base.watched_tasks import WatchedTasks
 from gateway.broker.hooks import Demand
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.commands import REFUSED, Commands, not_vouched
+from gateway.sensors.bounded_calls import BoundedCalls, DriverHangsError
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor, SensorError, ValueRefusedError
 from gateway.sensors.set_in_turn import set_in_turn
-from gateway.sensors.stock import SensorPlan, SensorStock
+from gateway.sensors.stock import SensorConflictError, SensorPlan, SensorStock
 from gateway.sensors.values import as_text, shown
 from gateway.trust.policy.origins import Voice
 from tree_handler.batch import Entry, Row
@@ -89,6 +90,7 @@ class Readings:
         self._wishes: Demand | None = None
         self._changing = asyncio.Lock()
         self._closing: set[asyncio.Future[None]] = set()
+        self._building = BoundedCalls()
         self.sampler = Sampler(self._publish)
         write = partial(set_in_turn, self.sampler)
         self._orders: dict[str, Callable[[str, bytes], None]] = {}
@@ -268,6 +270,7 @@ class Readings:
             await asyncio.gather(self._sampling, return_exceptions=True)
             self._close(self.sensors)
         await asyncio.gather(*self._closing, return_exceptions=True)
+        self._building.close()
         self.sampler.close()
 
     def _close(self, sensors: Iterable[Sensor]) -> list[asyncio.Future[None]]:
@@ -335,17 +338,15 @@ class Readings:
 
         Raises:
             SensorConfigError: the table is wrong.
-            SensorConflictError: there is one of its name, or there are too many.
+            SensorConflictError: there is one of its name, there are too many, or its driver does
+                not come back.
             ConfigError: it can't be announced.
             StockError: it can't be kept.
 
         """
         async with self._changing:
             before = {each.sensor.name for each in self._stock.plan.all}
-            plan = self._stock.with_added(table)
-            announcements = self._announce(plan.all)
-            await asyncio.to_thread(self._stock.write, plan)
-            self.change(plan, announcements)
+            plan = await self._go_by_changed(partial(self._stock.with_added, table))
         return [each.sensor.name for each in plan.added if each.sensor.name not in before]
 
     async def change_table(self, name: str, changes: Mapping[str, Any]) -> list[str]:
@@ -361,17 +362,15 @@ class Readings:
         Raises:
             KeyError: there is none of this name.
             SensorConfigError: the table is wrong then.
-            SensorConflictError: it stands in the configuration, or another one has its name.
+            SensorConflictError: it stands in the configuration, another one has its name, or its
+                driver does not come back.
             ConfigError: it can't be announced.
             StockError: it can't be kept.
 
         """
         async with self._changing:
             before = {id(each.sensor) for each in self._stock.plan.all}
-            plan = self._stock.with_changed(name, changes)
-            announcements = self._announce(plan.all)
-            await asyncio.to_thread(self._stock.write, plan)
-            self.change(plan, announcements)
+            plan = await self._go_by_changed(partial(self._stock.with_changed, name, changes))
         return [each.sensor.name for each in plan.added if id(each.sensor) not in before]
 
     async def remove(self, name: str) -> list[str]:
@@ -388,11 +387,34 @@ class Readings:
         """
         async with self._changing:
             before = [each.sensor.name for each in self._stock.plan.added]
-            plan = self._stock.without(name)
-            await asyncio.to_thread(self._stock.write, plan)
-            self.change(plan, self._announce(plan.all))
+            plan = await self._go_by_changed(partial(self._stock.without, name))
         left = {each.sensor.name for each in plan.added}
         return [each for each in before if each not in left]
+
+    async def _go_by_changed(self, make: Callable[[], SensorPlan]) -> SensorPlan:
+        """Have a plan made, keep what it adds, and go by it.
+
+        It is made in a thread, since a constructor is a driver's own code, which may wait or hang.
+        """
+        try:
+            plan = await self._building.come_of(make)
+        except DriverHangsError as error:
+            raise SensorConflictError(str(error)) from error
+        self._announce(plan.all)  # what can't be announced is not kept
+        await asyncio.to_thread(self._stock.write, plan)
+        plan = self._stock.rebased(plan)
+        self.change(plan, self._announce(plan.all))
+        return plan
+
+    def added_table(self, name: str) -> Mapping[str, Any]:
+        """Return the table of a sensor that was added.
+
+        Raises:
+            KeyError: there is none of this name.
+            SensorConflictError: it stands in the configuration.
+
+        """
+        return self._stock.added_table(name)
 
     def listing(self) -> list[dict[str, Any]]:
         """Return what there is to say of each sensor, ready for JSON."""

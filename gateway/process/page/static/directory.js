@@ -1,7 +1,8 @@
 // The Resource Directory: devices and their resources, searched; a registration taken out.
-import { h, fill } from "./dom.js";
+import { h, fill, link } from "./dom.js";
 import { path, source } from "./data.js";
 import { T } from "./texts.js";
+import { showDeviceKeys } from "./device_keys.js";
 import { sureButton, tabs } from "./parts.js";
 import { plainTable } from "./virtual_table.js";
 
@@ -16,7 +17,8 @@ function others(attributes, without) {
     .join(" ");
 }
 
-export async function showDirectory(main, _names, me) {
+export async function showDirectory(main, names, me) {
+  if (names[0] === "keys") return showDeviceKeys(main);
   const chosen = h("div", {});
   const list = h("div", {});
   const more = h("div", { class: "tools" });
@@ -78,7 +80,7 @@ export async function showDirectory(main, _names, me) {
   const search = h("input", { type: "search", value: state.search, placeholder: t.find, "aria-label": t.find, maxlength: "256" });
   fill(
     main,
-    h("h1", {}, t.title),
+    h("div", { class: "title-line" }, h("h1", {}, t.title), me.may.device_keys ? h("a", { class: "button", href: link("directory", "keys") }, t.keys) : null),
     h(
       "form",
       {

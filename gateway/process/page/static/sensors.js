@@ -1,8 +1,9 @@
 // Sensors: what they say, how the last hour went, and a switch or a field for each actuator.
-import { h, fill, say } from "./dom.js";
+import { h, fill, say, link } from "./dom.js";
 import { path, source } from "./data.js";
 import { T } from "./texts.js";
 import { repeated } from "./live.js";
+import { showSensorForm } from "./sensor_form.js";
 import { sparkline } from "./sparkline.js";
 import { bytes, measured, timeElement } from "./words.js";
 
@@ -64,7 +65,7 @@ function control(sensor, changed) {
   );
 }
 
-function item(sensor, changed) {
+function item(sensor, changed, me) {
   return h(
     "li",
     { class: "card sensor", "data-name": sensor.name },
@@ -80,10 +81,12 @@ function item(sensor, changed) {
     ),
     h("p", { class: "soft small" }, sensor.type, sensor.values.length ? [", ", timeElement(sensor.values[0].time_ms)] : null),
     sensor.may_set ? control(sensor, changed) : null,
+    sensor.is_added && me.may.sensors ? h("a", { href: link("sensors", "change", sensor.name), "aria-label": t.changeOf(sensor.name) }, t.change) : null,
   );
 }
 
-export async function showSensors(main) {
+export async function showSensors(main, names, me) {
+  if (names[0] === "new" || (names[0] === "change" && names[1])) return showSensorForm(main, names[1]);
   const list = h("ul", { class: "sensors" });
   const none = h("p", { class: "soft" });
   const hours = new Map();
@@ -98,12 +101,14 @@ export async function showSensors(main) {
     }
     const isBusy = list.contains(document.activeElement);
     const name = isBusy ? document.activeElement.closest("[data-name]")?.dataset.name : null;
-    if (isBusy && document.activeElement.tagName === "INPUT") return;
-    fill(list, told.sensors.map((one) => item(one, load)));
-    if (name) list.querySelector(`[data-name="${CSS.escape(name)}"] button`)?.focus({ preventScroll: true });
+    const tag = document.activeElement.tagName;
+    if (isBusy && tag === "INPUT") return;
+    fill(list, told.sensors.map((one) => item(one, load, me)));
+    if (name) list.querySelector(`[data-name="${CSS.escape(name)}"] ${tag}`)?.focus({ preventScroll: true });
     fill(none, told.sensors.length ? "" : t.none);
   }
-  fill(main, h("h1", {}, t.title), none, list);
+  const adding = me.may.sensors ? h("a", { class: "button", href: link("sensors", "new") }, t.add) : null;
+  fill(main, h("div", { class: "title-line" }, h("h1", {}, t.title), adding), none, list);
   await load();
   return { close: repeated(load, EVERY_MS) };
 }

@@ -80,6 +80,7 @@ ROWS = {
         is_kept_aside=False,
     ),
     "certificates": Row(),
+    "device_keys.json": Row(lost=frozenset({"device key"})),
     "clocks.msgpack": Row(
         # It counts for one life: a start deletes it.
         is_silent=frozenset({"missing"}),
