@@ -61,7 +61,12 @@ def loop_factory(choice: str = "") -> Callable[[], asyncio.AbstractEventLoop] | 
 
 
 async def listen(
-    accepted: Callable[[], asyncio.Protocol], host: str, port: int, *, backlog: int = 100
+    accepted: Callable[[], asyncio.Protocol],
+    host: str,
+    port: int,
+    *,
+    backlog: int = 100,
+    hops: int | None = None,
 ) -> asyncio.Server:
     """Listen on an address, as a loop's ``create_server`` does.
 
@@ -74,13 +79,15 @@ async def listen(
         host: a numeric address of this machine.
         port: 0 takes a free one.
         backlog: connections that may wait to be accepted.
+        hops: so far what is sent goes: with 1 through no router, so that only neighbours come to a
+            connection; None for as far as the system has it.
 
     Raises:
         OSError: the address is in use or not this machine's.
 
     """
     loop = asyncio.get_running_loop()
-    listening = _bound(host, port)
+    listening = _bound(host, port, hops)
     try:
         listening.listen(backlog)
         return await loop.create_server(accepted, sock=listening, backlog=backlog)
@@ -89,7 +96,7 @@ async def listen(
         raise
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bound(host: str, port: int, hops: int | None) -> socket.socket:
     """Make a socket as a loop's ``create_server`` does."""
     # Bytes: of a str Python asks whether it is an international name, and loads what that takes.
     found = socket.getaddrinfo(
@@ -104,6 +111,10 @@ def _bound(host: str, port: int) -> socket.socket:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if hops is not None and family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, hops)
+        elif hops is not None:
+            bound.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
         bound.bind(address)
     except BaseException:
         bound.close()

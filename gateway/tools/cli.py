@@ -24,6 +24,7 @@ from gateway.tools.commands import (
     configuration,
     directory,
     doctor,
+    first_start,
     flash,
     init,
     join,
@@ -260,6 +261,7 @@ def command_line() -> argparse.ArgumentParser:
     adders = (
         init.add,
         join.add,
+        first_start.add,
         _add_run,
         _add_check,
         _add_status,

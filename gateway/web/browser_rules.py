@@ -66,3 +66,18 @@ def why_foreign(
     if content_type != "application/json":
         return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type: not application/json"
     return None
+
+
+def cookie(field: str, name: str) -> str:
+    """Return the value of a cookie (RFC 6265, section 4.2.1); empty if there is none.
+
+    Args:
+        field: the field ``Cookie``.
+        name: of the cookie.
+
+    """
+    for part in field.split(";"):
+        given, _, value = part.strip().partition("=")
+        if given == name:
+            return value
+    return ""

@@ -95,6 +95,12 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
         FULL_DISK: f"{_TOKEN} disk/new",
         WRONG_VALUE: "token",
     },
+    "first-start": {
+        NO_FILE: "new --card none.txt",
+        NO_RIGHT: "theirs/new",
+        FULL_DISK: "disk/new",
+        WRONG_VALUE: "new --card wrong.toml",
+    },
     "run": {
         NO_FILE: "--config none.toml",
         NO_RIGHT: _THEIRS,

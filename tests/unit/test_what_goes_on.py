@@ -57,6 +57,7 @@ REASONS: dict[str, tuple[str, ...]] = {
     "who waits for it is given its failure": (
         "gateway/tools/commands/looking.py:_followed",
         "gateway/tools/commands/shown_log.py:_follow",
+        "gateway/tools/first_start/setup_face.py:SetupFace._worked",
         "gateway/tools/top/live.py:LiveTop.run",
         "gateway/coap/remote/noted_names.py:NotedNames.note",
         "gateway/sensors/device_calls.py:DeviceCalls.call",

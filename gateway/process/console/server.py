@@ -109,12 +109,13 @@ class Console:
         self.refused = 0
         """Connections over the limit."""
 
-    async def start(self, host: str, port: int) -> int:
+    async def start(self, host: str, port: int, *, hops: int | None = None) -> int:
         """Listen.
 
         Args:
             host: an address of this machine.
             port: 0 takes a free one.
+            hops: so far answers go, as of `event_loop.listen`.
 
         Returns:
             the port that is listened on.
@@ -123,7 +124,9 @@ class Console:
             OSError: the address is in use or not this machine's.
 
         """
-        self._server = await event_loop.listen(self._accept, host, port, backlog=CONNECTIONS_MAX)
+        self._server = await event_loop.listen(
+            self._accept, host, port, backlog=CONNECTIONS_MAX, hops=hops
+        )
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:

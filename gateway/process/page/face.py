@@ -229,7 +229,7 @@ class PageFace:
         scheme, _, token = request.authorization.partition(" ")
         by_cookie = not request.authorization
         if by_cookie:
-            token = _cookie_of(request.fields.get("cookie", ""), self._cookie)
+            token = browser_rules.cookie(request.fields.get("cookie", ""), self._cookie)
         elif scheme.lower() != _BEARER:
             return None
         visitor = self._door.visitor(token.strip(), now_s)
@@ -361,12 +361,3 @@ def _json(told: Any) -> Page:
 
 def _error(status: HTTPStatus, why: str) -> Page:
     return Page(_JSON, msgspec.json.encode({"error": why}), status)
-
-
-def _cookie_of(field: str, name: str) -> str:
-    """Return the value of a cookie (RFC 6265, section 4.2.1); empty if there is none."""
-    for part in field.split(";"):
-        given, _, value = part.strip().partition("=")
-        if given == name:
-            return value
-    return ""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 FLEET_FOLDER = Path("hedgerow-fleet")
 LOOPBACK = "127.0.0.1"
 COLLECTOR = "collector"
-USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-"""It names a file, too."""
 
 
 def add(commands: Any) -> None:
@@ -230,12 +228,13 @@ def _collector(options: argparse.Namespace) -> int:
 
 
 def _secrets(options: argparse.Namespace) -> Secrets:
+    from gateway.tools.provisioning import plan  # noqa: PLC0415
     from gateway.tools.provisioning.secret import Secrets  # noqa: PLC0415
 
-    if not USER.fullmatch(options.user):
-        raise WrongUseError(
-            f"--user: {options.user!r} is not 1 to 64 letters, digits, '.', '_', '-' and '@'"
-        )
+    try:
+        plan.check_user(options.user)
+    except plan.PlanError as error:
+        raise WrongUseError(f"--{error}") from error
     return Secrets(options.user)
 
 
@@ -262,7 +261,7 @@ def _answers(options: argparse.Namespace) -> tuple[str, str, str]:
         return _ask(question, default, check) if asks else default
 
     return (
-        answer(options.name, "Name of this gateway", _host_name(), plan.check_name),
+        answer(options.name, "Name of this gateway", host_name(), plan.check_name),
         answer(options.place, "Place, as DOMAIN or DOMAIN/GROUP", "", plan.check_place),
         answer(options.address, "Address where others reach it", LOOPBACK, plan.check_address),
     )
@@ -293,7 +292,8 @@ def _ask(question: str, default: str, check: Callable[[str], None]) -> str:
             return answer
 
 
-def _host_name() -> str:
+def host_name() -> str:
+    """Return what a gateway of this machine is called, if nobody says otherwise."""
     name = re.sub(r"[^a-z0-9]+", "-", socket.gethostname().partition(".")[0].lower())
     return name.strip("-")[:63].rstrip("-") or "gateway"
 

@@ -41,19 +41,49 @@ def join(options: argparse.Namespace) -> int:
     """
     given = enrolling.read_token(options.token, "join")
     folder = new_files.absolute(options.folder or new_files.own_folder())
-    kept = folder.with_name(f".{folder.name}.key.pem")
-    unit = _unit_before(given, folder, kept)
-    if unit is None:
-        unit = _written(given, folder, kept)
-    _note_written(folder)
+    unit = written(given, folder)
     sys.stdout.write(f"{given.name} is written to {folder}\n")
     if folder == config_place.SYSTEM.parent and SYSTEMD.is_dir() and not options.no_start:
         _start(folder, unit)
         sys.stdout.write(f"{unit.name} is started, and starts with the machine\n")
     else:
         next_steps.of_joined(folder, unit)
-    kept.unlink()
+    forget_key(folder)
     return 0
+
+
+def written(given: EnrolmentToken, folder: Path) -> Path:
+    """Get what the gateway of a token needs, and write it; it is on the disk when this returns.
+
+    Its key is kept apart too, for an attempt that is repeated: `forget_key` ends that.
+
+    Args:
+        given: the token.
+        folder: where to write.
+
+    Returns:
+        The file of its unit.
+
+    Raises:
+        WrongUseError: something is there already.
+        FailedError: the service refuses, or what it hands on does not fit this machine.
+
+    """
+    kept = _kept_key(folder)
+    unit = _unit_before(given, folder, kept)
+    if unit is None:
+        unit = _written(given, folder, kept)
+    _note_written(folder)
+    return unit
+
+
+def forget_key(folder: Path) -> None:
+    """Forget the key that is kept for another attempt; nothing is left to do."""
+    _kept_key(folder).unlink()
+
+
+def _kept_key(folder: Path) -> Path:
+    return new_folder.beside(folder, "key.pem")
 
 
 def _unit_before(given: EnrolmentToken, folder: Path, kept: Path) -> Path | None:

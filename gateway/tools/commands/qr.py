@@ -14,6 +14,15 @@ def code(text: str) -> str:
     return lines.getvalue()
 
 
+def picture(text: str) -> bytes:
+    """The code as a file of SVG, black on white whatever stands behind it."""
+    file = io.BytesIO()
+    segno.make(text, error="m", micro=False).save(
+        file, kind="svg", scale=4, border=4, light="white"
+    )
+    return file.getvalue()
+
+
 def drawing(text: str) -> str:
     """The code as SVG, to stand in a page."""
     return segno.make(text, error="m", micro=False).svg_inline(scale=4, border=2)

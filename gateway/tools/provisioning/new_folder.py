@@ -2,7 +2,8 @@
 
 Files that go into a folder that is there are moved one by one. Before the first of them moves, a
 note beside the folder says which they are: who is killed meanwhile leaves it, and the next attempt
-takes back what has moved.
+takes back what has moved. Where this user may not write beside the folder, new files are made in
+it, and the note is there too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from gateway.base import replaced_file
 
 _LAST: Final = "hedgerow.toml"
 """The configuration: without it nothing else is looked at."""
+_FRESH: Final = ".new"
 
 
 class TakenError(Exception):
@@ -51,8 +53,8 @@ def refuse_taken(folder: Path, names: Iterable[str]) -> None:
 def make(folder: Path, fill: Callable[[Path], None]) -> None:
     """Write new files into a folder.
 
-    They are made in a folder beside it, which then gets its name or, where it is there already,
-    what is in it is moved.
+    They are made in a folder beside it (`beside`), which then gets its name or, where it is there
+    already, what is in it is moved.
 
     Args:
         folder: where they are in the end; what is in it stays.
@@ -65,7 +67,8 @@ def make(folder: Path, fill: Callable[[Path], None]) -> None:
     """
     take_back(folder)
     with _parents(folder):
-        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".new", dir=folder.parent))
+        made_in = beside(folder, "x").parent
+        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=_FRESH, dir=made_in))
         try:
             fill(fresh)
             fresh.chmod(0o755)  # now that what is secret in it has its mode
@@ -75,6 +78,38 @@ def make(folder: Path, fill: Callable[[Path], None]) -> None:
                 fresh.rename(folder)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
+
+
+def beside(folder: Path, name: str) -> Path:
+    """Return where something of this folder stands until it is in it, by a name that is no file's.
+
+    Args:
+        folder: which.
+        name: tells such things apart.
+
+    """
+    is_its_own = folder.is_dir() and not os.access(folder.parent, os.W_OK)
+    return (folder if is_its_own else folder.parent) / f".{folder.name}.{name}"
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what attempts have made for a folder that were killed before anything moved.
+
+    Nobody may be writing it meanwhile.
+
+    Raises:
+        OSError: it can't be removed.
+
+    """
+    place = beside(folder, "")
+    for left in place.parent.glob(f"{place.name}*{_FRESH}"):
+        found = left.lstat()
+        if found.st_uid != os.geteuid():
+            continue
+        if stat.S_ISDIR(found.st_mode):
+            shutil.rmtree(left)
+        else:
+            left.unlink()
 
 
 def write(path: Path, text: str, mode: int) -> None:
@@ -124,7 +159,7 @@ def take_back(folder: Path) -> None:
     moving = _read_note(note)
     if moving is None:
         return
-    fresh = folder.with_name(moving[0])
+    fresh = note.with_name(moving[0])
     if any(os.path.lexists(fresh / name) for name, _ in moving[1]):
         for name, number in moving[1]:
             # Another file of that name is not what the attempt has moved.
@@ -151,7 +186,7 @@ def _move(fresh: Path, folder: Path) -> None:
 
 
 def _note_beside(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.moving")
+    return beside(folder, "moving")
 
 
 def _read_note(note: Path) -> tuple[str, list[tuple[str, int]]] | None:

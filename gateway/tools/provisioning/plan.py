@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -12,6 +13,8 @@ from light_dataclasses import dataclass
 
 LOOPBACK = "127.0.0.1"
 MOST_PORT = 65_535
+USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+"""It names a file, too."""
 
 
 class PlanError(ValueError):
@@ -39,6 +42,7 @@ class GatewayPlan:
         ports: its listeners'.
         neighbours: whom it dials, as ``host:port``.
         has_neighbours_here: whether others of its fleet are on the same machine.
+        has_page: whether it has a page for browsers, whose user administers it.
 
     """
 
@@ -48,6 +52,7 @@ class GatewayPlan:
     ports: Ports = Ports()
     neighbours: Sequence[str] = ()
     has_neighbours_here: bool = False
+    has_page: bool = False
 
     @property
     def domain(self) -> str:
@@ -66,8 +71,8 @@ class GatewayPlan:
 
     @property
     def has_tls(self) -> bool:
-        """Whether it needs certificates: for links, or since others reach it."""
-        return bool(self.neighbours) or not self.is_local
+        """Whether it needs certificates: for links, its page, or since others reach it."""
+        return bool(self.neighbours) or self.has_page or not self.is_local
 
     def at(self, port: int) -> str:
         """Return where a port of it is reached, as ``host:port``."""
@@ -82,6 +87,17 @@ def check_name(name: str) -> None:
 
     """
     _raise(checks.name("name", name))
+
+
+def check_user(user: str) -> None:
+    """Refuse what no user can be called.
+
+    Raises:
+        PlanError: it is refused.
+
+    """
+    if not USER.fullmatch(user):
+        raise PlanError(f"user: {user!r} is not 1 to 64 letters, digits, '.', '_', '-' and '@'")
 
 
 def check_place(place: str) -> None:

@@ -22,6 +22,7 @@ class Secrets:
         password: of the user, in clear.
         coap_key: a text, which libcoap's client takes as it is.
         tree_key: in hexadecimal.
+        is_chosen: whether the password is one that its user has chosen, and knows.
 
     """
 
@@ -29,6 +30,7 @@ class Secrets:
     password: str = field(default_factory=lambda: secrets.token_urlsafe(18), repr=False)
     coap_key: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     tree_key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+    is_chosen: bool = False
 
     @property
     def password_name(self) -> str:
@@ -36,12 +38,14 @@ class Secrets:
         return f"{self.user}.password"
 
     def write_password(self, folder: Path) -> None:
-        """Write the password in clear.
+        """Write the password in clear, unless its user knows it.
 
         Raises:
             OSError: it can't be written.
 
         """
+        if self.is_chosen:
+            return
         write(folder / self.password_name, f"{self.password}\n", MODE)
 
     def write_hidden(self, folder: Path) -> None:

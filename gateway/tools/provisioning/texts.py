@@ -41,6 +41,7 @@ dtls_port = {plan.ports.coaps}             # writing, for who has a key
 psk_file = "psk"             # {user}'s key
 """,
         _tree(plan),
+        *([_console(plan)] if plan.has_page else []),
         """\
 [access]
 password_file = "passwords"  # `hedgerow passwd --file passwords NAME` adds a user
@@ -57,14 +58,18 @@ retain = true                # a new subscriber gets the last reading at once
     return "\n".join(parts)
 
 
-def policy(user: str) -> str:
+def policy(user: str, *, has_page: bool = False) -> str:
     """The policy: one user may write, and who else gives proof may read.
 
     Args:
         user: the one.
+        has_page: whether that user administers the gateway by its page.
 
     """
     named_user, named_key = json.dumps(f"user:{user}"), json.dumps(f"psk:{user}")
+    at_page = ""
+    if has_page:
+        at_page = f'{json.dumps(f"console:{user}")} = ["admin"]  # the same password, at the page\n'
     return f"""\
 # Who may do what: what no rule allows is refused (docs/access.md; `hedgerow policy explain`).
 version = 1
@@ -72,7 +77,7 @@ version = 1
 [principals]                 # whoever else gives proof is a reader
 {named_user} = ["operator"]  # a password of `passwords`
 {named_key} = ["admin"]      # a key of `psk`: may drain the gateway, too
-
+{at_page}
 # Whoever comes through another gateway may read, no more: what a stolen one says is not believed.
 # Name those through which operators may write to this one, "*" for all:
 # [vouch]
@@ -99,6 +104,16 @@ client_ca_file = "tls/ca.pem"
 client_crl_file = "tls/revoked.pem"
 """
     return text
+
+
+def _console(plan: GatewayPlan) -> str:
+    return f"""\
+[console]
+web = true                   # the page for browsers (docs/page.md)
+host = {json.dumps(plan.address)}
+certificate_file = "tls/gateway.pem"
+key_file = "tls/gateway.key.pem"
+"""
 
 
 def _hosts(plan: GatewayPlan) -> list[str]:
