@@ -12,6 +12,8 @@ from light_dataclasses import dataclass
 AlertSeverity = Literal["critical", "warning"]
 SEVERITIES: Final[tuple[AlertSeverity, ...]] = ("critical", "warning")
 """The worst first."""
+CHAT_SERVICES: Final = ("slack", "discord", "teams")
+"""Chats of teams whose incoming webhooks are known (`alerts.ways.team_chat`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from alerts import thresholds
 from alerts.matcher import AlertMatcher, MatcherError
-from alerts.terms import AlertRoute
+from alerts.terms import CHAT_SERVICES, AlertRoute
 from gateway.alerting.judging import AlertLimits
 from gateway.alerting.plan import AlertPlan
 from gateway.alerting.rules import RULES
@@ -19,11 +19,12 @@ from gateway.base.toml import checks
 from gateway.base.toml.toml_file import Fault, hold
 from light_dataclasses import dataclass
 
-WAYS: Final = ("mail", "webhook", "ntfy", "alertmanager", "syslog")
+WAYS: Final = ("mail", "webhook", "ntfy", "telegram", "chat", "alertmanager", "syslog")
 """The ways on which alerts leave, each a section."""
 MOST_S: Final = 31 * 86_400.0
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}(/[A-Za-z0-9_-]{1,64}){0,7}")
 _NTFY_TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TELEGRAM_CHAT = re.compile(r"-?\d{1,20}|@[A-Za-z0-9_]{5,32}")
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 _ADDRESS = re.compile(r"[^@\s<>,;:\"]{1,64}@[^@\s<>,;:\"]{1,255}")
 
@@ -40,7 +41,7 @@ class WebhookSection:
     ca_file: Path | None = None
 
     def __post_init__(self) -> None:
-        hold(_url_faults("url", self.url))
+        hold(url_faults("url", self.url))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,45 @@ class NtfySection:
     def _faults(self) -> Iterator[Fault]:
         if not _NTFY_TOPIC.fullmatch(self.topic):
             yield Fault("topic", f"{self.topic!r} is not 1 to 64 letters, digits, '_' and '-'")
-        yield from _url_faults("url", self.url, with_secret=self.token_file is not None)
+        yield from url_faults("url", self.url, with_secret=self.token_file is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramSection:
+    """Messages of a bot to a chat of Telegram.
+
+    ``token_file`` has what BotFather gave for the bot, ``chat`` is a number, or a channel's @name.
+    """
+
+    chat: str
+    token_file: Path
+    url: str = "https://api.telegram.org"
+    ca_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        hold(self._faults())
+
+    def _faults(self) -> Iterator[Fault]:
+        if not _TELEGRAM_CHAT.fullmatch(self.chat):
+            yield Fault(
+                "chat", f"{self.chat!r} is no number of a chat, such as '-1001234', nor @name"
+            )
+        yield from url_faults("url", self.url, with_secret=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSection:
+    """Messages to a channel of ``service`` ("slack", "discord" or "teams"), by an incoming webhook.
+
+    Who has its address may write to the channel, so it is the first line of ``url_file``.
+    """
+
+    service: str
+    url_file: Path
+    ca_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        hold(checks.one_of("service", self.service, CHAT_SERVICES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +153,7 @@ class AlertmanagerSection:
         hold(self._faults())
 
     def _faults(self) -> Iterator[Fault]:
-        yield from _url_faults("url", self.url, with_secret=self.password_file is not None)
+        yield from url_faults("url", self.url, with_secret=self.password_file is not None)
         if bool(self.user) != (self.password_file is not None):
             missing = "user" if not self.user else "password_file"
             yield Fault(missing, "is missing: a log-in has both, or neither")
@@ -220,6 +259,8 @@ class AlertsSection:
     mail: MailSection | None = None
     webhook: WebhookSection | None = None
     ntfy: NtfySection | None = None
+    telegram: TelegramSection | None = None
+    chat: ChatSection | None = None
     alertmanager: AlertmanagerSection | None = None
     syslog: SyslogSection | None = None
     mqtt: AlertTopicSection | None = None
@@ -230,7 +271,7 @@ class AlertsSection:
     def _faults(self) -> Iterator[Fault]:
         yield from checks.marked(self)
         if self.ack_url:
-            yield from _url_faults("ack_url", self.ack_url)
+            yield from url_faults("ack_url", self.ack_url)
             if urlsplit(self.ack_url).query or urlsplit(self.ack_url).path.strip("/"):
                 yield Fault("ack_url", f"{self.ack_url!r} is more than https://HOST[:PORT]")
         for rule in self.off:
@@ -282,7 +323,15 @@ def _minute(text: str) -> int | None:
     return None if found is None else 60 * int(found[1]) + int(found[2])
 
 
-def _url_faults(where: str, url: str, *, with_secret: bool = False) -> Iterator[Fault]:
+def url_faults(where: str, url: str, *, with_secret: bool = False) -> Iterator[Fault]:
+    """Find what is wrong with a URL to which something is sent.
+
+    Args:
+        where: the field that names it.
+        url: the URL.
+        with_secret: whether something is sent that others must not read.
+
+    """
     try:
         parts = urlsplit(url)
         host, is_port = parts.hostname, parts.port != 0

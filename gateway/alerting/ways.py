@@ -8,7 +8,7 @@ from pathlib import Path
 from alerts.ack_link import AckLinks
 from alerts.record import AlertRecord, WayOut
 from dtls import private_file
-from gateway.alerting.section import AlertsSection, MailSection
+from gateway.alerting.section import AlertsSection, MailSection, url_faults
 from gateway.base.toml.toml_file import ConfigError
 
 LinkOf = Callable[[AlertRecord], str]
@@ -47,9 +47,10 @@ def _link(links: AckLinks) -> LinkOf:
 
 def _over_http(section: AlertsSection, link: LinkOf | None) -> dict[str, WayOut]:
     found: dict[str, WayOut] = {}
-    webhook, ntfy, alertmanager = section.webhook, section.ntfy, section.alertmanager
-    if webhook is None and ntfy is None and alertmanager is None:
+    ways = (section.webhook, section.ntfy, section.telegram, section.chat, section.alertmanager)
+    if ways == (None,) * len(ways):
         return found
+    webhook, ntfy, telegram, chat, alertmanager = ways
     from alerts.ways.http_post import HttpServer  # noqa: PLC0415  # only where it is used
 
     def at(way: str, url: str, authorities: Path | None) -> HttpServer:
@@ -70,6 +71,16 @@ def _over_http(section: AlertsSection, link: LinkOf | None) -> dict[str, WayOut]
 
         token = _secret("alerts.ntfy.token_file", ntfy.token_file)
         found["ntfy"] = NtfyWay(at("ntfy", ntfy.url, ntfy.ca_file), ntfy.topic, token or None, link)
+    if telegram is not None:
+        from alerts.ways.telegram import TelegramWay  # noqa: PLC0415
+
+        server = at("telegram", telegram.url, telegram.ca_file)
+        found["telegram"] = TelegramWay(server, _bot(telegram.token_file), telegram.chat, link)
+    if chat is not None:
+        from alerts.ways.team_chat import TeamChatWay  # noqa: PLC0415
+
+        server = at("chat", _webhook(chat.url_file), chat.ca_file)
+        found["chat"] = TeamChatWay(server, chat.service, link)
     if alertmanager is not None:
         from alerts.ways.alertmanager import AlertmanagerWay  # noqa: PLC0415
 
@@ -77,6 +88,24 @@ def _over_http(section: AlertsSection, link: LinkOf | None) -> dict[str, WayOut]
         server = at("alertmanager", alertmanager.url, alertmanager.ca_file)
         found["alertmanager"] = AlertmanagerWay(server, alertmanager.user, password)
     return found
+
+
+def _bot(file: Path) -> str:
+    """Return what a bot shows; it stands in the path of each request."""
+    from alerts.ways.telegram import TOKEN  # noqa: PLC0415  # only where it is used
+
+    token = _secret("alerts.telegram.token_file", file)
+    if not TOKEN.fullmatch(token):
+        raise ConfigError("alerts.telegram.token_file", f"{file}: holds no NUMBER:SECRET of a bot")
+    return token
+
+
+def _webhook(file: Path) -> str:
+    """Return the address of a channel, which nobody is shown."""
+    url = _secret("alerts.chat.url_file", file)
+    if next(iter(url_faults("", url, with_secret=True)), None) is not None:
+        raise ConfigError("alerts.chat.url_file", f"{file}: holds no https://HOST/PATH")
+    return url
 
 
 def _mail(own: MailSection, own_id: str, link: LinkOf | None) -> WayOut:

@@ -22,11 +22,14 @@ from authority import Authority
 
 from alerts.desk import trial
 from alerts.record import RecordsRefusedError, WayOut
+from alerts.terms import CHAT_SERVICES
 from alerts.ways.alertmanager import AlertmanagerWay
 from alerts.ways.http_post import HttpServer
 from alerts.ways.mail import MailServer, MailWay
 from alerts.ways.ntfy import NtfyWay
 from alerts.ways.syslog import SyslogWay
+from alerts.ways.team_chat import TeamChatWay
+from alerts.ways.telegram import TelegramWay
 from alerts.ways.webhook import WebhookWay, signature
 
 RAISED, CLEARED = trial("gw-a", "campus/north", 1_700_000_000_000_000)
@@ -207,6 +210,71 @@ def test_ntfy_gets_a_message_with_a_priority_and_the_token() -> None:
         NtfyWay(HttpServer.at(server.url), "ops", None).take([CLEARED])
         assert server.body()["priority"] == 2
         assert "authorization" not in server.headers()
+
+
+def test_telegram_gets_plain_text_for_a_chat_at_the_bots_own_path() -> None:
+    with serving(OK) as server:
+        way = TelegramWay(HttpServer.at(server.url), "1:s-3", "-100", lambda _: "https://gw/ack")
+        way.take([HOSTILE])
+        told = server.body()
+        assert server.requests[-1].startswith(b"POST /hook/bot1:s-3/sendMessage HTTP/1.1\r\n")
+    assert (told["chat_id"], told["disable_notification"]) == ("-100", False)
+    assert "https://gw/ack" in told["text"]
+    assert "\x1b" not in told["text"]
+    assert "parse_mode" not in told, "what machines said would be read as a form"
+    with serving(OK) as server:
+        TelegramWay(HttpServer.at(server.url), "1:s-3", "@ops").take([CLEARED] * 200)
+        assert server.body()["disable_notification"] is True
+        assert len(server.body()["text"]) <= 4_096
+
+
+def test_a_bots_secret_stands_in_no_error() -> None:
+    answer = says(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+    with serving(answer) as server, pytest.raises(OSError, match="answers 401") as told:
+        TelegramWay(HttpServer.at(server.url), "1:s-3", "-100").take([RAISED])
+    assert "s-3" not in str(told.value)
+
+
+CALLS_ALL = msgspec.structs.replace(
+    RAISED, message="<!channel> <https://evil.example|x> & @everyone ``` **b** [a](http://evil)"
+)
+
+
+def chat_text(service: str, told: Any) -> str:
+    """What a service would show as text."""
+    if service == "slack":
+        return str(told["text"])
+    if service == "discord":
+        return str(told["content"])
+    blocks = told["attachments"][0]["content"]["body"]
+    return "\n".join(run["text"] for block in blocks for run in block["inlines"])
+
+
+@pytest.mark.parametrize("service", CHAT_SERVICES)
+def test_a_teams_chat_gets_text_that_calls_nobody(service: str) -> None:
+    with serving(OK) as server:
+        TeamChatWay(HttpServer.at(server.url), service).take([CALLS_ALL])
+        told = server.body()
+    text = chat_text(service, told)
+    assert "RAISED  test" in text
+    if service == "slack":
+        assert "<" not in text
+        assert "&lt;!channel&gt;" in text
+        assert told["mrkdwn"] is False
+    elif service == "discord":
+        assert told["allowed_mentions"] == {"parse": []}
+        assert text.count("```") == 2, "the block ends where it was begun to"
+    else:
+        blocks = told["attachments"][0]["content"]["body"]
+        assert {block["type"] for block in blocks} == {"RichTextBlock"}, "Markdown is for others"
+
+
+@pytest.mark.parametrize("service", CHAT_SERVICES)
+def test_a_teams_chat_gets_no_more_than_it_takes(service: str) -> None:
+    most = {"slack": 40_000, "discord": 2_000, "teams": 28_000}
+    with serving(OK) as server:
+        TeamChatWay(HttpServer.at(server.url), service).take([CALLS_ALL] * 500)
+        assert len(chat_text(service, server.body())) <= most[service]
 
 
 def test_alertmanager_gets_labels_and_an_end_that_is_over_when_it_is() -> None:

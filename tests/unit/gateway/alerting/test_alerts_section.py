@@ -10,8 +10,15 @@ from pathlib import Path
 import pytest
 
 from gateway.alerting.rules import RULES
-from gateway.alerting.section import AlertsSection, RouteSection, SyslogSection
-from gateway.base.toml.toml_file import read
+from gateway.alerting.section import (
+    AlertsSection,
+    ChatSection,
+    RouteSection,
+    SyslogSection,
+    TelegramSection,
+)
+from gateway.alerting.ways import open_ways
+from gateway.base.toml.toml_file import ConfigError, read
 from gateway.process.configuration import change
 from gateway.process.configuration.config import GatewaySettings
 
@@ -54,6 +61,13 @@ def faults(tmp_path: Path, lines: str) -> list[str]:
             "alerts.ntfy.url: 'http://x': the secret would pass in the clear",
         ),
         ('ntfy = {topic = "a b"}', "alerts.ntfy.topic: 'a b' is not 1 to 64"),
+        (
+            'telegram = {chat = "ops", token_file = "bot"}',
+            "alerts.telegram.chat: 'ops' is no number",
+        ),
+        ('telegram = {chat = "1"}', "alerts.telegram.token_file: missing"),
+        ('chat = {service = "irc", url_file = "hook"}', "alerts.chat.service: 'irc'"),
+        ('chat = {service = "slack"}', "alerts.chat.url_file: missing"),
         (MAIL + ', user = "x"}', "alerts.mail.password_file: is missing"),
         (MAIL + ', tls = "maybe"}', "alerts.mail.tls: 'maybe'"),
         (
@@ -85,6 +99,20 @@ def faults(tmp_path: Path, lines: str) -> list[str]:
 )
 def test_a_wrong_value_is_named_with_its_field(tmp_path: Path, lines: str, told: str) -> None:
     assert any(one.startswith(told) for one in faults(tmp_path, lines)), faults(tmp_path, lines)
+
+
+@pytest.mark.parametrize("said", ["s-3", "12 34:s-3", "http://hooks.example.org/s-3", "https://"])
+def test_a_secret_of_another_form_is_refused_and_shown_to_nobody(tmp_path: Path, said: str) -> None:
+    file = tmp_path / "secret"
+    file.write_text(said)
+    file.chmod(0o600)
+    for section, told in (
+        (AlertsSection(telegram=TelegramSection("-1", file)), "alerts.telegram.token_file: "),
+        (AlertsSection(chat=ChatSection("slack", file)), "alerts.chat.url_file: "),
+    ):
+        with pytest.raises(ConfigError, match=f"{told}.* holds no ") as refused:
+            open_ways(section, "gw")
+        assert "s-3" not in str(refused.value)
 
 
 def test_a_whole_section_is_read(tmp_path: Path) -> None:
@@ -123,10 +151,11 @@ def test_what_the_page_says_is_a_configuration_with_and_without_what_is_optional
 ) -> None:
     blocks = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) == 4
+    secrets = {"bot": "1234:s-3", "channel": "https://hooks.example.org/T0/B0/xyz"}
     blocks.sort(key=lambda block: not block.startswith("[alerts]\n"))
     text = "\n".join(blocks).removeprefix("[alerts]\n").replace("/etc/hedgerow", str(tmp_path))
-    for name in ("mail", "mail-ca.pem", "ntfy", "hook", "alertmanager"):
-        (tmp_path / name).write_text("secret")
+    for name in ("mail", "mail-ca.pem", "ntfy", "hook", "alertmanager", *secrets):
+        (tmp_path / name).write_text(secrets.get(name, "secret"))
     assert faults(tmp_path, text) == []
     assert faults(tmp_path, re.sub(r"(?m)^# (?=[a-z_]+ = )", "", text)) == []
 
