@@ -14,8 +14,9 @@ things:
 
 What a record shows holds for its own stamp: other records of the gateway may come through another
 collector. It holds for the gateway's other messages where they are behind too, and for those of
-gateways that show nothing themselves. So a wrong clock makes a stamp at most as late as now, and
-never moves the watch beyond it. Times are microseconds.
+gateways that show nothing themselves. Of a gateway with several collectors each one's clock is
+remembered: what came through one says nothing of what comes through another. So a wrong clock makes
+a stamp at most as late as now, and never moves the watch beyond it. Times are microseconds.
 """
 
 from __future__ import annotations
@@ -139,6 +140,7 @@ class WatchClock(msgspec.Struct):
             and not self.shift_us
             and not any(shifts.values())
             and not any(each.shift_us for each in gateways.values())
+            and not any(self._is_late(one.collected_us) for one in facts.activity)
         ):
             return facts
         return replace(
@@ -169,6 +171,8 @@ class WatchClock(msgspec.Struct):
             shift_us = self._shift_us(before[life], said)
             if shift_us is not None:
                 shifts[_number(said)] = of_gateways[said.gateway] = shift_us
+                if shift_us > APART_US and said.gateway in gateways:
+                    gateways[said.gateway].shows_shift(shift_us, APART_US)
             if said.kind == "status" and said.sequence > before[life].sequence:
                 at_us = said.collected_us + (shift_us or 0)
                 before[life] = _Before(said.sequence, at_us, said.payload)
@@ -183,13 +187,11 @@ class WatchClock(msgspec.Struct):
 
     def _shift_us(self, before: _Before, said: Statement) -> int | None:
         """Return how far a record's stamp is behind; None if the record shows nothing."""
-        stamp_us, origin_us, limit_us = said.collected_us, said.origin_us, self.limit_us
+        stamp_us, origin_us = said.collected_us, said.origin_us
         if self._is_agreed(said):
             return 0
-        if origin_us is not None and limit_us is not None:
-            do_others_agree = abs(origin_us - limit_us) < APART_US
-            if do_others_agree and stamp_us < limit_us - APART_US:
-                return self.bounded(origin_us) - stamp_us
+        if origin_us is not None and self._is_late(stamp_us) and self._is_now(origin_us):
+            return self.bounded(origin_us) - stamp_us
         if said.kind != "status" or before.at_us is None or said.sequence <= before.sequence:
             return None
         if stamp_us + APART_US >= before.at_us:
@@ -222,7 +224,19 @@ class WatchClock(msgspec.Struct):
     def _acted(self, one: Activity, gateways: dict[str, GatewayState]) -> Activity:
         if one.collected_us == UNTIMED_US:
             return one
-        return replace(one, collected_us=self._at_us(one.gateway, one.collected_us, gateways))
+        at_us = self._at_us(one.gateway, one.collected_us, gateways)
+        origin_us = one.last_us
+        if origin_us is not None and self._is_late(at_us) and self._is_now(origin_us):
+            at_us = self.bounded(origin_us)
+        return replace(one, collected_us=at_us)
+
+    def _is_now(self, origin_us: int) -> bool:
+        """Return whether a gateway's clock and the job's agree."""
+        return self.limit_us is not None and abs(origin_us - self.limit_us) < APART_US
+
+    def _is_late(self, at_us: int) -> bool:
+        """Return whether a time is far behind the job's clock."""
+        return self.limit_us is not None and at_us < self.limit_us - APART_US
 
     def _in_minute(self, one: Delays, gateways: dict[str, GatewayState]) -> Delays:
         # A stamp of that minute: its end says whether it is behind.
@@ -234,8 +248,16 @@ class WatchClock(msgspec.Struct):
         if gateway is None:
             return self.bounded(stamp_us + self.shift_us)
         # What is not behind was stamped by a collector whose clock is right.
-        is_behind = stamp_us < gateway.last_us
-        return self.bounded(stamp_us + (gateway.shift_us if is_behind else 0))
+        if stamp_us >= gateway.last_us:
+            return self.bounded(stamp_us)
+        at_us = self.bounded(stamp_us + gateway.shift_us)
+        if at_us >= gateway.last_us - APART_US:
+            return at_us
+        latest_us = gateway.last_us if self.limit_us is None else self.limit_us
+        for shift_us in gateway.shifts_us:  # it came through another collector than the last record
+            if gateway.last_us - APART_US <= stamp_us + shift_us <= latest_us + APART_US:
+                return self.bounded(stamp_us + shift_us)
+        return at_us
 
 
 class _Before(NamedTuple):

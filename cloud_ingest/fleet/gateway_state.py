@@ -20,6 +20,9 @@ MAX_PAST_LIVES: Final = 32
 """Further ones of which the highest number is remembered, so that none comes back as a stranger."""
 RATE_US: Final = 60_000_000
 """The rate of messages is that of so long."""
+MAX_SHIFTS: Final = 4
+"""Clocks of one gateway's collectors that were behind; of more the one shown first is forgotten."""
+
 _SLOT_US: Final = 5_000_000
 
 
@@ -109,6 +112,8 @@ class GatewayState(msgspec.Struct):
         past: the highest number of lives that are forgotten, by boot epoch.
         unwatched_us: when a sensor that a rule is for last found no room; None if none did.
         shift_us: how far the clock of whoever collects from it is behind (`WatchClock`).
+        shifts_us: the same of all that collected from it and whose clocks were behind, the one
+            shown last at the end.
 
     """
 
@@ -141,7 +146,19 @@ class GatewayState(msgspec.Struct):
     given_up_us: int | None = None
     past: dict[int, int] = {}
     shift_us: int = 0
+    shifts_us: list[int] = []
     unwatched_us: int | None = None
+
+    def shows_shift(self, shift_us: int, apart_us: int) -> None:
+        """Note how far the clock of one of its collectors is behind; others' notes stay.
+
+        Args:
+            shift_us: so far.
+            apart_us: what is no further apart is of one clock.
+
+        """
+        others = [one for one in self.shifts_us if abs(one - shift_us) > apart_us]
+        self.shifts_us = [*others, shift_us][-MAX_SHIFTS:]
 
     def life(self, epoch: int, at_us: int) -> HeardLife:
         """The life with this boot epoch; the one that was heard longest ago may go for it."""

@@ -57,8 +57,10 @@ class SensorJudge:
                 return
             known = SensorState(span.first, at_us, 0, at_us)
             gateway.sensors[span.sensor] = known
-        if at_us < known.heard_us - APART_US:
+        is_newer = known.told_us is not None and span.last_us > known.told_us
+        if at_us < known.heard_us - APART_US and not is_newer:
             return  # read again, since a part of the tables was set back: it was judged then
+        at_us = max(at_us, known.heard_us)  # by a collector whose clock is behind
         if known.told_us is not None and span.first_us < known.told_us:
             span = _newest_alone(span)
         known.told_us = span.last_us
@@ -67,7 +69,7 @@ class SensorJudge:
             known.readings += span.count
         else:
             known.value, known.since_us, known.readings = span.last, at_us, 1
-        known.heard_us = max(known.heard_us, at_us)
+        known.heard_us = at_us
         self._judge(gateway, span, known, rules, at_us)
 
     def _judge(

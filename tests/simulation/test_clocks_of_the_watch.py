@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from clocked_fleet import CLOCKS, OFF_S, Clock, ClockedFleet, Fault
 from troubled_fleet import raised
-from watched_fleet import WatchedFleet
+from watched_fleet import WatchedFleet, at
 
+from cloud_ingest.evidence.facts import Activity, BatchFacts, Delays, SensorSpan, Statement
+from cloud_ingest.fleet import rules
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.watch import FleetWatch
+from cloud_ingest.status_record import StatusRecord
 
 WRONG_S = 200.0
 """Since when a clock is wrong, if it is not wrong from the beginning."""
@@ -107,3 +111,82 @@ def test_while_the_job_catches_up_one_of_two_collectors_of_a_gateway_is_wrong_an
     # By the stamps of the wrong one alone nobody can tell its leap ahead from a silence.
     unknowable = {("silent", fleet[2].name)} if way == "ahead" else set()
     assert told <= unknowable
+
+
+WHO, SENSOR = "gw-0001", "valve"
+BATCH_US = 10_000_000
+
+
+class TwoCollectors:
+    """A job over two collectors of one gateway, of which the second one's clock is wrong.
+
+    Args:
+        off_us: by so much.
+        late_us: how far the job is behind what collectors have.
+
+    """
+
+    def __init__(self, off_us: int, late_us: int = 0) -> None:
+        watched = '[[override]]\nsensor = "*"\nsensor-range = {high = 100.0}\n'
+        self.watch = FleetWatch(rules.read(watched))
+        self.tables: dict[str, pa.Table] = {}
+        self._off_us = off_us
+        self._late_us = late_us
+        self._number = 0
+
+    def batch(self, value: float, *, status: bool, by_wrong: bool) -> None:
+        """Take a micro-batch: a reading, and a status record or none, through one collector."""
+        self._number += 1
+        now_us = at(self._number * BATCH_US / 1e6)
+        stamp_us = now_us + (self._off_us if by_wrong else 0)
+        said = StatusRecord(interval_s=60.0, up_s=self._number * BATCH_US / 1e6).encode()
+        statement = Statement(WHO, 1, self._number, now_us, stamp_us, "status", said)
+        facts = BatchFacts(
+            batch_id=self._number,
+            committed_us=now_us + self._late_us,
+            statements=(statement,) if status else (),
+            activity=(Activity(WHO, 1, 0, 0, now_us, now_us, stamp_us),),
+            delays=(Delays(WHO, stamp_us // 60_000_000 * 60_000_000, "device-origin", {1: 1}),),
+            sensors=(SensorSpan(WHO, SENSOR, 1, now_us, now_us, value, value, value, value, 0),),
+        )
+        self.watch.take(facts)
+        changes = self.watch.changes(facts.committed_us)
+        self.tables.update(changes.replace)
+        self.watch.written(changes)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.tables[table].to_pylist()
+        return found
+
+
+@pytest.mark.parametrize("off", OFF_S)
+@pytest.mark.parametrize("late_us", [0, LATE_US], ids=["on time", "late"])
+@pytest.mark.parametrize("shows", [False, True], ids=["unknown", "shown before"])
+def test_a_reading_through_the_collector_whose_clock_is_behind_ends_its_alert(
+    off: str, late_us: int, shows: bool
+) -> None:
+    fleet = TwoCollectors(-round(OFF_S[off] * 1e6), late_us)
+    fleet.batch(1.0, status=True, by_wrong=False)
+    if shows:
+        fleet.batch(1.0, status=True, by_wrong=True)
+    fleet.batch(1_000.0, status=True, by_wrong=False)
+    fleet.batch(1.0, status=False, by_wrong=True)
+    (alert,) = (row for row in fleet.rows("alerts") if row["kind"] == "sensor-range")
+    assert alert["cleared"] is not None
+    assert alert["opened"] <= alert["cleared"]
+
+
+@pytest.mark.parametrize("off", OFF_S)
+@pytest.mark.parametrize("shows", [False, True], ids=["unknown", "shown before"])
+def test_no_gateway_was_seen_before_there_was_one_by_a_clock_that_is_behind(
+    off: str, shows: bool
+) -> None:
+    fleet = TwoCollectors(-round(OFF_S[off] * 1e6))
+    fleet.batch(1.0, status=True, by_wrong=False)
+    (first,) = {row["first_seen"] for row in fleet.rows("gateways")}
+    if shows:
+        fleet.batch(1.0, status=True, by_wrong=True)
+    for _ in range(4):
+        fleet.batch(1.0, status=True, by_wrong=False)
+        fleet.batch(1.0, status=False, by_wrong=True)
+    assert {row["first_seen"] for row in fleet.rows("gateways")} == {first}
