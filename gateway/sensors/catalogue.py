@@ -163,7 +163,7 @@ class Workshop:
         rules = _rules(options)
         sensors = self._driven(kind, options)
         if options.has("attributes"):
-            more = checked_attributes(options.take(ATTRIBUTES))
+            more = _attributes(options)
             for sensor in sensors:
                 sensor.attributes = more
         if (resource_type := options.take(RESOURCE_TYPE)) is not None:
@@ -186,6 +186,13 @@ def _rules(options: SensorOptions) -> SensorRules:
         return SensorRules.of(options.take(ALERTS))
     except SensorRuleError as error:
         raise options.error(f"alerts.{error.key}", error.why) from error
+
+
+def _attributes(options: SensorOptions) -> Mapping[str, str]:
+    try:
+        return checked_attributes(options.take(ATTRIBUTES))
+    except DescriptionError as error:
+        raise options.error(error.name, error.why) from error
 
 
 def _checked(sensor: Sensor, kind: str, options: SensorOptions) -> Sensor:

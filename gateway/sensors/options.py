@@ -63,7 +63,8 @@ class SensorOptions:
         least, most = parameter.least, parameter.most
         if least is not None and most is not None and not least <= value <= most:
             unit = f" {parameter.unit}" if parameter.unit else ""
-            raise self.error(key, f"{value:g} is not {least:g} to {most:g}{unit}")
+            told = f"{value:g}" if isinstance(value, float) else f"{value!r:.40}"
+            raise self.error(key, f"{told} is not {least:g} to {most:g}{unit}")
         return value
 
     def _of_kind(self, parameter: DriverParameter) -> Any:
@@ -122,9 +123,13 @@ class SensorOptions:
         value = self._left.pop(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error(key, f"{value!r} is not a number")
-        if not math.isfinite(value):
-            raise self.error(key, f"{value} is not finite")
-        return float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number that no float holds
+            number = math.inf
+        if not math.isfinite(number):
+            raise self.error(key, f"{number} is not finite")
+        return number
 
     def flag(self, key: str, *, default: bool = False) -> bool:
         """True or false; ``default`` if the key is missing.

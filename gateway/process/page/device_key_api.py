@@ -25,6 +25,8 @@ from gateway.web.api_error import ApiError
 
 PATH: Final = "/page/device-keys"
 """In a policy: ``console /page/device-keys``."""
+DEVICES_PER_TURN: Final = 100
+"""Then others have a turn: there may be a thousand."""
 DONE: Final[dict[str, Any]] = {}
 _QUIET_ZONE: Final = 4
 """Modules around the code (ISO/IEC 18004, section 6.3.8)."""
@@ -100,14 +102,12 @@ class DeviceKeyApi:
     async def known(self, asked: ApiRequest) -> Any:
         """List who has a key."""
         self._check(asked.visitor)
-        told = [
-            {
-                "identity": one.identity,
-                "is_made": one.is_made,
-                "roles": sorted(self._roles(one.identity)),
-            }
-            for one in self._desk.known()
-        ]
+        told = list[dict[str, Any]]()
+        for number, one in enumerate(self._desk.known(), 1):
+            if number % DEVICES_PER_TURN == 0:
+                await asyncio.sleep(0)
+            roles = sorted(self._roles(one.identity))
+            told.append({"identity": one.identity, "is_made": one.is_made, "roles": roles})
         return {"uri": self._desk.uri, "devices": told}
 
     async def make(self, asked: ApiRequest) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gateway.sensors import catalogue
 from gateway.sensors.catalogue import COMMON, KINDS, Workshop, described
@@ -166,3 +169,50 @@ def test_drivers_are_listed_for_people_and_for_forms(capsys: pytest.CaptureFixtu
     assert (pin["name"], pin["range"], pin["is_needed"]) == ("pin", [0, 27], True)
     assert cli.main(["sensors", "drivers", "gpoi"]) == 2
     assert "none of bme280" in capsys.readouterr().err
+
+
+JSON_VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.sampled_from((2**63, -(2**64), 10**400, 1e308, -0.0, 5e-324)),
+        st.floats(),
+        st.text(max_size=20),
+        st.sampled_from(("coap://[", "coap://127.0.0.1:99999/x", "a/#", "\ud800", "\0", "%", "/")),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+KEYS_OF = {kind: [one.name for one in described(kind).parameters] for kind in KINDS}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_whatever_a_form_sends_is_a_sensor_or_an_error_that_names_a_key(
+    data: st.DataObject,
+) -> None:
+    kind = data.draw(st.sampled_from(sorted(KINDS)))
+    keys = st.sampled_from(KEYS_OF[kind]) | st.text(max_size=5)
+    table = SAMPLES[kind] | data.draw(st.dictionaries(keys, JSON_VALUES, max_size=4))
+    with contextlib.suppress(SensorConfigError):
+        Workshop().build([{**table, "type": kind}], is_afar=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("interval_s", 10**400, "inf is not finite"),
+        ("resolution", -(10**400), "inf is not finite"),
+        ("bus", 10**400, "is not 0 to 255"),
+        ("attributes", {"": "x"}, "not of the form"),
+        ("attributes", {"rt": "x"}, "rt|gateway"),
+    ],
+)
+def test_a_number_or_an_attribute_that_can_be_none_is_named(key: str, value: Any, why: str) -> None:
+    with pytest.raises(SensorConfigError, match=why) as told:
+        Workshop().build([{"type": "sht3x", "name": "air", key: value}], is_afar=True)
+    assert told.value.key.startswith(f"sensors[0].{key}")
+    assert len(told.value.why) < 100

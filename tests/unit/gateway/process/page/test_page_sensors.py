@@ -395,3 +395,30 @@ def test_calls_that_hang_are_few_and_told_of() -> None:
         *["the driver has not come back within 0.05 s"] * 2,
         "other drivers are called, or hang: repeat this later",
     ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        b'{"attributes": ' + b'{"a": ' * 900 + b"1" + b"}" * 900 + b"}",
+        b'{"attributes": ' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"interval_s": ' + b"9" * 400 + b"}",
+        b'{"interval_s": 1e999}',
+        b'{"interval_s": NaN}',
+        b'{"attributes": {"\\ud800": "\\udfff"}}',
+        b'{"": ""}',
+        b"[]",
+        b'{"interval_s": 5, "interval_s": 6}',
+    ],
+)
+async def test_a_hostile_body_is_no_error_of_the_gateway(
+    gateway: PageGateway, options: bytes
+) -> None:
+    async with looker(gateway, "olga") as olga:
+        body = b'{"type": "switch", "name": "pump", "options": ' + options + b"}"
+        headers = {"X-Hedgerow-CSRF": olga.csrf, "Content-Type": "application/json"}
+        for path in ("sensor-trials", "sensors"):
+            answer = await olga.session.post(
+                f"{olga.base}/api/v1/{path}", data=body, headers=headers
+            )
+            assert answer.status in (200, 400), await answer.text()
