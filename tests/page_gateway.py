@@ -129,7 +129,9 @@ class Looker:
         return status
 
 
-def configuration(folder: Path, *, users: bool = True, more: str = "", console: str = "") -> Path:
+def configuration(
+    folder: Path, *, users: bool = True, more: str = "", console: str = "", mqtt: str = ""
+) -> Path:
     """Write the files of a gateway with a page; returns its configuration."""
     folder.mkdir(parents=True, exist_ok=True)
     key = folder / "tree.key"
@@ -152,6 +154,7 @@ group = "north"
 state_dir = "{folder}/state"
 [mqtt]
 port = 0
+{mqtt}
 [coap]
 port = 0
 [tree]
@@ -182,10 +185,11 @@ async def page_gateway(
     users: bool = True,
     more: str = "",
     console: str = "",
+    mqtt: str = "",
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[PageGateway]:
     """Run one."""
-    file = configuration(folder, users=users, more=more, console=console)
+    file = configuration(folder, users=users, more=more, console=console, mqtt=mqtt)
 
     def read() -> config.GatewaySettings:
         return config.load(file, config.GatewaySettings)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gateway.process.page.administration import Administration
 from gateway.process.page.audit_notes import AuditNotes
+from gateway.process.page.configuration_api import ConfigPlace, ConfigurationApi
 from gateway.process.page.face import PageFace, PageOwner, may_enter
+from gateway.process.page.keys_api import KeysApi
+from gateway.process.page.own_process import OwnProcess
 from gateway.process.page.reading_history import ReadingHistory
 from gateway.process.page.record_api import RecordApi
 from gateway.process.page.site_api import SiteApi
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import GatewayBroker
     from gateway.coap.site import GatewaySite
     from gateway.process.access.files import AccessFiles
+    from gateway.process.config_trials.deed import Check
     from gateway.process.configuration.config import GatewaySettings
     from gateway.process.page.log_lines import RecentLines
     from gateway.process.page.topic_tap import TopicTap
@@ -61,13 +66,21 @@ class PageParts:
         face: answers; an attribute too.
         topics: answers what is asked of topics.
         policies: by which both go.
+        configuration: changes that.
 
     """
 
-    def __init__(self, face: PageFace, topics: TopicApi, policies: PoliciesInUse) -> None:
+    def __init__(
+        self,
+        face: PageFace,
+        topics: TopicApi,
+        policies: PoliciesInUse,
+        configuration: ConfigurationApi,
+    ) -> None:
         self.face = face
         self._topics = topics
         self._policies = policies
+        self._configuration = configuration
 
     def follow(self, files: AccessFiles) -> None:
         """Go by files that were read again."""
@@ -78,6 +91,7 @@ class PageParts:
     def stop(self) -> None:
         """Set no timer any more."""
         self._topics.stop()
+        self._configuration.stop()
 
 
 class PoliciesInUse:
@@ -105,8 +119,14 @@ def _policies(files: AccessFiles) -> Policies:
     return Policies(topics, files.policy)
 
 
-def open_page(sources: PageSources) -> PageParts:
-    """Make the page."""
+def open_page(sources: PageSources, check: Check) -> PageParts:
+    """Make the page.
+
+    Args:
+        sources: what it is made of.
+        check: finds what is wrong with a configuration.
+
+    """
     settings, files, site = sources.settings, sources.files, sources.site
     policies = PoliciesInUse(files)
     asker = SiteAsker(site.answers(), site.access)
@@ -122,6 +142,12 @@ def open_page(sources: PageSources) -> PageParts:
     state_dir = settings.gateway.state_dir
     resources = SiteApi(asker, sources.sampler, ReadingHistory(), state_dir, site.take_out)
 
+    administration = Administration(policies)
+    place = ConfigPlace(settings.file, state_dir)
+    configuration = ConfigurationApi(place, administration, check, OwnProcess.find)
+
+    keys = KeysApi(settings, administration, OwnProcess.find)
+
     def may(visitor: Principal) -> dict[str, bool]:
         return {
             "clients": asker.may(visitor, "GET", "clients"),
@@ -131,13 +157,20 @@ def open_page(sources: PageSources) -> PageParts:
             "directory": resources.may_take_out(visitor),
             "members": asker.may(visitor, "DELETE", "members"),
             **{what: records.may(visitor, what) for what in ("log", "audit", "policy")},
+            **{what: administration.may(visitor, what) for what in ("configuration", "keys")},
             "support": all(records.may(visitor, one) for one in ("support", "log", "audit")),
         }
 
     own = settings.console
     owner = PageOwner(settings.gateway.id, own.certificate_file is not None, frozenset(own.names))
     door = WebLogIn(files.policy, files.broker.passwords, may_enter, settings.limits)
-    handlers = {**resources.handlers, **topics.handlers, **records.handlers}
+    handlers = {
+        **resources.handlers,
+        **topics.handlers,
+        **records.handlers,
+        **configuration.handlers,
+        **keys.handlers,
+    }
     counted = sources.broker.core.refusals.count
     face = PageFace(owner, door, handlers, AuditNotes(sources.trail, counted), may)
-    return PageParts(face, topics, policies)
+    return PageParts(face, topics, policies, configuration)

@@ -93,11 +93,12 @@ class PagePart:
         if self._tap is None or self._lines is None:
             return None
         from gateway.process.page.opening import PageSources, open_page  # noqa: PLC0415  # as above
+        from gateway.process.running import configuration_faults  # noqa: PLC0415  # as above
 
         own = self._settings
         trail = AuditTrail(own.gateway.state_dir / FILE_NAME)
         sources = PageSources(own, files, broker, site, sampler, self._tap, self._lines, trail)
-        self._parts = open_page(sources)
+        self._parts = open_page(sources, configuration_faults.in_words)
         return self._parts.face
 
     def follow(self, files: AccessFiles) -> None:
