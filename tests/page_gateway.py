@@ -135,6 +135,7 @@ def configuration(
     users: bool = True,
     more: str = "",
     console: str = "",
+    mqtt: str = "",
     coap: str = "",
     policy: str = POLICY,
 ) -> Path:
@@ -160,6 +161,7 @@ group = "north"
 state_dir = "{folder}/state"
 [mqtt]
 port = 0
+{mqtt}
 [coap]
 port = 0
 {coap}
@@ -191,12 +193,15 @@ async def page_gateway(
     users: bool = True,
     more: str = "",
     console: str = "",
+    mqtt: str = "",
     coap: str = "",
     policy: str = POLICY,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[PageGateway]:
     """Run one."""
-    file = configuration(folder, users=users, more=more, console=console, coap=coap, policy=policy)
+    file = configuration(
+        folder, users=users, more=more, console=console, mqtt=mqtt, coap=coap, policy=policy
+    )
 
     def read() -> config.GatewaySettings:
         return config.load(file, config.GatewaySettings)

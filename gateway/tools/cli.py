@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from gateway.base import exit_codes
+from gateway.base import exit_codes, remedies
 from gateway.base.event_log import lines
 from gateway.process.configuration import place as config_place
 from gateway.process.configuration.passing import may_pass
@@ -35,7 +35,6 @@ from gateway.tools.commands import (
     output,
     place,
     policy_arguments,
-    remedies,
     resource_arguments,
     sensors,
     shell,

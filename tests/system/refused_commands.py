@@ -314,6 +314,7 @@ LOADED = (
     *(
         "gateway.process.configuration.config",
         "gateway.tools.provisioning.files",
+        "gateway.process.running.configuration_faults",
         "gateway.tools.commands.check",
     ),
     *(

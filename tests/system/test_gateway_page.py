@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from chromium import Page, page
@@ -41,7 +41,17 @@ READY = {
     "alerts": "document.querySelector('.chip')",
     "log": "document.querySelector('.lines')",
     "policy": "document.querySelectorAll('.role').length > 4",
+    "keys": "document.querySelector('.held')",
+    "configuration": "document.querySelectorAll('.config-key').length > 5",
 }
+
+
+class HasPage(Protocol):
+    """What has a page."""
+
+    @property
+    def base(self) -> str:
+        """Its address."""
 
 
 @pytest.fixture
@@ -57,7 +67,7 @@ async def browser(tmp_path: Path) -> AsyncIterator[Page]:
         yield opened
 
 
-async def log_in(browser: Page, gateway: PageGateway, user: str) -> None:
+async def log_in(browser: Page, gateway: HasPage, user: str) -> None:
     await browser.go(f"{gateway.base}/")
     await browser.until("document.activeElement?.id === 'user'")
     await browser.write(user)

@@ -23,8 +23,8 @@ from typing import Any
 import pytest
 from ports import free_port
 
+from gateway.process.running import configuration_faults
 from gateway.tools import cli
-from gateway.tools.commands import check
 from gateway.tools.provisioning import new_folder
 from gateway.trust.certificates.authority_folder import listed
 
@@ -137,7 +137,7 @@ def typed(words: Sequence[str]) -> list[str]:
 
 
 def faults(file: Path) -> list[Any]:
-    return check.faults_of(file.read_bytes(), file)
+    return configuration_faults.faults_of(file.read_bytes(), file)
 
 
 # -- the first reading, and three gateways ---------------------------------------------------------

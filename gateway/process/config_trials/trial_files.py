@@ -136,6 +136,19 @@ class TrialFiles:
         replaced_file.replace(path, data, is_durable=True, mode=0o600, note=alike)
 
 
+def last_note(state_dir: Path) -> TrialNote | None:
+    """Return what a gateway has noted of its last trial; None if that is nothing.
+
+    Args:
+        state_dir: of the gateway.
+
+    Raises:
+        OSError: it can't be read.
+
+    """
+    return _read(state_dir / NOTE, trials.decode_note)
+
+
 def _likeness(like: os.stat_result, mode: int) -> Callable[[int], None]:
     """Return what gives an open file a mode, and the owner of another one where that is allowed."""
 

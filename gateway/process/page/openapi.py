@@ -102,6 +102,27 @@ _ALERT: Final = _object(
     since_us=_COUNT,
 )
 
+_TRIAL: Final[Schema] = {
+    **_object(
+        "id state why",
+        id=_TEXT,
+        state={"enum": ["waiting", "trying", "confirmed", "returned"]},
+        why=_TEXT,
+        within_s=_NUMBER,
+    ),
+    "type": ["object", "null"],
+    "description": "What came of the last change; with `within_s` while the file is on trial.",
+}
+
+_HELD: Final = _list(_object("name ends serial", name=_TEXT, ends=_TEXT, serial=_TEXT))
+_UPLOADED: Final = _object(
+    "has_key certificates authorities writes",
+    has_key=_FLAG,
+    certificates=_HELD,
+    authorities=_HELD,
+    writes={**_TEXTS, "description": "Files that are replaced."},
+)
+
 SCHEMAS: Final[dict[str, Schema]] = {
     "Error": _object("error", error={"type": "string", "description": "One line, for people."}),
     "Done": _object(),
@@ -304,6 +325,98 @@ SCHEMAS: Final[dict[str, Schema]] = {
         allowed=_FLAG,
         why=_TEXT,
         why_roles=_TEXT,
+    ),
+    "Configuration": _object(
+        "file digest may_write why_not trial keys",
+        file=_TEXT,
+        digest={"type": "string", "description": "SHA-256 of the file, for `if_unchanged`."},
+        may_write={"type": "boolean", "description": "The gateway itself may write the file."},
+        why_not=_TEXT,
+        trial=_TRIAL,
+        keys=_list(
+            _object(
+                "key value source line kind default is_needed range choices applied_by text "
+                "may_change why_not",
+                key=_TEXT,
+                value=_ANY,
+                source={"enum": ["file", "default", "environment"]},
+                line=_or_null("integer"),
+                kind=_TEXT,
+                default=_ANY,
+                is_needed=_FLAG,
+                range={"type": ["array", "null"], "items": _NUMBER},
+                choices={"type": ["array", "null"], "items": _TEXT},
+                applied_by={"enum": ["reload", "restart"]},
+                text=_TEXT,
+                may_change={"type": "boolean", "description": "This API may change it."},
+                why_not=_TEXT,
+            )
+        ),
+    ),
+    "ConfigurationTrial": _object("trial", trial=_TRIAL),
+    "CheckedConfiguration": _object(
+        "digest changes faults command",
+        digest=_TEXT,
+        changes=_list(
+            _object(
+                "key before after was_from is_from applied_by",
+                key=_TEXT,
+                before=_ANY,
+                after=_ANY,
+                was_from=_TEXT,
+                is_from=_TEXT,
+                applied_by={"enum": ["reload", "restart"]},
+            )
+        ),
+        faults={**_TEXTS, "description": "What keeps it from being written."},
+        command={"type": "string", "description": "Does the same on the machine."},
+    ),
+    "Keys": _object(
+        "items places request service has_password why_not_request",
+        items=_list(
+            _object(
+                "field file is_store serves what name ends days_left serial sha256 key why",
+                field=_TEXT,
+                file=_TEXT,
+                is_store=_FLAG,
+                serves=_TEXT,
+                what={"enum": ["certificate", "authority", "revocation list"]},
+                name=_TEXT,
+                ends=_or_null("string"),
+                days_left=_or_null("integer"),
+                serial=_or_null("string"),
+                sha256=_or_null("string"),
+                key=_or_null("string"),
+                why=_or_null("string"),
+            )
+        ),
+        places=_list(
+            _object(
+                "section part files why_not command",
+                section=_TEXT,
+                part={"enum": ["own", "authorities"]},
+                files=_TEXTS,
+                why_not={"type": "string", "description": "Why an upload is not written here."},
+                command={"type": "string", "description": "Does the same on the machine."},
+            )
+        ),
+        request={**_object("name made_s", name=_TEXT, made_s=_NUMBER), "type": ["object", "null"]},
+        service=_or_null("string"),
+        has_password=_FLAG,
+        why_not_request=_TEXT,
+    ),
+    "CheckedKeys": _UPLOADED,
+    "ImportedKeys": {"allOf": [_UPLOADED, _object("is_told", is_told=_FLAG)]},
+    "KeyRequest": _object("name request", name=_TEXT, request=_TEXT),
+    "RenewedKeys": _object("writes is_told", writes=_TEXTS, is_told=_FLAG),
+    "ChangedConfiguration": _object(
+        "outcome restarts_for trial",
+        outcome={"enum": ["unchanged", "written", "on trial"]},
+        restarts_for={**_TEXTS, "description": "Without any it is a reload."},
+        trial={
+            **_object("id within_s", id=_TEXT, within_s=_NUMBER),
+            "type": ["object", "null"],
+        },
     ),
 }
 """Of answers, by the name that a route has."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gateway.process.page.administration import Administration
 from gateway.process.page.audit_notes import AuditNotes
+from gateway.process.page.configuration_api import ConfigPlace, ConfigurationApi
 from gateway.process.page.device_key_api import DeviceKeyApi
 from gateway.process.page.face import PageFace, PageOwner, may_enter
+from gateway.process.page.keys_api import KeysApi
+from gateway.process.page.own_process import OwnProcess
 from gateway.process.page.reading_history import ReadingHistory
 from gateway.process.page.record_api import RecordApi
 from gateway.process.page.sensor_api import SensorApi
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import GatewayBroker
     from gateway.coap.site import GatewaySite
     from gateway.process.access.files import AccessFiles
+    from gateway.process.config_trials.deed import Check
     from gateway.process.configuration.config import GatewaySettings
     from gateway.process.page.device_key_api import DeviceKeyDesk
     from gateway.process.page.log_lines import RecentLines
@@ -73,16 +78,23 @@ class PageParts:
         topics: answers what is asked of topics.
         sensors: answers what is asked of drivers.
         policies: by which both go.
+        configuration: changes that.
 
     """
 
     def __init__(
-        self, face: PageFace, topics: TopicApi, sensors: SensorApi, policies: PoliciesInUse
+        self,
+        face: PageFace,
+        topics: TopicApi,
+        sensors: SensorApi,
+        policies: PoliciesInUse,
+        configuration: ConfigurationApi,
     ) -> None:
         self.face = face
         self._topics = topics
         self._sensors = sensors
         self._policies = policies
+        self._configuration = configuration
 
     def follow(self, files: AccessFiles) -> None:
         """Go by files that were read again."""
@@ -94,6 +106,7 @@ class PageParts:
         """Set no timer any more, and keep no thread."""
         self._topics.stop()
         self._sensors.close()
+        self._configuration.stop()
 
 
 class PoliciesInUse:
@@ -121,8 +134,14 @@ def _policies(files: AccessFiles) -> Policies:
     return Policies(topics, files.policy)
 
 
-def open_page(sources: PageSources) -> PageParts:
-    """Make the page."""
+def open_page(sources: PageSources, check: Check) -> PageParts:
+    """Make the page.
+
+    Args:
+        sources: what it is made of.
+        check: finds what is wrong with a configuration.
+
+    """
     settings, files, site = sources.settings, sources.files, sources.site
     policies = PoliciesInUse(files)
     asker = SiteAsker(site.answers(), site.access)
@@ -140,6 +159,12 @@ def open_page(sources: PageSources) -> PageParts:
     device_keys = DeviceKeyApi(sources.device_keys, policies)
     resources = SiteApi(asker, sources.sampler, ReadingHistory(), state_dir, site.take_out)
 
+    administration = Administration(policies)
+    place = ConfigPlace(settings.file, state_dir)
+    configuration = ConfigurationApi(place, administration, check, OwnProcess.find)
+
+    keys = KeysApi(settings, administration, OwnProcess.find)
+
     def may(visitor: Principal) -> dict[str, bool]:
         return {
             "clients": asker.may(visitor, "GET", "clients"),
@@ -151,6 +176,7 @@ def open_page(sources: PageSources) -> PageParts:
             "sensors": sensors.may_add(visitor),
             "device_keys": device_keys.may(visitor),
             **{what: records.may(visitor, what) for what in ("log", "audit", "policy")},
+            **{what: administration.may(visitor, what) for what in ("configuration", "keys")},
             "support": all(records.may(visitor, one) for one in ("support", "log", "audit")),
         }
 
@@ -163,7 +189,9 @@ def open_page(sources: PageSources) -> PageParts:
         **records.handlers,
         **sensors.handlers,
         **device_keys.handlers,
+        **configuration.handlers,
+        **keys.handlers,
     }
     counted = sources.broker.core.refusals.count
     face = PageFace(owner, door, handlers, AuditNotes(sources.trail, counted), may)
-    return PageParts(face, topics, sensors, policies)
+    return PageParts(face, topics, sensors, policies, configuration)

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from gateway.process.config_trials import LEAST_WITHIN_S, MOST_WITHIN_S
 from gateway.process.page.fields import COUNT, FLAG, LIST, NUMBER, TABLE, TEXT, Field
 from gateway.web.api_error import ApiError
 from light_dataclasses import dataclass
@@ -97,6 +98,26 @@ _SENSOR = (
     _TYPE,
     Field("name", TEXT, "The sensor's, where its driver has none.", most=256, is_noted=True),
     Field("options", TABLE, "Further keys of its table, as `/drivers/{type}` tells them."),
+)
+
+_CONFIGURATION = (
+    Field("set", LIST, "Keys with values, each as `tree.hello_s=1.0`.", is_noted=True),
+    Field("unset", LIST, "Keys that go back to their defaults.", is_noted=True),
+)
+
+_UPLOAD = (
+    Field("section", TEXT, "mqtt, coap or console.", is_needed=True, most=16, is_noted=True),
+    Field(
+        "part",
+        TEXT,
+        "own: its key and certificate; authorities: whom it trusts.",
+        is_needed=True,
+        most=16,
+        is_noted=True,
+    ),
+    Field("data", TEXT, "PKCS#12 or PEM, in base64.", is_needed=True, most=60_000),
+    Field("password", TEXT, "That opens it.", most=1_024),
+    Field("add", FLAG, "Authorities are trusted beside those of now.", is_noted=True),
 )
 
 ROUTES: Final = (
@@ -346,6 +367,104 @@ ROUTES: Final = (
             Field("who", TEXT, "A principal, as `psk:alice`; who asks without it.", most=300),
             Field("action", TEXT, "As `PUT /sensors/valve`.", is_needed=True),
         ),
+    ),
+    ApiRoute(
+        "configuration",
+        "GET",
+        "/configuration",
+        "Each key of the configuration: its value, where that comes from, what it is for.",
+        "Configuration",
+    ),
+    ApiRoute(
+        "configuration_trial",
+        "GET",
+        "/configuration/trial",
+        "What came of the last change.",
+        "ConfigurationTrial",
+    ),
+    ApiRoute(
+        "check_configuration",
+        "POST",
+        "/configuration/checks",
+        "What a change would do; nothing is written.",
+        "CheckedConfiguration",
+        body=_CONFIGURATION,
+    ),
+    ApiRoute(
+        "change_configuration",
+        "POST",
+        "/configuration",
+        "Change keys on trial: what does not come up goes back by itself.",
+        "ChangedConfiguration",
+        body=(
+            *_CONFIGURATION,
+            Field(
+                "if_unchanged",
+                TEXT,
+                "The digest of what was seen.",
+                is_needed=True,
+                most=64,
+            ),
+            Field(
+                "within_s",
+                NUMBER,
+                "In which the gateway has to come up, in seconds.",
+                least=LEAST_WITHIN_S,
+                most=MOST_WITHIN_S,
+                is_noted=True,
+            ),
+        ),
+        change="configuration changed on trial",
+    ),
+    ApiRoute("keys", "GET", "/keys", "What key stores and trust stores hold.", "Keys"),
+    ApiRoute(
+        "check_keys",
+        "POST",
+        "/keys/checks",
+        "Open an upload and say what it would replace; nothing is written.",
+        "CheckedKeys",
+        body=_UPLOAD,
+    ),
+    ApiRoute(
+        "import_keys",
+        "POST",
+        "/keys",
+        "Have an upload in the place of a section's key and certificate, or of whom it trusts.",
+        "ImportedKeys",
+        body=_UPLOAD,
+        change="certificates brought in",
+    ),
+    ApiRoute(
+        "make_key_request",
+        "POST",
+        "/keys/request",
+        "Make a key that waits on the gateway, and a request for its certificate (PKCS#10).",
+        "KeyRequest",
+        body=(Field("addresses", LIST, "Where clients reach the gateway.", is_noted=True),),
+        change="key made and certificate requested",
+    ),
+    ApiRoute(
+        "key_request",
+        "GET",
+        "/keys/request",
+        "The request that is open, in PEM.",
+        "application/pkcs10",
+    ),
+    ApiRoute(
+        "forget_key_request",
+        "DELETE",
+        "/keys/request",
+        "Remove the key that waits for its certificate.",
+        "Done",
+        change="key request forgotten",
+    ),
+    ApiRoute(
+        "renew_certificate",
+        "POST",
+        "/keys/renew",
+        "Ask the enrolment service for a new certificate now.",
+        "RenewedKeys",
+        change="certificate renewed",
     ),
 )
 """All of them."""

@@ -101,6 +101,7 @@ class PagePart:
         if self._tap is None or self._lines is None:
             return None
         from gateway.process.page.opening import PageSources, open_page  # noqa: PLC0415  # as above
+        from gateway.process.running import configuration_faults  # noqa: PLC0415  # as above
 
         own = self._settings
         trail = AuditTrail(own.gateway.state_dir / FILE_NAME)
@@ -117,7 +118,7 @@ class PagePart:
             lines=self._lines,
             trail=trail,
         )
-        self._parts = open_page(sources)
+        self._parts = open_page(sources, configuration_faults.in_words)
         return self._parts.face
 
     def follow(self, files: AccessFiles) -> None:

@@ -11,7 +11,6 @@ from functools import partial
 
 from gateway.base.printable import said
 from gateway.base.watched_tasks import WatchedTasks
-from gateway.process.access import secure_files
 from gateway.process.configuration.config import GatewaySettings
 from gateway.process.running import allocator, garbage, sd_notify
 from gateway.process.running.gateway_process import GatewayProcess
@@ -75,19 +74,13 @@ async def serve(settings: GatewaySettings, trial: TrialWatch) -> bool:
 
 async def _follow(settings: GatewaySettings, changed: Callable[[], None]) -> None:
     """Follow the fleet's certificates, if the configuration says where they come from."""
-    mqtt, keys = settings.mqtt, settings.keys
-    certificate, authorities = mqtt.certificate_file, mqtt.client_ca_file
-    if keys.service is None or certificate is None or authorities is None:
+    if settings.keys.service is None:
         return
-    from gateway.trust.enrolment.following import FollowedFiles, TrustFollower  # noqa: PLC0415
+    from gateway.process.access.followed import follower  # noqa: PLC0415  # for who follows one
 
-    def files() -> FollowedFiles:
-        # The key alone may be encrypted: then it is another file in memory for each that it was.
-        tls = secure_files.tls_files(mqtt, keys.password_file)
-        assert tls is not None  # a section with a certificate has a key
-        return FollowedFiles(certificate, tls.key, authorities, mqtt.client_crl_file)
-
-    await TrustFollower(keys.service, files, keys.interval_s, changed).run()
+    found = follower(settings, changed)
+    if found is not None:
+        await found.run()
 
 
 async def _until_any(*events: asyncio.Event) -> None:

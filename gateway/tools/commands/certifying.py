@@ -21,7 +21,14 @@ from gateway.base.printable import printable
 from gateway.process.configuration import place as config_place
 from gateway.tools.commands import output, psk_lines
 from gateway.tools.commands.errors import FailedError, WrongUseError
-from gateway.trust.certificates import founding, key_work, pkcs12_files, private_keys, unpacking
+from gateway.trust.certificates import (
+    founding,
+    importing,
+    key_work,
+    pkcs12_files,
+    private_keys,
+    unpacking,
+)
 from gateway.trust.certificates import x509_forms as forms
 from gateway.trust.certificates.authority import Authority, CertificateMissingError, ends_within
 from gateway.trust.certificates.authority_folder import (
@@ -103,7 +110,7 @@ def init_ca(options: argparse.Namespace) -> int:
             content = unpacked(options.source, options.password_file)
             if content.key is None or content.certificate is None:
                 raise WrongUseError(f"keys: {options.source}: a trust store, without a key")
-            if not is_authority(content.certificate):
+            if not importing.is_authority(content.certificate):
                 raise WrongUseError(f"keys: {options.source}: no authority's certificate")
             pair = CertifyingKey(content.certificate, content.key)
             founding.take_over(folder, pair, password, content.authorities)
@@ -306,15 +313,6 @@ def unpacked(file: Path, password_file: Path | None) -> KeystoreContent[PrivateK
         return unpacking.unpacked(data, password)
     except Pkcs12Error as error:
         raise Pkcs12Error(f"{file}: {error}") from error
-
-
-def is_authority(certificate: x509.Certificate) -> bool:
-    """Return whether a certificate says that its holder vouches for others."""
-    try:
-        found = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
-    except x509.ExtensionNotFound:
-        return False
-    return found.value.ca
 
 
 def check_roles(roles: Sequence[str]) -> None:

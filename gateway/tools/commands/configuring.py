@@ -13,18 +13,18 @@ from gateway.base import exit_codes
 from gateway.base.columns import columns
 from gateway.base.near_words import near
 from gateway.base.printable import printable
-from gateway.base.toml import edited, written_value
-from gateway.base.toml.edited import EditError, KeyChange
-from gateway.base.toml.written_value import WrittenKeyError
+from gateway.base.toml import edited
+from gateway.base.toml.edited import EditError
 from gateway.process.config_trials import deed
 from gateway.process.config_trials import trial as trials
 from gateway.process.config_trials.changing import ChangedMeanwhileError
 from gateway.process.config_trials.deed import PlannedChange, WantedChange, WrongChangeError
 from gateway.process.config_trials.trial_files import TrialFiles
 from gateway.process.configuration import keys as config_keys
+from gateway.process.configuration import written_change
 from gateway.process.configuration.shown import FILE, ShownKey, shown
-from gateway.tools.commands import check
-from gateway.tools.commands.check import LineFault
+from gateway.process.configuration.written_change import WrittenChangeError
+from gateway.process.running import configuration_faults
 from gateway.tools.commands.errors import FailedError, WrongUseError
 from gateway.tools.commands.output import print_json
 from gateway.tools.commands.running_gateway import RunningGateway
@@ -131,29 +131,16 @@ def _toml(value: Any) -> str:
 
 def set_keys(options: argparse.Namespace, file: Path) -> int:
     """Change keys."""
-    changes = [*map(_change, options.changes), *(KeyChange(_key(k), None) for k in options.unset)]
+    try:
+        changes = [
+            *map(written_change.set_to, options.changes),
+            *map(written_change.unset, options.unset),
+        ]
+    except WrittenChangeError as error:
+        raise WrongUseError(f"config set: {error}") from error
     if not changes:
         raise WrongUseError("config set: neither KEY=VALUE nor --unset KEY is given")
     return change(options, file, lambda text: edited.with_keys(text, changes))
-
-
-def _key(text: str) -> tuple[str, ...]:
-    try:
-        return written_value.key(text)
-    except WrittenKeyError as error:
-        raise WrongUseError(f"config set: {error}") from error
-
-
-def _change(pair: str) -> KeyChange:
-    name, is_pair, text = pair.partition("=")
-    if not is_pair:
-        raise WrongUseError(f"config set: {pair!r} is not KEY=VALUE")
-    path, value = _key(name.strip()), written_value.value(text)
-    if path[0] == "sensors":
-        raise WrongUseError("config set: `hedgerow sensors` adds, changes and removes sensors")
-    known = next((k for k in config_keys.all_keys() if k.path == ".".join(path)), None)
-    is_text = known is not None and known.kind_in_words in ("text", "path")
-    return KeyChange(path, text if is_text and not isinstance(value, str) else value)
 
 
 # -- any change of a configuration -----------------------------------------------------------------
@@ -183,7 +170,7 @@ def change(options: argparse.Namespace, file: Path, edit: deed.Edit) -> int:
     files = TrialFiles(file)
     wanted = WantedChange(edit, options.within, options.if_unchanged, options.dry_run)
     try:
-        planned = deed.written(files, wanted, _faults, RunningGateway.find)
+        planned = deed.written(files, wanted, configuration_faults.in_words, RunningGateway.find)
     except OSError as error:
         raise WrongUseError(f"{error.filename or file}: {error.strerror or error}") from error
     except (EditError, WrongChangeError, UnicodeDecodeError) as error:
@@ -225,13 +212,3 @@ def _applied(
         sys.stdout.flush()
     note = deed.verdict(files, planned.trial, RunningGateway.find)
     return note.state, note.why
-
-
-def _faults(data: bytes, file: Path) -> list[str]:
-    found = sorted(check.faults_of(data, file), key=lambda fault: (fault.line, fault.where))
-    return list(map(_told_of, found))
-
-
-def _told_of(fault: LineFault) -> str:
-    told = f"{fault.where}: {fault.why}" if fault.where else fault.why
-    return f"{told}; {fault.remedy}" if fault.remedy else told

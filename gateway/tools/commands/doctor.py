@@ -10,8 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gateway.base import exit_codes
-from gateway.tools.commands import remedies
+from gateway.base import exit_codes, remedies
 from gateway.tools.commands.errors import FailedError, WrongUseError
 from gateway.tools.commands.output import print_json
 
@@ -71,11 +70,11 @@ def run(options: argparse.Namespace, file: Path) -> int:
 def _examined(options: argparse.Namespace, file: Path) -> Any:
     from gateway.backups.standing import BackupFiles  # noqa: PLC0415
     from gateway.base.lasting_clock import KernelClocks  # noqa: PLC0415
+    from gateway.process.running import configuration_faults  # noqa: PLC0415
     from gateway.process.status.doctor import Examined  # noqa: PLC0415
-    from gateway.tools.commands import check  # noqa: PLC0415
 
     try:
-        faults = check.faults_of(file.read_bytes(), file)
+        faults = configuration_faults.faults_of(file.read_bytes(), file)
     except OSError as error:
         raise WrongUseError(f"{file}: {error.strerror}") from error
     options.config, options.gateway = file, None

@@ -7,12 +7,11 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from gateway.base import exit_codes
+from gateway.base import exit_codes, remedies
 from gateway.base.printable import printable
 from gateway.process.access import files as access_files
 from gateway.process.configuration import place as config_place
 from gateway.process.configuration.config import AccessSection, ConfigError, GatewaySettings, load
-from gateway.tools.commands import remedies
 from gateway.tools.commands.errors import WrongUseError
 from gateway.tools.commands.output import print_json
 from gateway.trust.policy import policy_file

@@ -28,7 +28,8 @@ def add(commands: Any, add_config: Callable[[argparse._ActionsContainer], None])
         "PRINCIPAL ACTION` tells whether somebody may do something, and which rule says so: "
         "exits with 0 if it may, with 1 if not. A principal is psk:NAME, oscore:NAME, user:NAME, "
         "cert:NAME, console:NAME, local or stranger; an action is VERB and topic or path, as in "
-        "PUT /sensors/valve or publish a/b, or one of drain, membership, clients, disconnect.",
+        "PUT /sensors/valve or publish a/b, or one of drain, membership, clients, disconnect, "
+        "configure.",
     )
     policy.add_argument("action", choices=_ACTIONS, help="what to do")
     policy.add_argument(

@@ -96,8 +96,11 @@ class TrustFollower:
             # Not all gateways at the same moment.
             await asyncio.sleep(pause_s * random.uniform(0.9, 1.1))
 
-    def look(self) -> list[str]:
+    def look(self, *, renews: bool = False) -> list[str]:
         """Ask once, and write what is new.
+
+        Args:
+            renews: the certificate is renewed in any case; else when it is due.
 
         Returns:
             The names of the files that are.
@@ -115,7 +118,7 @@ class TrustFollower:
         authorities = files.authorities.read_text()
         client = EnrolmentClient(self._service, authorities, shown)
         refusal: ServiceError | None = None
-        if is_due(own, forms.now()) or self._is_of_one_before(own, authorities):
+        if renews or is_due(own, forms.now()) or self._is_of_one_before(own, authorities):
             (key, *_) = private_keys.load(files.key.read_bytes())
             try:
                 found = client.renew(forms.common_name(own.subject), key)

@@ -8,9 +8,10 @@
     ``membership``                           take gateways into the fleet, or out of it
     ``clients``                              see who is connected to the broker
     ``disconnect``                           end a client's connection or session
+    ``configure``                            change the configuration and its certificates
     =======================================  =======================================
 
-The last four are rights of their own: no rule on paths gives them, though ``/drain`` and
+The last five are rights of their own: no rule on paths gives them, though ``/drain`` and
 ``/clients`` are paths over CoAP.
 """
 
@@ -29,13 +30,14 @@ DRAIN: Final = "drain"
 MEMBERSHIP: Final = "membership"
 CLIENTS: Final = "clients"
 DISCONNECT: Final = "disconnect"
+CONFIGURE: Final = "configure"
 
 TOPIC_VERBS: Final = (PUBLISH, SUBSCRIBE, DELIVER)
 READS: Final = ("GET", "FETCH")
 """Methods that change nothing (RFC 7252, section 5.8; RFC 8132, section 2)."""
 WRITES: Final = ("POST", "PUT", "PATCH", "iPATCH", "DELETE")
 PATH_VERBS: Final = (*READS, *WRITES, CONSOLE)
-RIGHTS: Final = (DRAIN, MEMBERSHIP, CLIENTS, DISCONNECT)
+RIGHTS: Final = (DRAIN, MEMBERSHIP, CLIENTS, DISCONNECT, CONFIGURE)
 VERBS: Final = (*TOPIC_VERBS, *PATH_VERBS, *RIGHTS)
 
 NOWHERE: Final = "-"

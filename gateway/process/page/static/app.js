@@ -13,6 +13,8 @@ import { showDirectory } from "./directory.js";
 import { showAlerts } from "./alerts.js";
 import { showLog } from "./log.js";
 import { showPolicy } from "./policy.js";
+import { showConfiguration } from "./configuration.js";
+import { showKeys } from "./keys.js";
 
 const PAGES = {
   overview: [T.overview.title, showOverview],
@@ -24,6 +26,8 @@ const PAGES = {
   alerts: [T.alerts.title, showAlerts],
   log: [T.log.title, showLog, "log"],
   policy: [T.policy.title, showPolicy],
+  configuration: [T.configuration.title, showConfiguration, "configuration"],
+  keys: [T.keys.title, showKeys, "keys"],
 };
 
 const main = document.getElementById("main");

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dtls.errors import HandshakeFailedError, HandshakeTimeoutError
+from gateway.base.remedies import remedy
 from gateway.base.toml.toml_file import ConfigError, Fault, hold
 from gateway.tools.commands.errors import FailedError
-from gateway.tools.commands.remedies import remedy
 
 
 @pytest.mark.parametrize(
