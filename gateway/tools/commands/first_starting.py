@@ -33,7 +33,7 @@ from gateway.tools.first_start.owner_wish import WishError
 from gateway.tools.first_start.setup_card import FILE_NAME, SetupCard, SetupCardError
 from gateway.tools.first_start.setup_door import SetupDoor, SetupStage
 from gateway.tools.first_start.setup_face import SetupDeeds, SetupFace, SetupMachine
-from gateway.tools.provisioning import new_folder
+from gateway.tools.provisioning import new_folder, unit
 from gateway.tools.provisioning.new_folder import TakenError
 from gateway.tools.provisioning.secret import MODE
 from gateway.trust.certificates.token_book import TokenError
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _card(file: Path | None) -> SetupCard:
-    found = file or systemd_credentials.held(setup_card.CREDENTIAL)
+    found = file or systemd_credentials.held(unit.FIRST_START_CREDENTIAL)
     if found is None:
         return SetupCard()
     try:
