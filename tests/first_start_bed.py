@@ -93,17 +93,15 @@ class Browser:
 
 
 @asynccontextmanager
-async def first_start(
-    folder: Path, *options: str, code: str = CODE, port: int = 0
-) -> AsyncIterator[FirstStart]:
+async def first_start(folder: Path, card: Path | None = None) -> AsyncIterator[FirstStart]:
     """Run one until the end, or until it has ended itself."""
-    card = folder.parent / "card.txt"
-    card.write_text(f'code = "{code}"\n')
-    port = port or free_port()
-    gateway = free_port()
+    if card is None:
+        card = folder.parent / "card.txt"
+        card.write_text(f'code = "{CODE}"\n')
+    port, gateway = free_port(), free_port()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway.tools.cli", "first-start", str(folder)),
-        *("--card", str(card), "--page-port", str(port), "--port", str(gateway), *options),
+        *("--card", str(card), "--page-port", str(port), "--port", str(gateway)),
         stdout=asyncio.subprocess.PIPE,
     )
     own = FirstStart(folder, port, process)

@@ -25,7 +25,15 @@ from gateway.tools.commands import completion, new_files
 from gateway.tools.handbook import manual
 from gateway.tools.provisioning.files import SYSTEM_USER
 from gateway.tools.provisioning.texts import SYSTEM_STATE_DIR
-from gateway.tools.provisioning.unit import STARTER, STARTER_FILES, Environment, ServicePlan, unit
+from gateway.tools.provisioning.unit import (
+    FIRST_START_UNIT,
+    STARTER,
+    STARTER_FILES,
+    Environment,
+    ServicePlan,
+    first_start_unit,
+    unit,
+)
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
@@ -173,7 +181,12 @@ def fill(root: Path, kind: Kind, version: str) -> None:
     for name in STARTER_FILES:
         text = resources.files(provisioning).joinpath(name).read_text()
         write(root / home / "interpreter" / name, text, mode=0o755)
-    write(root / "usr/lib/systemd/system/hedgerow.service", service())
+    units = root / "usr/lib/systemd/system"
+    write(units / "hedgerow.service", service())
+    write(units / FIRST_START_UNIT, first_start_unit(planned()))
+    # It starts nothing without a file on the boot partition.
+    (units / "multi-user.target.wants").mkdir()
+    (units / "multi-user.target.wants" / FIRST_START_UNIT).symlink_to(f"../{FIRST_START_UNIT}")
     for name in ("sysusers", "tmpfiles"):
         text = (HERE / f"hedgerow.{name}").read_text()
         write(root / f"usr/lib/{name}.d/hedgerow.conf", text)
@@ -198,7 +211,15 @@ def service() -> str:
 
     It starts nothing as long as the machine is no gateway.
     """
-    plan = ServicePlan(
+    text = re.sub(r"(?m)^(ExecStart=.*)$", r"\1 $HEDGEROW_OPTIONS", unit(planned()), count=1)
+    options = "EnvironmentFile=-/etc/default/hedgerow\nExecStart="
+    is_gateway = f"ConditionPathExists={place.SYSTEM}\n\n[Service]"
+    return text.replace("ExecStart=", options, 1).replace("\n[Service]", is_gateway, 1)
+
+
+def planned() -> ServicePlan:
+    """What systemd runs: the package's program, as the gateway's user."""
+    return ServicePlan(
         gateway_id="of this machine",
         command=(str(HOME / "bin/hedgerow"),),
         user=SYSTEM_USER,
@@ -206,10 +227,6 @@ def service() -> str:
         state_dir=SYSTEM_STATE_DIR,
         environment=Environment(HOME, HOME / "interpreter" / STARTER),
     )
-    text = re.sub(r"(?m)^(ExecStart=.*)$", r"\1 $HEDGEROW_OPTIONS", unit(plan), count=1)
-    options = "EnvironmentFile=-/etc/default/hedgerow\nExecStart="
-    is_gateway = f"ConditionPathExists={place.SYSTEM}\n\n[Service]"
-    return text.replace("ExecStart=", options, 1).replace("\n[Service]", is_gateway, 1)
 
 
 def control(kind: Kind, version: str, installed: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import io
 import os
 import signal
@@ -17,8 +18,12 @@ from pathlib import Path
 
 import pytest
 from first_start_bed import ASKED, CODE, LIMIT_S, FirstStart, browser, first_start
+from page_gateway import PageGateway, looker
 from test_join import fleet, hedgerow, service, token
 
+from gateway.base import exit_codes
+from gateway.process.configuration import config
+from gateway.process.running.gateway_process import GatewayProcess
 from gateway.tools import cli
 
 pytestmark = pytest.mark.slow
@@ -74,6 +79,35 @@ async def test_an_owner_gets_a_whole_gateway_its_authority_and_a_code_for_teleph
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
 
 
+async def test_the_gateway_runs_and_its_owner_administers_it_by_its_page(tmp_path: Path) -> None:
+    folder = tmp_path / "etc"
+    async with first_start(folder) as own, browser(own) as anna:
+        await anna.enter()
+        addresses = (await anna.ask("GET", "api/v1/setup"))[1]["addresses"]
+        status, _ = await anna.ask("POST", "api/v1/own", {**ASKED, "address": addresses[0]})
+        assert status == 200
+        pem = (await anna.ask("GET", "ca.pem"))[1]
+        assert (await anna.ask("POST", "api/v1/finish", {}))[0] == 200
+        assert await ended(own) == 0
+
+    def read() -> config.GatewaySettings:
+        return config.load(folder / "hedgerow.toml", config.GatewaySettings)
+
+    process = GatewayProcess(read(), read=read)
+    await process.start()
+    try:
+        context = ssl.create_default_context(cadata=pem.decode())
+        async with looker(PageGateway(process, folder, users=True, tls=context)) as owner:
+            assert await owner.log_in("anna", "open sesame") == 200
+            told = (await owner.get("me"))[1]
+            assert told["who"] == "console:anna"
+            assert "admin" in told["roles"]
+            async with owner.session.get(f"{owner.base}/ca.pem") as answer:
+                assert await answer.read() == pem
+    finally:
+        await process.stop()
+
+
 async def test_it_never_opens_again_where_there_is_an_owner(tmp_path: Path) -> None:
     folder = tmp_path / "etc"
     async with first_start(folder) as own, browser(own) as anna, browser(own) as other:
@@ -110,6 +144,34 @@ async def test_a_token_makes_it_a_gateway_of_a_fleet(fleet: Path, tmp_path: Path
         assert await ended(own) == 0
     assert checked(folder) == 0
     assert (folder / "tree.key").read_bytes() == (fleet / "gw-a" / "tree.key").read_bytes()
+
+
+async def test_a_card_that_was_written_elsewhere_opens_it_and_its_fingerprint_is_the_pages(
+    tmp_path: Path,
+) -> None:
+    boot = tmp_path / "boot"
+    boot.mkdir()
+    code, out, _ = hedgerow("first-start", "--write-card", boot)
+    assert code == 0
+    words = out.split()
+    typed, fingerprint = words[words.index("code") + 1], words[words.index("certificate") + 1]
+    assert hedgerow("first-start", "--write-card", boot)[0] == exit_codes.WRONG_USE
+    card = boot / "hedgerow-first-start.txt"
+    async with first_start(tmp_path / "etc", card) as own, browser(own) as anna:
+        assert typed not in own.said
+        shown = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", own.port))
+        der = ssl.PEM_cert_to_DER_cert(shown)
+        assert hashlib.sha256(der).hexdigest().upper() == fingerprint.replace(":", "")
+        assert await anna.enter(CODE) == 403
+        assert await anna.enter(typed.lower()) == 200
+
+
+async def test_without_a_code_on_the_card_one_is_made_and_shown(tmp_path: Path) -> None:
+    card = tmp_path / "empty.txt"
+    card.touch()
+    async with first_start(tmp_path / "etc", card) as own, browser(own) as anna:
+        assert await anna.enter(own.said.split()[2]) == 200
+        assert own.said.split()[2] not in (own.folder / "audit.jsonl").read_text()
 
 
 # -- attacks ---------------------------------------------------------------------------------------

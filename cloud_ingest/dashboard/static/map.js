@@ -1,11 +1,10 @@
 // Gateways where they stand, on a plane with a grid, for which nothing is fetched from anywhere, or on
 // the tiles of a server that the operator has named.
-import { h, fill, put, rows, link, gatewayLink, say } from "./dom.js";
+import { h, fill, put, rows, link, gatewayLink, s, say } from "./dom.js";
 import { source } from "./data.js";
 import { HEALTH, colourOf, count, healthMark } from "./words.js";
 import { barMetres, clusters, fitted, placed, tilesIn } from "./map_plane.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const CELL = 30;
 const MARGIN = 60;
 const SCALE_MAX = 20;
@@ -13,13 +12,6 @@ const SCALE_MIN = 2e-6;
 const NAMES_MAX = 60;
 const LISTED_MAX = 12;
 const WEIGHT = Object.fromEntries(Object.keys(HEALTH).map((name, at) => [name, at]));
-
-function s(tag, properties, ...children) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(properties)) made.setAttribute(name, String(value));
-  put(made, ...children);
-  return made;
-}
 
 function weight(row) {
   return WEIGHT[row.health] ?? WEIGHT.unknown;

@@ -2,7 +2,7 @@
 import { h, fill, put, rows, link, say, debounced } from "./dom.js";
 import { source } from "./data.js";
 import { colour } from "./theme_switch.js";
-import { ago, colourOf, count, healthMark, measured, time } from "./words.js";
+import { ago, colourOf, count, healthMark, linkSays, time } from "./words.js";
 import { layout, treeOf } from "./tree_layout.js";
 import { virtualTable } from "./virtual_table.js";
 
@@ -100,11 +100,6 @@ function style() {
   ];
 }
 
-// The role of the end that is farther from the root (IEEE 802.1D), and how long a round trip takes.
-function says(role, rtt_ms) {
-  return rtt_ms === null || rtt_ms === undefined ? role : `${role} ${measured(rtt_ms, "ms", 2)}`.trim();
-}
-
 // How large a name is: where all are small, those of the root and of the heads below it are read.
 function nameSize(isRoot, depth, isMany, isSmall) {
   if (isMany) return isRoot ? 30 : depth === 1 ? 24 : 10;
@@ -147,8 +142,8 @@ function elements(told, healthOf, rttOf, wider, isSmall) {
         source: parent,
         target: name,
         standby: false,
-        rtt: says("", rtt_ms),
-        says: says("root", rtt_ms),
+        rtt: linkSays("", rtt_ms),
+        says: linkSays("root", rtt_ms),
       },
     });
   });
@@ -161,7 +156,7 @@ function elements(told, healthOf, rttOf, wider, isSmall) {
           target: other,
           standby: true,
           isMany,
-          says: says(role || "blocked", rtt_ms),
+          says: linkSays(role || "blocked", rtt_ms),
         },
       });
     }
@@ -364,7 +359,7 @@ export async function showTree(main) {
         h("dt", {}, "Parent"),
         h("dd", {}, before.parent[at] || "none: it is the root"),
         h("dt", {}, "Link to it"),
-        h("dd", {}, before.parent[at] ? says("root port,", rttNow(name, at)) : "–"),
+        h("dd", {}, before.parent[at] ? linkSays("root port,", rttNow(name, at)) : "–"),
         h("dt", {}, "Root"),
         h("dd", {}, before.root[at] || "–"),
         h("dt", {}, "There since"),

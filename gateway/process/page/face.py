@@ -15,9 +15,12 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.inbound.admission import refused_for
@@ -44,6 +47,7 @@ from tree_handler.rate_limit import RateLimit
 
 PACKAGE: Final = "gateway.process.page"
 SCRIPT: Final = "page.js"
+AUTHORITY_PATH: Final = "/ca.pem"
 PATH: Final = "/page"
 """In a policy: ``console /page``."""
 BODY_BYTES_MAX: Final = 64 * 1024
@@ -82,12 +86,14 @@ class PageOwner:
         gateway_id: the gateway's.
         is_secure: whether it is HTTPS.
         names: that this machine is asked by, beside its addresses.
+        authority: the file of the authority that vouches for it; None if there is none.
 
     """
 
     gateway_id: str
     is_secure: bool
     names: frozenset[str]
+    authority: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +169,8 @@ class PageFace:
     def _file(self, request: HttpRequest) -> Page:
         if request.method not in browser_rules.READING:
             return _error(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD")
+        if request.path == AUTHORITY_PATH:
+            return self._authority()
         path = "/index.html" if request.path == "/" else request.path
         ready = self._files.get(path)
         if ready is None:
@@ -174,6 +182,17 @@ class PageFace:
             headers["Content-Encoding"] = "gzip"
             return Page(content_type(path), ready.zipped, headers=headers)
         return Page(content_type(path), ready.body, headers=headers)
+
+    def _authority(self) -> Page:
+        """Whose certificates devices are to trust: for all, as it is shown in each handshake."""
+        try:
+            found = [] if self._owner.authority is None else _certificates(self._owner.authority)
+        except (OSError, ValueError):
+            found = []
+        if not found:
+            return _error(HTTPStatus.NOT_FOUND, "there is nothing here")
+        pem = b"".join(one.public_bytes(Encoding.PEM) for one in found)
+        return Page("application/x-pem-file", pem)
 
     def _hardened(self, page: Page) -> Page:
         headers = {**self._headers, **page.headers}
@@ -353,6 +372,10 @@ class PageFace:
 def may_enter(policy: Policy, visitor: Principal) -> bool:
     """Return whether the policy lets somebody see the page."""
     return bool(policy.may(visitor, Action(CONSOLE, PATH, policy.here)))
+
+
+def _certificates(file: Path) -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(file.read_bytes())
 
 
 def _json(told: Any) -> Page:

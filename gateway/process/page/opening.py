@@ -181,7 +181,12 @@ def open_page(sources: PageSources, check: Check) -> PageParts:
         }
 
     own = settings.console
-    owner = PageOwner(settings.gateway.id, own.certificate_file is not None, frozenset(own.names))
+    owner = PageOwner(
+        settings.gateway.id,
+        own.certificate_file is not None,
+        frozenset(own.names),
+        settings.mqtt.client_ca_file,
+    )
     door = WebLogIn(files.policy, files.broker.passwords, may_enter, settings.limits)
     handlers = {
         **resources.handlers,

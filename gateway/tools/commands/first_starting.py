@@ -25,7 +25,13 @@ from gateway.process.page.audit_notes import AuditNotes
 from gateway.tools.commands import joining, new_files, qr
 from gateway.tools.commands.errors import FailedError, WrongUseError
 from gateway.tools.commands.init import host_name
-from gateway.tools.first_start import own_links, owner_wish, setup_card, setup_certificate
+from gateway.tools.first_start import (
+    new_card,
+    own_links,
+    owner_wish,
+    setup_card,
+    setup_certificate,
+)
 from gateway.tools.first_start.near_links import NearLinks
 from gateway.tools.first_start.near_listeners import NearListeners
 from gateway.tools.first_start.new_owner import GatewayHome, OwnedGateway
@@ -33,7 +39,7 @@ from gateway.tools.first_start.owner_wish import WishError
 from gateway.tools.first_start.setup_card import FILE_NAME, SetupCard, SetupCardError
 from gateway.tools.first_start.setup_door import SetupDoor, SetupStage
 from gateway.tools.first_start.setup_face import SetupDeeds, SetupFace, SetupMachine
-from gateway.tools.provisioning import new_folder
+from gateway.tools.provisioning import new_folder, unit
 from gateway.tools.provisioning.new_folder import TakenError
 from gateway.tools.provisioning.secret import MODE
 from gateway.trust.certificates.token_book import TokenError
@@ -92,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _card(file: Path | None) -> SetupCard:
-    found = file or systemd_credentials.held(setup_card.CREDENTIAL)
+    found = file or systemd_credentials.held(unit.FIRST_START_CREDENTIAL)
     if found is None:
         return SetupCard()
     try:
@@ -121,19 +127,15 @@ def _naming() -> Iterator[None]:
 def _write_card(folder: Path) -> int:
     if not folder.is_dir():
         raise WrongUseError(f"--write-card: {folder} is no folder")
-    code = setup_card.new_code(secrets.randbelow)
-    certificate, key = setup_certificate.made()
+    made = new_card.made()
     try:
-        new_folder.write(folder / FILE_NAME, SetupCard(code, certificate, key).as_text(), MODE)
+        new_folder.write(folder / FILE_NAME, made.card.as_text(), MODE)
         replaced_file.sync_folder(folder)
     except FileExistsError as error:
         raise WrongUseError(f"--write-card: {folder / FILE_NAME} is there already") from error
     except OSError as error:
         raise FailedError(f"--write-card: {folder}: {error.strerror}") from error
-    _say(
-        f"setup code {setup_card.shown(code)}\n"
-        f"certificate {setup_certificate.fingerprint(certificate)} (SHA-256)\n"
-    )
+    _say(f"setup code {made.code}\ncertificate {made.fingerprint} (SHA-256)\n")
     return 0
 
 

@@ -78,6 +78,12 @@ def _add_how(flash: argparse.ArgumentParser) -> None:
         "rpi-preseed for images that have it (default: cloud-init where the image has it, else "
         "firstrun)",
     )
+    flash.add_argument(
+        "--first-start",
+        action="store_true",
+        help="give it no configuration, and have a browser on its link set it up: the setup "
+        "code of each card, and the fingerprint of its page, are told here (docs/first-start.md)",
+    )
     flash.add_argument("-y", "--yes", action="store_true", help="do not ask before writing over")
     flash.add_argument(
         "--yes-really", action="store_true", help="also write over a disk that is not removable"

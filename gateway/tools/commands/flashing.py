@@ -13,6 +13,8 @@ from typing import Any
 from gateway.base import replaced_file
 from gateway.tools.commands import labels, output, progress_bar
 from gateway.tools.commands.errors import FailedError, WrongUseError
+from gateway.tools.first_start import new_card
+from gateway.tools.first_start.new_card import NewCard
 from gateway.tools.flashing import (
     authenticity,
     block_devices,
@@ -49,7 +51,8 @@ def run(options: argparse.Namespace) -> int:
 def _flash(options: argparse.Namespace) -> int:
     boot_partition.check_programs()
     devices = _chosen(options, fleet_file.read(options.inventory))
-    kits = [kit.made(_with_wheels(one, options.wheels), int(time.time())) for one in devices]
+    codes = {one.id: new_card.made() for one in devices} if options.first_start else {}
+    kits = [_kit(_with_wheels(one, options.wheels), codes.get(one.id)) for one in devices]
     has_folder = options.to.is_dir()
     if len(kits) > 1 and not has_folder and not _asks():
         raise WrongUseError("flash: several cards, and nobody to change them: name one ID a call")
@@ -64,15 +67,29 @@ def _flash(options: argparse.Namespace) -> int:
             continue
         order = CardOrder(path, target, options.first_boot, options.yes_really)
         card = _one(order, one, options)
-        made.append(_as_json(one, target, path, image, card))
+        made.append(_as_json(one, target, path, image, card) | _told(codes.get(one.device.id)))
         if not options.json:
             sys.stdout.write(_in_words(one, target, card))
+            for name, text in _told(codes.get(one.device.id)).items():
+                sys.stdout.write(f"  {name.replace('_', ' ')} {text}\n")
             sys.stdout.flush()
     if options.labels is not None:
         _write_labels(options.labels, kits)
     if options.json:
         output.print_json(made)
     return 0
+
+
+def _kit(one: CardDevice, code: NewCard | None) -> CardKit:
+    first_start = None if code is None else code.card.as_text().encode()
+    return kit.made(one, int(time.time()), first_start)
+
+
+def _told(code: NewCard | None) -> dict[str, str]:
+    """What the owner of a card needs, who is told it once."""
+    if code is None:
+        return {}
+    return {"setup_code": code.code, "page_certificate_sha256": code.fingerprint}
 
 
 def _chosen(options: argparse.Namespace, found: Sequence[CardDevice]) -> list[CardDevice]:

@@ -13,12 +13,11 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Final
 
+from gateway.tools.provisioning import unit
 from light_dataclasses import dataclass
 
-FILE_NAME: Final = "hedgerow-first-start.txt"
+FILE_NAME: Final = unit.FIRST_START_FILE.name
 """On the boot partition."""
-CREDENTIAL: Final = "hedgerow-first-start"
-"""What systemd hands it over as (systemd.exec(5), LoadCredential=)."""
 FILE_BYTES_MAX: Final = 16 * 1024
 ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Without letters that are taken for others (Crockford's base 32)."""

@@ -22,7 +22,15 @@ from gateway.tools.flashing import cloud_config, eap, first_run, preseed
 from gateway.tools.flashing.device import SERVICE_USER, CardDevice
 from gateway.tools.flashing.errors import RefusalError
 from gateway.tools.provisioning.texts import SYSTEM_STATE_DIR
-from gateway.tools.provisioning.unit import OF_RELEASES, STARTER_FILES, ServicePlan, unit
+from gateway.tools.provisioning.unit import (
+    FIRST_START_FILE,
+    FIRST_START_UNIT,
+    OF_RELEASES,
+    STARTER_FILES,
+    ServicePlan,
+    first_start_unit,
+    unit,
+)
 from gateway.trust.certificates.authority_folder import CA_KEY
 from gateway.trust.certificates.token_book import TokenError
 from gateway.trust.enrolment.tokens import EnrolmentToken
@@ -92,23 +100,31 @@ class CardKit:
         return f"hedgerow-{self.device.id}-{self.made_s}"
 
 
-def made(device: CardDevice, now_s: int) -> CardKit:
+def made(device: CardDevice, now_s: int, first_start: bytes | None = None) -> CardKit:
     """Gather what a device is made of.
 
     Args:
         device: with paths and secrets filled in.
         now_s: seconds since 1970.
+        first_start: the file that lets a browser set it up; None for one that has its files.
 
     Raises:
         RefusalError: something of it is missing, wrong or of another device.
 
     """
     assert device.files is not None
-    configuration = _configuration(device)
+    if first_start is not None and device.token:
+        raise RefusalError(
+            f"{device.id}: token: of no use with a first start, whose page takes one"
+        )
+    configuration = {} if first_start is not None else _configuration(device)
     title = device.place or "/".join(
         part for part in (configuration.get("domain"), configuration.get("group")) if part
     )
-    files = {f"{FOLDER}/etc/{name}": data for name, data in _files(device)}
+    if first_start is None:
+        files = {f"{FOLDER}/etc/{name}": data for name, data in _files(device)}
+    else:
+        files = _first_start(device, first_start)
     files |= _network_files(device, now_s)
     if device.token:
         files[f"{FOLDER}/token"] = _token(device)
@@ -125,6 +141,8 @@ def made(device: CardDevice, now_s: int) -> CardKit:
     settings["wheels_sha256"] = sha256
     if device.modem is not None:
         settings["modem"] = "yes"
+    if first_start is not None:
+        settings["first_start"] = "yes"
     lines = "".join(f"{key}={value}\n" for key, value in settings.items())
     files[f"{FOLDER}/settings"] = lines.encode()
     return CardKit(device, files, device.wheels, sha256, title, now_s)
@@ -186,12 +204,22 @@ def _token(device: CardDevice) -> bytes:
     return f"{token.as_text()}\n".encode()
 
 
+def _first_start(device: CardDevice, card: bytes) -> dict[str, bytes]:
+    """What a gateway has in place of its files: a page that is opened by the card's file."""
+    text = first_start_unit(_planned(device))
+    return {FIRST_START_FILE.name: card, f"{FOLDER}/{FIRST_START_UNIT}": text.encode()}
+
+
+def _planned(device: CardDevice) -> ServicePlan:
+    folder = config_place.SYSTEM.parent
+    return ServicePlan(device.id, (PROGRAM,), SERVICE_USER, folder, SYSTEM_STATE_DIR, OF_RELEASES)
+
+
 def _unit(device: CardDevice) -> bytes:
     if device.unit is not None:
         return _read(device, device.unit)
     folder = config_place.SYSTEM.parent
-    plan = ServicePlan(device.id, (PROGRAM,), SERVICE_USER, folder, SYSTEM_STATE_DIR, OF_RELEASES)
-    text = unit(plan)
+    text = unit(_planned(device))
     if device.token:
         # It renews its certificate itself, where the configuration has it follow the service.
         text = text.replace("\n[Install]\n", f"ReadWritePaths={folder}/tls\n\n[Install]\n")

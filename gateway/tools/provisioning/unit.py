@@ -108,6 +108,55 @@ WantedBy=multi-user.target
 """
 
 
+FIRST_START_FILE = Path("/boot/firmware/hedgerow-first-start.txt")
+"""Opens the first start: who has the card in his hand puts it there."""
+FIRST_START_CREDENTIAL = "hedgerow-first-start"
+"""What systemd hands that file over as (LoadCredential=)."""
+FIRST_START_UNIT = "hedgerow-first-start.service"
+
+
+def first_start_unit(service: ServicePlan) -> str:
+    """The text of the unit that has a browser set up a gateway without an owner.
+
+    Args:
+        service: of the gateway that there will be.
+
+    """
+    confinement = resources.files(__package__).joinpath("confinement.service").read_text()
+    folder, user = _quoted(str(service.folder)), _escaped(service.user)
+    return f"""\
+[Unit]
+Description=First start of a Hedgerow gateway without an owner
+ConditionPathExists={FIRST_START_FILE}
+After=network.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+LoadCredential={FIRST_START_CREDENTIAL}:{FIRST_START_FILE}
+# What root does, all of it: a folder before, and where there is an owner, the gateway after it.
+ExecStartPre=+/usr/bin/install -d -m 0750 -o {user} -g {user} {folder}
+{_start(service, ("first-start", str(service.folder)))}\
+ExecStopPost=+/bin/sh -c 'test -e {service.folder}/hedgerow.toml || exit 0; \
+rm -f {FIRST_START_FILE}; sync; systemctl --no-block start hedgerow.service; \
+systemctl --no-reload enable hedgerow.service || true'
+# A code that is made here is for the screen, and in no journal.
+StandardOutput=file:/dev/console
+SyslogIdentifier=hedgerow-first-start
+Restart=on-failure
+RestartSec=2
+# A wrong file of the card stays wrong; an address in use ends with another code.
+RestartPreventExitStatus={exit_codes.WRONG_USE}
+User={user}
+{_state(service)}ReadWritePaths={folder}
+{confinement}\
+PrivateDevices=yes
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class CloudService:
     """What systemd runs on a collector's server.

@@ -15,7 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gateway.tools.provisioning.texts import SYSTEM_STATE_DIR
-from gateway.tools.provisioning.unit import OF_RELEASES, ServicePlan, unit
+from gateway.tools.provisioning.unit import (
+    FIRST_START_UNIT,
+    OF_RELEASES,
+    ServicePlan,
+    first_start_unit,
+    unit,
+)
 from gateway.tools.system_image import content
 from gateway.tools.system_image.errors import ImageBuildError
 from gateway.tools.system_image.order import ARCHITECTURES, ImageOrder
@@ -45,6 +51,7 @@ _UNITS = (
     ("multi-user.target", "hedgerow-data-grow.service"),
     ("multi-user.target", "hedgerow-ssh-keys.service"),
     ("multi-user.target", "hedgerow.service"),
+    ("multi-user.target", FIRST_START_UNIT),
     *(
         (target, "hedgerow-system-deadline.timer")
         for target in ("sysinit.target", "emergency.target", "rescue.target")
@@ -169,7 +176,10 @@ class RootFileSystem:
         )
         condition = "[Unit]\nConditionPathExists=/etc/hedgerow/hedgerow.toml\n"
         text = unit(plan).replace("[Unit]\n", condition, 1)
-        (self.path / "etc/systemd/system/hedgerow.service").write_text(text)
+        units = self.path / "etc/systemd/system"
+        (units / "hedgerow.service").write_text(text)
+        # It starts nothing without a file on the boot partition.
+        (units / FIRST_START_UNIT).write_text(first_start_unit(plan))
 
     def _play(self) -> str:
         order, ssh = self._order, self._folder / "in-chroot"

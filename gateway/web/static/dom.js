@@ -13,6 +13,16 @@ export function h(tag, properties, ...children) {
   return made;
 }
 
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element of a drawing. */
+export function s(tag, properties, ...children) {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(properties)) made.setAttribute(name, String(value));
+  put(made, ...children);
+  return made;
+}
+
 export function put(parent, ...children) {
   for (const child of children.flat()) {
     if (child === null || child === undefined || child === false) continue;

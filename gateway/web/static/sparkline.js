@@ -1,18 +1,12 @@
 // A line without axes, as large as a word: how something has gone lately.
+import { s } from "./dom.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT, EDGE] = [96, 24, 2];
-
-function element(tag, properties) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(properties)) made.setAttribute(name, String(value));
-  return made;
-}
 
 /** `values` are equally far apart; null where there is none. */
 export function sparkline(values, label) {
   const known = values.filter((value) => value !== null && Number.isFinite(value));
-  const drawn = element("svg", {
+  const drawn = s("svg", {
     class: "sparkline",
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
     width: WIDTH,
@@ -34,9 +28,9 @@ export function sparkline(values, label) {
     if (isKnown) path += `${last === null ? "M" : "L"}${place(value, at)}`;
     last = isKnown ? value : null;
   });
-  drawn.append(element("path", { d: path, fill: "none", "vector-effect": "non-scaling-stroke" }));
+  drawn.append(s("path", { d: path, fill: "none", "vector-effect": "non-scaling-stroke" }));
   const at = values.findLastIndex((value) => value !== null && Number.isFinite(value));
   const [x, y] = place(values[at], at).split(" ");
-  drawn.append(element("circle", { cx: x, cy: y, r: 1.8 }));
+  drawn.append(s("circle", { cx: x, cy: y, r: 1.8 }));
   return drawn;
 }

@@ -64,6 +64,11 @@ export function measured(value, name, digits = 3) {
   return said && value !== null && value !== undefined ? `${number(value, digits)}${THIN}${said}` : number(value, digits);
 }
 
+/** The role of a link's end that is farther from the root (IEEE 802.1D), and how long a round trip takes. */
+export function linkSays(role, rtt_ms) {
+  return rtt_ms === null || rtt_ms === undefined ? role : `${role} ${measured(rtt_ms, "ms", 2)}`.trim();
+}
+
 /** The marks of an axis: all with as many decimals as the step between them needs. */
 export function ticks(values, step) {
   const places = Math.min(12, Math.max(0, -Math.floor(Math.log10(step || 1) + 1e-9)));

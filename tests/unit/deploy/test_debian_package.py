@@ -57,6 +57,19 @@ def test_the_unit_runs_the_packages_program_where_the_machine_is_a_gateway(root:
     assert "\nStateDirectory=hedgerow\n" in rest
 
 
+def test_a_first_start_is_opened_by_a_file_on_the_card_alone(root: Path) -> None:
+    units = root / "usr/lib/systemd/system"
+    text = (units / "multi-user.target.wants/hedgerow-first-start.service").read_text()
+    card = "/boot/firmware/hedgerow-first-start.txt"
+    head, _, rest = text.partition("[Service]")
+    assert f"\nConditionPathExists={card}\n" in head
+    assert f"\nLoadCredential=hedgerow-first-start:{card}\n" in rest
+    assert "\nUser=hedgerow\n" in rest
+    program = "/usr/lib/hedgerow/interpreter/interpreter.sh run /usr/lib/hedgerow"
+    assert f"\nExecStart={program} first-start /etc/hedgerow\n" in rest
+    assert rest.count("=+") == 2, "root's steps"
+
+
 def test_each_file_of_etc_is_one_that_an_upgrade_leaves_as_the_operator_wrote_it(
     root: Path,
 ) -> None:

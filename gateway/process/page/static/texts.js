@@ -53,6 +53,9 @@ export const T = {
     title: "Tree",
     links: "Links of this gateway",
     fleet: "The fleet, as this gateway sees it",
+    list: "As a list",
+    drawing: (count, root, here) =>
+      `Drawing of the tree: ${count} gateways, root ${root}, this one is ${here}. The list below has the same.`,
     neighbour: "Neighbour",
     role: "Role",
     forwards: "Forwards",

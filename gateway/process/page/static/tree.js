@@ -5,10 +5,12 @@ import { T } from "./texts.js";
 import { repeated } from "./live.js";
 import { sureButton } from "./parts.js";
 import { plainTable } from "./virtual_table.js";
-import { bytes, number } from "./words.js";
+import { bytes, linkSays, number } from "./words.js";
+import { treeDrawing } from "./tree_drawing.js";
 
 const EVERY_MS = 6_000;
 const DEEPEST = 64;
+const LISTED_OPEN = 12; // with more, the list is opened by who wants it
 const t = T.tree;
 
 function rtt(value) {
@@ -66,15 +68,50 @@ function fleet(told) {
   return h("ul", { class: "outline-tree" }, roots.map((id) => node(told, id, 0, seen)), silent);
 }
 
+// What the drawing shows: each gateway once, each link once, as its end farther from the root has it.
+function drawn(told, here) {
+  const all = Object.entries(told.gateways);
+  const gateways = all.map(([id, own]) => ({
+    id,
+    parent: own.parent === id ? null : own.parent,
+    health: own.drain ? "warning" : "good",
+    isHere: id === here,
+    title: `${id} · ${own.domain || "–"} / ${own.group || "–"} · ${t.clients(own.mqtt_clients)}`,
+  }));
+  for (const [id, why] of Object.entries(told.silent)) {
+    gateways.push({ id, parent: null, health: "silent", isHere: false, title: `${id} · ${t.silent}: ${why}` });
+  }
+  const links = new Map();
+  for (const [id, own] of all) {
+    for (const one of own.neighbours) {
+      const pair = [id, one.id].sort().join(" ");
+      if (one.role === "designated" && links.has(pair)) continue;
+      const isTree = own.parent === one.id || told.gateways[one.id]?.parent === id;
+      if (one.role === "designated" && isTree) continue;
+      const title = `${id} – ${one.id}: ${linkSays(one.role, one.rtt_ms)}`;
+      links.set(pair, { from: one.id, to: id, role: one.role, rtt_ms: one.rtt_ms, isStandby: !isTree, title });
+    }
+  }
+  return { label: t.drawing(all.length, told.roots.join(", "), here), gateways, links: [...links.values()] };
+}
+
 export async function showTree(main, _names, me) {
   const own = h("div", {});
   const all = h("div", {});
+  const drawing = treeDrawing();
+  const list = h("details", {}, h("summary", {}, t.list), all);
+  let before = "";
   const members = h("div", {});
 
   async function load() {
     const [told, known] = await Promise.all([source.get("tree"), source.get("members")]);
     fill(own, links(told.gateways[me.gateway] || { neighbours: [] }));
     fill(all, fleet(told));
+    const tree = drawn(told, me.gateway);
+    const now = JSON.stringify(tree);
+    if (!before) list.open = tree.gateways.length <= LISTED_OPEN;
+    if (now !== before) drawing.draw(tree);
+    before = now;
     if (members.contains(document.activeElement)) return;
     fill(
       members,
@@ -109,7 +146,7 @@ export async function showTree(main, _names, me) {
   fill(
     main,
     h("h1", {}, t.title),
-    h("section", { class: "card wide" }, h("h2", {}, t.fleet), all),
+    h("section", { class: "card wide" }, h("h2", {}, t.fleet), drawing.element, list),
     h(
       "div",
       { class: "columns" },
@@ -118,5 +155,11 @@ export async function showTree(main, _names, me) {
     ),
   );
   await load();
-  return { close: repeated(load, EVERY_MS) };
+  const stop = repeated(load, EVERY_MS);
+  return {
+    close: () => {
+      stop();
+      drawing.close();
+    },
+  };
 }

@@ -50,11 +50,11 @@ function form({ title, told, parts, label, work }) {
         send.disabled = false;
       },
     },
-    parts,
+    parts.flat(3),
     error,
     send,
   );
-  return h("section", { class: "card step" }, h("h2", {}, title), told ? h("p", { class: "soft" }, told) : null, own);
+  return h("section", { class: "card step" }, title ? h("h2", {}, title) : null, told ? h("p", { class: "soft" }, told) : null, own);
 }
 
 function askCode() {
@@ -65,7 +65,6 @@ function askCode() {
     main,
     h("h1", {}, T.title),
     form({
-      title: T.code,
       parts: [code.parts, takeOver],
       label: T.enter,
       work: async () => {

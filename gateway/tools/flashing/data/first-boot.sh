@@ -130,6 +130,15 @@ install_starter() { # what the unit starts the release by, and a copy of its int
 
 configure() {
     [ ! -e "$state/configured" ] || return 0
+    if [ "$(setting first_start)" = yes ]; then
+        # It has no owner yet: a browser on its link makes it a gateway.
+        install -d -m 0750 -o hedgerow -g hedgerow "$etc"
+        for name in hedgerow.service hedgerow-first-start.service; do
+            install -m 0644 "$kit/$name" "/etc/systemd/system/$name"
+        done
+        mark configured
+        return 0
+    fi
     install -d -m 0750 -o root -g hedgerow "$etc"
     # The names of the kit's files are letters, digits, dots and hyphens.
     (cd "$kit/etc" && find . -type d) | while read -r folder; do
@@ -196,14 +205,19 @@ run_install() {
         configure
         begin_step "get a certificate with the token"
         enrol
-        begin_step "check the configuration"
-        runuser --user hedgerow -- "$opt/venv/bin/hedgerow" check --config "$etc/hedgerow.toml"
+        service=hedgerow.service
+        if [ "$(setting first_start)" = yes ]; then
+            service=hedgerow-first-start.service
+        else
+            begin_step "check the configuration"
+            runuser --user hedgerow -- "$opt/venv/bin/hedgerow" check --config "$etc/hedgerow.toml"
+        fi
         begin_step "start the service"
         systemctl daemon-reload
-        systemctl enable hedgerow.service
-        if ! systemctl restart hedgerow.service; then
+        systemctl enable "$service"
+        if ! systemctl restart "$service"; then
             # Whoever has the card alone can't ask the journal.
-            journalctl --unit hedgerow.service --lines 12 --no-pager --output cat || true
+            journalctl --unit "$service" --lines 12 --no-pager --output cat || true
             false
         fi
         mark runs

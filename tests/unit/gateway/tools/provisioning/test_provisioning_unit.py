@@ -9,7 +9,7 @@ import pytest
 
 from gateway.base import exit_codes
 from gateway.tools.provisioning import new_folder
-from gateway.tools.provisioning.unit import ServicePlan, unit
+from gateway.tools.provisioning.unit import ServicePlan, first_start_unit, unit
 
 
 def lines(
@@ -78,3 +78,17 @@ def test_while_it_is_written_a_folder_of_secrets_is_its_owners_alone(tmp_path: P
 
     new_folder.make(tmp_path / "gw", fill)
     assert stat.S_IMODE((tmp_path / "gw").stat().st_mode) == 0o755
+
+
+def test_a_first_start_writes_the_gateways_folders_alone_and_root_follows_an_owner() -> None:
+    folder, state = Path("/etc/hedgerow"), Path("/var/lib/hedgerow")
+    plan = ServicePlan("gw", ("/opt/hedgerow/venv/bin/hedgerow",), "hedgerow", folder, state)
+    made = first_start_unit(plan).splitlines()
+    assert "ExecStart=/opt/hedgerow/venv/bin/hedgerow first-start /etc/hedgerow" in made
+    assert [line for line in made if line.startswith("ReadWritePaths")] == [
+        "ReadWritePaths=/etc/hedgerow"
+    ]
+    for line in ("CapabilityBoundingSet=", "ProtectSystem=strict", "NoNewPrivileges=yes"):
+        assert line in made
+    [after] = [line for line in made if line.startswith("ExecStopPost")]
+    assert after.startswith("ExecStopPost=+/bin/sh -c 'test -e /etc/hedgerow/hedgerow.toml || exit")
