@@ -13,7 +13,7 @@ import random
 import subprocess
 import threading
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -109,13 +109,25 @@ class Film:
     taken_back: range = range(0)
 
     def cut(self, count: int, draw: random.Random) -> Iterator[Moment]:
-        """Make so many cuts since the first change; one is drawn in each of as many equal parts."""
+        """Make so many cuts since the first change: one in each of as many equal parts.
+
+        Every other one is at something that the card is just handed, if it is handed anything in
+        that part: a card has nothing to lose at most other moments.
+        """
         end_s = max(tick.after_s for tick in self.ticks if tick.task)
         first = round(count * DURING)
-        moments_s = [
-            *_drawn(self.changed_s, end_s, first, draw),
-            *_drawn(end_s, self.ticks[-1].after_s, count - first, draw),
+        parts = [
+            *_parts(self.changed_s, end_s, first),
+            *_parts(end_s, self.ticks[-1].after_s, count - first),
         ]
+        writes_s = [write_s - self.began_s for write_s in self.recording.writes_s()]
+        moments_s = []
+        for number, (begin_s, until_s) in enumerate(parts):
+            of_part = writes_s[bisect_left(writes_s, begin_s) : bisect_left(writes_s, until_s)]
+            is_at_write = number % 2 and of_part
+            moments_s.append(
+                draw.choice(of_part) if is_at_write else draw.uniform(begin_s, until_s)
+            )
         name = self.playbook.partition(".")[0]
         absolute = [self.began_s + after_s for after_s in moments_s]
         lefts = self.recording.cut(name, absolute, draw)
@@ -126,10 +138,10 @@ class Film:
             yield Moment(Tick(after_s, before.task, before.acknowledged), left)
 
 
-def _drawn(begin_s: float, end_s: float, count: int, draw: random.Random) -> list[float]:
-    """One moment of each of so many equal parts."""
+def _parts(begin_s: float, end_s: float, count: int) -> list[tuple[float, float]]:
+    """So many equal parts of a time: where each begins and ends."""
     part_s = (end_s - begin_s) / count if count else 0.0
-    return [begin_s + (number + draw.random()) * part_s for number in range(count)]
+    return [(begin_s + number * part_s, begin_s + (number + 1) * part_s) for number in range(count)]
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,12 @@ class Recording:
                 yield Left(card, len(pieces), len(kept))
         certain.remove()
 
+    def writes_s(self) -> list[float]:
+        """Return when the card was handed something, in order, on the system's monotonic clock."""
+        with self.record.open("rb") as record:
+            handed = self._handed(record.fileno())
+            return [time_s for time_s, write in handed if write is not None]
+
     def remove(self) -> None:
         """Have its room again."""
         self.before.remove()
