@@ -114,6 +114,9 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/node/links/commit.py:GroupCommit.append",
         "gateway/process/running/readings.py:Readings.met",
     ),
+    "what it tells is on the disk, and holds from the next start on without it": (
+        "gateway/process/page/configuration_api.py:ConfigurationApi.change",
+    ),
     "what was to be done is asked for again: by the next record, event, look-up or connection": (
         "cloud_ingest/collector/from_broker.py:BrokerCollector._one_connection",
         "cloud_ingest/collector/from_broker.py:BrokerCollector._store",

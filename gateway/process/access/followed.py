@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from gateway.process.access import secure_files
 from gateway.process.configuration.config import GatewaySettings
+from gateway.trust.enrolment import following
 from gateway.trust.enrolment.following import FollowedFiles, TrustFollower
 
 
@@ -28,4 +29,4 @@ def follower(settings: GatewaySettings, changed: Callable[[], None]) -> TrustFol
         assert tls is not None  # a section with a certificate has a key
         return FollowedFiles(certificate, tls.key, authorities, mqtt.client_crl_file)
 
-    return TrustFollower(keys.service, files, keys.interval_s, changed)
+    return following.TrustFollower(keys.service, files, keys.interval_s, changed)
