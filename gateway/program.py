@@ -31,6 +31,10 @@ def main() -> int:
     if platform.system() == "Windows":
         sys.stderr.write(f"{_NOT_ON_WINDOWS}\n")
         return exit_codes.WRONG_USE
+    if sys.argv[1:2] == ["run"]:
+        from gateway.tools.commands import serving  # noqa: PLC0415  # as below, and no other command
+
+        return serving.main()
     from gateway.tools import cli  # noqa: PLC0415  # imports modules that Windows has not
 
     return cli.main()

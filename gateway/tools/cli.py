@@ -10,10 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from gateway.base import exit_codes, remedies
-from gateway.base.event_log import lines
+from gateway.base import exit_codes
 from gateway.process.configuration import place as config_place
-from gateway.process.configuration.passing import may_pass
 from gateway.tools.commands import (
     alerts,
     backup,
@@ -32,16 +30,17 @@ from gateway.tools.commands import (
     logs,
     members,
     messages,
-    output,
     place,
     policy_arguments,
     resource_arguments,
     sensors,
+    serving,
     shell,
     simulating,
     system,
     top,
 )
+from gateway.tools.commands.carrying_out import Command, carry_out
 from gateway.tools.commands.errors import FailedError, WrongUseError
 from gateway.tools.commands.gateway_arguments import (
     add_at,
@@ -49,83 +48,27 @@ from gateway.tools.commands.gateway_arguments import (
     add_gateway,
     add_host,
     add_own_gateway,
+    config_file,
 )
 from gateway.tools.commands.parser import Parser, VersionAction
-
-Command = Callable[[argparse.Namespace], int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    try:
-        with output.arriving():
-            options = command_line().parse_args(arguments)
-            command: Command = options.command
-            return command(options)
-    except WrongUseError as error:
-        output.complain(f"hedgerow: {remedies.with_remedy(str(error), error)}")
-        return exit_codes.WRONG_USE
-    except FailedError as error:
-        output.complain(f"hedgerow: {remedies.with_remedy(str(error), error)}")
-        return error.exit_code
-    except OSError as error:  # of a file that no command has expected trouble with
-        where = f"{error.filename}: " if error.filename else ""
-        why = f"{where}{error.strerror or error}"
-        output.complain(f"hedgerow: {remedies.with_remedy(why, error)}")
-        return exit_codes.FAILED
-    except KeyboardInterrupt:
-        return exit_codes.INTERRUPTED
+    return carry_out(command_line, arguments)
 
 
-# -- run -------------------------------------------------------------------------------------------
-
-
-def _run(options: argparse.Namespace) -> int:
-    from gateway.base import event_loop  # noqa: PLC0415  # `hedgerow get` needs no broker
-    from gateway.process.configuration import config  # noqa: PLC0415  # `hedgerow get` needs no broker
-
-    file = _config_file(options)
-    lines.begin(options.log_level.upper())
-    # These report every connection, packet and refused request; our own lines say what matters.
-    for noisy in ("amqtt", "transitions", "websockets", "coap-server"):
-        logging.getLogger(noisy).setLevel(logging.ERROR)
-    from gateway.process.config_trials.judge import ConfigJudge  # noqa: PLC0415  # as above
-    from gateway.process.running import restart  # noqa: PLC0415  # as above
-    from gateway.process.running.trial_watch import TrialWatch  # noqa: PLC0415  # as above
-
-    trial = TrialWatch(
-        ConfigJudge(file, lambda path: config.load(path, config.GatewaySettings)), restart.in_place
-    )
-    try:
-        settings = trial.at_start()
-        if options.log_file is not None:
-            is_named = options.log_file != Path()
-            own = settings.gateway.state_dir / lines.FILE_NAME
-            lines.also_to(options.log_file if is_named else own)
-        from gateway.process.running import service  # noqa: PLC0415  # what is wrong is told before
-
-        if event_loop.run(service.serve(settings, trial)):
-            restart.in_place()
-    except config.ConfigError as error:
-        if trial.fails(str(error)):
-            restart.in_place()
-        more = f" (`hedgerow check` tells {len(error.more)} more)" if error.more else ""
-        if may_pass(error):
-            raise FailedError(f"{error}{more}", exit_codes.FAILED) from error
-        raise WrongUseError(f"{error}{more}") from error
-    except event_loop.EventLoopError as error:
-        raise WrongUseError(str(error)) from error
-    return 0
+# -- check, doctor, sensors, config ----------------------------------------------------------------
 
 
 def _check(options: argparse.Namespace) -> int:
     from gateway.tools.commands import check  # noqa: PLC0415  # the others need no sensors
 
-    return check.run(_config_file(options), as_json=options.json)
+    return check.run(config_file(options), as_json=options.json)
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    return doctor.run(options, _config_file(options))
+    return doctor.run(options, config_file(options))
 
 
 def _about_sensors(options: argparse.Namespace) -> int:
@@ -136,7 +79,7 @@ def _about_sensors(options: argparse.Namespace) -> int:
 
     if options.action in sensors.HERE:
         return sensing.here(options, options.config or config_place.find_readable())
-    return sensing.in_file(options, _config_file(options))
+    return sensing.in_file(options, config_file(options))
 
 
 def _about_configuration(name: str) -> Command:
@@ -144,19 +87,9 @@ def _about_configuration(name: str) -> Command:
         from gateway.tools.commands import configuring  # noqa: PLC0415  # checks all that is configured
 
         does: Callable[[argparse.Namespace, Path], int] = getattr(configuring, name)
-        return does(options, _config_file(options))
+        return does(options, config_file(options))
 
     return command
-
-
-def _config_file(options: argparse.Namespace) -> Path:
-    given: Path | None = options.config
-    try:
-        return given or config_place.find()
-    except config_place.NoConfigError as error:
-        raise WrongUseError(
-            f"--config: not given, and {error}: `hedgerow init` writes one"
-        ) from error
 
 
 # -- get, status, tree, drain ----------------------------------------------------------------------
@@ -261,7 +194,7 @@ def command_line() -> argparse.ArgumentParser:
         init.add,
         join.add,
         first_start.add,
-        _add_run,
+        serving.add,
         _add_check,
         _add_status,
         _add_tree,
@@ -275,7 +208,7 @@ def command_line() -> argparse.ArgumentParser:
     place.add(
         commands,
         add_config,
-        lambda options: place.run(options, _config_file(options)),
+        lambda options: place.run(options, config_file(options)),
     )
     configuration.add(commands, add_config, _about_configuration)
     policy_arguments.add(commands, add_config)
@@ -313,26 +246,6 @@ def _add_host_at(command: argparse.ArgumentParser) -> None:
 def _add_gateway_at(command: argparse.ArgumentParser, *, timeout_s: float) -> None:
     add_gateway(command, timeout_s=timeout_s)
     add_at(command)
-
-
-def _add_run(commands: _Commands) -> None:
-    run = commands.add_parser(
-        "run", help="run a gateway", description="Run a gateway until SIGTERM or SIGINT."
-    )
-    add_config(run)
-    run.add_argument(
-        "--log-level", default="info", choices=["debug", "info", "warning"], help="default: info"
-    )
-    run.add_argument(
-        "--log-file",
-        type=Path,
-        nargs="?",
-        const=Path(),
-        metavar="FILE",
-        help="also write the log to a file (default: gateway.log in its state folder), where "
-        "`hedgerow logs` finds it; it is begun anew at 1 MiB, and the one before it kept",
-    )
-    run.set_defaults(command=_run)
 
 
 def _add_check(commands: _Commands) -> None:

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 from gateway.process.configuration import place as config_place
+from gateway.tools.commands.errors import WrongUseError
 
 
 def add_config(command: argparse._ActionsContainer) -> None:
@@ -97,3 +98,19 @@ def _seconds(text: str) -> float:
     if not 0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is no time in seconds")
     return number
+
+
+def config_file(options: argparse.Namespace) -> Path:
+    """Return the configuration that `add_config` was given, or else the one that is found.
+
+    Raises:
+        WrongUseError: there is none.
+
+    """
+    given: Path | None = options.config
+    try:
+        return given or config_place.find()
+    except config_place.NoConfigError as error:
+        raise WrongUseError(
+            f"--config: not given, and {error}: `hedgerow init` writes one"
+        ) from error

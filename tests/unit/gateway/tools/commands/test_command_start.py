@@ -42,6 +42,8 @@ READY_S = 60.0
 THREADS_MAX = 6
 UNUSED = {  # by a gateway of the plain configuration
     "amqtt": "access.plugins",
+    "gateway.tools.cli": "another command than `hedgerow run`",
+    "cloud_ingest.arguments": "`hedgerow ingest`",
     "websockets": "mqtt.websocket_port",
     "prometheus_client": "a visit of /metrics",
     "h11": "a visit of the console",

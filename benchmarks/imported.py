@@ -1,0 +1,155 @@
+"""What a serving gateway has imported: by package, by room of ours, and by who asked first.
+
+python -m benchmarks.imported [--first]
+
+The gateway is that of `benchmarks.light`, interpreted: Python does not tell what compiled modules
+import of their own library. Times are those of Python's ``-X importtime``: they hold for shares,
+not for what a start costs, since each line is written as it comes. `--first` adds who of ours was
+the first to import what is not ours: what to look at where a package should go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import builds, light
+
+OURS = frozenset(
+    (
+        *("alerts", "cloud_ingest", "coap_engine", "dtls", "gateway"),
+        *("light_dataclasses", "resource_directory", "tree_handler"),
+    )
+)
+ROOM_DEPTH = 2
+"""Of ours a room is a package of a package, such as ``gateway.broker``."""
+PYTHONS = "Python's own"
+TABLE = ("| package | modules | us of their own |", "|---|--:|--:|")
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One module, as it was first imported.
+
+    Attributes:
+        name: its full one.
+        own_us: what its body took, microseconds, without what it imported.
+        asker: of ours, whose import led to it; empty if none did.
+
+    """
+
+    name: str
+    own_us: int
+    asker: str
+
+    @property
+    def package(self) -> str:
+        """Its distribution, as far as a name tells: ``Python's own`` for the standard library's."""
+        top = self.name.partition(".")[0]
+        if top in OURS:
+            return "ours"
+        return PYTHONS if top in sys.stdlib_module_names or top.startswith("_") else top
+
+    @property
+    def room(self) -> str:
+        """The folder of ours that it is in."""
+        return ".".join(self.name.split(".")[:ROOM_DEPTH])
+
+
+def parsed(told: Iterable[str]) -> list[Imported]:
+    """Read what ``python -X importtime`` tells: a module after those that it imported.
+
+    Args:
+        told: lines, among which others may stand.
+
+    Returns:
+        The modules, in the order in which their import began.
+
+    """
+    modules: list[Imported] = []
+    above: list[tuple[int, str]] = []  # how far it is indented, and whose import led below it
+    for line in reversed([one for one in told if one.startswith("import time:")]):
+        own_us, _, name = line.removeprefix("import time:").rstrip("\n").split("|", 2)
+        if not own_us.strip().isdecimal():  # the head
+            continue
+        depth = len(name) - len(name.lstrip())
+        while above and above[-1][0] >= depth:
+            above.pop()
+        asker = above[-1][1] if above else ""
+        one = Imported(name.strip(), int(own_us), asker)
+        modules.append(one)
+        above.append((depth, one.name if one.package == "ours" else asker))
+    return modules
+
+
+def table(groups: Iterable[tuple[str, Imported]]) -> Iterator[str]:
+    """Give the rows of `TABLE`, the largest group first.
+
+    Args:
+        groups: the name of its group beside each module.
+
+    """
+    counts, times_us = Counter[str](), Counter[str]()
+    for name, module in groups:
+        counts[name] += 1
+        times_us[name] += module.own_us
+    yield f"| all | {counts.total():,} | {times_us.total():,} |"
+    for name, count in counts.most_common():
+        yield f"| {name} | {count:,} | {times_us[name]:,} |"
+
+
+def report(modules: Sequence[Imported], *, with_first: bool) -> Iterator[str]:
+    """Give the lines of all tables.
+
+    Args:
+        modules: that a process has imported.
+        with_first: add who of ours asked first for what is not ours.
+
+    """
+    others = [one for one in modules if one.package != "ours"]
+    yield from TABLE
+    yield from table((one.package, one) for one in modules)
+    yield from ("", *TABLE)
+    yield from table((one.room, one) for one in modules if one.package == "ours")
+    if with_first:
+        yield from ("", *TABLE)
+        yield from table((f"{one.package}, for {one.asker or 'Python'}", one) for one in others)
+
+
+def measured() -> list[Imported]:
+    """Start a gateway, and return what it has imported when it serves.
+
+    Raises:
+        LightError: it does not start.
+
+    """
+    with tempfile.TemporaryDirectory(prefix="imported-benchmark-") as name:
+        folder = Path(name)
+        broker = light.gateway("interpreted", builds.INTERPRETED)
+        with light.started(broker, folder, is_ours=True, before=["-X", "importtime"]):
+            pass
+        return parsed((folder / "log").read_text(errors="replace").splitlines())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print tables, and return the exit code."""
+    parser = argparse.ArgumentParser("python -m benchmarks.imported", description=__doc__)
+    parser.add_argument("--first", action="store_true", help="and who asked for what is not ours")
+    options = parser.parse_args(arguments)
+    try:
+        modules = measured()
+    except light.LightError as error:
+        print(f"benchmarks.imported: {error}", file=sys.stderr)
+        return light.EXIT_FAILED
+    for line in report(modules, with_first=options.first):
+        print(line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""`hedgerow run` is parsed by a parser of its own: it takes and refuses what that of all does."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.tools import cli
+from gateway.tools.commands import serving
+
+LINES = (
+    [],
+    ["--config", "x.toml"],
+    ["--log-level", "debug", "--log-file"],
+    ["--log-file", "here", "--config", "x.toml"],
+    ["--help"],
+    ["--version"],
+    ["--confg", "x.toml"],
+    ["--log-level", "loud"],
+    ["--config"],
+    ["more"],
+)
+
+
+def outcome(
+    parser: Callable[[], argparse.ArgumentParser],
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> tuple[object, str, str]:
+    """What a parser gives or exits with, and what it prints."""
+    try:
+        result: object = vars(parser().parse_args(words))
+    except SystemExit as end:
+        result = end.code
+    told = capsys.readouterr()
+    return result, told.out, told.err
+
+
+@pytest.mark.parametrize("words", LINES, ids=" ".join)
+def test_run_alone_is_parsed_as_among_all_commands(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = [serving.NAME, *words]
+    assert outcome(serving.command_line, line, capsys) == outcome(cli.command_line, line, capsys)
+
+
+def test_a_configuration_that_is_not_there_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / "none.toml"
+    codes = [main([serving.NAME, "--config", str(missing)]) for main in (serving.main, cli.main)]
+    first, second = capsys.readouterr().err.splitlines()
+    assert (codes[0], first) == (codes[1], second)
+    assert str(missing) in first
