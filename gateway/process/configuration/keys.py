@@ -97,7 +97,12 @@ class ConfigKey:
 
 def all_keys() -> list[ConfigKey]:
     """Return all keys of a gateway's configuration, in its order."""
-    return list(_keys(GatewaySettings, ""))
+    return list(_known())
+
+
+@functools.cache
+def _known() -> tuple[ConfigKey, ...]:
+    return tuple(_keys(GatewaySettings, ""))
 
 
 def _keys(cls: type[Any], table: str) -> Iterator[ConfigKey]:

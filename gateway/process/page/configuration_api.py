@@ -136,7 +136,7 @@ class ConfigurationApi:
     async def check(self, asked: ApiRequest) -> Any:
         """Say what a change would do, and write nothing."""
         files = self._files(asked)
-        changes = _changes(asked.body)
+        changes = await asyncio.to_thread(_changes, asked.body)
         async with self._alone():
             try:
                 return await asyncio.to_thread(self._rehearsed, files, changes, asked.body)
@@ -161,7 +161,8 @@ class ConfigurationApi:
     async def change(self, asked: ApiRequest) -> Any:
         """Write a change on trial, and have the gateway go by it."""
         files = self._files(asked)
-        changes, body = _changes(asked.body), asked.body
+        body = asked.body
+        changes = await asyncio.to_thread(_changes, body)
         if why_not := writable_files.why_not([files.file, files.before]):
             why = f"{why_not}; `{_command(files.file, body)}` does it on the machine"
             raise ApiError(HTTPStatus.CONFLICT, why)

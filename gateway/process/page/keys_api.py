@@ -21,7 +21,6 @@ from cryptography import x509
 from gateway.base import replaced_file
 from gateway.base.printable import printable
 from gateway.base.toml.toml_file import ConfigError
-from gateway.process.access.followed import follower
 from gateway.process.access.serving_files import serving_files
 from gateway.process.config_trials.deed import Find
 from gateway.process.configuration.config import GatewaySettings
@@ -38,7 +37,6 @@ from gateway.trust.certificates.pkcs12_files import Pkcs12Error
 from gateway.trust.certificates.private_keys import PrivateKeyError
 from gateway.trust.certificates.signature_keys import PrivateKey
 from gateway.trust.credentials.certificate_files import TlsFileError
-from gateway.trust.enrolment.client import ServiceError
 from gateway.web.api_error import ApiError
 
 OPENING_BYTES: Final = 160 << 20
@@ -262,11 +260,22 @@ class KeysApi:
     async def renew(self, asked: ApiRequest) -> Any:
         """Ask the enrolment service for a new certificate now, and for whom the fleet trusts."""
         self._administration.check(asked.visitor, _WHAT)
+        # A client of HTTP is loaded for who asks a service alone.
+        from gateway.process.access.followed import follower  # noqa: PLC0415
+        from gateway.trust.enrolment.client import ServiceError  # noqa: PLC0415
+
         found = follower(self._settings, lambda: None)
         if found is None:
             why = "keys.service: the configuration names none; bring a certificate in instead"
             raise ApiError(HTTPStatus.CONFLICT, why)
-        written = await self._done(lambda: found.look(renews=True))
+
+        def work() -> list[str]:
+            try:
+                return found.look(renews=True)
+            except ServiceError as error:
+                raise ApiError(HTTPStatus.BAD_GATEWAY, str(error)) from error
+
+        written = await self._done(work)
         return {"writes": written, "is_told": self._reload()}
 
     def _reload(self) -> bool:
@@ -293,8 +302,6 @@ class KeysApi:
             except (ConfigError, TlsFileError) as error:
                 why = f"the gateway would not take it: {error}"
                 raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, why) from error
-            except ServiceError as error:
-                raise ApiError(HTTPStatus.BAD_GATEWAY, str(error)) from error
             except OSError as error:
                 where = f"{error.filename}: " if error.filename else ""
                 why = f"{where}{error.strerror or error}"

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from page_gateway import LIMIT_S, Looker, PageGateway, looker, page_gateway
 
@@ -19,6 +21,7 @@ from gateway.process.config_trials.trial_files import TrialFiles
 from gateway.process.page import configuration_api, editable_keys
 from gateway.process.page.openapi import SCHEMAS
 from gateway.process.page.routes import ROUTES
+from gateway.web.api_error import ApiError
 
 SECRET = "tk_hush"
 MORE = f"""[alerts]
@@ -254,6 +257,32 @@ async def test_another_site_changes_no_configuration(gateway: PageGateway) -> No
         for headers in ({"X-Hedgerow-CSRF": ""}, {"Origin": "https://evil.example"}):
             assert (await anna.ask("POST", "configuration", body, headers))[0] == 403
     assert "hello_s" not in file_of(gateway).read_text()
+
+
+PATHS = sorted(editable_keys.by_path())
+SPELLINGS = st.sampled_from(["{}", " {} ", '"{}"', "'{}'", "{}.x", "x.{}", '{}."a.b"'])
+VALUES = st.sampled_from(["1", '"x"', "[]", "{a = 1}", "x\ny = 2", "", '"""\nx"""'])
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(PATHS) | st.text(max_size=20), SPELLINGS, VALUES), max_size=4
+    )
+)
+def test_however_a_key_is_written_only_those_that_hold_values_are_changed(
+    written: list[tuple[str, str, str]],
+) -> None:
+    keys = [spelling.replace("{}", path) for path, spelling, _ in written]
+    pairs = [f"{key}={value}" for key, (_, _, value) in zip(keys, written, strict=True)]
+    for body in ({"set": pairs}, {"unset": keys}):
+        try:
+            changes = configuration_api._changes(body)
+        except ApiError:
+            continue
+        for change in changes:
+            key = editable_keys.by_path()[".".join(change.path)]
+            assert not editable_keys.why_not(key)
+            assert len(change.path) == len(key.path.split("."))
 
 
 def test_every_key_that_is_a_path_or_holds_tables_stays_the_machines() -> None:
