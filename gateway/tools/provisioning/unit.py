@@ -148,7 +148,8 @@ RestartSec=2
 # A wrong file of the card stays wrong; an address in use ends with another code.
 RestartPreventExitStatus={exit_codes.WRONG_USE}
 User={user}
-{_state(service)}ReadWritePaths={folder}
+{_state(service)}# It is not there before the first of these steps.
+ReadWritePaths=-{folder}
 {confinement}\
 PrivateDevices=yes
 

@@ -86,7 +86,7 @@ def test_a_first_start_writes_the_gateways_folders_alone_and_root_follows_an_own
     made = first_start_unit(plan).splitlines()
     assert "ExecStart=/opt/hedgerow/venv/bin/hedgerow first-start /etc/hedgerow" in made
     assert [line for line in made if line.startswith("ReadWritePaths")] == [
-        "ReadWritePaths=/etc/hedgerow"
+        "ReadWritePaths=-/etc/hedgerow"
     ]
     for line in ("CapabilityBoundingSet=", "ProtectSystem=strict", "NoNewPrivileges=yes"):
         assert line in made
