@@ -14,7 +14,7 @@ import argparse
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +26,6 @@ OURS = frozenset(
         *("light_dataclasses", "resource_directory", "tree_handler"),
     )
 )
-ROOM_DEPTH = 2
-"""Of ours a room is a package of a package, such as ``gateway.broker``."""
 PYTHONS = "Python's own"
 TABLE = ("| package | modules | us of their own |", "|---|--:|--:|")
 
@@ -54,11 +52,6 @@ class Imported:
         if top in OURS:
             return "ours"
         return PYTHONS if top in sys.stdlib_module_names or top.startswith("_") else top
-
-    @property
-    def room(self) -> str:
-        """The folder of ours that it is in."""
-        return ".".join(self.name.split(".")[:ROOM_DEPTH])
 
 
 def parsed(told: Iterable[str]) -> list[Imported]:
@@ -103,6 +96,19 @@ def table(groups: Iterable[tuple[str, Imported]]) -> Iterator[str]:
         yield f"| {name} | {count:,} | {times_us[name]:,} |"
 
 
+def room(module: Imported, folders: Collection[str]) -> str:
+    """Return the folder of ours that a module is in, such as ``gateway.broker`` or ``dtls``.
+
+    Args:
+        module: of ours.
+        folders: names that others are below.
+
+    """
+    top, *below = module.name.split(".")[:2]
+    folder = ".".join((top, *below))
+    return folder if folder in folders else top
+
+
 def report(modules: Sequence[Imported], *, with_first: bool) -> Iterator[str]:
     """Give the lines of all tables.
 
@@ -111,11 +117,12 @@ def report(modules: Sequence[Imported], *, with_first: bool) -> Iterator[str]:
         with_first: add who of ours asked first for what is not ours.
 
     """
+    folders = {one.name.rpartition(".")[0] for one in modules}
     others = [one for one in modules if one.package != "ours"]
     yield from TABLE
     yield from table((one.package, one) for one in modules)
     yield from ("", *TABLE)
-    yield from table((one.room, one) for one in modules if one.package == "ours")
+    yield from table((room(one, folders), one) for one in modules if one.package == "ours")
     if with_first:
         yield from ("", *TABLE)
         yield from table((f"{one.package}, for {one.asker or 'Python'}", one) for one in others)

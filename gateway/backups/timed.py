@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
 
-from . import kept_archives, making, notes, trials
+from . import kept_archives, making, notes, told_trials
 from .kept_archives import KeptArchive
 from .making import BackupError
 from .places import BackupPlace, PlaceKeys, place_of
@@ -186,7 +186,7 @@ class TimedBackup:
             raise BackupError(
                 f"{settings.to}: {made.name} arrived with {found} bytes; it stays out"
             )
-        trial = trials.fetched(place, listed, gateway)
+        trial = told_trials.fetched(place, listed, gateway)
         return made, trial, _removed(place, kept_archives.outdated(listed, made, settings.kept))
 
     def _encrypt(self, file: Path) -> None:

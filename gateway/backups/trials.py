@@ -6,15 +6,9 @@ to all who watch it, by the only thing that both reach: the place of the backups
 
 from __future__ import annotations
 
-import json
 import math
-import tempfile
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Final
-
-from .making import BackupError
-from .places import BackupPlace
 
 MAX_BYTES: Final = 4096
 """A longer file is none of ours."""
@@ -43,41 +37,6 @@ class BackupTrial:
 def name_of(gateway: str) -> str:
     """Return what the file of a gateway's last trial is called."""
     return f"{gateway}.trial.json"
-
-
-def leave(place: BackupPlace, gateway: str, trial: BackupTrial) -> None:
-    """Put the word of a trial beside the backups, in place of the one before.
-
-    Raises:
-        BackupError: the place does not take it.
-
-    """
-    told = asdict(trial) | {"why": trial.why[:MAX_TEXT]}
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "trial")
-        file.write_text(json.dumps(told))
-        place.put(file, name_of(gateway))
-
-
-def fetched(place: BackupPlace, listed: dict[str, int], gateway: str) -> BackupTrial | None:
-    """Return what a place has of a gateway's last trial; None if it has nothing of use.
-
-    Args:
-        place: of the backups.
-        listed: what it has, by name, and how many bytes of it.
-        gateway: whose.
-
-    """
-    name = name_of(gateway)
-    if not 0 < listed.get(name, 0) <= MAX_BYTES:
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "trial")
-        try:
-            place.get(name, file, MAX_BYTES)
-            return parsed(json.loads(file.read_bytes()[:MAX_BYTES]))
-        except (BackupError, OSError, ValueError):
-            return None
 
 
 def parsed(told: Any) -> BackupTrial | None:

@@ -38,5 +38,11 @@ def test_packages_are_summed_the_largest_first() -> None:
     assert "| Python's own, for gateway.base.toml | 2 | 50 |" in lines
 
 
+def test_a_module_beside_folders_counts_with_what_they_are_in() -> None:
+    names = ("gateway", "gateway.program", "gateway.broker", "gateway.broker.owners", "gateway.log")
+    rows = list(report([Imported(name, 1, "") for name in names], with_first=False))
+    assert rows[-2:] == ["| gateway | 3 | 3 |", "| gateway.broker | 2 | 2 |"]
+
+
 def test_what_told_nothing_has_imported_nothing() -> None:
     assert list(report(parsed([]), with_first=False))[2] == "| all | 0 | 0 |"
