@@ -120,11 +120,12 @@ class Origin:
     @property
     def carries_unlogged(self) -> bool:
         """Whether QoS 0 messages are wanted: to be sent to someone, or to be heard."""
-        return self._sends_unlogged or any(one.is_listening for one in self._listeners)
-
-    @property
-    def _sends_unlogged(self) -> bool:
-        return bool(self._links) or self._spool_unlogged
+        if self._links or self._spool_unlogged:
+            return True
+        for listener in self._listeners:  # noqa: SIM110  # each turn asks: a generator costs more
+            if listener.is_listening:
+                return True
+        return False
 
     def publish_all(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
@@ -139,7 +140,7 @@ class Origin:
                 listener.hear(unlogged)
                 if logged:
                     done = partial(_heard, listener, logged, done)
-        if unlogged and not self._sends_unlogged:  # they were for listeners alone
+        if not self._links and not self._spool_unlogged:  # they were for listeners alone
             unlogged = ()
         if self._outbox.rows:
             self.flush()
