@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 from coap_engine import codes
 from coap_engine.message import CoapPeer
+from coap_engine.share import Share
 from coap_engine.share_refusal import ShareRefusal
 
 IDLE_S: Final = 10.0
@@ -43,19 +44,6 @@ class Holding(Protocol):
         """Hold it no longer: `BodyRoom.leave` is called."""
 
 
-class ByteShare(Protocol):
-    """What bounds the bytes of all bodies; see `coap_engine.shares.Share`."""
-
-    def take(self, peer: CoapPeer, amount: int = 1) -> ShareRefusal | None:
-        """Hold so much more for a peer, or say why not, which is counted."""
-
-    def lacks(self, peer: CoapPeer, amount: int = 1) -> ShareRefusal | None:
-        """Return what `take` would say, and take nothing."""
-
-    def give_back(self, peer: CoapPeer, amount: int = 1) -> None:
-        """Hold so much less for a peer."""
-
-
 class BodyRoom:
     """All bodies that are held, by who holds them; those idle for longest stand first.
 
@@ -64,7 +52,7 @@ class BodyRoom:
 
     """
 
-    def __init__(self, share: ByteShare) -> None:
+    def __init__(self, share: Share) -> None:
         self._share = share
         self._by_holder: dict[_Holder, dict[int, Holding]] = {}
         self._bytes_of: dict[_Holder, int] = {}

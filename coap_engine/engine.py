@@ -22,7 +22,7 @@ from coap_engine.observations import Observations
 from coap_engine.outbox import DatagramOutbox
 from coap_engine.own_requests import OwnRequests
 from coap_engine.rates import ADMITTED, DROPPED
-from coap_engine.recent_requests import RecentRequest, RecentRequests
+from coap_engine.recent_requests import RecentRequests
 from coap_engine.request_bodies import RequestBodies, WholeBody
 from coap_engine.request_options import (
     RefusedOptionError,
@@ -223,41 +223,20 @@ class Engine:
             return
         self.counters.requests += 1
         recent = queue.add(peer, message.message_id, now, is_confirmable=is_confirmable)
-        exchange = self._exchange(message, size_bytes, peer, recent, now)
+        self._exchanges += 1
+        exchange = ServedExchange(self._exchanges, peer, message, size_bytes, recent)
+        exchange.acknowledge_at = now + self._limits.acknowledge_s
+        exchange.answer_by = now + self._limits.answer_s
         try:
             options = read_options(message.options)
         except RefusedOptionError as error:
             # A non-confirmable message that is not understood is rejected (section 5.4.1).
-            if message.type == CON:
+            if is_confirmable:
                 refused = CoapResponse(error.code, (), str(error).encode())
                 self._served.answer(exchange, refused, now)
             return
         exchange.suppressed = options.suppressed
         self._serve(exchange, options, now)
-
-    def _exchange(
-        self,
-        message: CoapMessage,
-        size_bytes: int,
-        peer: CoapPeer,
-        recent: RecentRequest,
-        now: float,
-    ) -> ServedExchange:
-        self._exchanges += 1
-        exchange = ServedExchange(
-            self._exchanges,
-            peer,
-            message.code,
-            message.token,
-            message.options,
-            message.payload,
-            recent,
-        )
-        exchange.is_confirmable = message.type == CON
-        exchange.request_bytes = size_bytes
-        exchange.acknowledge_at = now + self._limits.acknowledge_s
-        exchange.answer_by = now + self._limits.answer_s
-        return exchange
 
     def _serve(self, exchange: ServedExchange, options: RequestOptions, now: float) -> None:
         peer, code = exchange.peer, exchange.code

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from coap_engine.codec import CON, CoapMessage
 from coap_engine.finished_bodies import FinishedBody
-from coap_engine.message import CoapPeer, CoapResponse, Option
+from coap_engine.message import CoapPeer, CoapResponse
 from coap_engine.recent_requests import RecentRequest
 
 
 class ServedExchange:
     """One of them.
 
-    Attributes:
+    Args:
         number: what it is called above the engine.
         peer: who asked.
+        message: the request, as it came.
+        request_bytes: length of the datagram.
+        recent: where the answer is remembered.
+
+    Attributes:
+        number, peer, request_bytes, recent: as given.
         message_id: of the message with the request.
         is_confirmable: whether that was a CON.
         token: of the request.
@@ -21,9 +28,7 @@ class ServedExchange:
         body: of the request, whole.
         block1: what the answer says as Block1; None for nothing.
         finished: where it is remembered that the body's last block has come; None for nowhere.
-        request_bytes: length of the datagram.
         suppressed: classes of responses that are not wanted, as bits (RFC 7967).
-        recent: where the answer is remembered.
         acknowledge_at: when an empty ACK is due, in seconds.
         answer_by: when it is given up, in seconds.
         is_acknowledged: an empty ACK was sent: the response is separate.
@@ -57,24 +62,22 @@ class ServedExchange:
         self,
         number: int,
         peer: CoapPeer,
-        code: int,
-        token: bytes,
-        options: tuple[Option, ...],
-        body: bytes,
+        message: CoapMessage,
+        request_bytes: int,
         recent: RecentRequest,
     ) -> None:
         self.number = number
         self.peer = peer
-        self.code = code
-        self.token = token
-        self.options = options
-        self.body = body
+        self.code = message.code
+        self.token = message.token
+        self.options = message.options
+        self.body = message.payload
         self.recent = recent
-        self.message_id = recent.message_id
-        self.is_confirmable = False
+        self.message_id = message.message_id
+        self.is_confirmable = message.type == CON
         self.block1: bytes | None = None
         self.finished: FinishedBody | None = None
-        self.request_bytes = 0
+        self.request_bytes = request_bytes
         self.suppressed = 0
         self.acknowledge_at = 0.0
         self.answer_by = 0.0

@@ -29,7 +29,8 @@ from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, val
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from coap_engine.request_options import read_options
 from coap_engine.response_bodies import ResponseBodies
-from coap_engine.shares import Quota, ShareLimits, Shares
+from coap_engine.share import Quota
+from coap_engine.shares import ShareLimits, Shares
 from light_dataclasses import dataclass
 
 _NO_SUCCESS: Final = 1 << 1

@@ -62,7 +62,6 @@ class RecentRequest:
     Attributes:
         host: whose part it takes.
         key: the address that sent it, and the id of its message.
-        message_id: that id.
         answer: the datagram that it was answered with, to be sent again; None so far, or if it
             was not confirmable.
         expires: until when it is remembered, in seconds.
@@ -70,12 +69,11 @@ class RecentRequest:
 
     """
 
-    __slots__ = ("_queue", "answer", "expires", "host", "is_forgotten", "key", "message_id")
+    __slots__ = ("_queue", "answer", "expires", "host", "is_forgotten", "key")
 
     def __init__(self, peer: CoapPeer, message_id: int, expires: float, queue: RecentQueue) -> None:
         self.host = peer.host
         self.key = (peer.address, message_id)
-        self.message_id = message_id
         self.answer: bytes | None = None
         self.expires = expires
         self.is_forgotten = False

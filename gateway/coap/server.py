@@ -30,7 +30,6 @@ from gateway.coap.handshake_log import HandshakeLog
 from gateway.coap.peers import (
     OscoreAddress,
     SessionAddress,
-    UdpPeers,
     session_peer,
     shown_by,
 )
@@ -234,7 +233,6 @@ class CoapServer:
         self._keystore = keystore
         self._rules = rules
         self._oscore: OscoreAnswers | None = None
-        self._peers = UdpPeers()
         self._engine: Engine | None = None
         self._shell: EngineShell | None = None
         self._udp: UdpPort | None = None
@@ -311,7 +309,7 @@ class CoapServer:
             self._flush,
         )
         if plain:
-            self._udp = UdpPort(plain, self._on_datagram, shell.turn_ended)
+            self._udp = UdpPort(plain, shell.receive, shell.turn_ended)
         if secure:
             credentials = DtlsCredentials(self._keystore, self._rules.tls)
             self._sessions = _Sessions(secure, credentials, self._rules.dtls, shell)
@@ -342,9 +340,9 @@ class CoapServer:
         if shell is None:
             return
         shell.close()
-        await self._answers.stop()
-        if self._udp is not None:
+        if self._udp is not None:  # first: nobody is there to whom a datagram could be given
             self._udp.close()
+        await self._answers.stop()
         if self._sessions is not None:
             self._sessions.close()
         self._udp = self._sessions = self._engine = self._oscore = None
@@ -361,10 +359,6 @@ class CoapServer:
             bodies, shares = self._rules.engine.bodies, self._engine.shares
             self._oscore = OscoreAnswers(contexts, self._answers, loop, shares, bodies)
         return self._oscore or self._answers
-
-    def _on_datagram(self, datagram: bytes, address: PeerAddress, now: float) -> None:
-        if self._shell is not None:
-            self._shell.receive(datagram, self._peers.of(address), now)
 
     def _transmit(self, datagram: bytes, peer: CoapPeer) -> None:
         match peer.address:

@@ -9,8 +9,10 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from coap_engine.message import CoapPeer
 from dtls.datagrams import Batch, DatagramSockets, PeerAddress
 from dtls.transport import TURN_S
+from gateway.coap.peers import UdpPeers
 
 _log = logging.getLogger(__name__)
 
@@ -20,7 +22,7 @@ class UdpPort:
 
     Args:
         socks: bound, from `dtls.datagrams.listen`.
-        receive: takes a datagram, where it came from and when; must not raise.
+        receive: takes a datagram, who sent it and when; must not raise.
         turn_ended: called with the time when the first datagram of a wake-up is taken, and when
             all are.
 
@@ -29,13 +31,14 @@ class UdpPort:
     def __init__(
         self,
         socks: Sequence[socket.socket],
-        receive: Callable[[bytes, PeerAddress, float], None],
+        receive: Callable[[bytes, CoapPeer, float], None],
         turn_ended: Callable[[float], None],
     ) -> None:
         self._receive = receive
         self._turn_ended = turn_ended
         self._loop = asyncio.get_running_loop()
         self._closed = False
+        self._peers = UdpPeers()
         self._sockets = DatagramSockets(socks, self._on_datagrams, self._on_error)
         self.port = self._sockets.port
 
@@ -67,10 +70,10 @@ class UdpPort:
 
     def _on_datagrams(self, batch: Batch) -> None:
         now = self._loop.time()
-        receive = self._receive
+        receive, peers = self._receive, self._peers
         count, until = 0, 0.0
         for datagram, address in batch:
-            receive(datagram, address, now)
+            receive(datagram, peers.of(address), now)
             count += 1
             if count == 1:
                 # The one who asks alone is answered before it is looked whether others do.

@@ -319,9 +319,12 @@ async def test_a_key_is_made_shown_once_as_a_code_and_revoked(
         await log_in(browser, gateway, "anna")
         await show(browser, "directory")
         await browser.run("document.querySelector('.title-line a.button').click()")
-        await browser.until("document.getElementById('identity')")
+        # The page is whole, and has moved the focus to where it begins.
+        await browser.until("document.body.innerText.includes('No device has a key')")
+        await browser.until("document.activeElement !== document.body")
         await browser.run("document.getElementById('identity').focus()")
         await browser.write("meter-7")
+        await browser.until("document.getElementById('identity').value === 'meter-7'")
         await browser.press("Enter")
         await browser.until("document.querySelector('.qr svg path')")
         assert await browser.run("document.activeElement.textContent") == "The key of meter-7"

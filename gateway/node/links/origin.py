@@ -41,6 +41,17 @@ class Router(Protocol):
         """Do it, and what replication decided."""
 
 
+class TopicListener(Protocol):
+    """Hears what this gateway's own clients publish: sensors and actuators, or its page."""
+
+    @property
+    def is_listening(self) -> bool:
+        """Return whether anything is of interest now."""
+
+    def hear(self, rows: Iterable[Row]) -> None:
+        """Take messages."""
+
+
 class Origin:
     """This gateway as the origin of batches.
 
@@ -71,6 +82,7 @@ class Origin:
         self._replicate = replicate
         self._scope = scope
         self._router: Router | None = None
+        self._listeners: list[TopicListener] = []
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(self.flush)
         is_sealed = replication.settings.seals is not None
@@ -89,6 +101,10 @@ class Origin:
         """See `TreeNode.route`."""
         self._router = router
 
+    def overheard_by(self, listener: TopicListener) -> None:
+        """Let one more hear what clients publish: what is logged when the log has it."""
+        self._listeners.append(listener)
+
     def rescope(self, scope: Scope) -> None:
         """See `TreeNode.rescope`."""
         self._scope = scope
@@ -103,16 +119,29 @@ class Origin:
 
     @property
     def carries_unlogged(self) -> bool:
-        """Whether QoS 0 messages are wanted: there is someone to send them to."""
-        return bool(self._links) or self._spool_unlogged
+        """Whether QoS 0 messages are wanted: to be sent to someone, or to be heard."""
+        if self._links or self._spool_unlogged:
+            return True
+        for listener in self._listeners:  # noqa: SIM110  # each turn asks: a generator costs more
+            if listener.is_listening:
+                return True
+        return False
 
     def publish_all(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
     ) -> None:
         """Accept the messages that local clients handed in during one turn: `hooks.Tree`.
 
-        What was published by `publish` before is a batch of its own, and an earlier one.
+        Who listens hears them first. What was published by `publish` before, or by who has heard
+        them, is a batch of its own, and an earlier one.
         """
+        for listener in self._listeners:
+            if listener.is_listening:
+                listener.hear(unlogged)
+                if logged:
+                    done = partial(_heard, listener, logged, done)
+        if not self._links and not self._spool_unlogged:  # they were for listeners alone
+            unlogged = ()
         if self._outbox.rows:
             self.flush()
         if self._gathering is not None and unlogged:
@@ -200,6 +229,20 @@ class Origin:
                     yield flags, run
                 elif flags & Flags.LOGGED:  # else nobody is to get it
                     yield flags | Flags.LOCAL, run
+
+
+def _heard(
+    listener: TopicListener,
+    logged: Sequence[Row],
+    done: Committed | None,
+    first: int,
+    error: OSError | None,
+) -> None:
+    """Let a listener hear what the log has, then tell who waits for that."""
+    if error is None:
+        listener.hear(logged)
+    if done is not None:
+        done(first, error)
 
 
 def _tell_number(done: Committed, first: int, error: OSError | None) -> None:

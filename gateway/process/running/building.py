@@ -54,7 +54,6 @@ from gateway.process.running.device_keys_in_use import DeviceKeysInUse
 from gateway.process.running.drain import Drain
 from gateway.process.running.node_settings import node_settings
 from gateway.process.running.origin_times import OriginTimes
-from gateway.process.running.overheard_tree import OverheardTree
 from gateway.process.running.own_messages import OwnMessages
 from gateway.process.running.page_part import PagePart
 from gateway.process.running.parts import (
@@ -284,11 +283,13 @@ async def _broker(around: Around, ground: Ground, tree: TreeParts) -> BrokerPart
     client_log = ClientLog(asyncio.get_running_loop())
     stack.callback(client_log.close)
     recovered: list[RetainedPart] = []
+    ground.page.overhear(node.origin)
+    node.origin.overheard_by(readings)
     with faults_of_broker():
         broker = await open_broker(
             settings_of_broker(settings, ground.addresses.listened, ground.stores.broker),
             ground.files.broker,
-            tree=ground.page.overhear(OverheardTree(node.origin, readings)),
+            tree=node.origin,
             links=node,
             memory=times.memory(node),
             recovered=lambda core: recovered.append(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from coap_engine.limits import EngineLimits
-from coap_engine.shares import Quota
+from coap_engine.share import Quota
 from gateway.broker.limits import Limits
 from gateway.coap.asked_at_once import held_bytes_least
 from light_dataclasses import dataclass

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from gateway.base.event_log.audit import FILE_NAME, AuditTrail
 from gateway.process.configuration.config import GatewaySettings
 from gateway.process.running import state
-from gateway.process.running.overheard_tree import OverheardTree
 from tree_handler.batch import Header, Row
 
 if TYPE_CHECKING:
     from gateway.broker.broker import GatewayBroker
-    from gateway.broker.hooks import Demand, Tree
+    from gateway.broker.hooks import Demand
     from gateway.coap.site import GatewaySite
+    from gateway.node.links.origin import Origin
     from gateway.process.access.files import AccessFiles
     from gateway.process.page.device_key_api import DeviceKeyDesk
     from gateway.process.page.face import PageFace
@@ -64,9 +64,10 @@ class PagePart:
         del header
         self.hear(rows)
 
-    def overhear(self, tree: Tree) -> Tree:
-        """Return the tree that the broker is to publish through, so that messages are heard."""
-        return tree if self._tap is None else OverheardTree(tree, self)
+    def overhear(self, origin: Origin) -> None:
+        """Hear what this gateway's clients publish."""
+        if self._tap is not None:
+            origin.overheard_by(self)
 
     def hear(self, rows: Iterable[Any]) -> None:
         """Take messages that came from anywhere."""

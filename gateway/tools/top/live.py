@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
 
 from gateway.tools.top.fleet_sample import FleetAnswers, FleetHistory
-from gateway.tools.top.frame import COLUMN_COUNTS, FrameSize, FrameTime, drawn
+from gateway.tools.top.frame import COLUMN_COUNTS, FrameTime, drawn
 from gateway.tools.top.history import GatewayHistory
 from gateway.tools.top.sample import GatewayAnswers, read
-from gateway.tools.top.styled_text import TopFrame
 from gateway.tools.top.top_view import TopView
+
+if TYPE_CHECKING:
+    from gateway.tools.top.terminal import Terminal
 
 TICK_S: Final = 1.0
 """While there is no answer, a frame says so often for how long."""
@@ -27,23 +29,6 @@ AskGateways = Callable[[], Awaitable[GatewayAnswers | FleetAnswers]]
 
 class NotToldError(Exception):
     """A gateway did not tell its status; the message says why."""
-
-
-class Screen(Protocol):
-    """What shows frames and has keys: `gateway.tools.top.terminal.Terminal`."""
-
-    @property
-    def size(self) -> FrameSize:
-        """How many characters it has now."""
-
-    def resized(self) -> None:
-        """Go by the size that it has now."""
-
-    def draw(self, frame: TopFrame) -> None:
-        """Show a frame."""
-
-    def pressed(self) -> Iterator[str]:
-        """Give the keys that were pressed."""
 
 
 def take(history: GatewayHistory | FleetHistory, answers: GatewayAnswers | FleetAnswers) -> None:
@@ -75,7 +60,7 @@ class LiveTop:
         ask: AskGateways,
         history: GatewayHistory | FleetHistory,
         view: TopView,
-        screen: Screen,
+        screen: Terminal,
     ) -> None:
         self._ask = ask
         self._history = history

@@ -10,7 +10,8 @@ from coap_engine.blocks import Block, BodyLimits
 from coap_engine.message import CoapPeer, CoapResponse, Option
 from coap_engine.request_bodies import RequestBodies, WholeBody
 from coap_engine.response_bodies import ResponseBodies
-from coap_engine.shares import Quota, ShareLimits, Shares
+from coap_engine.share import Quota
+from coap_engine.shares import ShareLimits, Shares
 
 BLOCK = 1_024
 PATH: Option = (option_numbers.URI_PATH, b"p")

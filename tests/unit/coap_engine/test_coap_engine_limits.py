@@ -14,7 +14,8 @@ from coap_engine.limits import EngineLimits
 from coap_engine.message import CoapPeer, CoapResponse, Ended
 from coap_engine.rates import Rates
 from coap_engine.recent_requests import RecentLimits
-from coap_engine.shares import Quota, ShareLimits
+from coap_engine.share import Quota
+from coap_engine.shares import ShareLimits
 from tests.unit.coap_engine.coap_world import PUMP, STRANGER, TEMPERATURE, World, get
 
 

@@ -10,7 +10,8 @@ from coap_engine.codec import CON, CoapMessage
 from coap_engine.finished_bodies import FinishedBodies
 from coap_engine.message import CoapPeer, CoapResponse, Option
 from coap_engine.option_numbers import BLOCK1, CONTENT_FORMAT, LOCATION_PATH, REQUEST_TAG, URI_PATH
-from coap_engine.shares import Quota, ShareLimits, Shares
+from coap_engine.share import Quota
+from coap_engine.shares import ShareLimits, Shares
 from tests.unit.coap_engine.coap_world import PUMP, STRANGER, World
 
 MADE = CoapResponse(codes.CREATED, ((LOCATION_PATH, b"1"),), b"made")

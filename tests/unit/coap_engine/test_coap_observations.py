@@ -15,7 +15,8 @@ from coap_engine.message import CoapPeer, CoapResponse, Option
 from coap_engine.observation import ConfirmRules
 from coap_engine.observations import Notification, Observations
 from coap_engine.rates import Rates
-from coap_engine.shares import Quota, ShareLimits, Shares
+from coap_engine.share import Quota
+from coap_engine.shares import ShareLimits, Shares
 
 PROVEN = CoapPeer(("session", 1), "pump", "pump", is_address_proven=True)
 STRANGER = CoapPeer(("192.0.2.1", 5683), "192.0.2.1")

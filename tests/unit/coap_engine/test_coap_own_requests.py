@@ -16,7 +16,8 @@ from coap_engine.message import (
     Unanswered,
 )
 from coap_engine.option_numbers import OSCORE
-from coap_engine.shares import Quota, ShareLimits
+from coap_engine.share import Quota
+from coap_engine.shares import ShareLimits
 from tests.unit.coap_engine.coap_world import (
     PUMP,
     STRANGER,

@@ -13,7 +13,8 @@ from coap_engine.message import CoapPeer, CoapResponse, Option
 from coap_engine.rates import Rates
 from coap_engine.request_bodies import RequestBodies, WholeBody
 from coap_engine.response_bodies import ResponseBodies
-from coap_engine.shares import Quota, ShareLimits, Shares
+from coap_engine.share import Quota
+from coap_engine.shares import ShareLimits, Shares
 
 PEER = CoapPeer(("192.0.2.1", 5683), "192.0.2.1")
 OTHER = CoapPeer(("192.0.2.1", 5684), "192.0.2.1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -148,6 +148,54 @@ async def test_the_messages_of_a_turn_are_numbered_on_from_the_one_that_is_told(
 async def test_qos_0_is_not_wanted_without_a_neighbour(node: TreeNode) -> None:
     assert not node.origin.carries_unlogged
     node.origin.publish_all([], rows([Entry("t", b"0")]), None)
+
+
+class Listener:
+    """Hears, while it listens."""
+
+    def __init__(self) -> None:
+        self.is_listening = True
+        self.heard: list[bytes] = []
+
+    def hear(self, rows: Iterable[Row]) -> None:
+        self.heard += [row[2] for row in rows]
+
+
+async def test_a_listener_hears_qos_0_at_once_and_the_others_before_who_waits_is_told(
+    node: TreeNode,
+) -> None:
+    listener = Listener()
+    node.origin.overheard_by(listener)
+    assert node.origin.carries_unlogged
+    heard_when_told: asyncio.Future[list[bytes]] = asyncio.get_running_loop().create_future()
+    node.origin.publish_all(
+        rows([Entry("t", b"1", 1)]),
+        rows([Entry("t", b"0")]),
+        lambda *_: heard_when_told.set_result(list(listener.heard)),
+    )
+    assert listener.heard[0] == b"0"
+    async with asyncio.timeout(30):
+        assert await heard_when_told == [b"0", b"1"]
+
+
+async def test_who_does_not_listen_hears_nothing_and_wants_no_qos_0(node: TreeNode) -> None:
+    listener = Listener()
+    listener.is_listening = False
+    node.origin.overheard_by(listener)
+    assert not node.origin.carries_unlogged
+    assert await told(node, Entry("t", b"1", 1)) == (1, None)
+    assert listener.heard == []
+
+
+async def test_a_listener_does_not_hear_what_the_log_refused(
+    node: TreeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = Listener()
+    node.origin.overheard_by(listener)
+    monkeypatch.setattr(os, "write", lambda _fd, _data: 0)
+    _, error = await told(node, Entry("t", b"1", 1))
+    assert error is not None
+    assert listener.heard == []
 
 
 async def test_with_durability_write_the_disk_has_it_before_long(
