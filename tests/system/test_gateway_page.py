@@ -321,7 +321,7 @@ async def test_a_key_is_made_shown_once_as_a_code_and_revoked(
         await browser.run("document.querySelector('.title-line a.button').click()")
         # The page is whole, and has moved the focus to where it begins.
         await browser.until("document.body.innerText.includes('No device has a key')")
-        await browser.until("document.activeElement !== document.body")
+        await browser.until("document.activeElement === document.querySelector('main')")
         await browser.run("document.getElementById('identity').focus()")
         await browser.write("meter-7")
         await browser.until("document.getElementById('identity').value === 'meter-7'")
