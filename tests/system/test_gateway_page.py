@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&lt;/script><script>alert(2)</script>"
 SIZES = ((1280, 800), (768, 1024), (360, 740))
+FOCUSED = "document.activeElement === document.querySelector('main')"
 READY = {
     "overview": "document.querySelectorAll('.figures dd').length === 6",
     "tree": "document.querySelector('.outline-tree .node strong')",
@@ -79,8 +80,11 @@ async def log_in(browser: Page, gateway: HasPage, user: str) -> None:
 
 
 async def show(browser: Page, name: str) -> None:
+    """Show a page, until it is whole and has the focus: what is typed before would be lost."""
+    await browser.run("document.activeElement.blur()")
     await browser.run(f"location.hash = '#/{name}'")
     await browser.until(READY[name])
+    await browser.until(FOCUSED)
 
 
 async def picture(browser: Page, name: str) -> None:
@@ -321,7 +325,7 @@ async def test_a_key_is_made_shown_once_as_a_code_and_revoked(
         await browser.run("document.querySelector('.title-line a.button').click()")
         # The page is whole, and has moved the focus to where it begins.
         await browser.until("document.body.innerText.includes('No device has a key')")
-        await browser.until("document.activeElement === document.querySelector('main')")
+        await browser.until(FOCUSED)
         await browser.run("document.getElementById('identity').focus()")
         await browser.write("meter-7")
         await browser.until("document.getElementById('identity').value === 'meter-7'")
