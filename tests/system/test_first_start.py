@@ -16,9 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import aiohttp
 import pytest
 from first_start_bed import ASKED, CODE, LIMIT_S, FirstStart, browser, first_start
 from page_gateway import PageGateway, looker
+from ports import free_port
 from test_join import fleet, hedgerow, service, token
 
 from gateway.base import exit_codes
@@ -172,6 +174,36 @@ async def test_without_a_code_on_the_card_one_is_made_and_shown(tmp_path: Path) 
     async with first_start(tmp_path / "etc", card) as own, browser(own) as anna:
         assert await anna.enter(own.said.split()[2]) == 200
         assert own.said.split()[2] not in (own.folder / "audit.jsonl").read_text()
+
+
+@pytest.mark.parametrize("has_code", [True, False])
+async def test_a_screen_that_takes_nothing_ends_it_only_where_it_has_to_show_the_code(
+    tmp_path: Path, has_code: bool
+) -> None:
+    card = tmp_path / "card.txt"
+    card.write_text(f'code = "{CODE}"\n' if has_code else "")
+    port = free_port()
+    with Path("/dev/full").open("wb") as full:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gateway.tools.cli", "first-start", str(tmp_path / "etc")),
+            *("--card", str(card), "--page-port", str(port)),
+            stdout=full,
+        )
+    own = FirstStart(tmp_path / "etc", port, process)
+    try:
+        if not has_code:
+            assert await ended(own) == exit_codes.FAILED
+            return
+        async with browser(own) as anna, asyncio.timeout(LIMIT_S):
+            while True:
+                with contextlib.suppress(aiohttp.ClientError):
+                    assert await anna.enter() == 200
+                    return
+                await asyncio.sleep(0.1)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
 
 
 # -- attacks ---------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from gateway.base.printable import told
 from gateway.process.configuration import config
 from gateway.process.console.server import Console
 from gateway.process.page.audit_notes import AuditNotes
-from gateway.tools.commands import joining, new_files, qr
+from gateway.tools.commands import joining, new_files, output, qr
 from gateway.tools.commands.errors import FailedError, WrongUseError
 from gateway.tools.commands.init import host_name
 from gateway.tools.first_start import (
@@ -91,7 +91,10 @@ def run(options: argparse.Namespace) -> int:
         print_once = f"certificate {setup_certificate.fingerprint(certificate)} (SHA-256)\n"
     if not card.code:  # that of a card stands there, and in no journal
         print_once = f"setup code {setup_card.shown(code)}\n{print_once}"
-    _say(print_once)
+    if not _say(print_once) and not card.code:
+        raise FailedError(
+            "first-start: the setup code can't be shown: nobody reads what is printed"
+        )
     deeds = FirstDeeds(home, options.port, trail)
     asyncio.run(_serve(deeds, code, tls, options.page_port or config.CONSOLE_PORT))
     return 0
@@ -225,9 +228,7 @@ async def _serve(deeds: FirstDeeds, code: str, tls: Tls, port: int) -> None:
     notes = AuditNotes(deeds.trail, lambda kind, who: _log.debug("refused: %s: %s", kind, who))
     doing = SetupDeeds(deeds.own, deeds.join, qr.picture)
     face = SetupFace(machine, door, doing, notes, ended.set)
-    listeners = NearListeners(
-        lambda: Console({}, None, tls, face), port, lambda at: _say(f"page https://{at}/\n")
-    )
+    listeners = NearListeners(lambda: Console({}, None, tls, face), port, _told_page)
     done_s = 0.0
     try:
         while not ended.is_set():
@@ -247,6 +248,10 @@ async def _serve(deeds: FirstDeeds, code: str, tls: Tls, port: int) -> None:
         await listeners.stop()
 
 
+def _told_page(at: str) -> None:
+    _say(f"page https://{at}/\n")
+
+
 async def _looked(before: NearLinks) -> NearLinks:
     try:
         return await asyncio.to_thread(own_links.ask)
@@ -255,6 +260,14 @@ async def _looked(before: NearLinks) -> NearLinks:
         return before
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+def _say(text: str) -> bool:
+    """Print something, and return whether it could be: a screen may be somebody else's by now.
+
+    A log-in on the console takes it away from all who write there (vhangup(2)).
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except (OSError, output.OutputError):
+        return False
+    return True

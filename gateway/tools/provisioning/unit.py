@@ -128,7 +128,8 @@ def first_start_unit(service: ServicePlan) -> str:
 [Unit]
 Description=First start of a Hedgerow gateway without an owner
 ConditionPathExists={FIRST_START_FILE}
-After=network.target
+# A log-in on the screen begins by taking it away from who writes there.
+After=network.target getty.target
 StartLimitIntervalSec=0
 
 [Service]
