@@ -36,6 +36,7 @@ async def looked_at(browser: Page, step: str) -> dict[str, list[str]]:
     for width, height in SIZES:
         for theme in ("light", "dark"):
             await browser.look(width, height, theme)
+            await browser.until("document.getAnimations().length === 0")  # colours fade
             assert await browser.run("document.documentElement.scrollWidth <= innerWidth"), step
             await picture(browser, f"first-start-{step}-{width}-{theme}")
             if wrong := await violations(browser):

@@ -81,10 +81,11 @@ async def log_in(browser: Page, gateway: HasPage, user: str) -> None:
 
 async def show(browser: Page, name: str) -> None:
     """Show a page, until it is whole and has the focus: what is typed before would be lost."""
-    await browser.run("document.activeElement.blur()")
-    await browser.run(f"location.hash = '#/{name}'")
+    is_another = await browser.run(f"location.hash !== '#/{name}'")
+    await browser.run(f"document.activeElement.blur(); location.hash = '#/{name}'")
     await browser.until(READY[name])
-    await browser.until(FOCUSED)
+    if is_another:
+        await browser.until(FOCUSED)
 
 
 async def picture(browser: Page, name: str) -> None:
