@@ -122,10 +122,7 @@ class Origin:
         """Whether QoS 0 messages are wanted: to be sent to someone, or to be heard."""
         if self._links or self._spool_unlogged:
             return True
-        for listener in self._listeners:  # noqa: SIM110  # each turn asks: a generator costs more
-            if listener.is_listening:
-                return True
-        return False
+        return any(listener.is_listening for listener in self._listeners)
 
     def publish_all(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
