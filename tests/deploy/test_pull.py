@@ -69,6 +69,43 @@ def test_a_second_run_changes_nothing_and_the_timer_waits(follower: Follower) ->
     assert follower.pi.says("systemctl", "is-active", "hedgerow-pull.timer") == "active"
 
 
+def test_it_reboots_in_its_turn_where_it_must_and_while_no_other_gateway_is_away(
+    follower: Follower,
+) -> None:
+    fleet, pi = follower.fleet, follower.pi
+    unit, timer = "hedgerow-reboot.service", "hedgerow-reboot.timer"
+
+    def set_window(window: str) -> None:
+        given = {"hedgerow_repository": follower.repository.url, "hedgerow_reboot_window": window}
+        fleet.play("pull_timer.yml", "--limit", FIELD, **given).worked()
+
+    def epoch() -> int:
+        return int(fleet.status(FIELD).get("boot_epoch", 0))
+
+    set_window("Sat,Sun 02:00-04:00")
+    # By its name it is the first of the two that have the window.
+    told = pi.says("systemctl", "show", "--property=TimersCalendar", timer)
+    assert "OnCalendar=Sat,Sun *-*-* 02:00:00" in told
+    before = epoch()
+    pi.run("systemctl", "start", unit)  # nothing waits for a reboot
+    fleet.one_tree()
+    assert epoch() == before
+    pi.run("touch", "/run/reboot-required")
+    root = fleet.bed.pis["gw-root"]
+    root.run("systemctl", "stop", "hedgerow")
+    until("the root is away", lambda: fleet.status(FIELD).get("reached") == [])
+    pi.run("systemctl", "start", unit)
+    assert "gw-root away" in pi.says("journalctl", f"--unit={unit}", "--no-pager", "-o", "cat")
+    assert epoch() == before
+    root.run("systemctl", "start", "hedgerow")
+    fleet.one_tree()
+    pi.run("systemctl", "start", "--no-block", unit)
+    until("it has rebooted", lambda: epoch() > before)
+    fleet.one_tree()
+    set_window("")
+    assert not (pi.root / "etc/systemd/system" / timer).exists()
+
+
 def test_a_new_commit_is_fetched_tried_and_confirmed_and_nothing_is_lost(
     follower: Follower,
 ) -> None:
