@@ -41,7 +41,7 @@ finally:
 READY_S = 60.0
 THREADS_MAX = 6
 ANONYMOUS_MIB_MAX = 50.0
-"""Memory of its own that no file is behind: 41 interpreted and 45.5 compiled by tcc, on Python 3.11."""
+"""Memory that no file is behind: 41 interpreted and 45.5 compiled by tcc, on Python 3.11."""
 UNUSED = {  # by a gateway of the plain configuration
     "amqtt": "access.plugins",
     "gateway.tools.cli": "another command than `hedgerow run`",
