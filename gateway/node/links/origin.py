@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from gateway.base.event_log.failures import Failures
 from gateway.log.commits import Committed
 from gateway.log.errors import PartlyTakenError
 from gateway.log.message_log import AfterSync, LogError
@@ -83,6 +84,7 @@ class Origin:
         self._scope = scope
         self._router: Router | None = None
         self._listeners: list[TopicListener] = []
+        self._failures = Failures(commit.refusals)
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(self.flush)
         is_sealed = replication.settings.seals is not None
@@ -134,9 +136,10 @@ class Origin:
         """
         for listener in self._listeners:
             if listener.is_listening:
-                listener.hear(unlogged)
+                if unlogged:
+                    self._have_hear(listener, unlogged)
                 if logged:
-                    done = partial(_heard, listener, logged, done)
+                    done = partial(self._heard, listener, logged, done)
         if not self._links and not self._spool_unlogged:  # they were for listeners alone
             unlogged = ()
         if self._outbox.rows:
@@ -153,6 +156,26 @@ class Origin:
             first = self._replication.next_logged if logged else 0
             waiting.append(partial(_tell_number, done, first))
         self._accept(gathered, waiting)
+
+    def _heard(
+        self,
+        listener: TopicListener,
+        logged: Sequence[Row],
+        done: Committed | None,
+        first: int,
+        error: OSError | None,
+    ) -> None:
+        """Let a listener hear what the log has, then tell who waits for that."""
+        if error is None:
+            self._have_hear(listener, logged)
+        if done is not None:
+            done(first, error)
+
+    def _have_hear(self, listener: TopicListener, rows: Sequence[Row]) -> None:
+        """Let a listener hear; one that fails keeps no message from anybody else."""
+        self._failures.tried(
+            "messages heard by a part of this gateway", partial(listener.hear, rows)
+        )
 
     def flush(self) -> None:
         """Make batches of what `publish` has gathered."""
@@ -226,20 +249,6 @@ class Origin:
                     yield flags, run
                 elif flags & Flags.LOGGED:  # else nobody is to get it
                     yield flags | Flags.LOCAL, run
-
-
-def _heard(
-    listener: TopicListener,
-    logged: Sequence[Row],
-    done: Committed | None,
-    first: int,
-    error: OSError | None,
-) -> None:
-    """Let a listener hear what the log has, then tell who waits for that."""
-    if error is None:
-        listener.hear(logged)
-    if done is not None:
-        done(first, error)
 
 
 def _tell_number(done: Committed, first: int, error: OSError | None) -> None:

@@ -187,6 +187,22 @@ async def test_who_does_not_listen_hears_nothing_and_wants_no_qos_0(node: TreeNo
     assert listener.heard == []
 
 
+async def test_a_listener_that_fails_keeps_nothing_from_who_waits_and_from_others(
+    node: TreeNode,
+) -> None:
+    class Failing(Listener):
+        def hear(self, rows: Iterable[Row]) -> None:
+            raise RuntimeError("a sensor's fault")
+
+    listener = Listener()
+    node.origin.overheard_by(Failing())
+    node.origin.overheard_by(listener)
+    node.origin.publish_all([], rows([Entry("t", b"0")]), None)
+    first, error = await told(node, Entry("t", b"1", 1))
+    assert (first, error) == (1, None)
+    assert listener.heard == [b"0", b"1"]
+
+
 async def test_a_listener_does_not_hear_what_the_log_refused(
     node: TreeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
