@@ -1,4 +1,4 @@
-"""Starts of `python -m gateway.cli` by a fork of a process that has imported it.
+"""Starts of `python -m gateway.tools.cli` by a fork of a process that has imported it.
 
 A test that starts a gateway waited most of its time for Python's imports, several hundred times in
 a run of all tests. What is started here is a process like any other: of its own number, a child of
