@@ -92,6 +92,12 @@ class Browser:
         return status
 
 
+def command(folder: Path, card: Path, port: int) -> list[str]:
+    """Return the command line of one, whose page is at a port."""
+    program = [sys.executable, "-m", "gateway.tools.cli", "first-start", str(folder)]
+    return [*program, "--card", str(card), "--page-port", str(port)]
+
+
 @asynccontextmanager
 async def first_start(folder: Path, card: Path | None = None) -> AsyncIterator[FirstStart]:
     """Run one until the end, or until it has ended itself."""
@@ -100,8 +106,9 @@ async def first_start(folder: Path, card: Path | None = None) -> AsyncIterator[F
         card.write_text(f'code = "{CODE}"\n')
     port, gateway = free_port(), free_port()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.tools.cli", "first-start", str(folder)),
-        *("--card", str(card), "--page-port", str(port), "--port", str(gateway)),
+        *command(folder, card, port),
+        "--port",
+        str(gateway),
         stdout=asyncio.subprocess.PIPE,
     )
     own = FirstStart(folder, port, process)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from first_start_bed import ASKED, CODE, LIMIT_S, FirstStart, browser, first_start
+from first_start_bed import ASKED, CODE, LIMIT_S, FirstStart, browser, command, first_start
 from page_gateway import PageGateway, looker
 from ports import free_port
 from test_join import fleet, hedgerow, service, token
@@ -185,9 +185,7 @@ async def test_a_screen_that_takes_nothing_ends_it_only_where_it_has_to_show_the
     port = free_port()
     with Path("/dev/full").open("wb") as full:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway.tools.cli", "first-start", str(tmp_path / "etc")),
-            *("--card", str(card), "--page-port", str(port)),
-            stdout=full,
+            *command(tmp_path / "etc", card, port), stdout=full
         )
     own = FirstStart(tmp_path / "etc", port, process)
     try:

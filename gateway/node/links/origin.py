@@ -121,7 +121,7 @@ class Origin:
 
     @property
     def carries_unlogged(self) -> bool:
-        """Whether QoS 0 messages are wanted: to be sent to someone, or to be heard."""
+        """Return whether QoS 0 messages are wanted: to be sent to someone, or to be heard."""
         if self._links or self._spool_unlogged:
             return True
         return any(listener.is_listening for listener in self._listeners)

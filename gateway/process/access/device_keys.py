@@ -58,7 +58,7 @@ class KnownDevice:
 
 @dataclass(frozen=True, slots=True)
 class DeviceKeys:
-    """What was made and revoked. Values: a change returns another one.
+    """Keys that were made and revoked. It never changes: a change returns another one.
 
     Attributes:
         made: a key by its identity.

@@ -78,7 +78,7 @@ class ConfigurationApi:
 
     @property
     def handlers(self) -> Handlers:
-        """What answers each operation."""
+        """Return what answers each operation."""
         return {
             "configuration": self.configuration,
             "configuration_trial": self.trial,

@@ -62,7 +62,7 @@ class DeviceKeyApi:
 
     @property
     def handlers(self) -> Handlers:
-        """What answers each operation."""
+        """Return what answers each operation."""
         return {
             "device_keys": self.known,
             "make_device_key": self.make,

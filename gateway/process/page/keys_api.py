@@ -71,7 +71,7 @@ class KeysApi:
 
     @property
     def handlers(self) -> Handlers:
-        """What answers each operation."""
+        """Return what answers each operation."""
         return {
             "keys": self.keys,
             "check_keys": self.check,

@@ -60,7 +60,7 @@ class RecordApi:
 
     @property
     def handlers(self) -> Handlers:
-        """What answers each operation."""
+        """Return what answers each operation."""
         return {
             "log": self.log,
             "audit": self.audit,

@@ -67,7 +67,7 @@ class SensorApi:
 
     @property
     def handlers(self) -> Handlers:
-        """What answers each operation."""
+        """Return what answers each operation."""
         return {
             "drivers": self.drivers,
             "driver": self.driver,

@@ -70,7 +70,7 @@ class SiteApi:
 
     @property
     def handlers(self) -> Handlers:
-        """What answers each operation."""
+        """Return what answers each operation."""
         return {
             "overview": self.overview,
             "status": self.status,

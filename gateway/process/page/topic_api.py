@@ -61,7 +61,7 @@ class TopicApi:
 
     @property
     def handlers(self) -> Handlers:
-        """What answers each operation."""
+        """Return what answers each operation."""
         return {
             "retained": self.retained,
             "messages": self.messages,

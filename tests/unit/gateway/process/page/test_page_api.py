@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from page_answers import checked
 from page_gateway import LIMIT_S, Looker, PageGateway, looker, page_gateway
 
 from gateway.process.page.openapi import SCHEMAS, document
@@ -23,17 +23,6 @@ from gateway.process.page.routes import ROUTES
 async def gateway(tmp_path: Path) -> AsyncIterator[PageGateway]:
     async with page_gateway(tmp_path) as made:
         yield made
-
-
-def checked(operation: str, told: Any) -> Any:
-    """The answer, which is what the document says of the operation."""
-    route = next(one for one in ROUTES if one.operation == operation)
-    schema = {
-        "$ref": f"#/components/schemas/{route.answer}",
-        "components": {"schemas": SCHEMAS},
-    }
-    Draft202012Validator(schema).validate(told)
-    return told
 
 
 async def good(at: Looker, operation: str, path: str = "", **query: Any) -> Any:

@@ -6,21 +6,19 @@ import asyncio
 import json
 import signal
 import tomllib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
+from page_answers import checked
 from page_gateway import LIMIT_S, Looker, PageGateway, looker, page_gateway
 
 from gateway.process.config_trials.trial import ConfigTrial, TrialNote, confirmed
 from gateway.process.config_trials.trial_files import TrialFiles
 from gateway.process.page import configuration_api, editable_keys
-from gateway.process.page.openapi import SCHEMAS
-from gateway.process.page.routes import ROUTES
 from gateway.web.api_error import ApiError
 
 SECRET = "tk_hush"
@@ -35,31 +33,6 @@ url = "https://hooks.example/x?{SECRET}"
 async def gateway(tmp_path: Path) -> AsyncIterator[PageGateway]:
     async with page_gateway(tmp_path, more=MORE) as made:
         yield made
-
-
-class Heard:
-    """What the process was told, by signals that it would get as a service."""
-
-    def __init__(self) -> None:
-        self.signals: list[int] = []
-
-
-@pytest.fixture
-def heard() -> Iterator[Heard]:
-    found = Heard()
-    numbers = (signal.SIGHUP, signal.SIGUSR2)
-    before = [signal.signal(number, lambda n, _: found.signals.append(n)) for number in numbers]
-    yield found
-    for number, handler in zip(numbers, before, strict=True):
-        signal.signal(number, handler)
-
-
-def checked(operation: str, told: Any) -> Any:
-    """The answer, which is what the document says of the operation."""
-    route = next(one for one in ROUTES if one.operation == operation)
-    schema = {"$ref": f"#/components/schemas/{route.answer}", "components": {"schemas": SCHEMAS}}
-    Draft202012Validator(schema).validate(told)
-    return told
 
 
 async def shown(at: Looker) -> dict[str, Any]:
@@ -113,7 +86,7 @@ async def test_a_change_is_checked_and_nothing_is_written(gateway: PageGateway) 
 
 
 async def test_a_change_is_written_on_trial_the_gateway_told_and_it_is_audited(
-    gateway: PageGateway, heard: Heard, monkeypatch: pytest.MonkeyPatch
+    gateway: PageGateway, heard: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(configuration_api, "ANSWERED_S", 0.01)
     async with looker(gateway, "anna") as anna:
@@ -122,9 +95,9 @@ async def test_a_change_is_written_on_trial_the_gateway_told_and_it_is_audited(
         checked("change_configuration", told)
         assert (told["outcome"], told["restarts_for"]) == ("on trial", [])
         async with asyncio.timeout(LIMIT_S):
-            while not heard.signals:
+            while not heard:
                 await asyncio.sleep(0.01)
-        assert heard.signals == [signal.SIGHUP]
+        assert heard == [signal.SIGHUP]
         document = tomllib.loads(file_of(gateway).read_text())
         assert document["tree"]["replicate"] == ["load/#"]
         trial = (await anna.get("configuration/trial"))[1]
@@ -142,9 +115,9 @@ async def test_a_change_is_written_on_trial_the_gateway_told_and_it_is_audited(
         status, told = await changed(anna, "tree.hello_s=1.5")
         assert (status, told["restarts_for"]) == (200, ["tree.hello_s"])
         async with asyncio.timeout(LIMIT_S):
-            while len(heard.signals) < 2:
+            while len(heard) < 2:
                 await asyncio.sleep(0.01)
-        assert heard.signals[1] == signal.SIGUSR2
+        assert heard[1] == signal.SIGUSR2
     (first, *_) = [o for o in gateway.audit if o["what"] == "configuration changed on trial"]
     assert (first["who"], first["set"]) == ("console:anna", ['tree.replicate=["load/#"]'])
 

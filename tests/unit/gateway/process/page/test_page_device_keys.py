@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from page_answers import checked
 from page_gateway import LIMIT_S, Looker, PageGateway, looker, page_gateway
 
 from gateway.coap_client import ClientError, CoapClient
-from gateway.process.page.openapi import SCHEMAS
-from gateway.process.page.routes import ROUTES
 
 POLICY = """version = 1
 [principals]
@@ -47,13 +45,6 @@ def opened(folder: Path, *, is_secure: bool = True) -> Any:
         psk.write_text(f"boss:{IN_FILE}\nstolen:{'ef' * 16}\n")
     coap = f'psk_file = "{psk}"\ndtls_port = 0\n' if is_secure else ""
     return page_gateway(folder, coap=coap, policy=POLICY)
-
-
-def checked(operation: str, told: Any) -> Any:
-    route = next(one for one in ROUTES if one.operation == operation)
-    schema = {"$ref": f"#/components/schemas/{route.answer}", "components": {"schemas": SCHEMAS}}
-    Draft202012Validator(schema).validate(told)
-    return told
 
 
 async def made(at: Looker, identity: str) -> Any:

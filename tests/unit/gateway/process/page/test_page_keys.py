@@ -7,7 +7,7 @@ import base64
 import json
 import signal
 import zipfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,9 @@ from authority import Authority
 from certificate_fleet import PASSWORD, Fleet
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
-from jsonschema import Draft202012Validator
+from page_answers import checked
 from page_gateway import Looker, PageGateway, looker, page_gateway
 
-from gateway.process.page.openapi import SCHEMAS
-from gateway.process.page.routes import ROUTES
 from gateway.trust.certificates import pkcs12_files, private_keys
 from gateway.trust.certificates import x509_forms as forms
 from gateway.trust.certificates.pkcs12_files import KeystoreContent
@@ -40,25 +38,6 @@ def fleet(tmp_path: Path) -> Fleet:
 async def gateway(tmp_path: Path, fleet: Fleet) -> AsyncIterator[PageGateway]:
     async with page_gateway(tmp_path / "gateway", mqtt=fleet.mqtt) as made:
         yield made
-
-
-@pytest.fixture
-def heard() -> Iterator[list[int]]:
-    """Signals that the process would get as a service."""
-    found: list[int] = []
-    numbers = (signal.SIGHUP, signal.SIGUSR2)
-    before = [signal.signal(number, lambda n, _: found.append(n)) for number in numbers]
-    yield found
-    for number, handler in zip(numbers, before, strict=True):
-        signal.signal(number, handler)
-
-
-def checked(operation: str, told: Any) -> Any:
-    """The answer, which is what the document says of the operation."""
-    route = next(one for one in ROUTES if one.operation == operation)
-    schema = {"$ref": f"#/components/schemas/{route.answer}", "components": {"schemas": SCHEMAS}}
-    Draft202012Validator(schema).validate(told)
-    return told
 
 
 def upload(data: bytes, place: dict[str, str], **more: Any) -> dict[str, Any]:

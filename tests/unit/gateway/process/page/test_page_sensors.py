@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from page_answers import checked
 from page_gateway import LIMIT_S, Looker, PageGateway, looker, page_gateway
 
-from gateway.process.page.openapi import SCHEMAS
-from gateway.process.page.routes import ROUTES
 from gateway.sensors import bounded_calls, drivers
 
 HOSTILE = """
@@ -83,13 +81,6 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     module = sys.modules.pop("hostile_page_driver", None)
     if module is not None:
         module.let_go.set()
-
-
-def checked(operation: str, told: Any) -> Any:
-    route = next(one for one in ROUTES if one.operation == operation)
-    schema = {"$ref": f"#/components/schemas/{route.answer}", "components": {"schemas": SCHEMAS}}
-    Draft202012Validator(schema).validate(told)
-    return told
 
 
 async def done(at: Looker, operation: str, method: str, path: str, body: Any = None) -> Any:
