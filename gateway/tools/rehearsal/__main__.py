@@ -1,6 +1,6 @@
 """The process in which a backup's gateway starts: reads what to do, and prints what came of it.
 
-    python -m gateway.rehearsal < REQUEST > RESULT
+    python -m gateway.tools.rehearsal < REQUEST > RESULT
 
 Both are JSON: `gateway.tools.rehearsal.running` writes the one and reads the other. Exits with 0
 whatever came of it, as long as it can be told.
