@@ -45,12 +45,12 @@ from cloud_ingest.job import command as job
 from cloud_ingest.job import java
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.job.session import session
-from cloud_ingest.record import Record
 from cloud_ingest.spool import receipts
 from cloud_ingest.spool.segments import position_of, read_mark
 from cloud_ingest.tables.store import TableStore
 from gateway.base import exit_codes
 from gateway.log.message_log import MessageLog
+from record_formats.record import Record
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header, Row
 
