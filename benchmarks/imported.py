@@ -23,7 +23,7 @@ from benchmarks import builds, light
 OURS = frozenset(
     (
         *("alerts", "cloud_ingest", "coap_engine", "dtls", "gateway"),
-        *("light_dataclasses", "resource_directory", "tree_handler"),
+        *("light_dataclasses", "record_formats", "resource_directory", "tree_handler"),
     )
 )
 PYTHONS = "Python's own"

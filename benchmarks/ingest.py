@@ -4,9 +4,11 @@ A collector's spool is filled (append and sync), and the job reads it into Delta
 message once, though one in twenty comes twice. Beside it, plain pyarrow decodes the same segments
 with the same columns, message by message, in as many processes and writes Parquet, and looks for no
 copies; and DuckDB takes the copies out of what that wrote. The same processes with the job's way to
-decode a batch at once show what all else costs the job. Then a spool grows by 1,000 messages a
-second and the job follows: how long from the append to the commit. Before all that a job is started
-as an operator starts it: how long to the first row.
+decode a batch at once show what all else costs the job. A job "at work" has read another spool
+before, as its peers' processes have begun before; one "that begins" has not, and its rate holds
+what Spark needs to begin a query. Then a spool grows by 1,000 messages a second and the job
+follows: how long from the append to the commit. Before all that a job is started as an operator
+starts it: how long to the first row.
 
 Exit codes: 0 done; 1 the tables do not hold each message once; 2 a wrong argument; 6 no Java.
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,8 +26,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, Queue
 from statistics import quantiles
 from typing import Any, TypeVar
 
@@ -40,11 +45,12 @@ from cloud_ingest.job import command as job
 from cloud_ingest.job import java
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.job.session import session
-from cloud_ingest.record import Record
 from cloud_ingest.spool import receipts
+from cloud_ingest.spool.segments import position_of, read_mark
 from cloud_ingest.tables.store import TableStore
 from gateway.base import exit_codes
 from gateway.log.message_log import MessageLog
+from record_formats.record import Record
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header, Row
 
@@ -78,7 +84,7 @@ QUICK = IngestPlan(100_000, 8.0)
 
 
 def frames(
-    messages: int, gateways: int = GATEWAYS, sensors: int = 1
+    messages: int, gateways: int = GATEWAYS, sensors: int = 1, fleet: str = "gw"
 ) -> Iterator[tuple[bytes, Header]]:
     """Batches of a fleet in turn; some of them twice.
 
@@ -86,12 +92,13 @@ def frames(
         messages: in all, copies not counted.
         gateways: whose they are.
         sensors: of each gateway, which are read in turn.
+        fleet: what the names of its gateways begin with.
 
     """
     for number in range(messages // A_BATCH):
         first = number // gateways * A_BATCH + 1
         time_us = _ORIGIN_TIME_US + number * 10_000
-        made = _frame(f"gw-{number % gateways:03d}", first, A_BATCH, time_us, sensors)
+        made = _frame(f"{fleet}-{number % gateways:03d}", first, A_BATCH, time_us, sensors)
         yield made
         if number % COPIES == 0:
             yield made
@@ -229,8 +236,44 @@ class IngestMeasurement:
         begun = time.perf_counter()
         job.ended(lambda: job.start(self._spark, ingest, [spool], checkpoint))
         took = time.perf_counter() - begun
-        rows = deltalake.DeltaTable(ingest.telemetry.store.uri).count()
-        return JobRun(took, rows, len(ingest.ledger.pack()))
+        return JobRun(took, _rows(ingest), len(ingest.ledger.pack()))
+
+    def run_at_work(self, spool: Path) -> JobRun:
+        """Give a spool to a query that has read another, as a job meets what comes to it.
+
+        The processes of plain pyarrow have begun before they are measured, too.
+
+        Args:
+            spool: its messages are not those of the small spool.
+
+        Raises:
+            ValueError: the query ended before it had read all.
+
+        """
+        ingest, checkpoint = self._fresh()
+        given = self._folder / f"given-{self._runs}"
+        whole = position_of(read_mark(spool))
+        noted: Queue[int] = Queue()
+
+        def watch(moment: str) -> None:
+            if moment == "noted":
+                noted.put(ingest.ledger.all.done.get(str(given.resolve()), 0))
+
+        ingest.watch = watch
+        spools = [self._folder / WARM, given]
+        query = job.start(self._spark, ingest, spools, checkpoint, trigger_s=0.0)
+        _next_of(noted, query)
+        before = _rows(ingest)
+        ready = self._folder / "ready"
+        shutil.copytree(spool, ready, copy_function=os.link)
+        begun = time.perf_counter()
+        ready.rename(given)
+        while _next_of(noted, query) < whole:
+            pass
+        took = time.perf_counter() - begun
+        with ingest.busy:
+            query.stop()
+        return JobRun(took, _rows(ingest) - before, len(ingest.ledger.pack()))
 
     def latencies_ms(self) -> list[float]:
         """Follow a spool that grows; from each append to the commit."""
@@ -281,6 +324,18 @@ class IngestMeasurement:
         return Ingest(IngestSettings(TableStore(str(place)))), str(place / "checkpoint")
 
 
+def _rows(ingest: Ingest) -> int:
+    return int(deltalake.DeltaTable(ingest.telemetry.store.uri).count())
+
+
+def _next_of(noted: Queue[int], query: Any) -> int:
+    """Wait for the next micro-batch; return how far it came."""
+    while query.isActive:
+        with suppress(Empty):
+            return noted.get(timeout=1.0)
+    raise ValueError(f"the query ended: {query.exception()}")
+
+
 def first_row_s(spool: Path, tables: Path) -> float:
     """From the start of ``hedgerow ingest`` to the commit of the first row; it ends by itself.
 
@@ -319,22 +374,23 @@ def measure(spark: SparkSession, folder: Path, plan: IngestPlan) -> Iterator[Com
     measurement = IngestMeasurement(spark, folder, plan)
     measurement.run(warm)
     plain_s = plainly(spool, folder / "plain")
-    done = measurement.run(spool)
-    job_s = done.took_s
-    if done.rows != plan.messages:
-        raise ValueError(f"{done.rows} rows of {plan.messages} messages")
-    _show("job, copies dropped", f"{shown(events / job_s)} messages/s")
-    _show("collector, then job", f"{shown(events / (collected_s + job_s))} messages/s")
-    peer = f"pyarrow, {os.cpu_count()} processes"
-    yield Comparison("job", events / job_s, events / plain_s, peer, "messages/s", "higher")
+    runs = {"at work": measurement.run_at_work(spool), "that begins": measurement.run(spool)}
+    for name, run in runs.items():
+        if run.rows != plan.messages:
+            raise ValueError(f"job {name}: {run.rows} rows of {plan.messages} messages")
+        _show(f"job {name}, copies dropped", f"{shown(events / run.took_s)} messages/s")
+    rates = {f"job {name}": events / run.took_s for name, run in runs.items()}
+    job_s = runs["at work"].took_s
+    _show("collector, then job at work", f"{shown(events / (collected_s + job_s))} messages/s")
     at_once_s = plainly(spool, folder / "at-once", decode_at_once)
-    peer = f"{peer}, a batch at once"
-    yield Comparison("job", events / job_s, events / at_once_s, peer, "messages/s", "higher")
+    peer = f"pyarrow, {os.cpu_count()} processes"
+    peers = {peer: events / plain_s, f"{peer}, a batch at once": events / at_once_s}
     duckdb_s = without_copies(folder / "plain", folder / "once.parquet")
     if duckdb_s is not None:
-        both = events / (plain_s + duckdb_s)
-        peer = "pyarrow, then DuckDB"
-        yield Comparison("job", events / job_s, both, peer, "messages/s", "higher")
+        peers["pyarrow, then DuckDB"] = events / (plain_s + duckdb_s)
+    for peer, peer_rate in peers.items():
+        for case, rate in rates.items():
+            yield Comparison(case, rate, peer_rate, peer, "messages/s", "higher")
     own = psutil.Process()
     _show("driver's Python, resident", f"{own.memory_info().rss / _MIB:.0f} MiB")
     java_mib = sum(one.memory_info().rss for one in own.children()) / _MIB
@@ -348,6 +404,11 @@ def collected(spool: Path, messages: int) -> tuple[int, float]:
     """Fill a spool; return its messages, copies among them, and the seconds that it took."""
     made = list(frames(messages))
     return sum(header.count for _, header in made), fill(spool, made)
+
+
+def small(spool: Path) -> None:
+    """Fill a small spool with the messages of another fleet."""
+    fill(spool, list(frames(A_BATCH * GATEWAYS, fleet="early")))
 
 
 def apart(work: Callable[..., T], *arguments: object) -> T:
@@ -372,7 +433,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="ingest-benchmark-") as name:
         folder = Path(name)
         try:
-            apart(collected, folder / WARM, A_BATCH * GATEWAYS)
+            apart(small, folder / WARM)
             for which in (
                 "first",
                 "second",

@@ -2,7 +2,7 @@
 
 Five forms are read, told apart by their first bytes:
 
-- a telemetry record, a msgpack map (`cloud_ingest.record`);
+- a telemetry record, a msgpack map (`record_formats.record`);
 - a plain number as text, as Home Assistant and ``mosquitto_pub`` write it: ``21.5``; or ``true``
   and ``false``;
 - a JSON object with a numeric ``value``: ``{"value": 21.5}``;
@@ -25,8 +25,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
-from cloud_ingest import record
-from cloud_ingest.record import (
+from cloud_ingest.senml_cbor import is_cbor_pack, senml_records
+from record_formats import record
+from record_formats.record import (
     MAX_NAME_LENGTH,
     MAX_UNIT_LENGTH,
     Quality,
@@ -34,7 +35,6 @@ from cloud_ingest.record import (
     Value,
     closest,
 )
-from cloud_ingest.senml_cbor import is_cbor_pack, senml_records
 
 MAX_TEXT_BYTES = 64 * 1024
 """Longer text is refused unread: no sensor writes it, and reading it costs memory."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final, NoReturn
 
-from cloud_ingest.record import RecordError
+from record_formats.record import RecordError
 
 MAX_CBOR_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 16

@@ -31,6 +31,7 @@ PACKAGES = (
     "resource_directory",
     "coap_engine",
     "cloud_ingest",
+    "record_formats",
     "alerts",
     "light_dataclasses",
 )

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from cloud_ingest.status_record import LinkStatus, StatusRecord
+from record_formats.status_record import LinkStatus, StatusRecord
 
 TIME = pa.timestamp("us", tz="UTC")
 LINKS = pa.list_(

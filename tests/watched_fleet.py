@@ -15,7 +15,7 @@ from cloud_ingest.evidence.facts import (
     SensorSpan,
     Statement,
 )
-from cloud_ingest.status_record import LinkStatus, StatusRecord
+from record_formats.status_record import LinkStatus, StatusRecord
 
 START_US = 1_700_000_000_000_000
 MESSAGES = 5

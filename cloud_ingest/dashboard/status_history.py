@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from cloud_ingest.dashboard.day_files import DayChange, oldest_recent
-from cloud_ingest.status_record import MAX_BYTES, SUFFIX, StatusError, decode
+from record_formats.status_record import MAX_BYTES, SUFFIX, StatusError, decode
 
 PART_S: Final = 900
 _PART_US: Final = PART_S * 1_000_000

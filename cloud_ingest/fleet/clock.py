@@ -28,7 +28,7 @@ import msgspec
 
 from cloud_ingest.evidence.facts import UNTIMED_US, Activity, BatchFacts, Delays, Statement
 from cloud_ingest.fleet.gateway_state import GatewayState
-from cloud_ingest.status_record import StatusError, decode
+from record_formats.status_record import StatusError, decode
 
 APART_US: Final = 30_000_000
 """Clocks that are further apart do not agree."""

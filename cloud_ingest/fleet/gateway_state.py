@@ -10,7 +10,7 @@ from alerts.wear import Wear
 from cloud_ingest.bounded_counts import added
 from cloud_ingest.evidence.facts import Activity
 from cloud_ingest.fleet.numbers import Numbering
-from cloud_ingest.status_record import StatusRecord
+from record_formats.status_record import StatusRecord
 
 MAX_LIVES: Final = 8
 """Boot epochs of one gateway that are told apart; the one heard longest ago is forgotten."""

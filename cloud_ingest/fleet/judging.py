@@ -17,7 +17,7 @@ from cloud_ingest.fleet.kinds import AlertKind
 from cloud_ingest.fleet.listening import Listening
 from cloud_ingest.fleet.lives import Heard
 from cloud_ingest.fleet.rules import AlertRules, Thresholds
-from cloud_ingest.status_record import StatusRecord
+from record_formats.status_record import StatusRecord
 
 MAX_ELECTIONS: Final = 32
 """Of one gateway that are remembered."""

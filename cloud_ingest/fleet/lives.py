@@ -15,7 +15,7 @@ from typing import Final
 
 from cloud_ingest.evidence.facts import Statement
 from cloud_ingest.fleet.gateway_state import GatewayState, HeardLife
-from cloud_ingest.status_record import StatusRecord
+from record_formats.status_record import StatusRecord
 
 _LEAST_PACE: Final = 0.5
 _MOST_PACE: Final = 2.0

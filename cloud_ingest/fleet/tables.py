@@ -13,8 +13,8 @@ from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.health import Health
 from cloud_ingest.fleet.kinds import ABOUT
 from cloud_ingest.fleet.state import GapRow, LatencyRow, RowOutbox, TopologyRow
-from cloud_ingest.status_record import StatusRecord
 from cloud_ingest.tables.fleet_schemas import ALERTS, GAPS, GATEWAYS, LATENCY, TOPOLOGY
+from record_formats.status_record import StatusRecord
 
 _DAY_US: Final = 86_400_000_000
 

@@ -34,7 +34,7 @@ from cloud_ingest.fleet.sensors import SensorJudge
 from cloud_ingest.fleet.state import FleetState, GapRow, TopologyRow
 from cloud_ingest.fleet.tables import FleetChanges
 from cloud_ingest.member_place import NO_PLACE, MemberError, read_place
-from cloud_ingest.status_record import StatusError, StatusRecord, decode
+from record_formats.status_record import StatusError, StatusRecord, decode
 
 LATE_START_US: Final = 600_000_000
 """A watch that begins late takes numbers as had, below the first that it hears, for so long."""

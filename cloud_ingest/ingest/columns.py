@@ -16,11 +16,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cloud_ingest import record
 from cloud_ingest.mapping.births import MessageStamp
 from cloud_ingest.mapping.reading import Mappings
 from cloud_ingest.measurements import MAP_HEADS, Measurement, decode, of_record
-from cloud_ingest.record import (
+from cloud_ingest.tables.schemas import FILE_COLUMNS
+from record_formats import record
+from record_formats.record import (
     LONG_MAX,
     PLAIN_HEAD,
     YEAR_1_S,
@@ -29,7 +30,6 @@ from cloud_ingest.record import (
     Value,
     plain_records,
 )
-from cloud_ingest.tables.schemas import FILE_COLUMNS
 from tree_handler.batch import Row
 
 STATUS_TOPIC_END = "/$status"

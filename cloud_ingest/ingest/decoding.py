@@ -29,11 +29,11 @@ from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolStretch, UnsureStretch
 from cloud_ingest.ingest.tasks import TaskOrder, TaskResult, batches, proven_rows, reason
 from cloud_ingest.ledger.gateway_totals import GatewayTotals
 from cloud_ingest.ledger.number_ledger import Stream
-from cloud_ingest.record import RecordError
 from cloud_ingest.spool.proof import HandedCertificates
 from cloud_ingest.spool.receipts import Receipts
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.schemas import FILE_COLUMNS, QUARANTINE
+from record_formats.record import RecordError
 from tree_handler.batch import Header, Row
 from tree_handler.errors import BatchError
 from tree_handler.intervals import Intervals

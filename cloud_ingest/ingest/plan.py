@@ -14,7 +14,7 @@ from cloud_ingest.evidence.facts import GivenUp, Interval, Numbers
 from cloud_ingest.ingest.closing import Closing
 from cloud_ingest.ingest.forgotten import recall
 from cloud_ingest.ledger.number_ledger import LedgerChange, NumberLedger, Stream, minus
-from cloud_ingest.record import LONG_MAX
+from record_formats.record import LONG_MAX
 from tree_handler.batch import Header
 from tree_handler.intervals import Intervals
 

@@ -12,8 +12,8 @@ from cloud_ingest.mapping.sources import Template
 from cloud_ingest.mapping.tags import TemplateTags
 from cloud_ingest.mapping.values import MAX_NAME_LENGTH, MAX_VALUE_LENGTH, bounded, value_of
 from cloud_ingest.measurements import NUMBER, TRUTHS, Measurement, json_of, senml_pack, text_of
-from cloud_ingest.record import RecordError
 from cloud_ingest.senml_cbor import is_cbor_pack, senml_records
+from record_formats.record import RecordError
 
 MAX_RAW_BYTES: Final = 1 << 20
 

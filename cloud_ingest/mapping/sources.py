@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from cloud_ingest.mapping.values import bounded
-from cloud_ingest.record import RecordError
+from record_formats.record import RecordError
 
 MAX_SOURCE_LENGTH: Final = 1_000
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")

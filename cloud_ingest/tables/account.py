@@ -20,9 +20,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cloud_ingest import record
 from cloud_ingest.tables.rows import messages
 from cloud_ingest.tables.store import TableStore
+from record_formats import record
 from tree_handler import batch
 
 MessageKey = tuple[str, int]

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from cloud_ingest.record import Value
 from gateway.base.printable import said, told
 from gateway.sensors import senml
 from gateway.sensors.sensor import Actuator, SensorError, ValueRefusedError
 from gateway.trust.policy.origins import Voice
+from record_formats.record import Value
 from tree_handler.batch import Row
 
 REFUSED = "command not carried out"

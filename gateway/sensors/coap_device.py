@@ -10,7 +10,6 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Final
 
-from cloud_ingest.record import Value
 from dtls import keystore
 from dtls.errors import KeystoreError
 from gateway.coap_client import BadUriError, ClientError, CoapClient, Response, check_uri
@@ -32,6 +31,7 @@ from gateway.sensors.parameters import NAME, DriverParameter
 from gateway.sensors.schedule import back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, ValueRefusedError
 from gateway.sensors.values import Outcome, fitting
+from record_formats.record import Value
 
 TEXT: Final = 0
 OCTETS: Final = 42

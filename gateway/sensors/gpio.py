@@ -10,13 +10,13 @@ import asyncio
 import threading
 from typing import Any, Final
 
-from cloud_ingest.record import Value
 from gateway.sensors.declared import driver
 from gateway.sensors.extras import needed
 from gateway.sensors.options import SensorOptions
 from gateway.sensors.parameters import INTERVAL, NAME, DriverParameter
 from gateway.sensors.sensor import Actuator, Sensor
 from gateway.sensors.values import BOOLEAN, ValueKind
+from record_formats.record import Value
 
 PULLS: Final = {"up": True, "down": False, "none": None}
 LAST_PIN: Final = 27

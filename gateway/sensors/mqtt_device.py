@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from cloud_ingest.record import UNCERTAIN, Value
 from gateway.mqtt.topic_rules import check_topic_name
 from gateway.sensors import senml
 from gateway.sensors.declared import driver
@@ -31,6 +30,7 @@ from gateway.sensors.values import (
     from_text,
 )
 from light_dataclasses import dataclass
+from record_formats.record import UNCERTAIN, Value
 
 HOLDS_S: Final = 300.0
 """So long a message is the device's state unless its table says otherwise."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cloud_ingest.record import Record
 from gateway.sensors import senml, values
 from light_dataclasses import dataclass
+from record_formats.record import Record
 
 MSGPACK = "msgpack"
-"""The telemetry record (`cloud_ingest.record`): the smallest, and the only one with a number."""
+"""The telemetry record (`record_formats.record`): the smallest, and the only one with a number."""
 JSON = "json"
 """SenML JSON (RFC 8428), the same as over CoAP."""
 TEXT = "text"

@@ -10,12 +10,12 @@ import re
 from pathlib import Path
 from typing import Final
 
-from cloud_ingest.record import UNCERTAIN
 from gateway.sensors.declared import driver
 from gateway.sensors.options import SensorOptions
 from gateway.sensors.parameters import INTERVAL, DriverParameter
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.values import Measured, Outcome
+from record_formats.record import UNCERTAIN
 
 FOLDER: Final = "/sys/bus/w1/devices"
 FAMILIES: Final = ("10", "22", "28", "3b", "42")

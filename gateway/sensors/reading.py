@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cloud_ingest.record import BAD, GOOD, UNCERTAIN, Record, Value
 from gateway.sensors.sensor import Sensor, SensorError
 from gateway.sensors.values import (
     MAX_PARTS,
@@ -15,6 +14,7 @@ from gateway.sensors.values import (
     checked_unit,
 )
 from light_dataclasses import dataclass
+from record_formats.record import BAD, GOOD, UNCERTAIN, Record, Value
 from tree_handler.members.place import check_name
 
 _QUALITIES = (GOOD, UNCERTAIN, BAD)

@@ -18,7 +18,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from cloud_ingest.record import BAD, Record, Value
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.base.printable import said
@@ -30,6 +29,7 @@ from gateway.sensors.schedule import Schedule, back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
 from gateway.sensors.threads import DriverThreads
 from gateway.sensors.values import Outcome
+from record_formats.record import BAD, Record, Value
 
 MAX_SENSORS = 10_000
 READS_PER_TURN = 32  # then the event loop gets a turn, however many sensors are due

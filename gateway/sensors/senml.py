@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
 
-from cloud_ingest.record import BAD, GOOD, UNCERTAIN, Quality, Value
 from gateway.sensors.values import (
     MAX_VALUE_BYTES,
     NUMBER,
@@ -26,6 +25,7 @@ from gateway.sensors.values import (
     from_text,
 )
 from light_dataclasses import dataclass
+from record_formats.record import BAD, GOOD, UNCERTAIN, Quality, Value
 
 CONTENT_FORMAT: Final = 110
 """application/senml+json (RFC 8428, section 12.3.1)."""

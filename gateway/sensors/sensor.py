@@ -20,12 +20,12 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Mapping
 
-from cloud_ingest.record import Value
 from gateway.base.printable import SAID_CHARACTERS_MAX, printable
 from gateway.sensors.device_resource import ChildResources, DeviceResource, check_described
 from gateway.sensors.link_texts import DescriptionError, check_text, checked_attributes
 from gateway.sensors.values import KINDS, NUMBER, Outcome, ValueKind
 from light_dataclasses import dataclass
+from record_formats.record import Value
 from tree_handler.members.place import check_name
 
 MAX_NAME_LENGTH = 200

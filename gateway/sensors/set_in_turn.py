@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from cloud_ingest.record import Value
 from gateway.base.write_turns import WriteTurn
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Actuator, Sensor
+from record_formats.record import Value
 
 
 async def set_in_turn(sampler: Sampler, actuator: Actuator, value: Value, asker: str) -> None:

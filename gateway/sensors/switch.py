@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cloud_ingest.record import Value
 from gateway.sensors.sensor import Actuator, ValueRefusedError
+from record_formats.record import Value
 
 
 class Switch(Actuator):

@@ -16,8 +16,8 @@ from decimal import Decimal
 from functools import cache
 from typing import Final, Literal
 
-from cloud_ingest.record import GOOD, MAX_TAG_LENGTH, MAX_TAGS, Quality, Value
 from light_dataclasses import dataclass
+from record_formats.record import GOOD, MAX_TAG_LENGTH, MAX_TAGS, Quality, Value
 
 ValueKind = Literal["number", "text", "boolean", "bytes"]
 
@@ -49,7 +49,7 @@ class Measured:
     """A value, and what its sensor says of it.
 
     Attributes:
-        value: None if it could not be had, which is `BAD` (`cloud_ingest.record`).
+        value: None if it could not be had, which is `BAD` (`record_formats.record`).
         unit: the sensor's unless given.
         quality: what the value is good for.
         tags: more that is to be known of this one reading.

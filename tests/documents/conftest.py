@@ -20,8 +20,19 @@ import machine
 from pages import PROJECT
 
 SOURCES = (
-    *("gateway", "tree_handler", "resource_directory", "dtls", "coap_engine", "cloud_ingest"),
-    *("alerts", "light_dataclasses", "pyproject.toml", "setup.py", "README.md", "LICENSE"),
+    "gateway",
+    "tree_handler",
+    "resource_directory",
+    "dtls",
+    "coap_engine",
+    "cloud_ingest",
+    "record_formats",
+    "alerts",
+    "light_dataclasses",
+    "pyproject.toml",
+    "setup.py",
+    "README.md",
+    "LICENSE",
 )
 SETUPTOOLS = 77
 

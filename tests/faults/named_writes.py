@@ -19,7 +19,6 @@ from typing import Any, Final
 from aiocoap import resource
 from virtual_loop import VirtualLoop
 
-from cloud_ingest.record import GOOD, Record, Value
 from coap_engine import codes, option_numbers
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
 from gateway.coap.answers import Answers
@@ -32,6 +31,7 @@ from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.sensors.resources import SensorResources
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Actuator, Sensor, ValueRefusedError
+from record_formats.record import GOOD, Record, Value
 from tests.policies import open_access
 from tree_handler.members.hierarchy import MemberRecord, Membership
 from tree_handler.members.place import Place

@@ -11,7 +11,6 @@ import pytest
 from aiocoap import resource
 from virtual_loop import VirtualLoop
 
-from cloud_ingest.record import BAD, GOOD, Record, Value
 from coap_engine import codes, option_numbers
 from coap_engine.uint import decode_uint
 from gateway.coap.remote.execution import LocalExecution
@@ -28,6 +27,7 @@ from gateway.sensors.sensor import (
 )
 from gateway.trust.policy.open_policy import OPEN
 from gateway.trust.policy.policy import Policy, PolicyRules
+from record_formats.record import BAD, GOOD, Record, Value
 from tests.policies import open_access
 from tree_handler.members.place import Place
 from tree_handler.remote.options import REQUEST_ID

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from virtual_loop import VirtualLoop
 
-from cloud_ingest.record import GOOD, Record, Value
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Actuator, Sensor, SensorError
+from record_formats.record import GOOD, Record, Value
 
 LIFE_S = 60.0
 TIMEOUT_S = 2.0

@@ -10,7 +10,7 @@ from changes import Change, changes_of
 
 PACKAGES = (
     *("gateway", "tree_handler", "dtls", "resource_directory"),
-    *("coap_engine", "cloud_ingest", "alerts", "light_dataclasses"),
+    *("coap_engine", "cloud_ingest", "record_formats", "alerts", "light_dataclasses"),
 )
 """Folders of the product: tests and what builds and deploys it are not changed."""
 

@@ -16,7 +16,7 @@ from cloud_ingest.evidence.facts import Activity, BatchFacts, Delays, SensorSpan
 from cloud_ingest.fleet import rules
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.watch import FleetWatch
-from cloud_ingest.status_record import StatusRecord
+from record_formats.status_record import StatusRecord
 
 WRONG_S = 200.0
 """Since when a clock is wrong, if it is not wrong from the beginning."""

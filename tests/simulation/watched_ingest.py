@@ -27,10 +27,10 @@ from alerts.record import AlertRecord
 from cloud_ingest.fleet import rules, state
 from cloud_ingest.fleet.way_out_thread import WayOutThread
 from cloud_ingest.job.micro_batches import MOMENTS, Ingest, IngestSettings
-from cloud_ingest.record import Record
 from cloud_ingest.spool.receipts import PAIR, SUFFIX
-from cloud_ingest.status_record import StatusRecord
 from cloud_ingest.tables.store import TableStore
+from record_formats.record import Record
+from record_formats.status_record import StatusRecord
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import deltalake
 import psutil
 
-from cloud_ingest.record import Record
 from cloud_ingest.spool import receipts
 from gateway.log.message_log import MessageLog
+from record_formats.record import Record
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 

@@ -18,8 +18,8 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from cloud_ingest.record import Record
-from cloud_ingest.status_record import StatusRecord
+from record_formats.record import Record
+from record_formats.status_record import StatusRecord
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 

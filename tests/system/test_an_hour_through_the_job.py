@@ -19,9 +19,9 @@ from ingest_bed import Job, until
 from troubled_fleet import HOUR_S, RULES, raised, troubled
 from watched_fleet import Heard, at
 
-from cloud_ingest.record import Record
 from cloud_ingest.spool import receipts
 from gateway.log.message_log import MessageLog
+from record_formats.record import Record
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from chain import Chain
 from mqtt_peer import Peer
 
-from cloud_ingest.status_record import StatusRecord, decode
 from gateway.mqtt import PubAck, Publish
+from record_formats.status_record import StatusRecord, decode
 
 TOPICS = {f"-/-/{name}/$status" for name in "abc"}
 

@@ -15,8 +15,8 @@ from fleet_gateway import FleetGateway
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.record import Record
 from gateway.tools.commands import payloads
+from record_formats.record import Record
 
 RECORD = Record("lamp", "W", 21.5, 1_700_000_000.0, 12)
 

@@ -17,7 +17,6 @@ import pytest
 from fleet_gateway import Fleet, FleetGateway, until
 from mqtt_peer import Peer
 
-from cloud_ingest.record import Value
 from gateway.mqtt import (
     PingReq,
     PingResp,
@@ -28,6 +27,7 @@ from gateway.mqtt import (
     SubscriptionRequest,
 )
 from gateway.sensors.sensor import Actuator
+from record_formats.record import Value
 from tree_handler.batch import Entry
 from tree_handler.members.member import MemberRecord
 from tree_handler.retained.hybrid_clock import RetainedVersion

@@ -10,7 +10,7 @@ import pytest
 PROJECT = Path(__file__).parents[2]
 PAGES = ("CONTRIBUTING.md", "SECURITY.md")
 PATH = re.compile(
-    r"(?<![\w/.-])(?:gateway|tree_handler|coap_engine|dtls|resource_directory|cloud_ingest|tests|docs|deploy)/[\w./-]*"
+    r"(?<![\w/.-])(?:gateway|tree_handler|coap_engine|dtls|resource_directory|cloud_ingest|record_formats|tests|docs|deploy)/[\w./-]*"
 )
 
 

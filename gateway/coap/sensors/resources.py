@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from aiocoap import Code, ContentFormat, Message, error, resource
 
-from cloud_ingest.record import Value
 from coap_engine.message import CoapResponse
 from dtls.identity import ANONYMOUS
 from gateway.base.printable import told
@@ -35,6 +34,7 @@ from gateway.sensors.sensor import (
     ValueRefusedError,
     check_sensor,
 )
+from record_formats.record import Value
 from resource_directory.link_format import WebLink
 from resource_directory.registration import MAX_LIFETIME_S
 from resource_directory.registry import Registry

@@ -29,7 +29,7 @@ _FIRMWARE: Final = "sys/devices/platform/soc/soc:firmware/get_throttled"
 
 @dataclass(frozen=True, slots=True)
 class MachineReading:
-    """One look at the machine; see `cloud_ingest.status_record.StatusRecord` for each figure."""
+    """One look at the machine; see `record_formats.status_record.StatusRecord` for each figure."""
 
     clock_offset_ms: float | None = None
     temperature_cel: float | None = None

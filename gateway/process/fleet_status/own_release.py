@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from cloud_ingest.status_record import MAX_TEXT
 from gateway.base.printable import printable
 from gateway.releases.folder import RELEASES, ReleaseFolder
 from gateway.releases.trial import TrialError
 from light_dataclasses import dataclass
+from record_formats.status_record import MAX_TEXT
 
 REBOOT_REQUIRED: Final = "run/reboot-required"
 """Is there while an upgrade of a package waits for a reboot (Debian Policy, section 9.1.1)."""
@@ -25,7 +25,7 @@ _OUTCOMES: Final = ("confirmed", "returned")
 
 @dataclass(frozen=True, slots=True)
 class ReleaseReading:
-    """One look; see `cloud_ingest.status_record.StatusRecord` for each field."""
+    """One look; see `record_formats.status_record.StatusRecord` for each field."""
 
     release: str = ""
     ring: int | None = None

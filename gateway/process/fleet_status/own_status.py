@@ -6,13 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, field
 from typing import Any, Final
 
-from cloud_ingest.status_record import (
-    MAX_COUNTERS,
-    MAX_LINKS,
-    MAX_TEXT,
-    LinkStatus,
-    StatusRecord,
-)
 from gateway.backups.standing import BackupStanding
 from gateway.base import build
 from gateway.base.printable import printable
@@ -25,6 +18,13 @@ from gateway.process.fleet_status.own_release import ReleaseReading
 from gateway.process.fleet_status.pace import StatusPace, TreePlace
 from gateway.sensors.sampler import Sampler
 from light_dataclasses import dataclass
+from record_formats.status_record import (
+    MAX_COUNTERS,
+    MAX_LINKS,
+    MAX_TEXT,
+    LinkStatus,
+    StatusRecord,
+)
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.place import Place
 

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from cloud_ingest.status_record import SUFFIX, StatusError
 from gateway.backups.standing import BackupFiles, BackupStanding
 from gateway.process.configuration.config import GatewaySection
 from gateway.process.fleet_status.machine import MachineFiles, MachineReading
@@ -19,6 +18,7 @@ from gateway.process.fleet_status.own_release import ReleaseFiles, ReleaseReadin
 from gateway.process.fleet_status.own_status import OwnStatus
 from gateway.process.fleet_status.pace import StatusPace
 from gateway.sensors.threads import DriverBusyError, DriverThreads
+from record_formats.status_record import SUFFIX, StatusError
 from tree_handler.batch import Entry
 from tree_handler.members.place import Place
 

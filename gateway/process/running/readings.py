@@ -13,7 +13,6 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from cloud_ingest.record import Record
 from gateway.base.printable import said
 from gateway.base.watched_tasks import WatchedTasks
 from gateway.broker.hooks import Demand
@@ -28,6 +27,7 @@ from gateway.sensors.set_in_turn import set_in_turn
 from gateway.sensors.stock import SensorConflictError, SensorPlan, SensorStock
 from gateway.sensors.values import as_text, shown
 from gateway.trust.policy.origins import Voice
+from record_formats.record import Record
 from tree_handler.batch import Entry, Row
 
 AGAIN_S = 2.0

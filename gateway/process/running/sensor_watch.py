@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cloud_ingest.record import BAD
 from gateway.alerting.sensor_judging import SensorFinding, SensorRuleJudge
 from gateway.process.running.readings import Readings
 from gateway.sensors.reading import full_name
 from gateway.sensors.sensor import Sensor
+from record_formats.record import BAD
 
 
 class SensorWatch:

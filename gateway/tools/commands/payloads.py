@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from cloud_ingest import status_record
-from cloud_ingest.record import GOOD, Record, RecordError, Value, decode
-from cloud_ingest.status_record import SUFFIX, StatusError, StatusRecord
 from gateway.base.printable import printable
+from record_formats import status_record
+from record_formats.record import GOOD, Record, RecordError, Value, decode
+from record_formats.status_record import SUFFIX, StatusError, StatusRecord
 
 _TOPIC_WIDTH_MAX = 60
 

@@ -18,9 +18,9 @@ import gmqtt
 from gmqtt.mqtt.constants import MQTTv311
 from gmqtt.storage import PersistentStorage
 
-from cloud_ingest.record import Record
 from gateway.sensors.recorded import Series
 from light_dataclasses import dataclass
+from record_formats.record import Record
 
 RETRY_S = 0.2
 MAX_IN_FLIGHT = 50

@@ -19,7 +19,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cloud_ingest import record
 from gateway.coap_client import CoapClient, Response
 from gateway.sensors import recorded
 from gateway.tools.commands.progress_bar import GoingOn
@@ -31,6 +30,7 @@ from gateway.tools.demo.patience import StalledError
 from gateway.tools.demo.result import Result
 from gateway.tools.demo.tally import tally
 from gateway.tools.demo.timeline import Timeline
+from record_formats import record
 
 RATE_HZ = 20.0
 LEAST_SHARE = 0.5

@@ -10,8 +10,8 @@ import pytest
 from benchmarks import ingest_growth
 from benchmarks.ingest import A_BATCH, COPIES, GATEWAYS, JobRun
 from benchmarks.ingest_growth import SPOOL, Drained, Fleet, fill, fleets, measure, told
-from cloud_ingest import record
 from cloud_ingest.spool.segments import read_mark, segments
+from record_formats import record
 from tree_handler import batch
 
 

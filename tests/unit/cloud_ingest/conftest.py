@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from cloud_ingest.job import java
 from cloud_ingest.job.session import session
-from cloud_ingest.record import Record
+from record_formats.record import Record
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 

@@ -24,11 +24,11 @@ from cloud_ingest.fleet.state_file import StateFile
 from cloud_ingest.fleet.writer import WRITE_INTERVAL_S
 from cloud_ingest.ingest import set_aside
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
-from cloud_ingest.record import Record
 from cloud_ingest.spool.segments import SpoolRange, ranges, read_mark, segments
 from cloud_ingest.tables.delta import IngestTable
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.store import TableStore
+from record_formats.record import Record
 
 EACH = 4
 ODD_BATCH = 1

@@ -30,12 +30,12 @@ from cloud_ingest.ingest.kept_ledger import KeptLedger
 from cloud_ingest.job.command import main
 from cloud_ingest.ledger.number_ledger import LedgerChange, NumberLedger, Stream
 from cloud_ingest.query.lake import Lake
-from cloud_ingest.status_record import StatusRecord
 from cloud_ingest.tables import registry, upkeep
 from cloud_ingest.tables.delta import IngestTable, TableError
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.schemas import FILE_COLUMNS, PARTITIONS, QUARANTINE, TELEMETRY
 from cloud_ingest.tables.store import TableStore
+from record_formats.status_record import StatusRecord
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 from tree_handler.intervals import Intervals

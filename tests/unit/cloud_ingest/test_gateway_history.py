@@ -15,7 +15,7 @@ from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.status_history import PEERS_SHOWN_MAX, ROWS_MAX, StatusHistory
 from cloud_ingest.ingest.columns import is_status_of
 from cloud_ingest.query.lake import Lake
-from cloud_ingest.status_record import LinkStatus, StatusRecord
+from record_formats.status_record import LinkStatus, StatusRecord
 
 MINUTE = datetime.timedelta(minutes=1)
 DAY = 1440 * MINUTE

@@ -19,7 +19,7 @@ from cloud_ingest.mapping.simple_forms import MAX_RAW_BYTES
 from cloud_ingest.mapping.sparkplug import MAX_METRICS, MAX_PAYLOAD_BYTES
 from cloud_ingest.mapping.sparkplug_messages import Payload
 from cloud_ingest.measurements import Measurement
-from cloud_ingest.record import Record, RecordError
+from record_formats.record import Record, RecordError
 
 AT_S = 1_760_000_000.25
 JSON_RULE = """

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud_ingest.measurements import MAX_TEXT_BYTES, Measurement, decode
-from cloud_ingest.record import Record, RecordError, Value
 from gateway.sensors import senml
+from record_formats.record import Record, RecordError, Value
 
 ABSOLUTE_S = 1_760_000_000
 

@@ -23,13 +23,13 @@ from cloud_ingest.ingest.after_commit import FactsTeller
 from cloud_ingest.ingest.set_aside import AsideCounts
 from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.query import frame
-from cloud_ingest.record import Record
 from cloud_ingest.spool.segments import SpoolError
 from cloud_ingest.tables.schemas import PARTITIONS, QUARANTINE, TELEMETRY
 from cloud_ingest.tables.store import TableStore
 from gateway.node.signing.own import OwnKey
 from gateway.node.signing.ring import CertificateRing
 from gateway.node.signing.trust import Trust
+from record_formats.record import Record
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 from tree_handler.seal import Seals

@@ -21,9 +21,9 @@ from msgspec.msgpack import encode as msgpack_of
 
 from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.plan import YEAR_9999_US
-from cloud_ingest.record import Record, RecordError
 from cloud_ingest.tables.schemas import FILE_COLUMNS
 from gateway.sensors.mqtt_form import FORMATS, MqttForm
+from record_formats.record import Record, RecordError
 from tree_handler.batch import Entry, Flags
 
 SCHEMA = FILE_COLUMNS

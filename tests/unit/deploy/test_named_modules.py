@@ -8,7 +8,10 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = "alerts|benchmarks|cloud_ingest|coap_engine|dtls|gateway|resource_directory|tree_handler"
+PACKAGES = (
+    "alerts|benchmarks|cloud_ingest|coap_engine|dtls|gateway"
+    "|record_formats|resource_directory|tree_handler"
+)
 STARTED = re.compile(rf"-m[\s,\"'\\-]+((?:{PACKAGES})(?:\.[a-z_0-9]+)*)")
 """``-m MODULE`` in a line of a shell, in a list of YAML, and over lines of one."""
 KINDS = (".yml", ".yaml", ".j2", ".sh", ".service", ".toml", ".md", ".py", ".in", "")

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud_ingest.member_place import MemberError, read_place
-from cloud_ingest.status_record import StatusError
-from cloud_ingest.status_record import decode as decode_status
+from record_formats.status_record import StatusError
+from record_formats.status_record import decode as decode_status
 from tree_handler.discovery import Announcement
 from tree_handler.errors import ProtocolError
 from tree_handler.members.listed import ListedMember

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.status_record import StatusRecord, decode
 from gateway.backups import notes, trials
 from gateway.backups.standing import BackupFiles, BackupStanding, standing
 from gateway.backups.trials import BackupTrial
 from gateway.process.fleet_status import own_status
 from gateway.process.status import text
 from gateway.process.status.doctor import Examined, Weight, findings
+from record_formats.status_record import StatusRecord, decode
 
 DAY_S = 86_400.0
 NOW_S = 1_795_829_400.0

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from loop_clock import Clock
 
-from cloud_ingest.record import Value
 from dtls.core_timer import CoreTimer
 from gateway.base.due_timer import FAILED_S, DueTimer
 from gateway.base.watched_tasks import WatchedTasks
@@ -19,6 +18,7 @@ from gateway.sensors.coap_device import CoapDevice, CoapSensor
 from gateway.sensors.mqtt_device import MessageForm
 from gateway.sensors.sensor import Actuator
 from gateway.trust.certificates.expiry import LOOK_S, Expiring, ExpiryWatch
+from record_formats.record import Value
 from tree_handler.batch import Row
 
 

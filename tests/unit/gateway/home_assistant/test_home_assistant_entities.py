@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from home_assistant_rules import check
 
-from cloud_ingest.record import Record, Value
 from gateway.home_assistant import device_classes, units
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
@@ -22,6 +21,7 @@ from gateway.sensors.senml import decode_text
 from gateway.sensors.sensor import Actuator, Sensor, SensorPart
 from gateway.sensors.switch import Switch
 from gateway.sensors.values import ValueKind
+from record_formats.record import Record, Value
 
 GATEWAY = AnnouncingGateway("gw-a", "campus/north/gw-a", "1.0")
 ON = HomeAssistantSection(discovery=True)

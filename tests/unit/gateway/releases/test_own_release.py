@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from cloud_ingest.dashboard import fleet_view
-from cloud_ingest.status_record import MAX_TEXT, StatusError, StatusRecord, decode
 from cloud_ingest.tables.fleet_schemas import GATEWAYS
 from gateway.process.fleet_status.own_release import ON_TRIAL, ReleaseFiles, ReleaseReading
 from gateway.releases import trial as trials
 from gateway.releases.folder import ReleaseFolder
+from record_formats.status_record import MAX_TEXT, StatusError, StatusRecord, decode
 
 OLD, NEW = "0.1.0-old-cp313-aarch64", "0.1.0-new-cp313-aarch64"
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from mqtt_peer import Peer
 
 from cloud_ingest import measurements
-from cloud_ingest.record import Record
 from gateway.mqtt import PingReq, PingResp, Publish
 from gateway.sensors.catalogue import build_sensors
 from gateway.sensors.mqtt_form import FORMATS, MqttForm, plain
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.recorded import names
+from record_formats.record import Record
 
 RECORD = Record("roof/temperature", "Cel", 21.5, 1_760_000_000.0, 7)
 

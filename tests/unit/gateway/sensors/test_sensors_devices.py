@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mqtt_peer import Peer
 
-from cloud_ingest.record import Record, Value, decode
 from gateway.coap_client import CoapClient, Response
 from gateway.mqtt import Publish
 from gateway.sensors import senml
@@ -25,6 +24,7 @@ from gateway.sensors.mqtt_device import MessageError, MessageForm, MqttActuator,
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import SensorError
+from record_formats.record import Record, Value, decode
 
 DOCUMENT = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "m~n": 8, " ": 7}
 

@@ -9,7 +9,6 @@ import aiocoap
 import pytest
 from aiocoap import Code, Message, resource
 
-from cloud_ingest.record import Value
 from dtls.keystore import Keystore
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.server import CoapListener, CoapServer
@@ -18,6 +17,7 @@ from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Actuator, Sensor, SensorPart
 from gateway.sensors.switch import Switch
 from gateway.sensors.values import Measured, Outcome, ValueKind
+from record_formats.record import Value
 from resource_directory.link_format import parse
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry

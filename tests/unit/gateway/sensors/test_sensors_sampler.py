@@ -13,7 +13,6 @@ from held_timers import HeldTimers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.record import BAD, UNCERTAIN, Record, Value
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.schedule import MAX_BACK_OFF_S, back_off_s
 from gateway.sensors.sensor import (
@@ -27,6 +26,7 @@ from gateway.sensors.sensor import (
 from gateway.sensors.switch import Switch
 from gateway.sensors.threads import DriverThreads
 from gateway.sensors.values import Measured
+from record_formats.record import BAD, UNCERTAIN, Record, Value
 
 WALL_CLOCK_S = 1_700_000_000.5
 TIMEOUT_S = 60.0

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.record import Value
 from gateway.sensors.senml import (
     CBOR_FORMAT,
     CONTENT_FORMAT,
@@ -24,6 +23,7 @@ from gateway.sensors.senml import (
     encode,
 )
 from gateway.sensors.values import KINDS, ValueKind, as_text, checked, fitting
+from record_formats.record import Value
 
 BOTH = (CONTENT_FORMAT, CBOR_FORMAT)
 RELAY = ActuatorTarget("g/", "relay", "/")

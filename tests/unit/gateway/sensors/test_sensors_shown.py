@@ -10,7 +10,6 @@ from aiocoap import resource
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.record import Record, Value, decode
 from coap_engine import codes
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.sensors.resources import SensorResources
@@ -22,6 +21,7 @@ from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.values import shown
 from gateway.tools.commands.resources import readings
+from record_formats.record import Record, Value, decode
 from tests.policies import open_access
 from tree_handler.members.place import Place
 from tree_handler.remote.resource import ResourceRequest

@@ -90,6 +90,7 @@ def room(module: list[str]) -> str:
 FLOORS = {f"gateway.{name}" for name in ("base", "trust", "node", "process", "tools")}
 OURS = {
     *("gateway", "tree_handler", "dtls", "coap_engine", "resource_directory", "cloud_ingest"),
+    "record_formats",
     "light_dataclasses",
 }
 NOT_PACKAGES = ("_", "sitecustomize", "usercustomize", "cython_runtime", "hedgerow__mypyc")

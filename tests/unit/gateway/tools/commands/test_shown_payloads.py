@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from cloud_ingest.status_record import LinkStatus, StatusRecord
 from gateway.tools.commands.payloads import Table, as_json
+from record_formats.status_record import LinkStatus, StatusRecord
 
 LINKS = (LinkStatus("gw-b", 1.5, "root", "forwarding"),)
 RECORD = StatusRecord(

@@ -15,14 +15,15 @@ that ends in ``_`` says that it must be understood, and is refused (as RFC 8428,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import isfinite
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from cloud_ingest.later_keys import later_keys
+from light_dataclasses import dataclass
+from record_formats.later_keys import later_keys
 
 Value = float | str | bool | bytes
 Quality = Literal["good", "uncertain", "bad"]

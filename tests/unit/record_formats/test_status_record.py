@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.status_record import (
+from record_formats.status_record import (
     MAX_BYTES,
     MAX_COUNTERS,
     MAX_LINKS,

@@ -2,7 +2,7 @@
 
 A record is a msgpack map with short keys; `_Form` has them all. ``r`` is the least version that a
 reader needs. What a gateway does not know of itself is left out. Keys that are unknown here are
-kept (`cloud_ingest.later_keys`), so a record of a later version is read as far as it is known.
+kept (`record_formats.later_keys`), so a record of a later version is read as far as it is known.
 
 A record is at most `MAX_BYTES` long, and every text and list in it is bounded, on both sides: who
 writes one leaves out what is too much and says how much there was, who reads one refuses it. What
@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
 
-from cloud_ingest.later_keys import later_keys
+from light_dataclasses import dataclass
+from record_formats.later_keys import later_keys
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import NAME_CHARACTERS_MAX, check_name
 
