@@ -34,7 +34,7 @@ from gateway.sensors.sensor import Sensor, SensorError
 FIRST_TO_GO: Final = "1000"
 """Where memory is short the kernel ends this process, and not the gateway."""
 
-Row = tuple[str, Any, str, str, str]
+TriedRow = tuple[str, Any, str, str, str]
 """Fields of a `TriedSensor`."""
 
 
@@ -72,20 +72,20 @@ def _come_of(request: DriverRequest, tell: Callable[..., None]) -> Any:
     return found
 
 
-async def _read(made: list[ConfiguredSensor]) -> list[Row]:
-    found: list[Row] = []
+async def _read(made: list[ConfiguredSensor]) -> list[TriedRow]:
+    found: list[TriedRow] = []
     for configured in made:
         found += await _one(configured.sensor)
     return found
 
 
-async def _close(made: list[ConfiguredSensor]) -> list[Row]:
+async def _close(made: list[ConfiguredSensor]) -> list[TriedRow]:
     for configured in made:
         await _closed(configured.sensor)
     return []
 
 
-async def _one(sensor: Sensor) -> list[Row]:
+async def _one(sensor: Sensor) -> list[TriedRow]:
     if sensor.topics:
         why = f"its readings come by themselves, on {', '.join(sensor.topics)}"
         return [_without(sensor, why)]
@@ -110,7 +110,7 @@ async def _one(sensor: Sensor) -> list[Row]:
     ]
 
 
-def _without(sensor: Sensor, why: str) -> Row:
+def _without(sensor: Sensor, why: str) -> TriedRow:
     return sensor.name, None, sensor.unit, "", why
 
 

@@ -35,7 +35,7 @@ ALARM_AFTER_S: Final = 30.0
 _READ_BYTES: Final = 65_536
 _NO_SENSE: Final = "its process says what makes no sense"
 
-Work = Literal["read", "build", "describe"]
+DriverWork = Literal["read", "build", "describe"]
 
 
 class DriverHangsError(SensorConfigError):
@@ -73,7 +73,7 @@ class DriverRequest:
 
     """
 
-    work: Work
+    work: DriverWork
     folder: Path | None
     tables: Sequence[tuple[str, Mapping[str, Any]]]
     is_afar: bool
